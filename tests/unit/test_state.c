@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/state/reached.h"
 #include "common/state/state.h"
 #include "tests/support/file_system.h"
 #include "tests/support/random.h"
@@ -65,18 +66,35 @@ static struct state_batch *start_batch(struct state *state)
     return batch;
 }
 
+/* An encoded matrix of one test, which reaches nothing; of no test if that is "". */
+static struct buffer encode_test(const char *test)
+{
+    const uint8_t none[1] = {0};
+    struct reached *reached = reached_new(4);
+    struct buffer encoded = {0};
+    struct error error = {0};
+
+    if (test[0] != '\0')
+        ck_assert(reached_add(reached, test, none) &&
+                  reached_encode(reached, test, &encoded, &error));
+    reached_free(reached);
+    return encoded;
+}
+
+/* With the name of a test, "" if there is none. */
 static void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count,
-                    const char *tests)
+                    const char *test)
 {
     struct bytes bytes = profile_sum_combined(sum);
-    struct state_part part = {
-        .profile_count = count, .sum = sum, .tests = {(const uint8_t *)tests, strlen(tests)}};
+    struct buffer tests = encode_test(test);
+    struct state_part part = {.profile_count = count, .sum = sum, .tests = buffer_view(&tests)};
     struct error error = {0};
     struct profile profile;
 
     ck_assert(profile_parse(bytes, 0, "sum", &profile, &error) &&
               profile_identity(&profile, "sum", &part.identity, &error));
     ck_assert_msg(state_batch_add(batch, &part, &error), "%s", error.message);
+    buffer_free(&tests);
 }
 
 static void commit(struct state_batch *batch)
@@ -142,11 +160,25 @@ static char *only_file(const char *folder)
 #define IMAGES_MAX 8
 
 struct found {
+    bool keeps_tests;
     size_t count;
     struct profile_sum *sums[IMAGES_MAX];
     uint64_t profile_counts[IMAGES_MAX];
-    char *tests[IMAGES_MAX];
+    char *tests[IMAGES_MAX]; /* their names, one after the other */
 };
+
+static char *test_names(struct bytes encoded)
+{
+    struct reached_table table;
+    struct error error = {0};
+    char *names = text_format("%s", "");
+
+    ck_assert_msg(reached_open(&table, encoded, "tests", UINT64_MAX, &error), "%s", error.message);
+    for (size_t i = 0; i < table.test_count; i++)
+        names = text_format("%s%s", names, table.tests[i]);
+    reached_close(&table);
+    return names;
+}
 
 static bool take_part(void *context, struct state_part *part, const char *name, struct error *error)
 {
@@ -156,7 +188,9 @@ static bool take_part(void *context, struct state_part *part, const char *name, 
     ck_assert(strncmp(name, path, strlen(path)) == 0);
     ck_assert_uint_lt(found->count, IMAGES_MAX);
     found->profile_counts[found->count] = part->profile_count;
-    found->tests[found->count] = strndup((const char *)part->tests.data, part->tests.size);
+    found->tests[found->count] = NULL;
+    if (found->keeps_tests)
+        found->tests[found->count] = test_names(part->tests);
     found->sums[found->count++] = part->sum;
     part->sum = NULL;
     return true;
@@ -165,7 +199,7 @@ static bool take_part(void *context, struct state_part *part, const char *name, 
 static struct found read_state(enum state_access access)
 {
     struct state *state = open_state(access);
-    struct found found = {0};
+    struct found found = {.keeps_tests = true};
     struct error error = {0};
 
     ck_assert_msg(state_read(state, take_part, &found, &error), "%s", error.message);
@@ -175,10 +209,8 @@ static struct found read_state(enum state_access access)
 
 static void free_found(struct found *found)
 {
-    for (size_t i = 0; i < found->count; i++) {
+    for (size_t i = 0; i < found->count; i++)
         profile_sum_free(found->sums[i]);
-        free(found->tests[i]);
-    }
 }
 
 static void assert_equal_sums(struct profile_sum *a, struct profile_sum *b)
@@ -601,7 +633,7 @@ START_TEST(test_mutations)
 
     for (int i = 0; i < 3; i++)
         add_profile(&sum, &made);
-    add_sum(batch, sum, 4, "tests");
+    add_sum(batch, sum, 4, "test");
     consume(batch, claim_new(batch, "a.profraw"));
     commit(batch);
     state_batch_free(batch);
