@@ -4,7 +4,11 @@ foreach(name correlate names profile_reader profile_sum state)
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
 add_unit(store covsplit_reader)
-add_unit(reader_profiles covsplit_reader)
-target_sources(test_reader_profiles PRIVATE profile_maker.c)
 target_sources(test_state PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
                                   ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
+foreach(name merger union)
+  add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c refused_memory.c)
+  target_link_options(test_reader_${name} PRIVATE
+                      -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=tsearch)
+endforeach()
