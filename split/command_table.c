@@ -158,6 +158,13 @@ static const struct option_description merge_options[] = {
           .words = failure_modes),
     FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
          .excludes = OPTION_INTO),
+    VALUE(OPTION_PER_IMAGE, TEXT, "per-image", NO_LETTER, "DIR",
+          "also write the profiles of each image to DIR/UUID.profdata", .excludes = OPTION_INTO),
+    FLAG(OPTION_EXPLAIN, "explain", NO_LETTER,
+         "print the functions about which the images disagree, and what was left out",
+         .excludes = OPTION_INTO),
+    FLAG(OPTION_JSON, "json", NO_LETTER, "with --explain: print a JSON object",
+         .excludes = OPTION_VERBOSE),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
           "the llvm-profdata that writes the indexed profile", .excludes = OPTION_INTO),
     MEMORY_LIMIT,
@@ -206,9 +213,12 @@ static const struct option_description run_options[] = {
 static const struct option_description show_options[] = {
     FLAG(OPTION_MAP, "map", NO_LETTER,
          "show where the counters are in memory, and how to copy them with gdb"),
-    STORE("with --map: look for UUIDs in the store DIR"),
+    VALUE(OPTION_TESTS, TEXT, "tests", NO_LETTER, "FUNCTION",
+          "show which tests of the STATE reach FUNCTION", .repeats = true, .excludes = OPTION_MAP),
+    SIDECARS("of a STATE: a sidecar, or a directory of them"),
+    STORE("with --map, or of a STATE: look for sidecars in the store DIR"),
     MEMORY_LIMIT,
-    JSON("FILE"),
+    JSON("FILE or FUNCTION"),
 };
 
 static const struct option_description verify_options[] = {
@@ -289,7 +299,8 @@ static const struct command commands[] = {
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...\n"
+     "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
+     "                      -o OUT PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
      "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
@@ -305,6 +316,15 @@ static const struct command commands[] = {
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
      "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
      "profiles.\n"
+     "\n"
+     "With --per-image, DIR also gets a file of OUT's format for each image, named by its UUID\n"
+     "(an image without one: no-uuid- and a digest). Other files in DIR stay; none in it is\n"
+     "read.\n"
+     "\n"
+     "Reports show one function for each name and file. If images of the merge have different\n"
+     "ones, because they were built from different sources or with different macros, a warning\n"
+     "says how many. --explain lists them, with their hashes and images, and also functions\n"
+     "that differ in lines only, and functions of several files that are taken for one.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
@@ -409,9 +429,11 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects and raw profiles",
+    {"show", "Describe images, sidecars, objects, raw profiles and states of merges",
      "[--memory-limit SIZE] [--json] FILE...\n"
-     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...",
+     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
+     "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
+     "                     [--memory-limit SIZE] [--json] STATE...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
@@ -420,7 +442,13 @@ static const struct command commands[] = {
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
-     "the copies.\n",
+     "the copies.\n"
+     "\n"
+     "With --tests, the STATE is one that 'merge --into STATE --by NAME' made, or --by-path.\n"
+     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If no function is\n"
+     "called that, it may also be a name without the file, or demangled: helper, foo::bar,\n"
+     "foo::bar(int). If several functions are meant, an error lists them. Sidecars of the\n"
+     "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"

@@ -1,29 +1,36 @@
 /*
- * covsplit show: describes images, sidecars, objects and raw profiles.
+ * covsplit show: describes images, sidecars, objects, unions and raw profiles.
+ * covsplit show: describes images, sidecars, objects, raw profiles and states of merges.
  *
  * Each kind of file has a function that fills in a report (report.h), which is printed as text or
  * as JSON when no more errors are possible: a damaged file does not leave half an object.
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null. A universal image gives an
- * object for each slice, whose file is FILE.ARCH.
- *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
+ * object for each slice, whose file is FILE.ARCH. A union gives one for itself, and then one for
+ * each member, whose file is FILE(MEMBER).
+ *   all       file, kind ("image", "sidecar", "object", "union", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections
  *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
  *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
  *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
+ *   union     member_count
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, sparse, sparse_size, records, counters, value_data_size, sections
  *   memory map (--map)   image_name, machine, uuid, fixed (whether it is loaded where it was
  * linked), counters_address, counters_size, bitmap_address, bitmap_size; commands: gdb_load,
  *             gdb_counters, gdb_bitmap, correlate
+ *   state     see show_state.h
+ *   function (--tests)   function, names (those in profiles), test_count (all tests of the state),
+ *             tests (those that reach it); images: an array of objects with image_name, uuid, tests
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
 #include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/error.h"
@@ -35,6 +42,8 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
+#include "common/sidecar/union.h"
+#include "common/state/state.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
@@ -43,6 +52,8 @@
 #include "split/cli/message.h"
 #include "split/sidecars/report.h"
 #include "split/sidecars/show_map.h"
+#include "split/sidecars/show_state.h"
+#include "split/sidecars/show_tests.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -262,6 +273,32 @@ static bool describe_object(const struct input *input, struct report *report, st
     return done;
 }
 
+/* ---- unions ---- */
+
+/* Checks all members, so that nothing is printed of a damaged union. */
+static bool describe_union(const struct input *input, struct report *report, struct error *error)
+{
+    struct union_member_view member;
+    struct bytes members;
+    uint64_t count = 0;
+    bool found, done = union_open(input->bytes, input->path, &members, error);
+
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found) {
+        struct object_facts facts;
+
+        done = object_read(member.object, input->path, &facts, error);
+        object_facts_free(&facts);
+        count++;
+    }
+    if (!done)
+        return false;
+    report_text(report, "kind", "kind", "union");
+    report_text(report, "format", "format", "archive of objects");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "member_count", "images", count);
+    return true;
+}
+
 /* ---- raw profiles ---- */
 
 static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
@@ -410,6 +447,7 @@ static bool is_image(struct bytes bytes)
 static const struct file_kind file_kinds[] = {
     {sidecar_recognize, describe_sidecar},
     {object_recognize, describe_object},
+    {union_recognize, describe_union},
     {profile_reader_recognize, NULL},
     {is_image, describe_image},
 };
@@ -476,13 +514,43 @@ static bool show_input(const struct input *input, struct showing *showing, struc
     return shown;
 }
 
+/* ---- members of unions ---- */
+
+/* Describes a member like a file of its own. */
+static bool show_member(const struct input *input, const struct union_member_view *member,
+                        struct showing *showing, struct error *error)
+{
+    struct input part = {.bytes = member->object};
+    bool shown = asprintf(&part.path, "%s(%.*s)", input->path, (int)member->name.size,
+                          (const char *)member->name.data) >= 0;
+
+    if (!shown)
+        return error_out_of_memory(error, input->path, member->name.size);
+    shown = show_input(&part, showing, error);
+    free(part.path);
+    return shown;
+}
+
+static bool show_members(const struct input *input, struct showing *showing, struct error *error)
+{
+    struct union_member_view member;
+    struct bytes members;
+    bool found, done = union_open(input->bytes, input->path, &members, error);
+
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found)
+        done = show_member(input, &member, showing, error);
+    return done;
+}
+
+/* ---- all files ---- */
+
 /* A stream_check: what comes must be something that can be shown. */
 static bool check_stream(void *context, const char *name, struct bytes so_far, struct error *error)
 {
     const struct input input = {.path = (char *)(uintptr_t)name, .bytes = so_far};
     const struct file_kind *kind;
 
-    if (container_is_universal(so_far))
+    if (container_is_universal(so_far) || union_may_begin(so_far))
         return true;
     kind = find_kind(&input, error);
     return kind != NULL &&
@@ -508,6 +576,11 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
 
     if (!open_file(path, showing->limit, &input, error))
         return false;
+    if (union_recognize(input.bytes)) {
+        done = show_input(&input, showing, error) && show_members(&input, showing, error);
+        input_close(&input);
+        return done;
+    }
     done = container_open(&container, &input, error);
     for (size_t i = 0; done && i < container.count; i++) {
         struct error problem;
@@ -538,44 +611,108 @@ static bool show_map(const char *operand, const struct sidecar_places *places,
     return shown;
 }
 
-static void show_all(const struct parsed_options *options, const struct sidecar_places *places,
+/* Shows the tests that reach functions, or the whole state. */
+static bool show_of_state(const struct parsed_options *options, const char *path,
+                          struct profile_sidecars *sidecars, struct showing *showing,
+                          struct error *error)
+{
+    bool failed = false, shown;
+
+    if (showing->json == NULL && !showing->is_first)
+        printf("\n");
+    shown = option_given(options, OPTION_TESTS)
+                ? show_tests(options, path, sidecars, showing->json, &failed, error)
+                : show_state(path, sidecars, showing->limit, showing->json, error);
+    showing->is_first = false;
+    if (failed)
+        showing->status = STATUS_FAILED;
+    return shown;
+}
+
+static bool is_state_operand(const struct parsed_options *options, const char *operand)
+{
+    return option_given(options, OPTION_TESTS) ||
+           (!option_given(options, OPTION_MAP) && !stream_is(operand) && state_is(operand));
+}
+
+static bool has_states(const struct parsed_options *options)
+{
+    for (size_t i = 0; i < options->operand_count; i++) {
+        if (is_state_operand(options, options->operands[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Where sidecars are searched for, if they are. */
+struct show_search {
+    struct sidecar_places places;     /* for --map */
+    struct profile_sidecars sidecars; /* of states */
+};
+
+static void show_all(const struct parsed_options *options, struct show_search *search,
                      struct showing *showing)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
+        const char *operand = options->operands[i];
         struct error error;
+        bool shown;
 
-        if (places != NULL ? show_map(options->operands[i], places, showing, &error)
-                           : show_file(options->operands[i], showing, &error))
+        if (option_given(options, OPTION_MAP))
+            shown = show_map(operand, &search->places, showing, &error);
+        else if (is_state_operand(options, operand))
+            shown = show_of_state(options, operand, &search->sidecars, showing, &error);
+        else
+            shown = show_file(operand, showing, &error);
+        if (shown)
             continue;
         message_error(&error);
         showing->status = STATUS_FAILED;
     }
 }
 
+static bool open_search(const struct parsed_options *options, struct show_search *search,
+                        struct error *error)
+{
+    if (option_given(options, OPTION_MAP))
+        return sidecar_places_open(&search->places, options, false, error);
+    return !has_states(options) || profile_sidecars_open(&search->sidecars, options, error);
+}
+
+static int check_usage(const struct parsed_options *options)
+{
+    bool of_state = has_states(options);
+
+    if (option_given(options, OPTION_STORE) && !option_given(options, OPTION_MAP) && !of_state)
+        return message_usage("show", "'--store' is for '--map', '--tests' and states");
+    if (option_given(options, OPTION_SIDECAR) && !of_state)
+        return message_usage("show", "'--sidecar' is for '--tests' and states");
+    return STATUS_DONE;
+}
+
 int command_show(const struct parsed_options *options)
 {
-    bool has_places = option_given(options, OPTION_MAP);
-    struct sidecar_places places = {.options = options};
+    struct show_search search = {.places = {.options = options}};
     struct error problem;
     struct json_writer json = {.stream = stdout};
     struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
                               .limit = option_number(options, OPTION_MEMORY_LIMIT),
-                              .status = STATUS_DONE};
+                              .status = check_usage(options)};
 
-    if (option_given(options, OPTION_STORE) && !has_places)
-        return message_usage("show", "'--store' is for '--map'");
-    if (has_places && !sidecar_places_open(&places, options, false, &problem)) {
+    if (showing.status != STATUS_DONE)
+        return showing.status;
+    if (!open_search(options, &search, &problem)) {
         message_error(&problem);
-        sidecar_places_close(&places);
-        return STATUS_FAILED;
+        showing.status = STATUS_FAILED;
+    } else {
+        if (showing.json != NULL)
+            json_begin_array(showing.json, NULL);
+        show_all(options, &search, &showing);
+        if (showing.json != NULL)
+            json_end_array(showing.json);
     }
-    if (showing.json != NULL)
-        json_begin_array(showing.json, NULL);
-    show_all(options, has_places ? &places : NULL, &showing);
-    if (showing.json != NULL)
-        json_end_array(showing.json);
-    if (has_places)
-        sidecar_places_close(&places);
+    sidecar_places_close(&search.places);
+    profile_sidecars_close(&search.sidecars);
     return showing.status;
 }
