@@ -1,7 +1,9 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps)
+           run_modes pools pool_files streams dumps explain)
+add_suites(merge_state)
 add_run(merge-files merge_files)
+add_run(merge-state merge_state)
 add_run(streams streams)
 add_run(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
@@ -19,6 +21,7 @@ endif()
 set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
+  add_run(explain-clang${clang} explain ${clang})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
