@@ -40,6 +40,7 @@ enum option_id {
     OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ARCH,
     OPTION_BITMAP,
+    OPTION_CONSUME,
     OPTION_COUNTERS,
     OPTION_CORE,
     OPTION_DEBUG_DIRECTORY,
@@ -74,6 +75,7 @@ enum option_id {
     OPTION_UUID,
     OPTION_VERBOSE,
     OPTION_VERIFY,
+    OPTION_WATCH,
     OPTION_COUNT,
 };
 

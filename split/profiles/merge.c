@@ -6,6 +6,7 @@
  * file, and llvm-profdata makes the result from these: it does once for each image what it would
  * otherwise do for every profile. With --into the sums are added to a state instead.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/profiles/llvm_profdata.h"
+#include "split/profiles/merge_consume.h"
 #include "split/profiles/merge_inputs.h"
 #include "split/profiles/merge_into.h"
 #include "split/profiles/merge_read.h"
@@ -321,6 +323,11 @@ static void print_done(const struct merge *merge, const char *output)
 
 /* ---- the command ---- */
 
+static bool goes_on(const struct parsed_options *options)
+{
+    return option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
+}
+
 /* The output, or the state. */
 static const char *target_path(const struct parsed_options *options)
 {
@@ -351,7 +358,7 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
         .inputs = inputs,
         .sidecars = sidecars,
         .threads = option_threads(options),
-        .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .goes_on = goes_on(options),
         .only_sums = state != NULL,
         .progress = &progress,
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
@@ -381,6 +388,12 @@ static bool collect_inputs(const struct parsed_options *options, struct path_lis
     return true;
 }
 
+/* Whether profiles are deleted. */
+static bool consumes(const struct parsed_options *options)
+{
+    return option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
+}
+
 /* What parsing cannot check. */
 static int check_usage(const struct parsed_options *options)
 {
@@ -388,6 +401,8 @@ static int check_usage(const struct parsed_options *options)
 
     if (option_given(options, OPTION_INTO))
         return STATUS_DONE;
+    if (consumes(options))
+        return message_usage("merge", "'--consume' and '--watch' need '--into'");
     if (output == NULL)
         return message_usage("merge", "'--output' or '--into' is missing");
     if (output_format(options) == FORMAT_UNKNOWN)
@@ -415,18 +430,23 @@ int command_merge(const struct parsed_options *options)
     struct path_list inputs = {0};
     struct state *state = NULL;
     struct error error = {0};
-    int status = check_usage(options);
+    int status = check_usage(options), ended_by = 0;
     bool done;
 
     if (status != STATUS_DONE)
         return status;
-    done = profile_sidecars_open(&sidecars, options, &error) &&
-           open_state(options, &state, &error) && collect_inputs(options, &inputs, &error) &&
-           merge_all(options, &inputs, &sidecars, state, &error);
+    done = profile_sidecars_open(&sidecars, options, &error) && open_state(options, &state, &error);
+    if (consumes(options))
+        done = done && merge_consume(options, state, &sidecars, goes_on(options), &ended_by, &error);
+    else
+        done = done && collect_inputs(options, &inputs, &error) &&
+               merge_all(options, &inputs, &sidecars, state, &error);
     if (!done)
         message_error(&error);
     state_close(state);
     path_list_free(&inputs);
     profile_sidecars_close(&sidecars);
+    if (ended_by != 0)
+        raise(ended_by);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

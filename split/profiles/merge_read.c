@@ -332,7 +332,8 @@ static void put_in_order(struct merge *merge)
 
 const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    return stream_name(merge->inputs->paths[input]);
+    return merge->names != NULL ? merge->names->paths[input]
+                                : stream_name(merge->inputs->paths[input]);
 }
 
 static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
