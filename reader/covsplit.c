@@ -60,9 +60,8 @@ bool check_result(bool result, covsplit_error **out, const struct error *error)
 
 /* ---- sidecars ---- */
 
-/* Wraps an opened sidecar and takes ownership of it. If it is NULL, reports *why. */
-static covsplit_sidecar *cover(struct sidecar *sidecar, const char *name, struct error *why,
-                               covsplit_error **error)
+covsplit_sidecar *cover_sidecar(struct sidecar *sidecar, const char *name, struct error *why,
+                                covsplit_error **error)
 {
     covsplit_sidecar *opened = sidecar == NULL ? NULL : calloc(1, sizeof(*opened));
 
@@ -81,14 +80,14 @@ covsplit_sidecar *covsplit_sidecar_open(const char *path, covsplit_error **error
 {
     struct error why = {0};
 
-    return cover(sidecar_read(path, &why), path, &why, error);
+    return cover_sidecar(sidecar_read(path, &why), path, &why, error);
 }
 
 covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_error **error)
 {
     struct error why = {0};
 
-    return cover(sidecar_read_descriptor(fd, name, &why), name, &why, error);
+    return cover_sidecar(sidecar_read_descriptor(fd, name, &why), name, &why, error);
 }
 
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
@@ -96,7 +95,7 @@ covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, co
 {
     struct error why = {0};
 
-    return cover(sidecar_open((struct bytes){data, size}, name, &why), name, &why, error);
+    return cover_sidecar(sidecar_open((struct bytes){data, size}, name, &why), name, &why, error);
 }
 
 void covsplit_sidecar_close(covsplit_sidecar *sidecar)

@@ -359,6 +359,54 @@ typedef bool (*covsplit_store_visitor)(void *context, const char *path, const ui
 bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor visit, void *context,
                           covsplit_error **error);
 
+/* ---- merging ---- */
+
+/* Adds up the profiles of any number of images, as `covsplit merge` does. What is held in memory is
+ * the sum of each image, and its sidecar, compressed, if its profiles need one; it does not grow
+ * with the number of profiles.
+ *
+ *     merger = covsplit_merger_new(store, &error);
+ *     for each file, and each profile in it (covsplit_profile_next):
+ *         covsplit_merger_add(merger, profile, &error);
+ *     covsplit_merger_finish(merger, sink, context, &error);
+ *     covsplit_merger_free(merger);
+ */
+typedef struct covsplit_merger covsplit_merger;
+
+/* Creates a merger that finds sidecars in the store. `store` may be NULL; otherwise it must stay
+ * open until the merger is freed. The caller must free the merger with covsplit_merger_free. */
+covsplit_merger *covsplit_merger_new(const covsplit_store *store, covsplit_error **error);
+/* Frees a merger. NULL is allowed. */
+void covsplit_merger_free(covsplit_merger *merger);
+
+/* Gives the merger a sidecar, which is taken in place of the store's for the profiles that it fits.
+ * Any number of sidecars may be given, before the profiles that need them. The sidecar must stay
+ * open until the merger is freed. */
+bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *sidecar,
+                                 covsplit_error **error);
+
+/* Adds the current profile of the file, which may be closed afterwards. With the first profile of
+ * an image that needs a sidecar, that is found and checked.
+ *
+ * A profile counts as a whole or, if this fails, not at all; the merger can still be used. The only
+ * exception is a failure for which covsplit_error_is_of_memory is true: then part of the profile
+ * may have been added, and later calls fail too. Profiles that cannot be added up are refused:
+ * value profiles and temporal profiles. Such a profile can be correlated by itself
+ * (covsplit_profile_correlate) and given to llvm-profdata beside the merged ones. */
+bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profile,
+                         covsplit_error **error);
+
+/* Passes the sums to the sink: one full raw profile for each image, in the order in which the first
+ * profiles of the images were added, as they can follow each other in a .profraw file. Profiles of
+ * a split image and of the same image before the split are added up in one. Counters that do not
+ * fit in 64 bits stay at 2^64 - 3, as in llvm-profdata. With byte coverage the result says whether
+ * code was executed in any profile.
+ *
+ * Fails if no profile was added. Do not rely on what the sink has received until the function has
+ * returned true. Afterwards, the merger can only be freed. */
+bool covsplit_merger_finish(covsplit_merger *merger, covsplit_sink sink, void *context,
+                            covsplit_error **error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -11,6 +11,7 @@
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/sidecar.h"
+#include "common/store/store.h"
 
 /* The project is built with hidden symbols; those of the public header are exported. */
 #pragma GCC visibility push(default)
@@ -35,6 +36,20 @@ struct covsplit_profile {
     char *name;
     struct profile profile; /* the current one */
 };
+
+struct covsplit_store {
+    struct store_list list;
+};
+
+/* Finds and opens the sidecar of the image that wrote the profile. NULL with an error if there is
+ * none. */
+struct sidecar *open_for_profile(const covsplit_store *store, const struct profile *profile,
+                                 const char *name, struct error *error);
+
+/* Makes the caller's object of an opened sidecar and takes ownership of it. If it is NULL, reports
+ * *why. */
+covsplit_sidecar *cover_sidecar(struct sidecar *sidecar, const char *name, struct error *why,
+                                covsplit_error **error);
 
 /* Gives the caller a copy of the error, unless `out` is NULL. */
 void report_error(covsplit_error **out, const struct error *error);

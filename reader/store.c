@@ -4,12 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/store/store.h"
 #include "reader/internal.h"
-
-struct covsplit_store {
-    struct store_list list;
-};
 
 /* ---- opening ---- */
 
@@ -48,93 +43,106 @@ void covsplit_store_close(covsplit_store *store)
 /* ---- finding ---- */
 
 /* Opens the sidecar of a match and frees the match. Returns NULL if there is no match, for which
- * the error has already been reported. */
-static covsplit_sidecar *open_match(struct store_match *match, covsplit_error **error)
+ * the error has already been set. */
+static struct sidecar *open_match(struct store_match *match, struct error *error)
 {
-    covsplit_sidecar *sidecar = NULL;
-    struct error why = {0};
+    struct sidecar *sidecar = match->path == NULL ? NULL : sidecar_read(match->path, error);
 
-    if (match->path != NULL)
-        sidecar = covsplit_sidecar_open(match->path, error);
-    if (sidecar != NULL && !store_check_uuid(match->path, &sidecar_facts(sidecar->sidecar)->uuid,
-                                             &match->uuid, &why)) {
-        covsplit_sidecar_close(sidecar);
+    if (sidecar != NULL &&
+        !store_check_uuid(match->path, &sidecar_facts(sidecar)->uuid, &match->uuid, error)) {
+        sidecar_close(sidecar);
         sidecar = NULL;
-        report_error(error, &why);
     }
     free(match->path);
     return sidecar;
 }
 
 static struct store_match match_uuid(const covsplit_store *store, const uint8_t *uuid, size_t size,
-                                     covsplit_error **error)
+                                     struct error *error)
 {
     struct uuid wanted = {.size = size < UUID_SIZE_MAX ? size : UUID_SIZE_MAX};
     struct store_match match = {0};
-    struct error why = {0};
 
     memcpy(wanted.bytes, uuid, wanted.size);
     if (size == 0 || size > UUID_SIZE_MAX)
-        error_set(&why, "a UUID cannot have %zu bytes; give 1 to %d", size, UUID_SIZE_MAX);
+        error_set(error, "a UUID cannot have %zu bytes; give 1 to %d", size, UUID_SIZE_MAX);
     else
-        match = store_list_find_only(&store->list, &wanted, &why);
-    check_result(match.path != NULL, error, &why);
+        match = store_list_find_only(&store->list, &wanted, error);
     return match;
 }
 
-static struct store_match match_profile(const covsplit_store *store,
-                                        const covsplit_profile *profile, covsplit_error **error)
+static struct store_match match_profile(const covsplit_store *store, const struct profile *profile,
+                                        const char *name, struct error *error)
 {
-    struct profile_uuids uuids = {.profile = &profile->profile};
+    struct profile_uuids uuids = {.profile = profile};
     struct store_match match = {0};
-    struct error why = {0};
     enum profile_uuid_source source;
-    struct uuid uuid, first = profile_uuid(&profile->profile, &source);
+    struct uuid uuid, first = profile_uuid(profile, &source);
     bool found = true;
 
     if (first.size == 0)
-        found = profile_has_no_uuid(&profile->profile, profile->name, &why);
+        found = profile_has_no_uuid(profile, name, error);
     while (found && match.path == NULL && profile_next_uuid(&uuids, &uuid, &source))
         found =
             store_list_find(&store->list, &uuid,
-                            source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, &match, &why);
+                            source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, &match, error);
     if (found && match.path == NULL)
-        found = store_list_not_found(&store->list, &first, profile->name, &why);
+        found = store_list_not_found(&store->list, &first, name, error);
     if (!found) {
         free(match.path);
         match.path = NULL;
     }
-    check_result(found, error, &why);
     return match;
+}
+
+struct sidecar *open_for_profile(const covsplit_store *store, const struct profile *profile,
+                                 const char *name, struct error *error)
+{
+    struct store_match match = match_profile(store, profile, name, error);
+
+    return open_match(&match, error);
+}
+
+/* The path of a match, which the caller is given. */
+static char *path_of(struct store_match match, covsplit_error **error, const struct error *why)
+{
+    check_result(match.path != NULL, error, why);
+    return match.path;
 }
 
 char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size_t size,
                           covsplit_error **error)
 {
-    return match_uuid(store, uuid, size, error).path;
+    struct error why = {0};
+
+    return path_of(match_uuid(store, uuid, size, &why), error, &why);
 }
 
 covsplit_sidecar *covsplit_store_find(const covsplit_store *store, const uint8_t *uuid, size_t size,
                                       covsplit_error **error)
 {
-    struct store_match match = match_uuid(store, uuid, size, error);
+    struct error why = {0};
+    struct store_match match = match_uuid(store, uuid, size, &why);
 
-    return open_match(&match, error);
+    return cover_sidecar(open_match(&match, &why), "a sidecar", &why, error);
 }
 
 char *covsplit_store_path_for_profile(const covsplit_store *store, const covsplit_profile *profile,
                                       covsplit_error **error)
 {
-    return match_profile(store, profile, error).path;
+    struct error why = {0};
+
+    return path_of(match_profile(store, &profile->profile, profile->name, &why), error, &why);
 }
 
 covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
                                                   const covsplit_profile *profile,
                                                   covsplit_error **error)
 {
-    struct store_match match = match_profile(store, profile, error);
+    struct error why = {0};
 
-    return open_match(&match, error);
+    return cover_sidecar(open_for_profile(store, &profile->profile, profile->name, &why),
+                         profile->name, &why, error);
 }
 
 /* ---- visiting ---- */

@@ -152,6 +152,8 @@ static struct profile_group *start_group(struct profile_groups *groups,
     }
     *group = (struct profile_group){.identity = *identity,
                                     .version = profile->version,
+                                    .raw_version = profile->header.version,
+                                    .counter_count = profile->header.num_counters,
                                     .can_be_summed = profile_can_be_summed(profile),
                                     .is_temporal =
                                         (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0,
@@ -335,10 +337,14 @@ static bool combine_group(struct profile_groups *groups, size_t index, bool *com
 }
 
 /* Correlating in memory pays off only if there is a full profile that may match. */
-static bool has_full_group(const struct profile_groups *groups)
+static bool may_have_full_group(const struct profile_groups *groups,
+                                const struct profile_group *group)
 {
     for (size_t i = 0; i < groups->count; i++) {
-        if (groups->list[i]->sum != NULL && groups->list[i]->sidecar == NULL)
+        const struct profile_group *full = groups->list[i];
+
+        if (full->sum != NULL && full->sidecar == NULL && full->raw_version == group->raw_version &&
+            full->counter_count == group->counter_count)
             return true;
     }
     return false;
@@ -346,13 +352,11 @@ static bool has_full_group(const struct profile_groups *groups)
 
 bool profile_groups_combine(struct profile_groups *groups, struct error *error)
 {
-    if (!has_full_group(groups))
-        return true;
     for (size_t i = 0; i < groups->count;) {
         const struct profile_group *group = groups->list[i];
         bool combined = false;
 
-        if (group->sum != NULL && group->sidecar != NULL &&
+        if (group->sum != NULL && group->sidecar != NULL && may_have_full_group(groups, group) &&
             !combine_group(groups, i, &combined, error))
             return false;
         i += !combined;

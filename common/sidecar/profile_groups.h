@@ -44,7 +44,8 @@ struct profile_place {
 
 struct profile_group {
     struct digest identity;
-    unsigned version; /* of its raw profiles */
+    unsigned version;                    /* of its raw profiles */
+    uint64_t raw_version, counter_count; /* in their headers */
     bool can_be_summed;
     bool is_temporal;
     struct profile_sum *sum;         /* NULL if its profiles cannot be summed */

@@ -40,6 +40,8 @@ enum option_id {
     OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ARCH,
     OPTION_BITMAP,
+    OPTION_BY,
+    OPTION_BY_PATH,
     OPTION_CONSUME,
     OPTION_COUNTERS,
     OPTION_CORE,
@@ -70,6 +72,7 @@ enum option_id {
     OPTION_SIDECAR,
     OPTION_SPARSE,
     OPTION_STORE,
+    OPTION_TESTS,
     OPTION_THREADS,
     OPTION_UNION,
     OPTION_UUID,

@@ -31,6 +31,7 @@
 struct claim {
     char *path; /* its hidden name */
     char *name; /* the path of the profile, for messages and to be given back */
+    char *test; /* that the profile belongs to; NULL: none. Set by the caller */
     struct stat status;
     bool is_settled; /* it can be read */
 };

@@ -13,6 +13,7 @@
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/stream.h"
+#include "split/profiles/merge_into.h"
 #include "split/profiles/merge_read.h"
 
 /* So many files are claimed, and then read at a time. */
@@ -27,6 +28,7 @@ struct held_sum {
     struct digest identity;
     struct profile_sum *sum;
     uint64_t profile_count;
+    char *name; /* of its first profile, for messages */
 };
 
 /* ---- sums ---- */
@@ -54,15 +56,19 @@ static bool hold_sum(struct consumer *consumer, struct profile_group *group, str
         return error_out_of_memory(error, state_path(consumer->state), consumer->sum_count);
     consumer->held += profile_sum_combined(group->sum).size;
     consumer->sums[consumer->sum_count++] =
-        (struct held_sum){group->identity, group->sum, group->profile_count};
+        (struct held_sum){group->identity, group->sum, group->profile_count, group->name};
     group->sum = NULL;
+    group->name = NULL;
     return true;
 }
 
 static void drop_sums(struct consumer *consumer)
 {
-    for (size_t i = 0; i < consumer->sum_count; i++)
+    for (size_t i = 0; i < consumer->sum_count; i++) {
         profile_sum_free(consumer->sums[i].sum);
+        free(consumer->sums[i].name);
+    }
+    test_recorder_clear(&consumer->recorder);
     consumer->sum_count = 0;
     consumer->held = 0;
 }
@@ -72,10 +78,11 @@ static bool write_sums(struct consumer *consumer, struct error *error)
 {
     for (size_t i = 0; i < consumer->sum_count; i++) {
         const struct held_sum *held = &consumer->sums[i];
-        const struct state_part part = {
+        struct state_part part = {
             .identity = held->identity, .profile_count = held->profile_count, .sum = held->sum};
 
-        if (!state_batch_add(consumer->claims.batch, &part, error))
+        if (!merge_into_add_part(consumer->claims.batch, &part, &consumer->recorder, held->name,
+                                 error))
             return false;
     }
     drop_sums(consumer);
@@ -91,13 +98,20 @@ static void note_open(struct consumer *consumer, const char *path)
         consumer->first_open = strdup(path);
 }
 
-static bool list_unread(const struct consumer *consumer, struct path_list *paths,
-                        struct path_list *names, struct error *error)
+/* What is needed to read some claims. */
+struct reading {
+    struct path_list paths, names, tests;
+};
+
+static bool list_unread(const struct consumer *consumer, struct reading *reading,
+                        struct error *error)
 {
     for (size_t i = consumer->unread; i < consumer->claims.count; i++) {
         const struct claim *claim = &consumer->claims.items[i];
 
-        if (!path_list_add(paths, claim->path, error) || !path_list_add(names, claim->name, error))
+        if (!path_list_add(&reading->paths, claim->path, error) ||
+            !path_list_add(&reading->names, claim->name, error) ||
+            (claim->test != NULL && !path_list_add(&reading->tests, claim->test, error)))
             return false;
     }
     return true;
@@ -124,16 +138,19 @@ static bool take_over(struct consumer *consumer, const struct merge *merge, stru
     }
     consumer->batch_bytes += merge->bytes_read;
     consumer->unread = consumer->claims.count;
-    return consumer->held < BATCH_MOST_BYTES || write_sums(consumer, error);
+    return consumer->held + test_recorder_memory(&consumer->recorder) < BATCH_MOST_BYTES ||
+           write_sums(consumer, error);
 }
 
-static bool read_listed(struct consumer *consumer, const struct path_list *paths,
-                        const struct path_list *names, struct error *error)
+static bool read_listed(struct consumer *consumer, const struct reading *reading,
+                        struct error *error)
 {
     struct progress progress = {0};
     struct merge merge = {
-        .inputs = paths,
-        .names = names,
+        .inputs = &reading->paths,
+        .names = &reading->names,
+        .recorder = &consumer->recorder,
+        .tests = reading->tests.count == 0 ? NULL : &reading->tests,
         .sidecars = consumer->sidecars,
         .threads = consumer->threads,
         .goes_on = true,
@@ -149,16 +166,16 @@ static bool read_listed(struct consumer *consumer, const struct path_list *paths
 
 static bool read_claims(struct consumer *consumer, struct error *error)
 {
-    struct path_list paths = {0}, names = {0};
+    struct reading reading = {0};
     bool done;
 
     consumer->open_count += claims_settle(&consumer->claims, consumer->unread);
     if (consumer->unread == consumer->claims.count)
         return true;
-    done = list_unread(consumer, &paths, &names, error) &&
-           read_listed(consumer, &paths, &names, error);
-    path_list_free(&paths);
-    path_list_free(&names);
+    done = list_unread(consumer, &reading, error) && read_listed(consumer, &reading, error);
+    path_list_free(&reading.paths);
+    path_list_free(&reading.names);
+    path_list_free(&reading.tests);
     return done;
 }
 
@@ -243,13 +260,44 @@ static bool make_room(struct consumer *consumer, struct error *error)
     return consumer->claims.count < BATCH_MOST_FILES || consume_commit(consumer, error);
 }
 
+/* *test: that the profile belongs to, as a new string; NULL: none. False if it cannot be named. */
+static bool name_test(const struct consumer *consumer, const char *path, char **test,
+                      struct error *error)
+{
+    struct path_list tests = {0};
+
+    *test = NULL;
+    if (!test_naming_is_on(consumer->naming))
+        return true;
+    if (!test_naming_add(consumer->naming, consumer->root, path, &tests, error))
+        return false;
+    *test = tests.paths[0];
+    free(tests.paths);
+    return true;
+}
+
+static enum claim_result claim(struct consumer *consumer, const char *path, struct error *error)
+{
+    enum claim_result result;
+    char *test;
+
+    if (!name_test(consumer, path, &test, error))
+        return error_is_of_memory(error) ? CLAIM_FAILED : CLAIM_LEFT;
+    result = claims_take(&consumer->claims, path, error);
+    if (result == CLAIM_TAKEN)
+        consumer->claims.items[consumer->claims.count - 1].test = test;
+    else
+        free(test);
+    return result;
+}
+
 static bool take(struct consumer *consumer, const char *path, struct error *error)
 {
     struct error why = {0};
 
     if (left_files_have(&consumer->left, path))
         return true;
-    switch (claims_take(&consumer->claims, path, &why)) {
+    switch (claim(consumer, path, &why)) {
     case CLAIM_TAKEN:
     case CLAIM_NOT:
         break;
@@ -267,6 +315,12 @@ static bool take(struct consumer *consumer, const char *path, struct error *erro
         return false;
     }
     return true;
+}
+
+void consumer_start(struct consumer *consumer, struct state *state)
+{
+    *consumer = (struct consumer){.state = state, .claims = {.state = state}};
+    test_recorder_start(&consumer->recorder);
 }
 
 bool consume_file(struct consumer *consumer, const char *path, struct error *error)
@@ -384,4 +438,5 @@ void consumer_free(struct consumer *consumer)
     left_files_free(&consumer->left);
     free(consumer->sums);
     free(consumer->first_open);
+    test_recorder_free(&consumer->recorder);
 }

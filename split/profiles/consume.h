@@ -17,20 +17,23 @@
 
 #include "common/base/error.h"
 #include "common/state/state.h"
+#include "common/state/test_recorder.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/path_list.h"
 #include "split/profiles/claim.h"
 #include "split/profiles/left_files.h"
 #include "split/profiles/stop.h"
+#include "split/profiles/test_name.h"
 
 struct consumer {
-    /* Set by the caller. */
-    struct state *state;
+    /* Set by the caller, after consumer_start. */
     struct profile_sidecars *sidecars;
+    const struct test_naming *naming;
     unsigned threads;
     uint64_t memory_limit; /* --memory-limit, for each profile; 0: not given */
     struct stop *stop;
     struct left_files left;
+    const char *root; /* the directory that was named as an operand; NULL: a file was. May change */
 
     /* What has been done. */
     uint64_t files, profiles, bytes; /* consumed */
@@ -39,13 +42,18 @@ struct consumer {
     char *first_open;                /* one of them */
     bool must_repeat; /* a program wrote into a claim: all of its batch was given back */
 
+    struct state *state;
+
     /* The batch. */
+    struct test_recorder recorder;
     struct claims claims;
     size_t unread; /* the first claim that was not read yet */
     struct held_sum *sums;
     size_t sum_count, sum_capacity;
     uint64_t held, batch_profiles, batch_bytes;
 };
+
+void consumer_start(struct consumer *consumer, struct state *state);
 
 /* Consumes a file. It is no failure if that must stay, which is noted or named. After a failure the
  * consumer can only be freed. */

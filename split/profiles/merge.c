@@ -350,9 +350,18 @@ static void start_progress(struct progress *progress, const struct parsed_option
     }
 }
 
-static bool merge_all(const struct parsed_options *options, const struct path_list *inputs,
+/* The inputs, and for each the name of its test, if there are tests. */
+struct merge_operands {
+    struct path_list inputs;
+    struct path_list tests;
+    struct test_naming naming;
+};
+
+static bool merge_all(const struct parsed_options *options, const struct merge_operands *operands,
                       struct profile_sidecars *sidecars, struct state *state, struct error *error)
 {
+    const struct path_list *inputs = &operands->inputs;
+    struct test_recorder recorder;
     struct progress progress;
     struct merge merge = {
         .inputs = inputs,
@@ -360,11 +369,14 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
         .threads = option_threads(options),
         .goes_on = goes_on(options),
         .only_sums = state != NULL,
+        .recorder = state != NULL ? &recorder : NULL,
+        .tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL,
         .progress = &progress,
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
     };
     bool done;
 
+    test_recorder_start(&recorder);
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);
@@ -375,14 +387,16 @@ static bool merge_all(const struct parsed_options *options, const struct path_li
     if (done && option_given(options, OPTION_VERBOSE))
         print_done(&merge, target_path(options));
     merge_free(&merge);
+    test_recorder_free(&recorder);
     return done;
 }
 
-static bool collect_inputs(const struct parsed_options *options, struct path_list *inputs,
+static bool collect_inputs(const struct parsed_options *options, struct merge_operands *operands,
                            struct error *error)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
-        if (!merge_inputs_add(inputs, options->operands[i], target_path(options), error))
+        if (!merge_inputs_add(&operands->inputs, options->operands[i], target_path(options),
+                              &operands->naming, &operands->tests, error))
             return false;
     }
     return true;
@@ -401,8 +415,10 @@ static int check_usage(const struct parsed_options *options)
 
     if (option_given(options, OPTION_INTO))
         return STATUS_DONE;
+    if (option_given(options, OPTION_BY) || option_given(options, OPTION_BY_PATH))
+        return message_usage("merge", "'--by' and '--by-path' are for '--into'");
     if (consumes(options))
-        return message_usage("merge", "'--consume' and '--watch' need '--into'");
+        return message_usage("merge", "'--consume' and '--watch' are for '--into'");
     if (output == NULL)
         return message_usage("merge", "'--output' or '--into' is missing");
     if (output_format(options) == FORMAT_UNKNOWN)
@@ -427,7 +443,7 @@ static bool open_state(const struct parsed_options *options, struct state **stat
 int command_merge(const struct parsed_options *options)
 {
     struct profile_sidecars sidecars = {0};
-    struct path_list inputs = {0};
+    struct merge_operands operands = {0};
     struct state *state = NULL;
     struct error error = {0};
     int status = check_usage(options), ended_by = 0;
@@ -435,16 +451,20 @@ int command_merge(const struct parsed_options *options)
 
     if (status != STATUS_DONE)
         return status;
+    operands.naming = (struct test_naming){option_text(options, OPTION_BY),
+                                           option_given(options, OPTION_BY_PATH)};
     done = profile_sidecars_open(&sidecars, options, &error) && open_state(options, &state, &error);
     if (consumes(options))
-        done = done && merge_consume(options, state, &sidecars, goes_on(options), &ended_by, &error);
+        done =
+            done && merge_consume(options, &operands.naming, state, &sidecars, &ended_by, &error);
     else
-        done = done && collect_inputs(options, &inputs, &error) &&
-               merge_all(options, &inputs, &sidecars, state, &error);
+        done = done && collect_inputs(options, &operands, &error) &&
+               merge_all(options, &operands, &sidecars, state, &error);
     if (!done)
         message_error(&error);
     state_close(state);
-    path_list_free(&inputs);
+    path_list_free(&operands.inputs);
+    path_list_free(&operands.tests);
     profile_sidecars_close(&sidecars);
     if (ended_by != 0)
         raise(ended_by);

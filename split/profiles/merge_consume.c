@@ -69,6 +69,7 @@ static bool consume_all(struct consumer *consumer, const struct path_list *opera
     for (size_t i = 0; i < operands->count && !stop_wanted(consumer->stop); i++) {
         const char *path = operands->paths[i];
 
+        consumer->root = path_is_directory(path) ? path : NULL;
         if (!(path_is_directory(path) ? consume_tree : consume_file)(consumer, path, error))
             return false;
     }
@@ -121,8 +122,10 @@ static void print_done(const struct consumer *consumer)
 }
 
 /* Bad files have been named. */
-static bool report(const struct consumer *consumer, bool goes_on, struct error *error)
+static bool report(const struct consumer *consumer, const struct parsed_options *options,
+                   struct error *error)
 {
+    bool goes_on = option_number(options, OPTION_FAILURE_MODE) != 0;
     char bad[COUNT_TEXT_MAX];
 
     warn_of_open(consumer);
@@ -134,22 +137,14 @@ static bool report(const struct consumer *consumer, bool goes_on, struct error *
 
 /* ---- the whole ---- */
 
-bool merge_consume(const struct parsed_options *options, struct state *state,
-                   struct profile_sidecars *sidecars, bool goes_on, int *ended_by,
+bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
+                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
                    struct error *error)
 {
     bool watches = option_given(options, OPTION_WATCH), done;
     struct path_list operands = {0};
+    struct consumer consumer;
     struct stop stop;
-    struct consumer consumer = {
-        .state = state,
-        .sidecars = sidecars,
-        .threads = option_threads(options),
-        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
-        .stop = &stop,
-        .left = {.seconds = watches ? WATCH_PATIENCE : 0},
-        .claims = {.state = state},
-    };
 
     if (!collect(options, &operands, error) || !stop_start(&stop, error)) {
         path_list_free(&operands);
@@ -157,10 +152,17 @@ bool merge_consume(const struct parsed_options *options, struct state *state,
     }
     /* The kernel sends it when somebody wants to open a file that has a lease. */
     signal(SIGIO, SIG_IGN);
+    consumer_start(&consumer, state);
+    consumer.sidecars = sidecars;
+    consumer.naming = naming;
+    consumer.threads = option_threads(options);
+    consumer.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
+    consumer.stop = &stop;
+    consumer.left.seconds = watches ? WATCH_PATIENCE : 0;
     done = (watches ? watch_directories : consume_once)(&consumer, &operands, error);
-    done = done && (watches || report(&consumer, goes_on, error));
     if (option_given(options, OPTION_VERBOSE))
         print_done(&consumer);
+    done = done && (watches || report(&consumer, options, error));
     *ended_by = watches ? 0 : stop.signal;
     consumer_free(&consumer);
     stop_end(&stop);

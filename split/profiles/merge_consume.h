@@ -11,11 +11,12 @@
 #include "common/state/state.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
+#include "split/profiles/test_name.h"
 
-/* Consumes the operands. `goes_on`: files that are bad do not make it fail. *ended_by is the signal that
- * ended it early, with all that was begun finished; 0: none. */
-bool merge_consume(const struct parsed_options *options, struct state *state,
-                   struct profile_sidecars *sidecars, bool goes_on, int *ended_by,
+/* Consumes the operands. *ended_by is the signal that ended it early, with all that was begun
+ * finished; 0: none. */
+bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
+                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
                    struct error *error);
 
 #endif

@@ -13,6 +13,8 @@
 struct collecting {
     struct path_list *inputs;
     const char *output;
+    const struct test_naming *naming;
+    struct path_list *tests;
     /* The directory of the file that was looked at last, and the state that it belongs to: it, or
      * the one above it. "" if there is none. */
     char directory[PATH_MAX];
@@ -72,11 +74,8 @@ static bool add_directory(struct collecting *collecting, const char *path, struc
                      collecting->strange);
 }
 
-/* An operand_visitor. */
-static bool add_one(void *context, const char *path, struct error *error)
+static bool add_files(struct collecting *collecting, const char *path, struct error *error)
 {
-    struct collecting *collecting = context;
-
     if (stream_is_standard_input(path)) {
         for (size_t i = 0; i < collecting->inputs->count; i++) {
             if (stream_is_standard_input(collecting->inputs->paths[i]))
@@ -88,10 +87,27 @@ static bool add_one(void *context, const char *path, struct error *error)
     return path_list_add(collecting->inputs, path, error);
 }
 
+/* An operand_visitor. */
+static bool add_one(void *context, const char *path, struct error *error)
+{
+    struct collecting *collecting = context;
+    struct path_list *inputs = collecting->inputs;
+    bool is_directory = !stream_is_standard_input(path) && path_is_directory(path);
+    size_t before = inputs->count;
+    bool done = add_files(collecting, path, error);
+
+    for (size_t i = before; done && i < inputs->count && test_naming_is_on(collecting->naming); i++)
+        done = test_naming_add(collecting->naming, is_directory ? path : NULL, inputs->paths[i],
+                               collecting->tests, error);
+    return done;
+}
+
 bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
+                      const struct test_naming *naming, struct path_list *tests,
                       struct error *error)
 {
-    struct collecting collecting = {.inputs = inputs, .output = output};
+    struct collecting collecting = {
+        .inputs = inputs, .output = output, .naming = naming, .tests = tests};
 
     return operand_visit(operand, add_one, &collecting, error);
 }

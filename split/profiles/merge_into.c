@@ -15,14 +15,27 @@ bool merge_into_open(struct state **state, const char *path, uint64_t memory_lim
     return false;
 }
 
+bool merge_into_add_part(struct state_batch *batch, struct state_part *part,
+                         struct test_recorder *recorder, const char *name, struct error *error)
+{
+    struct buffer tests = {0};
+    bool done = test_recorder_encode(recorder, &part->identity, name, &tests, error);
+
+    part->tests = buffer_view(&tests);
+    done = done && state_batch_add(batch, part, error);
+    part->tests = (struct bytes){0};
+    buffer_free(&tests);
+    return done;
+}
+
 static bool add_groups(struct state_batch *batch, const struct merge *merge, struct error *error)
 {
     for (size_t i = 0; i < merge->groups.count; i++) {
         const struct profile_group *group = merge->groups.list[i];
-        const struct state_part part = {
+        struct state_part part = {
             .identity = group->identity, .profile_count = group->profile_count, .sum = group->sum};
 
-        if (!state_batch_add(batch, &part, error))
+        if (!merge_into_add_part(batch, &part, merge->recorder, group->name, error))
             return false;
     }
     return true;

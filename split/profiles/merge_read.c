@@ -45,6 +45,14 @@ static bool check_for_sum(const struct profile *profile, const char *name, struc
                      name, is_temporal ? "temporal" : "value");
 }
 
+/* The test that the input belongs to; NULL if none was given. */
+static const char *test_of(const struct reader *reader)
+{
+    const struct path_list *tests = reader->merge->tests;
+
+    return tests == NULL ? NULL : tests->paths[reader->input];
+}
+
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
@@ -58,7 +66,10 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
     entry->offset = reader->profiles.offset;
     entry->group =
         profile_groups_find(&reader->merge->groups, &entry->profile, reader->name, error);
-    return entry->group != NULL;
+    return entry->group != NULL &&
+           (test_of(reader) == NULL ||
+            test_recorder_know(reader->merge->recorder, &entry->group->identity,
+                               entry->group->sidecar, &entry->profile, reader->name, error));
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -86,7 +97,10 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     if (!entry->group->can_be_summed)
         merge->must_be_read_again[reader->input] = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
-                              merge->threads, error);
+                              merge->threads, error) &&
+           (test_of(reader) == NULL ||
+            test_recorder_add(merge->recorder, &entry->group->identity, &entry->profile,
+                              test_of(reader), reader->name, error));
 }
 
 static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
@@ -282,6 +296,9 @@ static bool add_state_part(void *context, struct state_part *part, const char *n
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
     }
+    if (reader->merge->recorder != NULL &&
+        !test_recorder_add_part(reader->merge->recorder, &part->identity, part->tests, name, error))
+        return false;
     part->sum = NULL;
     return profile_group_add_sum(group, sum, part->profile_count, &place, error);
 }

@@ -21,6 +21,7 @@
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/profile_groups.h"
+#include "common/state/test_recorder.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/progress.h"
 #include "split/profiles/merge_inputs.h"
@@ -47,6 +48,10 @@ struct merge {
     bool only_sums;            /* a profile that cannot be summed is bad */
     uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
     struct progress *progress; /* updated when a file has been added */
+    /* Notes which functions the tests reach: those that states have, and those of the inputs, whose
+     * names are in `tests`. Both may be NULL. */
+    struct test_recorder *recorder;
+    const struct path_list *tests; /* for each input */
 
     /* Set by merge_read, in the order of the inputs. */
     struct profile_groups groups;

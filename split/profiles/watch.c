@@ -165,6 +165,20 @@ static bool consume_here(struct watcher *watcher, const char *path, struct path_
     return true;
 }
 
+/* The root that the directory is in. */
+static const char *root_of(const struct watcher *watcher, const char *path)
+{
+    for (size_t i = 0; i < watcher->roots->count; i++) {
+        const char *root = watcher->roots->paths[i];
+        size_t length = strlen(root);
+
+        if (strncmp(path, root, length) == 0 &&
+            (path[length] == '\0' || path[length] == '/' || root[length - 1] == '/'))
+            return root;
+    }
+    return NULL;
+}
+
 /* Consumes what is in a directory, and in those in it that are new, or in all. A directory is
  * watched before it is read, so that nothing appears in between unseen. */
 static bool look_through(struct watcher *watcher, const char *path, bool all, struct error *error)
@@ -172,6 +186,7 @@ static bool look_through(struct watcher *watcher, const char *path, bool all, st
     struct path_list directories = {0};
     bool done = path_list_add(&directories, path, error), is_first = true;
 
+    watcher->consumer->root = root_of(watcher, path);
     while (done && directories.count != 0 && !stop_wanted(watcher->consumer->stop)) {
         char *next = directories.paths[--directories.count];
         bool is_known;
@@ -218,6 +233,7 @@ static bool look(struct watcher *watcher, struct error *error)
     bool done = true;
     char *path;
 
+    watcher->consumer->open_count = watcher->consumer->empty_count = 0;
     if (watcher->all_are_due) {
         for (size_t i = 0; i < watcher->count; i++)
             watcher->places[i].is_due = watcher->places[i].is_later = false;

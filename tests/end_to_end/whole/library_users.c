@@ -1,7 +1,7 @@
 /*
  * libcovsplit as others use it: installed into a prefix, found by pkg-config and by CMake, linked
- * from C and from C++, and asked which functions of a program ran; and libcovsplit-device,
- * installed with it.
+ * from C and from C++, asked which functions of a program ran, and used to merge; and
+ * libcovsplit-device, installed with it.
  *
  * Usage: library_users BUILD_DIRECTORY
  */
@@ -16,6 +16,7 @@
 
 #define FUNCTIONS 20
 #define SOURCE    COVSPLIT_FIXTURE_DIRECTORY "/covered_functions.c"
+#define EXAMPLES  COVSPLIT_FIXTURE_DIRECTORY "/../../share/examples/library"
 
 static const char *build_directory;
 static char *scratch;
@@ -72,13 +73,17 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void check_program(const char *program)
+static const char *run_program(const char *program, const char *arguments)
 {
-    struct command command =
-        command_words(scratch, "%s/%s side.covsplit run.profraw", scratch, program);
+    struct command command = command_words(scratch, "%s/%s %s", scratch, program, arguments);
     text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", library_directory);
     text_list_add(&command.environment, "ASAN_OPTIONS=verify_asan_link_order=0");
-    struct text_list found = text_list_of_lines(command_run_or_abort(&command));
+    return command_run_or_abort(&command);
+}
+
+static void check_program(const char *program)
+{
+    struct text_list found = text_list_of_lines(run_program(program, "side.covsplit run.profraw"));
     struct text_list expected = expected_functions();
     ck_assert_uint_gt(found.count, FUNCTIONS);
     ck_assert_uint_eq(found.count, expected.count);
@@ -89,13 +94,14 @@ static void check_program(const char *program)
     }
 }
 
-static void compile(const char *compiler, const char *language, const char *program)
+static void compile(const char *compiler, const char *language, const char *source,
+                    const char *program)
 {
     struct command command = {.directory = scratch};
     text_list_add(&command.arguments, compiler);
     text_list_add_words(&command.arguments, "-Wall -Wextra -Wpedantic -Werror -x");
     text_list_add_words(&command.arguments, language);
-    text_list_add(&command.arguments, SOURCE);
+    text_list_add(&command.arguments, source);
     text_list_add_words(&command.arguments, "-x none -o");
     text_list_add(&command.arguments, program);
     text_list_add_words(&command.arguments, package("--cflags --libs"));
@@ -104,15 +110,28 @@ static void compile(const char *compiler, const char *language, const char *prog
 
 START_TEST(test_c)
 {
-    compile("gcc", "c -std=c11", "in_c");
+    compile("gcc", "c -std=c11", SOURCE, "in_c");
     check_program("in_c");
 }
 END_TEST
 
 START_TEST(test_cxx)
 {
-    compile("g++", "c++ -std=c++11", "in_cxx");
+    compile("g++", "c++ -std=c++11", SOURCE, "in_cxx");
     check_program("in_cxx");
+}
+END_TEST
+
+/* The example that merges does what the command does, and passes over what is no profile. */
+START_TEST(test_merging)
+{
+    static const char *const compilers[][2] = {{"gcc", "c -std=c11"}, {"g++", "c++ -std=c++11"}};
+    compile(compilers[_i][0], compilers[_i][1], EXAMPLES "/merge.c", "merging");
+    covsplit_run_words(scratch, 0, "store add store side.covsplit");
+    covsplit_run_words(scratch, 0,
+                       "merge --store store -o expected.profraw run.profraw run.profraw");
+    run_program("merging", "store merged.profraw run.profraw side.covsplit run.profraw");
+    run_or_abort(scratch, "cmp", "expected.profraw", "merged.profraw", NULL);
 }
 END_TEST
 
@@ -205,6 +224,6 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols, test_device_sources);
-    suite_loops(test_case, 2, test_device);
+    suite_loops(test_case, 2, test_device, test_merging);
     return suite_main("library users", test_case);
 }
