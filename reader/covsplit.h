@@ -407,6 +407,36 @@ bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profil
 bool covsplit_merger_finish(covsplit_merger *merger, covsplit_sink sink, void *context,
                             covsplit_error **error);
 
+/* ---- unions ---- */
+
+/* Writes a union: one file that llvm-cov reads in place of any number of images. It is an archive
+ * with an object for each image, in the order in which they are added. A function record that
+ * llvm-cov would read from an earlier one is left out of the later ones, so that reports are those
+ * of all images (`llvm-cov report A -object B ...`), but take a fraction of the time and memory.
+ * `covsplit export --union` does the same. */
+typedef struct covsplit_union covsplit_union;
+
+/* Creates a union, which is passed to the sink piece by piece while sidecars are added. The caller
+ * must free it with covsplit_union_free. */
+covsplit_union *covsplit_union_new(covsplit_sink sink, void *context, covsplit_error **error);
+/* Frees a union. NULL is allowed. */
+void covsplit_union_free(covsplit_union *all);
+
+/* Adds the image of the sidecar, which may be closed afterwards. Fails for a placeholder
+ * (covsplit_sidecar_is_placeholder) and for a sidecar without coverage mapping (no section
+ * "__llvm_covfun"), which a program may want to leave out. If it fails, the union can only be
+ * freed: reports would be wrong without the image. Of each image, 16 bytes for each record in the
+ * union stay in memory. */
+bool covsplit_union_add(covsplit_union *all, const covsplit_sidecar *sidecar,
+                        covsplit_error **error);
+
+/* Ends the union. Fails if nothing was added. Do not rely on what the sink has received until the
+ * function has returned true. Afterwards, the union can only be freed. */
+bool covsplit_union_finish(covsplit_union *all, covsplit_error **error);
+
+/* True if the bytes look like a union, made by any version of covsplit. */
+bool covsplit_is_union(const void *data, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

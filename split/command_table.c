@@ -210,9 +210,12 @@ static const struct option_description run_options[] = {
 static const struct option_description show_options[] = {
     FLAG(OPTION_MAP, "map", NO_LETTER,
          "show where the counters are in memory, and how to copy them with gdb"),
-    STORE("with --map: look for UUIDs in the store DIR"),
+    VALUE(OPTION_TESTS, TEXT, "tests", NO_LETTER, "FUNCTION",
+          "show which tests of the STATE reach FUNCTION", .repeats = true, .excludes = OPTION_MAP),
+    SIDECARS("of a STATE: a sidecar, or a directory of them"),
+    STORE("with --map, or of a STATE: look for sidecars in the store DIR"),
     MEMORY_LIMIT,
-    JSON("FILE"),
+    JSON("FILE or FUNCTION"),
 };
 
 static const struct option_description verify_options[] = {
@@ -413,9 +416,11 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects and raw profiles",
+    {"show", "Describe images, sidecars, objects, raw profiles and states of merges",
      "[--memory-limit SIZE] [--json] FILE...\n"
-     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...",
+     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
+     "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
+     "                     [--memory-limit SIZE] [--json] STATE...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
@@ -424,7 +429,13 @@ static const struct command commands[] = {
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
-     "the copies.\n",
+     "the copies.\n"
+     "\n"
+     "With --tests, the STATE is one that 'merge --into STATE --by NAME' made, or --by-path.\n"
+     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If no function is\n"
+     "called that, it may also be a name without the file, or demangled: helper, foo::bar,\n"
+     "foo::bar(int). If several functions are meant, an error lists them. Sidecars of the\n"
+     "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"

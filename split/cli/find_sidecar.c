@@ -141,6 +141,22 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
                : NULL;
 }
 
+static struct profile_sidecar *find_for_source(void *context, const struct profile *profile,
+                                               const char *name, struct error *error)
+{
+    return profile_sidecars_find(context, profile, name, error);
+}
+
+static void release_for_source(void *context, struct profile_sidecar *sidecar)
+{
+    profile_sidecars_release(context, sidecar);
+}
+
+struct profile_sidecar_source profile_sidecars_source(struct profile_sidecars *sidecars)
+{
+    return (struct profile_sidecar_source){find_for_source, release_for_source, sidecars};
+}
+
 /* ---- use ---- */
 
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,

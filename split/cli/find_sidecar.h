@@ -10,6 +10,7 @@
 #include "common/base/output.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/correlate.h"
+#include "common/sidecar/profile_groups.h"
 #include "common/sidecar/sidecar.h"
 #include "split/cli/options.h"
 #include "split/cli/sidecar_search.h"
@@ -35,6 +36,9 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
                                                    const struct uuid *start, struct error *error);
 void profile_sidecars_release(const struct profile_sidecars *sidecars,
                               struct profile_sidecar *sidecar);
+
+/* Finds sidecars for groups of profiles. The set must outlive the source. */
+struct profile_sidecar_source profile_sidecars_source(struct profile_sidecars *sidecars);
 
 /* Appends the full raw profile to the output, after padding with zeros. The sidecar is NULL for a
  * profile that needs none. */

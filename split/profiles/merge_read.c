@@ -353,17 +353,6 @@ const char *merge_input_name(const struct merge *merge, size_t input)
                                 : stream_name(merge->inputs->paths[input]);
 }
 
-static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
-                                            const char *name, struct error *error)
-{
-    return profile_sidecars_find(context, profile, name, error);
-}
-
-static void release_sidecar(void *context, struct profile_sidecar *sidecar)
-{
-    profile_sidecars_release(context, sidecar);
-}
-
 bool merge_read(struct merge *merge, struct error *error)
 {
     if (merge->threads > merge->inputs->count)
@@ -371,7 +360,7 @@ bool merge_read(struct merge *merge, struct error *error)
     merge->must_be_read_again =
         calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
     pthread_mutex_init(&merge->lock, NULL);
-    merge->source = (struct profile_sidecar_source){find_sidecar, release_sidecar, merge->sidecars};
+    merge->source = profile_sidecars_source(merge->sidecars);
     profile_groups_start(&merge->groups, &merge->source);
     if (merge->must_be_read_again == NULL) {
         merge->failed = true;

@@ -1,5 +1,5 @@
 /*
- * covsplit show: describes images, sidecars, objects and raw profiles.
+ * covsplit show: describes images, sidecars, objects, raw profiles and states of merges.
  *
  * Each kind of file has a function that fills in a report (report.h), which is printed as text or
  * as JSON when no more errors are possible: a damaged file does not leave half an object.
@@ -19,6 +19,9 @@
  *   memory map (--map)   image_name, machine, uuid, fixed (whether it is loaded where it was
  * linked), counters_address, counters_size, bitmap_address, bitmap_size; commands: gdb_load,
  *             gdb_counters, gdb_bitmap, correlate
+ *   state     see show_state.h
+ *   function (--tests)   function, names (those in profiles), test_count (all tests of the state),
+ *             tests (those that reach it); images: an array of objects with image_name, uuid, tests
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
 #include <elf.h>
@@ -35,6 +38,7 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
+#include "common/state/state.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
@@ -43,6 +47,8 @@
 #include "split/cli/message.h"
 #include "split/sidecars/report.h"
 #include "split/sidecars/show_map.h"
+#include "split/sidecars/show_state.h"
+#include "split/sidecars/show_tests.h"
 
 #define PROFILE_INDENTATION 2
 
@@ -538,44 +544,108 @@ static bool show_map(const char *operand, const struct sidecar_places *places,
     return shown;
 }
 
-static void show_all(const struct parsed_options *options, const struct sidecar_places *places,
+/* Shows the tests that reach functions, or the whole state. */
+static bool show_of_state(const struct parsed_options *options, const char *path,
+                          struct profile_sidecars *sidecars, struct showing *showing,
+                          struct error *error)
+{
+    bool failed = false, shown;
+
+    if (showing->json == NULL && !showing->is_first)
+        printf("\n");
+    shown = option_given(options, OPTION_TESTS)
+                ? show_tests(options, path, sidecars, showing->json, &failed, error)
+                : show_state(path, sidecars, showing->limit, showing->json, error);
+    showing->is_first = false;
+    if (failed)
+        showing->status = STATUS_FAILED;
+    return shown;
+}
+
+static bool is_state_operand(const struct parsed_options *options, const char *operand)
+{
+    return option_given(options, OPTION_TESTS) ||
+           (!option_given(options, OPTION_MAP) && !stream_is(operand) && state_is(operand));
+}
+
+static bool has_states(const struct parsed_options *options)
+{
+    for (size_t i = 0; i < options->operand_count; i++) {
+        if (is_state_operand(options, options->operands[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Where sidecars are searched for, if they are. */
+struct show_search {
+    struct sidecar_places places;     /* for --map */
+    struct profile_sidecars sidecars; /* of states */
+};
+
+static void show_all(const struct parsed_options *options, struct show_search *search,
                      struct showing *showing)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
+        const char *operand = options->operands[i];
         struct error error;
+        bool shown;
 
-        if (places != NULL ? show_map(options->operands[i], places, showing, &error)
-                           : show_file(options->operands[i], showing, &error))
+        if (option_given(options, OPTION_MAP))
+            shown = show_map(operand, &search->places, showing, &error);
+        else if (is_state_operand(options, operand))
+            shown = show_of_state(options, operand, &search->sidecars, showing, &error);
+        else
+            shown = show_file(operand, showing, &error);
+        if (shown)
             continue;
         message_error(&error);
         showing->status = STATUS_FAILED;
     }
 }
 
+static bool open_search(const struct parsed_options *options, struct show_search *search,
+                        struct error *error)
+{
+    if (option_given(options, OPTION_MAP))
+        return sidecar_places_open(&search->places, options, false, error);
+    return !has_states(options) || profile_sidecars_open(&search->sidecars, options, error);
+}
+
+static int check_usage(const struct parsed_options *options)
+{
+    bool of_state = has_states(options);
+
+    if (option_given(options, OPTION_STORE) && !option_given(options, OPTION_MAP) && !of_state)
+        return message_usage("show", "'--store' is for '--map', '--tests' and states");
+    if (option_given(options, OPTION_SIDECAR) && !of_state)
+        return message_usage("show", "'--sidecar' is for '--tests' and states");
+    return STATUS_DONE;
+}
+
 int command_show(const struct parsed_options *options)
 {
-    bool has_places = option_given(options, OPTION_MAP);
-    struct sidecar_places places = {.options = options};
+    struct show_search search = {.places = {.options = options}};
     struct error problem;
     struct json_writer json = {.stream = stdout};
     struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
                               .limit = option_number(options, OPTION_MEMORY_LIMIT),
-                              .status = STATUS_DONE};
+                              .status = check_usage(options)};
 
-    if (option_given(options, OPTION_STORE) && !has_places)
-        return message_usage("show", "'--store' is for '--map'");
-    if (has_places && !sidecar_places_open(&places, options, false, &problem)) {
+    if (showing.status != STATUS_DONE)
+        return showing.status;
+    if (!open_search(options, &search, &problem)) {
         message_error(&problem);
-        sidecar_places_close(&places);
-        return STATUS_FAILED;
+        showing.status = STATUS_FAILED;
+    } else {
+        if (showing.json != NULL)
+            json_begin_array(showing.json, NULL);
+        show_all(options, &search, &showing);
+        if (showing.json != NULL)
+            json_end_array(showing.json);
     }
-    if (showing.json != NULL)
-        json_begin_array(showing.json, NULL);
-    show_all(options, has_places ? &places : NULL, &showing);
-    if (showing.json != NULL)
-        json_end_array(showing.json);
-    if (has_places)
-        sidecar_places_close(&places);
+    sidecar_places_close(&search.places);
+    profile_sidecars_close(&search.sidecars);
     return showing.status;
 }

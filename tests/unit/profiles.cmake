@@ -5,6 +5,8 @@ foreach(name correlate names profile_reader profile_sum)
 endforeach()
 add_unit(store covsplit_reader)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
-add_unit(reader_merger covsplit_reader_static reader_fixture.c profile_maker.c)
-target_link_options(test_reader_merger PRIVATE
-                    -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=tsearch)
+foreach(name merger union)
+  add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c refused_memory.c)
+  target_link_options(test_reader_${name} PRIVATE
+                      -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=tsearch)
+endforeach()

@@ -1,70 +1,16 @@
 /*
  * The library's merger: sums, their order, profiles of an image before and after the split, where
  * sidecars come from, what is refused, and memory that runs out at any moment.
- *
- * The linker puts the functions below in the place of malloc and its kin.
  */
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/suite.h"
 #include "tests/unit/reader_fixture.h"
+#include "tests/unit/refused_memory.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define LIMIT (UINT64_MAX - 2) /* of a counter */
-
-/* ---- memory ---- */
-
-#define NEVER SIZE_MAX
-
-static size_t granted = NEVER; /* so many allocations are granted before one is refused */
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *moved, size_t size);
-char *__real_strdup(const char *text);
-void *__real_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *moved, size_t size);
-char *__wrap_strdup(const char *text);
-void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
-
-static bool is_granted(void)
-{
-    if (granted == NEVER)
-        return true;
-    if (granted-- != 0)
-        return true;
-    granted = NEVER;
-    return false;
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_granted() ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_granted() ? __real_calloc(count, size) : NULL;
-}
-
-void *__wrap_realloc(void *moved, size_t size)
-{
-    return is_granted() ? __real_realloc(moved, size) : NULL;
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return is_granted() ? __real_strdup(text) : NULL;
-}
-
-void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
-{
-    return is_granted() ? __real_tsearch(key, root, compare) : NULL;
-}
 
 /* ---- profiles ---- */
 
@@ -392,14 +338,16 @@ START_TEST(test_no_memory)
     store = covsplit_store_open_directory(fixture.directory, NULL);
     for (size_t count = 1; count <= FILES; count++)
         ck_assert(merge_all(store, files, count, &added, &expected[count]));
-    for (granted = 0; !merge_all(store, files, FILES, &added, &result); granted = ++refused) {
+    ck_assert(buffer_reserve(&result, expected[FILES].size)); /* the sink needs no memory */
+    for (memory_granted = 0; !merge_all(store, files, FILES, &added, &result);
+         memory_granted = ++refused) {
         /* What was added only in part is never passed on. */
         if (result.size != 0)
             ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected[added])));
         passed_on += result.size != 0;
         result.size = 0;
     }
-    granted = NEVER;
+    memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(refused, 20);
     ck_assert_uint_gt(passed_on, 0);
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected[FILES])));

@@ -73,17 +73,18 @@ static int compare_texts(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static const char *run_program(const char *program, const char *arguments)
+static struct outcome run_program(const char *program, const char *arguments)
 {
     struct command command = command_words(scratch, "%s/%s %s", scratch, program, arguments);
     text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", library_directory);
     text_list_add(&command.environment, "ASAN_OPTIONS=verify_asan_link_order=0");
-    return command_run_or_abort(&command);
+    return command_expect(&command, 0);
 }
 
 static void check_program(const char *program)
 {
-    struct text_list found = text_list_of_lines(run_program(program, "side.covsplit run.profraw"));
+    struct outcome outcome = run_program(program, "side.covsplit run.profraw");
+    struct text_list found = text_list_of_lines(outcome.output);
     struct text_list expected = expected_functions();
     ck_assert_uint_gt(found.count, FUNCTIONS);
     ck_assert_uint_eq(found.count, expected.count);
@@ -122,16 +123,57 @@ START_TEST(test_cxx)
 }
 END_TEST
 
+/* Compiled in C, and as C++. */
+static void compile_example(int language, const char *name)
+{
+    static const char *const compilers[][2] = {{"gcc", "c -std=c11"}, {"g++", "c++ -std=c++11"}};
+    compile(compilers[language][0], compilers[language][1], text_format(EXAMPLES "/%s.c", name),
+            name);
+}
+
 /* The example that merges does what the command does, and passes over what is no profile. */
 START_TEST(test_merging)
 {
-    static const char *const compilers[][2] = {{"gcc", "c -std=c11"}, {"g++", "c++ -std=c++11"}};
-    compile(compilers[_i][0], compilers[_i][1], EXAMPLES "/merge.c", "merging");
+    compile_example(_i, "merge");
     covsplit_run_words(scratch, 0, "store add store side.covsplit");
     covsplit_run_words(scratch, 0,
                        "merge --store store -o expected.profraw run.profraw run.profraw");
-    run_program("merging", "store merged.profraw run.profraw side.covsplit run.profraw");
+    run_program("merge", "store merged.profraw run.profraw side.covsplit run.profraw");
     run_or_abort(scratch, "cmp", "expected.profraw", "merged.profraw", NULL);
+}
+END_TEST
+
+/* A second program, and one without coverage. */
+static void add_others_to_store(void)
+{
+    struct program other = {.clang = "19",
+                            .linker = "bfd",
+                            .kind = LINK_PIE,
+                            .language = LANGUAGE_C,
+                            .optimization = "-O0",
+                            .functions = FUNCTIONS + 5};
+    char *directory = path_join(scratch, "others");
+    directory_create(directory);
+    program_build(&other, directory);
+    file_write_text(path_join(directory, "plain.c"), "int main(void) { return 0; }");
+    run_or_abort(directory, "gcc", "-Wl,--build-id", "-o", "plain", "plain.c", NULL);
+    covsplit_run_words(directory, 0, "split --store ../all " PROGRAM_NAME);
+    covsplit_run_words(directory, 0, "split --store ../all plain");
+}
+
+/* So does the example that makes a union; an image without coverage has no part in it. */
+START_TEST(test_union)
+{
+    compile_example(_i, "union");
+    run_or_abort(scratch, "rm", "-rf", "all", "others", NULL);
+    covsplit_run_words(scratch, 0, "store add all side.covsplit");
+    add_others_to_store();
+    covsplit_run_words(scratch, 0, "export --union --store all -o expected.a");
+    struct outcome outcome = run_program("union", "all");
+    file_write(path_join(scratch, "written.a"), outcome.output, outcome.output_size);
+    run_or_abort(scratch, "cmp", "expected.a", "written.a", NULL);
+    const char *members = run_or_abort(scratch, "ar", "t", "written.a", NULL);
+    ck_assert_uint_eq(text_list_of_lines(members).count, 2);
 }
 END_TEST
 
@@ -224,6 +266,6 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols, test_device_sources);
-    suite_loops(test_case, 2, test_device, test_merging);
+    suite_loops(test_case, 2, test_device, test_merging, test_union);
     return suite_main("library users", test_case);
 }

@@ -1,0 +1,306 @@
+/*
+ * Asking a state: see tests_query.h.
+ */
+#include "common/state/tests_query.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/base/md5.h"
+#include "common/base/memory_limit.h"
+
+/* ---- the images of a state ---- */
+
+struct visit {
+    const struct profile_sidecar_source *source;
+    bool with_names;
+    uint64_t memory_limit;
+    state_image_visitor visit;
+    void *context;
+};
+
+static bool find_sidecar(const struct visit *visit, const struct profile *profile,
+                         struct state_image *image, struct profile_sidecar **sidecar,
+                         struct error *error)
+{
+    enum profile_uuid_source source;
+
+    image->uuid = profile_uuid(profile, &source);
+    if (!profile_needs_sidecar(profile))
+        return true;
+    *sidecar = visit->source->find(visit->source->context, profile, image->file, error);
+    if (*sidecar == NULL)
+        return false;
+    image->name = sidecar_image_name((*sidecar)->sidecar);
+    image->uuid = sidecar_facts((*sidecar)->sidecar)->uuid;
+    return true;
+}
+
+/* The matrix must be of this image. */
+static bool open_tests(const struct visit *visit, struct state_image *image, struct error *error)
+{
+    uint64_t limit =
+        visit->memory_limit != 0 ? visit->memory_limit : memory_limit_for(image->part->tests.size);
+
+    if (!reached_open(&image->tests, image->part->tests, image->file, limit, error))
+        return false;
+    return image->tests.test_count == 0 || image->tests.function_count == image->functions.count ||
+           error_set(error,
+                     "%s: its list of tests is of another image; restore the state from a copy",
+                     image->file);
+}
+
+/* A state_visitor. */
+static bool visit_part(void *context, struct state_part *part, const char *name,
+                       struct error *error)
+{
+    const struct visit *visit = context;
+    struct state_image image = {.file = name, .part = part};
+    struct profile_sidecar *sidecar = NULL;
+    struct profile profile;
+    bool done =
+        profile_parse(profile_sum_combined(part->sum), 0, name, &profile, error) &&
+        find_sidecar(visit, &profile, &image, &sidecar, error) &&
+        image_functions_read(&image.functions, &profile, sidecar, visit->with_names, name, error) &&
+        open_tests(visit, &image, error) && visit->visit(visit->context, &image, error);
+
+    reached_close(&image.tests);
+    image_functions_free(&image.functions);
+    if (sidecar != NULL)
+        visit->source->release(visit->source->context, sidecar);
+    return done;
+}
+
+bool state_visit_images(struct state *state, const struct profile_sidecar_source *source,
+                        bool with_names, uint64_t memory_limit, state_image_visitor visit,
+                        void *context, struct error *error)
+{
+    struct visit whole = {source, with_names, memory_limit, visit, context};
+
+    return state_read(state, visit_part, &whole, error);
+}
+
+/* ---- sets of texts ---- */
+
+/* The number of items that are less than the text. */
+static size_t place_of(const struct text_set *set, const char *text)
+{
+    size_t low = 0, high = set->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (strcmp(set->items[middle], text) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const char *text_set_find(const struct text_set *set, const char *text)
+{
+    size_t place = place_of(set, text);
+
+    return place < set->count && strcmp(set->items[place], text) == 0 ? set->items[place] : NULL;
+}
+
+static size_t count_new(const struct text_set *set, const char *const *texts, size_t count)
+{
+    size_t found = 0;
+
+    for (size_t i = 0; i < count; i++)
+        found += text_set_find(set, texts[i]) != NULL;
+    return count - found;
+}
+
+/* Both are merged from the end, so that each item is moved once. */
+bool text_set_add(struct text_set *set, const char *const *texts, size_t count)
+{
+    size_t more = count_new(set, texts, count), from = set->count, to = set->count + more;
+    char **copies = malloc((more + 1) * sizeof(*copies));
+    size_t copied = 0;
+
+    for (size_t i = 0; copies != NULL && i < count; i++) {
+        if (text_set_find(set, texts[i]) == NULL && (copies[copied] = strdup(texts[i])) != NULL)
+            copied++;
+    }
+    if (copies == NULL || copied != more ||
+        !array_make_room(&set->items, &set->capacity, set->count, more, sizeof(*set->items))) {
+        while (copied-- > 0 && copies != NULL)
+            free(copies[copied]);
+        free(copies);
+        return false;
+    }
+    set->count += more;
+    while (copied > 0) {
+        if (from > 0 && strcmp(set->items[from - 1], copies[copied - 1]) > 0)
+            set->items[--to] = set->items[--from];
+        else
+            set->items[--to] = copies[--copied];
+    }
+    free(copies);
+    return true;
+}
+
+void text_set_free(struct text_set *set)
+{
+    for (size_t i = 0; i < set->count; i++)
+        free(set->items[i]);
+    free(set->items);
+    *set = (struct text_set){0};
+}
+
+/* ---- tests that reach functions ---- */
+
+struct question {
+    const uint64_t *name_refs; /* of the functions */
+    size_t count;
+    struct tests_answer *answer;
+};
+
+void tests_answer_free(struct tests_answer *answer)
+{
+    for (size_t i = 0; i < answer->found_count; i++) {
+        free(answer->found[i].image);
+        free(answer->found[i].tests);
+    }
+    free(answer->found);
+    text_set_free(&answer->tests);
+    *answer = (struct tests_answer){0};
+}
+
+/* The function in an image; it is added if it is not there. NULL if out of memory. */
+static struct found_function *find_or_add(struct tests_answer *answer, size_t index,
+                                          const struct state_image *image)
+{
+    struct found_function *found;
+
+    for (size_t i = 0; i < answer->found_count && image->uuid.size != 0; i++) {
+        found = &answer->found[i];
+        if (found->index == index && uuid_equal(&found->uuid, &image->uuid))
+            return found;
+    }
+    if (!ARRAY_ROOM_FOR_ONE(answer->found, answer->found_capacity, answer->found_count))
+        return NULL;
+    found = &answer->found[answer->found_count++];
+    *found = (struct found_function){.index = index, .uuid = image->uuid};
+    return found;
+}
+
+static bool is_listed(const struct found_function *found, const char *test)
+{
+    for (size_t i = 0; i < found->test_count; i++) {
+        if (found->tests[i] == test)
+            return true;
+    }
+    return false;
+}
+
+static int compare_tests(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Adds the tests whose bits are set. */
+static bool list_tests(const struct tests_answer *answer, struct found_function *found,
+                       const struct state_image *image, const uint8_t *set)
+{
+    size_t before = found->test_count;
+    const char **tests = realloc(found->tests, (found->test_count + image->tests.test_count + 1) *
+                                                   sizeof(*found->tests));
+
+    if (tests == NULL)
+        return false;
+    found->tests = tests;
+    for (size_t i = 0; i < image->tests.test_count; i++) {
+        if (bit_set_has(set, i)) {
+            const char *test = text_set_find(&answer->tests, image->tests.tests[i]);
+
+            if (before == 0 || !is_listed(found, test))
+                found->tests[found->test_count++] = test;
+        }
+    }
+    if (before != 0)
+        qsort(found->tests, found->test_count, sizeof(*found->tests), compare_tests);
+    return true;
+}
+
+/* Sets the bits of the tests that reach any function with this NameRef. *is_there is false if there
+ * is none. */
+static bool unite_functions(struct state_image *image, uint64_t name_ref, uint8_t *set,
+                            bool *is_there, struct error *error)
+{
+    size_t size = bit_set_size(image->tests.test_count);
+    const uint8_t *tests;
+
+    memset(set, 0, size);
+    *is_there = false;
+    for (size_t i = 0; i < image->functions.count; i++) {
+        if (image->functions.list[i].name_ref != name_ref)
+            continue;
+        *is_there = true;
+        if (size == 0)
+            return true;
+        if (!reached_find(&image->tests, i, &tests, error))
+            return false;
+        for (size_t k = 0; k < size; k++)
+            set[k] |= tests[k];
+    }
+    return true;
+}
+
+static bool answer_one(const struct question *question, size_t index, struct state_image *image,
+                       uint8_t *set, struct error *error)
+{
+    struct found_function *found;
+    bool is_there;
+
+    if (!unite_functions(image, question->name_refs[index], set, &is_there, error))
+        return false;
+    if (!is_there)
+        return true;
+    found = find_or_add(question->answer, index, image);
+    if (found == NULL || !list_tests(question->answer, found, image, set))
+        return error_out_of_memory(error, image->file, image->tests.test_count);
+    if (found->image != NULL || image->name == NULL)
+        return true;
+    found->image = strdup(image->name);
+    return found->image != NULL || error_out_of_memory(error, image->file, strlen(image->name));
+}
+
+/* A state_image_visitor. */
+static bool answer_all(void *context, struct state_image *image, struct error *error)
+{
+    const struct question *question = context;
+    struct tests_answer *answer = question->answer;
+    uint8_t *set = malloc(bit_set_size(image->tests.test_count) + 1);
+    bool done = (set != NULL &&
+                 text_set_add(&answer->tests, image->tests.tests, image->tests.test_count)) ||
+                error_out_of_memory(error, image->file, image->tests.test_count);
+
+    answer->image_count++;
+    for (size_t i = 0; done && i < question->count; i++)
+        done = answer_one(question, i, image, set, error);
+    free(set);
+    return done;
+}
+
+bool tests_find(struct state *state, const struct profile_sidecar_source *source,
+                uint64_t memory_limit, const char *const *functions, size_t count,
+                struct tests_answer *answer, struct error *error)
+{
+    uint64_t *name_refs = malloc((count + 1) * sizeof(*name_refs));
+    struct question question = {name_refs, count, answer};
+    bool done;
+
+    if (name_refs == NULL)
+        return error_out_of_memory(error, state_path(state), count * sizeof(*name_refs));
+    for (size_t i = 0; i < count; i++)
+        name_refs[i] =
+            md5_name_reference((struct bytes){(const uint8_t *)functions[i], strlen(functions[i])});
+    done = state_visit_images(state, source, false, memory_limit, answer_all, &question, error);
+    free(name_refs);
+    return done;
+}
