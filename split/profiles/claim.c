@@ -165,13 +165,45 @@ static enum claim_result left(struct error *error, int number, const char *path,
     return error_is_of_memory(error) ? CLAIM_FAILED : CLAIM_LEFT;
 }
 
+/* The part of a claim's name that tells its batch, from the end of the claimed name to the last
+ * hyphen. */
+static bool is_of_last_busy(const struct claims *claims, const char *batch)
+{
+    size_t length = (size_t)(strrchr(batch, '-') - batch);
+
+    return strncmp(claims->last_busy, batch, length) == 0 && claims->last_busy[length] == '\0';
+}
+
+static void note_busy(struct claims *claims, const char *batch)
+{
+    snprintf(claims->last_busy, sizeof(claims->last_busy), "%.*s",
+             (int)(strrchr(batch, '-') - batch), batch);
+}
+
+/* An old claim. Those of a batch that others are at come in hundreds: one is asked for all. */
+static enum claim_result look_at_claim(struct claims *claims, const char *path, const char *batch,
+                                       struct error *error)
+{
+    enum state_claim what;
+
+    if (is_of_last_busy(claims, batch))
+        return CLAIM_NOT;
+    if (!state_claim_find(claims->state, path, &what, error))
+        return CLAIM_FAILED;
+    if (what == STATE_CLAIM_FOREIGN)
+        return left(error, 0, path, "being merged into another state; finish that merge");
+    if (what == STATE_CLAIM_UNCOUNTED)
+        return CLAIM_TAKEN;
+    note_busy(claims, batch);
+    return CLAIM_NOT;
+}
+
 /* What can be said of a file without opening it. CLAIM_TAKEN: nothing against it. */
-static enum claim_result look_at_name(const struct claims *claims, const char *path,
-                                      struct error *error)
+static enum claim_result look_at_name(struct claims *claims, const char *path, struct error *error)
 {
     const char *name = strrchr(path, '/');
-    enum state_claim old;
     struct stat status;
+    size_t claimed;
 
     name = name == NULL ? path : name + 1;
     if (file_temporary_final_length(name) != 0)
@@ -182,13 +214,8 @@ static enum claim_result look_at_name(const struct claims *claims, const char *p
         return left(error, 0, path, "a symbolic link; name the file or directory it leads to");
     if (!S_ISREG(status.st_mode))
         return CLAIM_NOT;
-    if (state_claim_name_length(name) == 0)
-        return CLAIM_TAKEN;
-    if (!state_claim_find(claims->state, path, &old, error))
-        return CLAIM_FAILED;
-    if (old == STATE_CLAIM_FOREIGN)
-        return left(error, 0, path, "being merged into another state; finish that merge");
-    return old == STATE_CLAIM_UNCOUNTED ? CLAIM_TAKEN : CLAIM_NOT;
+    claimed = state_claim_name_length(name);
+    return claimed == 0 ? CLAIM_TAKEN : look_at_claim(claims, path, name + 1 + claimed, error);
 }
 
 /* What can be said of the open file. */

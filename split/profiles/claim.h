@@ -21,6 +21,7 @@
 #ifndef COVSPLIT_SPLIT_PROFILES_CLAIM_H
 #define COVSPLIT_SPLIT_PROFILES_CLAIM_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/stat.h>
@@ -42,6 +43,7 @@ struct claims {
     struct state_batch *batch; /* started with the first claim */
     struct claim *items;
     size_t count, capacity;
+    char last_busy[NAME_MAX + 1]; /* a batch that others are at, as it is in the names of claims */
 };
 
 enum claim_result {
