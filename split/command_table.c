@@ -162,6 +162,13 @@ static const struct option_description merge_options[] = {
           .words = failure_modes),
     FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
          .excludes = OPTION_INTO),
+    VALUE(OPTION_PER_IMAGE, TEXT, "per-image", NO_LETTER, "DIR",
+          "also write the profiles of each image to DIR/UUID.profdata", .excludes = OPTION_INTO),
+    FLAG(OPTION_EXPLAIN, "explain", NO_LETTER,
+         "print the functions about which the images disagree, and what was left out",
+         .excludes = OPTION_INTO),
+    FLAG(OPTION_JSON, "json", NO_LETTER, "with --explain: print a JSON object",
+         .excludes = OPTION_VERBOSE),
     VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
           "the llvm-profdata that writes the indexed profile", .excludes = OPTION_INTO),
     MEMORY_LIMIT,
@@ -296,7 +303,8 @@ static const struct command commands[] = {
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--format FORMAT] -o OUT PROFILE...\n"
+     "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
+     "                      -o OUT PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
      "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
@@ -312,6 +320,15 @@ static const struct command commands[] = {
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
      "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
      "profiles.\n"
+     "\n"
+     "With --per-image, DIR also gets a file of OUT's format for each image, named by its UUID\n"
+     "(an image without one: no-uuid- and a digest). Other files in DIR stay; none in it is\n"
+     "read.\n"
+     "\n"
+     "Reports show one function for each name and file. If images of the merge have different\n"
+     "ones, because they were built from different sources or with different macros, a warning\n"
+     "says how many. --explain lists them, with their hashes and images, and also functions\n"
+     "that differ in lines only, and functions of several files that are taken for one.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",

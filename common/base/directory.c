@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/array.h"
+#include "common/base/file.h"
 
 static bool is_any(const char *name)
 {
@@ -63,4 +65,11 @@ void directory_names_free(struct directory_names *names)
         free(names->items[i]);
     free(names->items);
     *names = (struct directory_names){0};
+}
+
+bool directory_make(const char *path, struct error *error)
+{
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && path_is_directory(path)))
+        return true;
+    return error_set_errno(error, errno == EEXIST ? ENOTDIR : errno, "%s: cannot be created", path);
 }

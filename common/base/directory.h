@@ -1,6 +1,6 @@
 /*
- * Lists a directory: completely, or with an error. If the disk fails halfway, the directory must
- * not appear to have fewer files.
+ * Makes a directory, and lists one: completely, or with an error. If the disk fails halfway, the
+ * directory must not appear to have fewer files.
  */
 #ifndef COVSPLIT_COMMON_BASE_DIRECTORY_H
 #define COVSPLIT_COMMON_BASE_DIRECTORY_H
@@ -23,5 +23,8 @@ struct directory_names {
 bool directory_names_read(const char *path, bool (*filter)(const char *name),
                           struct directory_names *names, struct error *error);
 void directory_names_free(struct directory_names *names);
+
+/* Makes the directory, unless there is one. */
+bool directory_make(const char *path, struct error *error);
 
 #endif

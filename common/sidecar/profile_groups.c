@@ -41,6 +41,8 @@ static void free_group(const struct profile_groups *groups, struct profile_group
     profile_sum_free(group->sum);
     if (group->sidecar != NULL)
         groups->source->release(groups->source->context, group->sidecar);
+    if (group->sidecar_of_split != NULL)
+        groups->source->release(groups->source->context, group->sidecar_of_split);
     free(group->name);
     free(group);
 }
@@ -144,6 +146,7 @@ static struct profile_group *start_group(struct profile_groups *groups,
                                          const struct digest *identity, struct error *error)
 {
     struct profile_group *group = calloc(1, sizeof(*group));
+    enum profile_uuid_source source;
     bool done;
 
     if (group == NULL) {
@@ -157,6 +160,7 @@ static struct profile_group *start_group(struct profile_groups *groups,
                                     .can_be_summed = profile_can_be_summed(profile),
                                     .is_temporal =
                                         (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0,
+                                    .uuid = profile_uuid(profile, &source),
                                     .first.input = NO_INPUT};
     done = find_sidecar(groups, group, profile, name, error);
     if (done && !keep_group(groups, group))
@@ -193,6 +197,14 @@ struct profile_group *profile_groups_find(struct profile_groups *groups,
         group = start_group(groups, profile, name, &identity, error);
     pthread_mutex_unlock(&groups->lock);
     return group;
+}
+
+struct uuid profile_group_uuid(const struct profile_group *group)
+{
+    const struct profile_sidecar *sidecar =
+        group->sidecar != NULL ? group->sidecar : group->sidecar_of_split;
+
+    return sidecar != NULL ? sidecar_facts(sidecar->sidecar)->uuid : group->uuid;
 }
 
 /* ---- adding ---- */
@@ -331,6 +343,10 @@ static bool combine_group(struct profile_groups *groups, size_t index, bool *com
     if (full == NULL)
         return true;
     group->sum = NULL; /* which is now the full group's to free */
+    if (full->sidecar_of_split == NULL) {
+        full->sidecar_of_split = group->sidecar;
+        group->sidecar = NULL;
+    }
     *combined = profile_group_add_sum(full, sum, group->profile_count, &group->first, error);
     remove_group(groups, index);
     return *combined;

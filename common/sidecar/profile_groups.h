@@ -50,6 +50,10 @@ struct profile_group {
     bool is_temporal;
     struct profile_sum *sum;         /* NULL if its profiles cannot be summed */
     struct profile_sidecar *sidecar; /* NULL if its profiles need none, or there is no source */
+    /* If profiles of the split image were added to those of the image before the split: the sidecar
+     * that they needed. */
+    struct profile_sidecar *sidecar_of_split;
+    struct uuid uuid; /* of its first profile that was found; see profile_group_uuid */
     uint64_t profile_count;
     char *name;                 /* of the file of its first profile, in messages */
     struct profile_place first; /* of that profile, with the same name */
@@ -98,6 +102,10 @@ bool profile_groups_add(struct profile_groups *groups, struct profile_group *gro
 bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
                            uint64_t profile_count, const struct profile_place *place,
                            struct error *error);
+
+/* The UUID of the image: that of the sidecar, if there is one, or else of the profiles; its size is
+ * 0 if these contain none. */
+struct uuid profile_group_uuid(const struct profile_group *group);
 
 /* True if the group is the one of a profile with this identity. */
 bool profile_group_has(const struct profile_group *group, const struct digest *identity,

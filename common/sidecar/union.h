@@ -65,6 +65,9 @@ uint64_t union_records_kept(const struct union_writer *writer);
 /* Whether the bytes look like a union of any version. Fast. */
 bool union_recognize(struct bytes bytes);
 
+/* Whether a file that begins with these bytes can be one. */
+bool union_may_begin(struct bytes so_far);
+
 /* A member, as union_next finds it. */
 struct union_member_view {
     struct bytes name; /* without the padding */

@@ -13,9 +13,12 @@
 
 /* The header of a member: ar_name, ar_date, ar_uid, ar_gid, ar_mode, ar_size, ar_fmag. In place of
  * a name it has "#1/" and the size of the name after it, which is part of the member's size. */
-#define UNION_HEADER_SIZE    60
-#define UNION_HEADER_PRINTED "#1/%-13zu0           0     0     100644  %-10" PRIu64 "`\n"
-#define UNION_SIZE_MAX       UINT64_C(9999999999)
+#define UNION_HEADER_SIZE  60
+#define UNION_NAME_FOLLOWS "#1/"
+#define UNION_HEADER_END   "`\n"
+#define UNION_HEADER_PRINTED                                                                       \
+    UNION_NAME_FOLLOWS "%-13zu0           0     0     100644  %-10" PRIu64 UNION_HEADER_END
+#define UNION_SIZE_MAX UINT64_C(9999999999)
 
 /* A header begins at a multiple of 8, or behind the magic. */
 #define UNION_ALIGNMENT      8

@@ -32,8 +32,9 @@ static bool take_member(struct bytes *rest, struct union_member_view *member)
     uint64_t name_size, size;
     struct bytes header, whole;
 
-    if (!bytes_slice(*rest, 0, UNION_HEADER_SIZE, &header) || memcmp(header.data, "#1/", 3) != 0 ||
-        memcmp(header.data + SIZE_AT + SIZE_DIGITS, "`\n", 2) != 0 ||
+    if (!bytes_slice(*rest, 0, UNION_HEADER_SIZE, &header) ||
+        memcmp(header.data, UNION_NAME_FOLLOWS, NAME_SIZE_AT) != 0 ||
+        memcmp(header.data + SIZE_AT + SIZE_DIGITS, UNION_HEADER_END, 2) != 0 ||
         !read_number(header.data + NAME_SIZE_AT, NAME_SIZE_DIGITS, &name_size) ||
         !read_number(header.data + SIZE_AT, SIZE_DIGITS, &size) ||
         !bytes_slice(*rest, UNION_HEADER_SIZE, size, &whole) ||
@@ -53,6 +54,14 @@ static bool take_magic(struct bytes *rest)
     return rest->size >= UNION_MAGIC_SIZE &&
            memcmp(rest->data, UNION_MAGIC, UNION_MAGIC_SIZE) == 0 &&
            bytes_slice(*rest, UNION_MAGIC_SIZE, rest->size - UNION_MAGIC_SIZE, rest);
+}
+
+bool union_may_begin(struct bytes so_far)
+{
+    static const char start[] = UNION_MAGIC UNION_NAME_FOLLOWS;
+    size_t size = so_far.size < sizeof(start) - 1 ? (size_t)so_far.size : sizeof(start) - 1;
+
+    return size != 0 && memcmp(so_far.data, start, size) == 0;
 }
 
 bool union_recognize(struct bytes bytes)

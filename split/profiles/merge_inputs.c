@@ -13,21 +13,27 @@
 struct collecting {
     struct path_list *inputs;
     const char *output;
+    const char *outputs; /* a directory of further outputs, which may be missing; or NULL */
     const struct test_naming *naming;
     struct path_list *tests;
     /* The directory of the file that was looked at last, and the state that it belongs to: it, or
      * the one above it. "" if there is none. */
     char directory[PATH_MAX];
     char state[PATH_MAX];
+    bool is_outputs;        /* whether it is `outputs` */
     char strange[PATH_MAX]; /* a state that was found below a directory; "": none */
 };
 
-/* Sets collecting->state for another directory. */
-static void find_state(struct collecting *collecting)
+/* Finds out what another directory is. */
+static void examine_directory(struct collecting *collecting)
 {
     char above[PATH_MAX];
     const char *state = "";
+    struct stat status;
 
+    collecting->is_outputs = collecting->outputs != NULL &&
+                             stat(collecting->directory, &status) == 0 &&
+                             file_is(collecting->outputs, &status);
     if (state_is(collecting->directory))
         state = collecting->directory;
     else if (path_directory(collecting->directory, above) && state_is(above))
@@ -35,7 +41,7 @@ static void find_state(struct collecting *collecting)
     memmove(collecting->state, state, strlen(state) + 1);
 }
 
-/* A path_filter: passes over the output of an earlier run, and over what is in a state. */
+/* A path_filter: passes over outputs of an earlier run, and over what is in a state. */
 static bool is_profile(void *context, const char *path, const struct stat *status)
 {
     struct collecting *collecting = context;
@@ -48,8 +54,10 @@ static bool is_profile(void *context, const char *path, const struct stat *statu
         return true;
     if (strcmp(directory, collecting->directory) != 0) {
         memcpy(collecting->directory, directory, strlen(directory) + 1);
-        find_state(collecting);
+        examine_directory(collecting);
     }
+    if (collecting->is_outputs)
+        return false;
     if (collecting->state[0] == '\0' || stat(collecting->state, &state) != 0)
         return true;
     if (!file_is(collecting->output, &state))
@@ -65,6 +73,11 @@ static bool add_directory(struct collecting *collecting, const char *path, struc
         return error_set(error, "%s: the state itself; name what is to be added to it", path);
     if (state_is(path))
         return path_list_add(collecting->inputs, path, error);
+    if (collecting->outputs != NULL && paths_meet(path, collecting->outputs))
+        return error_set(error,
+                         "%s: is to be read, and to get the output of each image; give another "
+                         "--per-image",
+                         path);
     if (!path_list_add_directory(collecting->inputs, path, true, is_profile, collecting, error))
         return false;
     return collecting->strange[0] == '\0' ||
@@ -103,11 +116,11 @@ static bool add_one(void *context, const char *path, struct error *error)
 }
 
 bool merge_inputs_add(struct path_list *inputs, const char *operand, const char *output,
-                      const struct test_naming *naming, struct path_list *tests,
-                      struct error *error)
+                      const char *outputs, const struct test_naming *naming,
+                      struct path_list *tests, struct error *error)
 {
     struct collecting collecting = {
-        .inputs = inputs, .output = output, .naming = naming, .tests = tests};
+        .inputs = inputs, .output = output, .outputs = outputs, .naming = naming, .tests = tests};
 
     return operand_visit(operand, add_one, &collecting, error);
 }

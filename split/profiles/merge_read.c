@@ -345,6 +345,65 @@ static void put_in_order(struct merge *merge)
         qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
 }
 
+/* ---- sidecars ---- */
+
+/* The image with this UUID among those of which no sidecar was found; NULL if out of memory. */
+static struct merge_lacking *lacking_image(struct merge *merge, const struct uuid *uuid)
+{
+    struct merge_lacking *image;
+
+    for (size_t i = 0; i < merge->lacking_count; i++) {
+        if (uuid_equal(&merge->lacking[i].uuid, uuid))
+            return &merge->lacking[i];
+    }
+    if (!ARRAY_ROOM_FOR_ONE(merge->lacking, merge->lacking_capacity, merge->lacking_count))
+        return NULL;
+    image = &merge->lacking[merge->lacking_count++];
+    *image = (struct merge_lacking){.uuid = *uuid};
+    return image;
+}
+
+/* Whatever the number of threads, its first input is the one whose name comes first. */
+static bool note_lacking(struct merge *merge, const struct profile *profile, const char *name)
+{
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+    struct merge_lacking *image = lacking_image(merge, &uuid);
+
+    if (image == NULL)
+        return false;
+    if (image->profile_count++ != 0 && image->first != NULL && strcmp(image->first, name) <= 0)
+        return true;
+    free(image->first);
+    image->first = strdup(name);
+    return image->first != NULL;
+}
+
+static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
+                                            const char *name, struct error *error)
+{
+    struct merge *merge = context;
+    struct profile_sidecar *sidecar = profile_sidecars_find(merge->sidecars, profile, name, error);
+
+    if (sidecar == NULL && !error_is_of_memory(error) && !note_lacking(merge, profile, name))
+        error_out_of_memory(error, name, sizeof(*merge->lacking));
+    return sidecar;
+}
+
+static void release_sidecar(void *context, struct profile_sidecar *sidecar)
+{
+    const struct merge *merge = context;
+
+    profile_sidecars_release(merge->sidecars, sidecar);
+}
+
+static int compare_lacking(const void *a, const void *b)
+{
+    const struct merge_lacking *left = a, *right = b;
+
+    return uuid_compare(&left->uuid, &right->uuid);
+}
+
 /* ---- the whole ---- */
 
 const char *merge_input_name(const struct merge *merge, size_t input)
@@ -360,7 +419,7 @@ bool merge_read(struct merge *merge, struct error *error)
     merge->must_be_read_again =
         calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
     pthread_mutex_init(&merge->lock, NULL);
-    merge->source = profile_sidecars_source(merge->sidecars);
+    merge->source = (struct profile_sidecar_source){find_sidecar, release_sidecar, merge};
     profile_groups_start(&merge->groups, &merge->source);
     if (merge->must_be_read_again == NULL) {
         merge->failed = true;
@@ -369,6 +428,8 @@ bool merge_read(struct merge *merge, struct error *error)
         parallel_run(merge->threads, merge->threads, read_inputs, merge);
         read_states(merge);
         put_in_order(merge);
+        if (merge->lacking_count > 1)
+            qsort(merge->lacking, merge->lacking_count, sizeof(*merge->lacking), compare_lacking);
     }
     if (merge->failed)
         *error = merge->error;
@@ -382,6 +443,9 @@ void merge_free(struct merge *merge)
         buffer_free(&merge->kept_streams[i].content);
     free(merge->kept_streams);
     free(merge->failures);
+    for (size_t i = 0; i < merge->lacking_count; i++)
+        free(merge->lacking[i].first);
+    free(merge->lacking);
     free(merge->must_be_read_again);
     pthread_mutex_destroy(&merge->lock);
 }

@@ -32,6 +32,13 @@ struct merge_failure {
     struct error error;
 };
 
+/* An image of which no sidecar was found, and its inputs, which count as failed. */
+struct merge_lacking {
+    struct uuid uuid;
+    uint64_t profile_count;
+    char *first; /* the name of the one that was met first */
+};
+
 /* A stream (stream.h) whose profiles cannot be summed: what was read is kept. */
 struct merge_kept_stream {
     size_t input;
@@ -57,6 +64,8 @@ struct merge {
     struct profile_groups groups;
     struct merge_failure *failures;
     size_t failure_count, failure_capacity;
+    struct merge_lacking *lacking;
+    size_t lacking_count, lacking_capacity;
     size_t empty_count; /* empty inputs, left by programs that wrote no profile */
     size_t first_empty;
     uint64_t bytes_read;

@@ -1,4 +1,5 @@
 /*
+ * covsplit show: describes images, sidecars, objects, unions and raw profiles.
  * covsplit show: describes images, sidecars, objects, raw profiles and states of merges.
  *
  * Each kind of file has a function that fills in a report (report.h), which is printed as text or
@@ -6,13 +7,15 @@
  *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null. A universal image gives an
- * object for each slice, whose file is FILE.ARCH.
- *   all       file, kind ("image", "sidecar", "object", "raw profile"), format, file_size
+ * object for each slice, whose file is FILE.ARCH. A union gives one for itself, and then one for
+ * each member, whose file is FILE(MEMBER).
+ *   all       file, kind ("image", "sidecar", "object", "union", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections
  *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
  *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
  *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
+ *   union     member_count
  *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, sparse, sparse_size, records, counters, value_data_size, sections
@@ -27,6 +30,7 @@
 #include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/error.h"
@@ -38,6 +42,7 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
+#include "common/sidecar/union.h"
 #include "common/state/state.h"
 #include "formats/container.h"
 #include "formats/image.h"
@@ -268,6 +273,32 @@ static bool describe_object(const struct input *input, struct report *report, st
     return done;
 }
 
+/* ---- unions ---- */
+
+/* Checks all members, so that nothing is printed of a damaged union. */
+static bool describe_union(const struct input *input, struct report *report, struct error *error)
+{
+    struct union_member_view member;
+    struct bytes members;
+    uint64_t count = 0;
+    bool found, done = union_open(input->bytes, input->path, &members, error);
+
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found) {
+        struct object_facts facts;
+
+        done = object_read(member.object, input->path, &facts, error);
+        object_facts_free(&facts);
+        count++;
+    }
+    if (!done)
+        return false;
+    report_text(report, "kind", "kind", "union");
+    report_text(report, "format", "format", "archive of objects");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "member_count", "images", count);
+    return true;
+}
+
 /* ---- raw profiles ---- */
 
 static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
@@ -416,6 +447,7 @@ static bool is_image(struct bytes bytes)
 static const struct file_kind file_kinds[] = {
     {sidecar_recognize, describe_sidecar},
     {object_recognize, describe_object},
+    {union_recognize, describe_union},
     {profile_reader_recognize, NULL},
     {is_image, describe_image},
 };
@@ -482,13 +514,43 @@ static bool show_input(const struct input *input, struct showing *showing, struc
     return shown;
 }
 
+/* ---- members of unions ---- */
+
+/* Describes a member like a file of its own. */
+static bool show_member(const struct input *input, const struct union_member_view *member,
+                        struct showing *showing, struct error *error)
+{
+    struct input part = {.bytes = member->object};
+    bool shown = asprintf(&part.path, "%s(%.*s)", input->path, (int)member->name.size,
+                          (const char *)member->name.data) >= 0;
+
+    if (!shown)
+        return error_out_of_memory(error, input->path, member->name.size);
+    shown = show_input(&part, showing, error);
+    free(part.path);
+    return shown;
+}
+
+static bool show_members(const struct input *input, struct showing *showing, struct error *error)
+{
+    struct union_member_view member;
+    struct bytes members;
+    bool found, done = union_open(input->bytes, input->path, &members, error);
+
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found)
+        done = show_member(input, &member, showing, error);
+    return done;
+}
+
+/* ---- all files ---- */
+
 /* A stream_check: what comes must be something that can be shown. */
 static bool check_stream(void *context, const char *name, struct bytes so_far, struct error *error)
 {
     const struct input input = {.path = (char *)(uintptr_t)name, .bytes = so_far};
     const struct file_kind *kind;
 
-    if (container_is_universal(so_far))
+    if (container_is_universal(so_far) || union_may_begin(so_far))
         return true;
     kind = find_kind(&input, error);
     return kind != NULL &&
@@ -514,6 +576,11 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
 
     if (!open_file(path, showing->limit, &input, error))
         return false;
+    if (union_recognize(input.bytes)) {
+        done = show_input(&input, showing, error) && show_members(&input, showing, error);
+        input_close(&input);
+        return done;
+    }
     done = container_open(&container, &input, error);
     for (size_t i = 0; done && i < container.count; i++) {
         struct error problem;

@@ -6,13 +6,12 @@
  * uuid, status ("written", "no coverage", "not examined", "failed"), file (null: none), counters,
  * size and reason (null: none).
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "common/base/directory.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
@@ -168,13 +167,6 @@ static void add_targets(struct snapshot *snapshot)
 
 /* ---- the command ---- */
 
-static bool make_directory(const char *path, struct error *error)
-{
-    if (mkdir(path, 0777) == 0 || (errno == EEXIST && path_is_directory(path)))
-        return true;
-    return error_set_errno(error, errno == EEXIST ? ENOTDIR : errno, "%s: cannot be created", path);
-}
-
 int command_snapshot(const struct parsed_options *options)
 {
     struct snapshot snapshot = {.options = options,
@@ -185,7 +177,7 @@ int command_snapshot(const struct parsed_options *options)
     if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
         return message_usage(options->command->name, "neither --pid nor --core is given");
     if (sidecar_places_open(&snapshot.places, options, false, &error) &&
-        make_directory(snapshot.place.directory, &error)) {
+        directory_make(snapshot.place.directory, &error)) {
         if (option_given(options, OPTION_JSON))
             json_begin_array(&snapshot.json, NULL);
         add_targets(&snapshot);

@@ -29,7 +29,7 @@ set(campaign_suites
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
-  device-clang16 device-clang19
+  device-clang16 device-clang19 union-clang16 union-clang19
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.

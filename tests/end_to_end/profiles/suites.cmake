@@ -1,6 +1,6 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps consume_kill)
+           run_modes pools pool_files streams dumps explain consume_kill)
 add_run(merge-files merge_files)
 add_run(streams streams)
 add_run(consume-kill consume_kill)
@@ -20,6 +20,7 @@ endif()
 set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
+  add_run(explain-clang${clang} explain ${clang})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})

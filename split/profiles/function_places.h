@@ -1,0 +1,51 @@
+/*
+ * Where the functions of an image are, by its coverage mapping.
+ */
+#ifndef COVSPLIT_SPLIT_PROFILES_FUNCTION_PLACES_H
+#define COVSPLIT_SPLIT_PROFILES_FUNCTION_PLACES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/error.h"
+#include "common/base/intern_table.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/sidecar.h"
+
+struct function_place {
+    uint64_t name_ref;
+    uint64_t hash;    /* FuncHash */
+    uint64_t regions; /* a digest of its lines and regions, and the names of all its files; not 0 */
+    uint32_t file;    /* the number of its file */
+};
+
+/* Initialize to {0}; free with function_places_free. */
+struct function_places {
+    struct function_place *items;
+    size_t count, capacity;
+    struct intern_table by_both; /* the numbers of items, by NameRef and FuncHash */
+    struct intern_table by_name; /* by NameRef */
+};
+
+void function_places_free(struct function_places *places);
+
+/* Which functions are wanted. */
+struct function_filter {
+    bool (*wants)(const void *context, uint64_t name_ref);
+    const void *context;
+};
+
+/* Reads the mapping of those functions that the filter wants (NULL: of all), and adds the names of
+ * their files to `files`. What is no sound mapping is passed over, and so are sidecars without one.
+ */
+bool function_places_read(struct function_places *places, const struct sidecar *sidecar,
+                          const struct function_filter *filter, struct names *files,
+                          struct error *error);
+
+/* The function with this NameRef and FuncHash; or if the mapping has it with another FuncHash only,
+ * as one that is not used there, that one. NULL if there is none. */
+const struct function_place *function_places_find(const struct function_places *places,
+                                                  uint64_t name_ref, uint64_t hash);
+
+#endif

@@ -1,0 +1,405 @@
+/*
+ * Writing the files of a merge: see merge_outputs.h.
+ */
+#include "split/profiles/merge_outputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/base/array.h"
+#include "common/base/directory.h"
+#include "common/base/file.h"
+#include "split/profiles/llvm_profdata.h"
+
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), ending_length = strlen(ending);
+
+    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+enum profile_format merge_output_format(const struct parsed_options *options)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+
+    if (option_given(options, OPTION_FORMAT))
+        return (enum profile_format)option_number(options, OPTION_FORMAT);
+    return ends_with(output, ".profraw")    ? FORMAT_RAW
+           : ends_with(output, ".profdata") ? FORMAT_INDEXED
+                                            : FORMAT_UNKNOWN;
+}
+
+/* Some of the groups, by their numbers in ascending order. */
+struct selection {
+    const size_t *groups;
+    size_t count;
+};
+
+/* ---- groups into files ---- */
+
+/* Where a profile of a group is written, and what it needs for that. */
+struct target {
+    struct output *output;
+    struct profile_sidecar *sidecar;
+};
+
+static bool write_profile(void *context, const struct profile *profile, const char *name,
+                          struct error *error)
+{
+    const struct target *target = context;
+
+    return profile_sidecar_write(target->sidecar, profile, name, target->output, error);
+}
+
+static bool write_sum(const struct profile_group *group, struct bytes sum, struct output *output,
+                      struct error *error)
+{
+    struct profile profile;
+
+    return profile_parse(sum, 0, group->name, &profile, error) &&
+           profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
+}
+
+static bool write_read_again(const struct merge *merge, const struct profile_group *group,
+                             struct output *output, struct error *error)
+{
+    struct target target = {output, group->sidecar};
+
+    return merge_read_again(merge, group, write_profile, &target, error);
+}
+
+/* ---- .profraw ---- */
+
+static bool write_raw(const struct merge *merge, const struct selection *selection,
+                      struct output *output, struct error *error)
+{
+    for (size_t i = 0; i < selection->count; i++) {
+        const struct profile_group *group = merge->groups.list[selection->groups[i]];
+
+        if (group->is_temporal)
+            return error_set(error,
+                             "%s: a temporal profile: a .profraw file cannot hold the order of "
+                             "events of several runs; merge into a .profdata file",
+                             group->name);
+        if (group->sum != NULL ? !write_sum(group, profile_sum_combined(group->sum), output, error)
+                               : !write_read_again(merge, group, output, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- .profdata ---- */
+
+/* The unnamed files that llvm-profdata reads. */
+struct spools {
+    struct output *files;
+    struct llvm_profdata_input *inputs; /* the same files, for llvm_profdata_merge */
+    size_t count, file_capacity, input_capacity;
+    size_t *starts; /* the number of the first file of each group, and then the number of all */
+};
+
+static void free_spools(struct spools *spools)
+{
+    for (size_t i = 0; i < spools->count; i++)
+        output_discard(&spools->files[i]);
+    free(spools->files);
+    free(spools->inputs);
+    free(spools->starts);
+}
+
+/* Adds a file in the directory of the output, where there should be room for it. The pointer is
+ * valid until the next call. */
+static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
+                                struct error *error)
+{
+    struct output_options options = {.mode = 0600, .is_nameless = true};
+    struct output *file;
+
+    if (!ARRAY_ROOM_FOR_ONE(spools->files, spools->file_capacity, spools->count) ||
+        !ARRAY_ROOM_FOR_ONE(spools->inputs, spools->input_capacity, spools->count)) {
+        error_out_of_memory(error, path, spools->count * sizeof(*file));
+        return NULL;
+    }
+    file = &spools->files[spools->count];
+    if (!output_create(file, path, &options, error))
+        return NULL;
+    spools->inputs[spools->count++] =
+        (struct llvm_profdata_input){.fd = file->fd, .weight = weight};
+    return file;
+}
+
+/* Writes a file for each plane of the sum: planes have different weights. */
+static bool spool_sum(const struct profile_group *group, const char *path, struct spools *spools,
+                      struct error *error)
+{
+    unsigned planes = profile_sum_plane_count(group->sum);
+
+    for (unsigned plane = 0; plane < planes; plane++) {
+        struct output *file = add_spool(spools, path, UINT64_C(1) << plane, error);
+
+        if (file == NULL || !write_sum(group, profile_sum_plane(group->sum, plane), file, error) ||
+            !output_lend(file, error))
+            return false;
+    }
+    return true;
+}
+
+struct spool_target {
+    struct spools *spools;
+    const char *path;
+    struct profile_sidecar *sidecar;
+};
+
+static bool spool_profile(void *context, const struct profile *profile, const char *name,
+                          struct error *error)
+{
+    const struct spool_target *target = context;
+    struct output *file = add_spool(target->spools, target->path, 1, error);
+
+    return file != NULL && profile_sidecar_write(target->sidecar, profile, name, file, error) &&
+           output_lend(file, error);
+}
+
+/* Value profiles can be in one file, one after the other. Temporal profiles need a file each:
+ * llvm-profdata takes all events in a file for those of one run. */
+static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
+                             const char *path, struct spools *spools, struct error *error)
+{
+    struct spool_target target = {spools, path, group->sidecar};
+    struct output *file;
+
+    if (group->is_temporal)
+        return merge_read_again(merge, group, spool_profile, &target, error);
+    file = add_spool(spools, path, 1, error);
+    return file != NULL && write_read_again(merge, group, file, error) && output_lend(file, error);
+}
+
+/* Every spool is an open file in this process and in llvm-profdata. */
+static void allow_many_descriptors(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static bool spool_all(const struct merge *merge, const char *path, struct spools *spools,
+                      struct error *error)
+{
+    size_t count = merge->groups.count;
+
+    allow_many_descriptors();
+    spools->starts = calloc(count + 1, sizeof(*spools->starts));
+    if (spools->starts == NULL)
+        return error_out_of_memory(error, path, count * sizeof(*spools->starts));
+    for (size_t i = 0; i < count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
+
+        spools->starts[i] = spools->count;
+        if (!(group->sum != NULL ? spool_sum(group, path, spools, error)
+                                 : spool_read_again(merge, group, path, spools, error)))
+            return false;
+    }
+    spools->starts[count] = spools->count;
+    return true;
+}
+
+/* ---- one file ---- */
+
+/* How the files are made. */
+struct maker {
+    const struct merge *merge;
+    const struct parsed_options *options;
+    enum profile_format format;
+    char *program; /* llvm-profdata; NULL for .profraw */
+    struct spools spools;
+};
+
+/* Appends the spools of the groups. NULL with an error if out of memory. */
+static struct llvm_profdata_input *select_spools(const struct spools *spools,
+                                                 const struct selection *selection, size_t *count,
+                                                 const char *path, struct error *error)
+{
+    struct llvm_profdata_input *inputs = calloc(spools->count + 1, sizeof(*inputs));
+
+    *count = 0;
+    if (inputs == NULL)
+        error_out_of_memory(error, path, spools->count * sizeof(*inputs));
+    for (size_t i = 0; inputs != NULL && i < selection->count; i++) {
+        const size_t *start = &spools->starts[selection->groups[i]];
+
+        memcpy(inputs + *count, spools->inputs + start[0], (start[1] - start[0]) * sizeof(*inputs));
+        *count += start[1] - start[0];
+    }
+    return inputs;
+}
+
+static bool write_indexed(const struct maker *maker, const struct selection *selection,
+                          struct output *output, struct error *error)
+{
+    size_t count;
+    struct llvm_profdata_input *inputs =
+        select_spools(&maker->spools, selection, &count, output->path, error);
+    bool done = inputs != NULL && output_lend(output, error) &&
+                llvm_profdata_merge(maker->program, inputs, count,
+                                    option_given(maker->options, OPTION_SPARSE), output->fd,
+                                    output->path, error) &&
+                output_take_back(output, error);
+
+    free(inputs);
+    return done;
+}
+
+/* Makes the next file, of some of the groups. */
+static bool make_file(const struct maker *maker, const char *path,
+                      const struct selection *selection, struct merge_outputs *outputs,
+                      struct error *error)
+{
+    const struct output_options options = {.mode = file_new_mode()};
+    struct output *output = &outputs->files[outputs->count];
+
+    if (!output_create(output, path, &options, error))
+        return false;
+    outputs->count++;
+    return maker->format == FORMAT_RAW ? write_raw(maker->merge, selection, output, error)
+                                       : write_indexed(maker, selection, output, error);
+}
+
+/* ---- a file for each image ---- */
+
+/* DIR/UUID.profdata, as a new string. Groups of one UUID have one file. An image without a UUID is
+ * told by the identity of its profiles. NULL if out of memory. */
+static char *image_path(const struct maker *maker, const struct profile_group *group)
+{
+    const char *directory = option_text(maker->options, OPTION_PER_IMAGE);
+    const char *ending = maker->format == FORMAT_RAW ? "profraw" : "profdata";
+    struct uuid uuid = profile_group_uuid(group);
+    char hex[UUID_HEX_MAX], *path;
+
+    if (uuid.size != 0)
+        uuid_format(&uuid, hex);
+    else
+        digest_format(&group->identity, hex);
+    return asprintf(&path, "%s/%s%s.%s", directory, uuid.size != 0 ? "" : "no-uuid-", hex, ending) <
+                   0
+               ? NULL
+               : path;
+}
+
+static bool check_path(const struct maker *maker, const char *path, struct error *error)
+{
+    return !paths_meet(path, option_text(maker->options, OPTION_OUTPUT)) ||
+           error_set(error, "%s: is the output of all images, and of one; give another --output",
+                     path);
+}
+
+/* Makes the file of all groups with this path, of which `first` is the first. */
+static bool make_image_file(const struct maker *maker, char *const *paths, size_t first,
+                            size_t *numbers, struct merge_outputs *outputs, struct error *error)
+{
+    struct selection selection = {.groups = numbers};
+
+    for (size_t i = first; i < maker->merge->groups.count; i++) {
+        if (strcmp(paths[i], paths[first]) == 0)
+            numbers[selection.count++] = i;
+    }
+    return check_path(maker, paths[first], error) &&
+           make_file(maker, paths[first], &selection, outputs, error);
+}
+
+static bool is_first(char *const *paths, size_t index)
+{
+    for (size_t i = 0; i < index; i++) {
+        if (strcmp(paths[i], paths[index]) == 0)
+            return false;
+    }
+    return true;
+}
+
+static bool make_image_files(const struct maker *maker, char **paths, size_t *numbers,
+                             struct merge_outputs *outputs, struct error *error)
+{
+    const struct profile_groups *groups = &maker->merge->groups;
+
+    if (!directory_make(option_text(maker->options, OPTION_PER_IMAGE), error))
+        return false;
+    for (size_t i = 0; i < groups->count; i++) {
+        paths[i] = image_path(maker, groups->list[i]);
+        if (paths[i] == NULL)
+            return error_out_of_memory(error, groups->list[i]->name, groups->count);
+    }
+    for (size_t i = 0; i < groups->count; i++) {
+        if (is_first(paths, i) && !make_image_file(maker, paths, i, numbers, outputs, error))
+            return false;
+    }
+    return true;
+}
+
+/* ---- all files ---- */
+
+/* Makes the files of the images, if they are wanted, and the one of all. */
+static bool make_files(const struct maker *maker, struct merge_outputs *outputs,
+                       struct error *error)
+{
+    size_t count = maker->merge->groups.count;
+    const char *path = option_text(maker->options, OPTION_OUTPUT);
+    size_t *numbers = calloc(count + 1, sizeof(*numbers));
+    char **paths = calloc(count + 1, sizeof(*paths));
+    struct selection all = {.groups = numbers, .count = count};
+    bool done;
+
+    outputs->files = calloc(count + 1, sizeof(*outputs->files));
+    done = (numbers != NULL && paths != NULL && outputs->files != NULL) ||
+           error_out_of_memory(error, path, count * sizeof(*outputs->files));
+    done = done && (!option_given(maker->options, OPTION_PER_IMAGE) ||
+                    make_image_files(maker, paths, numbers, outputs, error));
+    for (size_t i = 0; done && i < count; i++)
+        numbers[i] = i;
+    done = done && make_file(maker, path, &all, outputs, error);
+    for (size_t i = 0; paths != NULL && i < count; i++)
+        free(paths[i]);
+    free(paths);
+    free(numbers);
+    return done;
+}
+
+bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
+                        const struct parsed_options *options, struct error *error)
+{
+    struct maker maker = {
+        .merge = merge, .options = options, .format = merge_output_format(options)};
+    bool done = true;
+
+    if (maker.format == FORMAT_INDEXED) {
+        maker.program = llvm_profdata_find(option_text(options, OPTION_LLVM_PROFDATA),
+                                           merge->groups.list[0]->version, error);
+        done = maker.program != NULL &&
+               spool_all(merge, option_text(options, OPTION_OUTPUT), &maker.spools, error);
+    }
+    done = done && make_files(&maker, outputs, error);
+    free_spools(&maker.spools);
+    free(maker.program);
+    return done;
+}
+
+bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error)
+{
+    enum output_result result;
+
+    for (size_t i = 0; i < outputs->count; i++) {
+        if (!output_commit(&outputs->files[i], &result, error))
+            return false;
+    }
+    return true;
+}
+
+void merge_outputs_free(struct merge_outputs *outputs)
+{
+    for (size_t i = 0; i < outputs->count; i++)
+        output_discard(&outputs->files[i]);
+    free(outputs->files);
+    *outputs = (struct merge_outputs){0};
+}
