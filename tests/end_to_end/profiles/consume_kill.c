@@ -274,10 +274,7 @@ END_TEST
 
 int main(void)
 {
-    /* Kills do not depend on the disk, but the time for what is synced does. */
-    if (access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 0);
-    }
+    scratch_use_memory();
     TCase *calls = suite_case("calls", TIMEOUT_SECONDS, prepare_small);
     suite_tests(calls, test_every_system_call, test_killed_twice);
     TCase *crowds = suite_case("crowds", TIMEOUT_SECONDS, prepare_large);

@@ -1,8 +1,9 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps explain consume_kill)
+           run_modes pools pool_files streams dumps explain consume consume_kill)
 add_run(merge-files merge_files)
 add_run(streams streams)
+add_run(consume consume)
 add_run(consume-kill consume_kill)
 add_run(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
