@@ -444,7 +444,7 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects, raw profiles and states of merges",
+    {"show", "Describe images, sidecars, objects, unions, raw profiles and states of merges",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
      "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
@@ -453,7 +453,8 @@ static const struct command commands[] = {
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
      "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
-     "object or a raw profile, it is 'present'. FILE may be a FIFO, or '-' for standard input.\n"
+     "object or a raw profile, it is 'present'. Of a union, each image is described. FILE may\n"
+     "be a FIFO, or '-' for standard input.\n"
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
