@@ -18,6 +18,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/hostile.h"
 #include "tests/support/program.h"
+#include "tests/support/random.h"
 #include "tests/support/raw_profile.h"
 #include "tests/support/restricted.h"
 #include "tests/support/rounds.h"
