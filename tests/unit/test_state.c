@@ -2,9 +2,11 @@
  * States of incremental merges: sums in all forms over many batches, what is left by processes that
  * ended at any moment, claims, and files of states that are damaged or made to do harm.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +46,11 @@ static struct profile_recipe form(int index)
                                    .names = "some names",
                                    .binary_id = "build-id",
                                    .load_address = 0x4000};
+}
+
+static void assert_says(const char *message, const char *part)
+{
+    ck_assert_msg(strstr(message, part) != NULL, "'%s' does not say '%s'", message, part);
 }
 
 /* ---- the state, which must not fail ---- */
@@ -424,6 +431,23 @@ static void consume(struct state_batch *batch, const char *claim)
     ck_assert_msg(state_batch_consume(batch, claim, &error), "%s", error.message);
 }
 
+/* Adds one profile of form 3 that is consumed, without folding. Returns its claim. */
+static char *add_consumed(struct state *state, const char *name)
+{
+    struct state_batch *batch = start_batch(state);
+    struct buffer made = made_of(3);
+    struct profile_sum *sum = sum_of(&made);
+    char *claim = claim_new(batch, name);
+
+    add_sum(batch, sum, 1, "");
+    consume(batch, claim);
+    commit(batch);
+    state_batch_free(batch);
+    profile_sum_free(sum);
+    buffer_free(&made);
+    return claim;
+}
+
 START_TEST(test_claims)
 {
     struct state *state = open_state(STATE_CREATE), *other;
@@ -483,6 +507,12 @@ START_TEST(test_claim_elsewhere)
     fold(state);
     ck_assert_uint_eq(count_files("batches"), 1);
     ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_COUNTED);
+    /* Another directory of the same path does not have it either, and proves nothing. */
+    directory_create(here);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_COUNTED);
+    directory_remove(here);
     ck_assert_int_eq(rename(there, here), 0);
     fold(state);
     ck_assert_uint_eq(count_files("batches"), 0);
@@ -511,6 +541,212 @@ START_TEST(test_long_names)
 }
 END_TEST
 
+/* More batches that have to stay than are folded at a time: those that were folded before count no
+ * second time, whichever are folded when. */
+START_TEST(test_many_stay)
+{
+    struct state *state = open_state(STATE_CREATE);
+    char *here = path_join(scratch, "here"), *there = path_join(scratch, "there");
+
+    directory_create(here);
+    for (unsigned i = 0; i < 66; i++)
+        add_consumed(state, "here/a.profraw");
+    ck_assert_int_eq(rename(here, there), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        fold(state);
+        ck_assert_uint_eq(count_files("batches"), 66);
+        ck_assert_uint_eq(count_profiles(), 66);
+    }
+    ck_assert_int_eq(rename(there, here), 0);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    ck_assert_uint_eq(directory_list(here).count, 0);
+    ck_assert_uint_eq(count_profiles(), 66);
+    state_close(state);
+}
+END_TEST
+
+/* In a directory whose absolute path is so long that a claim in it has none. */
+START_TEST(test_long_path)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char name[201] = "", here[PATH_MAX] = "", claim[PATH_MAX];
+    struct error error = {0};
+
+    memset(name, 'd', sizeof name - 1);
+    ck_assert_int_eq(chdir(scratch), 0);
+    while (strlen(here) < PATH_MAX - 220) {
+        ck_assert(mkdir(name, 0777) == 0 && chdir(name) == 0);
+        ck_assert_ptr_nonnull(getcwd(here, sizeof here));
+    }
+    name[NAME_MAX / 2] = '\0';
+    ck_assert(state_claim_path(batch, name, claim, &error));
+    ck_assert(!state_batch_consume(batch, claim, &error));
+    assert_says(error.message, "path is too long");
+    state_batch_free(batch);
+    fold(state);
+    state_close(state);
+    name[NAME_MAX / 2] = 'd';
+    while (strcmp(getcwd(here, sizeof here), scratch) != 0)
+        ck_assert(chdir("..") == 0 && rmdir(name) == 0);
+}
+END_TEST
+
+/* ---- accidents ---- */
+
+/* Adds one profile of each of two images, of which the second is large. */
+static void add_two(struct state *state)
+{
+    struct profile_recipe large = {
+        .raw_version = 9, .records = 4, .counters_each = 2000, .names = "large"};
+    struct buffer made[] = {made_of(3), profile_make(&large)};
+    struct state_batch *batch = start_batch(state);
+
+    for (size_t i = 0; i < 2; i++) {
+        struct profile_sum *sum = sum_of(&made[i]);
+
+        add_sum(batch, sum, 1, "");
+        profile_sum_free(sum);
+        buffer_free(&made[i]);
+    }
+    commit(batch);
+    state_batch_free(batch);
+}
+
+static void assert_two(uint64_t times)
+{
+    struct found found = read_state(STATE_READ);
+
+    ck_assert_uint_eq(found.count, 2);
+    ck_assert_uint_eq(found.profile_counts[0], times);
+    ck_assert_uint_eq(found.profile_counts[1], times);
+    free_found(&found);
+}
+
+/* The disk is full in the middle of a fold: the small image has been written, the large has not. */
+START_TEST(test_full_disk)
+{
+    struct rlimit limit = {.rlim_cur = 8000, .rlim_max = RLIM_INFINITY};
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch;
+    struct error error = {0};
+
+    add_two(state);
+    fold(state);
+    add_two(state);
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert(!state_fold(state, &error));
+    assert_says(error.message, "cannot be written");
+    assert_two(2);
+    ck_assert(!state_fold(state, &error));
+    assert_two(2);
+    /* And while a batch is prepared. */
+    batch = start_batch(state);
+    limit.rlim_cur = 100;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert(!state_batch_consume(batch, claim_new(batch, "a.profraw"), &error) ||
+              !state_batch_commit(batch, &error));
+    state_batch_free(batch);
+    limit.rlim_cur = RLIM_INFINITY;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_two(2);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    assert_two(2);
+    state_close(state);
+}
+END_TEST
+
+/* An image's file is damaged when a batch is to be folded: the batch stays, with its claims. */
+START_TEST(test_fold_into_damage)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct error error = {0};
+    struct contents good;
+    char *claim, *image;
+
+    add_one(state, true);
+    fold(state);
+    image = only_file("images");
+    good = file_read(image);
+    claim = add_consumed(state, "a.profraw");
+    good.data[good.size / 2] ^= 1;
+    file_write(image, good.data, good.size);
+    ck_assert(!state_fold(state, &error));
+    assert_says(error.message, image);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert(file_exists(claim));
+    good.data[good.size / 2] ^= 1;
+    file_write(image, good.data, good.size);
+    ck_assert_uint_eq(count_profiles(), 2);
+    /* Who removes the file gives up what is in it, and no more. */
+    unlink(image);
+    ck_assert_uint_eq(count_profiles(), 1);
+    fold(state);
+    ck_assert_uint_eq(count_profiles(), 1);
+    ck_assert(!file_exists(claim));
+    state_close(state);
+}
+END_TEST
+
+/* The state is removed while a process uses it, and another process makes a new one: the first has
+ * the lock of a file that is gone, so it must not change the new one, nor say what its claims are.
+ */
+START_TEST(test_replaced)
+{
+    struct state *state = open_state(STATE_CREATE), *other;
+    struct state_batch *batch = start_batch(state);
+    struct found found = {0};
+    struct error error = {0};
+    enum state_claim what;
+    char *claim = claim_new(batch, "a.profraw");
+
+    consume(batch, claim);
+    ck_assert_int_eq(rename(path, path_join(scratch, "OLD")), 0);
+    ck_assert(!state_claim_find(state, claim, &what, &error));
+    assert_says(error.message, "removed or replaced");
+    other = open_state(STATE_CREATE);
+    add_one(other, true);
+    ck_assert(!state_claim_find(state, claim, &what, &error));
+    ck_assert(!state_batch_commit(batch, &error));
+    assert_says(error.message, "removed or replaced");
+    ck_assert(!state_fold(state, &error));
+    ck_assert(!state_read(state, take_part, &found, &error));
+    ck_assert_uint_eq(found.count, 0);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert_uint_eq(count_profiles(), 1);
+    ck_assert(file_exists(claim));
+    state_batch_free(batch);
+    state_close(state);
+    state_close(other);
+}
+END_TEST
+
+/* Somebody cleans up, and removes NONCE.open of a living batch. Others may have taken its claims,
+ * so it must not count them. */
+START_TEST(test_open_file_removed)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char *claim = claim_new(batch, "a.profraw"), *open_file = only_file("batches");
+    struct error error = {0};
+
+    consume(batch, claim);
+    unlink(open_file);
+    ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
+    if (_i != 0)
+        file_write_text(open_file, "");
+    ck_assert(!state_batch_commit(batch, &error));
+    assert_says(error.message, "does not count");
+    state_batch_free(batch);
+    ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    state_close(state);
+}
+END_TEST
+
 /* ---- what is no state ---- */
 
 static const char *refused(enum state_access access)
@@ -522,11 +758,6 @@ static const char *refused(enum state_access access)
     ck_assert(!state_open(&state, path, access, 0, &error));
     ck_assert_ptr_null(state);
     return error.message;
-}
-
-static void assert_says(const char *message, const char *part)
-{
-    ck_assert_msg(strstr(message, part) != NULL, "'%s' does not say '%s'", message, part);
 }
 
 START_TEST(test_no_state)
@@ -725,13 +956,16 @@ int main(void)
 {
     TCase *state = suite_case("state", 300, NULL);
 
-    /* Thousands of files are synced, which is slow on a disk. */
+    /* Most of the time is what is synced to a disk. */
     if (access("/dev/shm", W_OK) == 0)
-        setenv("TMPDIR", "/dev/shm", 1);
+        setenv("TMPDIR", "/dev/shm", 0);
     tcase_add_checked_fixture(state, prepare, NULL);
     suite_loops(state, FORMS, test_sums);
     suite_tests(state, test_images, test_fold_twice, test_leftovers, test_claims,
-                test_claim_elsewhere, test_long_names, test_no_state, test_harm, test_other_files);
+                test_claim_elsewhere, test_many_stay, test_long_names, test_long_path,
+                test_full_disk, test_fold_into_damage, test_replaced, test_no_state, test_harm,
+                test_other_files);
+    suite_loops(state, 2, test_open_file_removed);
     suite_loops(state, 3, test_mutations);
     return suite_main("state", state);
 }
