@@ -246,12 +246,13 @@ static bool look_into_batch(const struct state *state, const struct digest *nonc
 
     if (path == NULL)
         return false;
-    if (state_file_open(&batch, path, STATE_FILE_BATCH, nonce, error)) {
+    done = state_file_open(&batch, path, STATE_FILE_BATCH, nonce, error);
+    if (done) {
         done = lists_claim(&batch, name, &lists, error);
         state_file_close(&batch);
-    } else {
-        done = error->number == ENOENT;
     }
+    /* It may have been removed meanwhile, and before that the claim, if it was in it. */
+    done = done || error->number == ENOENT;
     free(path);
     *result = lists ? STATE_CLAIM_COUNTED : STATE_CLAIM_UNCOUNTED;
     return done;
