@@ -1,7 +1,8 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps explain)
+           run_modes pools pool_files streams dumps explain per_image)
 add_run(merge-files merge_files)
+add_run(per-image per_image)
 add_run(streams streams)
 add_run(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
