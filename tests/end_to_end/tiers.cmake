@@ -16,6 +16,7 @@ set(campaign_suites
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19 explain-clang16 explain-clang19
+  explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
   pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19
   pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19

@@ -1,6 +1,7 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
-           run_modes pools pool_files streams dumps explain per_image)
+           run_modes pools pool_files streams dumps explain
+           explain_leveldb per_image)
 add_run(merge-files merge_files)
 add_run(per-image per_image)
 add_run(streams streams)
@@ -21,6 +22,7 @@ set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(profiles-clang${clang}-${linker} profiles ${clang} ${linker})
   add_run(explain-clang${clang} explain ${clang})
+  add_fetched_run(explain-leveldb-clang${clang} explain_leveldb ${clang})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
