@@ -5,7 +5,7 @@ foreach(name correlate names profile_reader profile_sum)
 endforeach()
 add_unit(store covsplit_reader)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
-foreach(name merger union)
+foreach(name merger state union)
   add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c refused_memory.c)
   target_link_options(test_reader_${name} PRIVATE
                       -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=tsearch)
