@@ -1,13 +1,14 @@
 /*
- * Bad input: files that are no images, cut images, and thousands of damaged images, sidecars and
- * profiles.
+ * Bad input: files that are no images, cut images, and thousands of damaged images, sidecars,
+ * profiles and unions.
  *
  * Whatever comes in, covsplit ends by itself with 0 or 1, soon and in little memory. With 1 it has
  * said why, in one line, and written nothing. With 0 what it wrote is right: a damaged image that
  * could be split is joined to the same damaged image again. The input is never changed.
  *
  * Usage: bad_input files
- *        bad_input (images | sidecars | profiles | runs) FIRST COUNT      seeds of the mutations
+ *        bad_input (images | sidecars | profiles | runs | unions) FIRST COUNT      seeds of the
+ *                                                                                  mutations
  *        bad_input images FIRST COUNT MACHINE      the same for an image of another machine
  *
  * "runs" goes further than the others: a damaged image that still runs, and could be split, must
@@ -217,6 +218,114 @@ START_TEST(test_damaged_profile)
 }
 END_TEST
 
+/* ---- unions ---- */
+
+#define UNION_MEMBERS     3
+#define UNION_HEADER_SIZE 60
+
+/* The parts of a union that a reader believes: headers and names of members, and the first bytes of
+ * these and the last, where the headers of an object are. */
+static size_t list_union_parts(const struct contents *file,
+                               struct mutated_part parts[3 * UNION_MEMBERS])
+{
+    size_t count = 0;
+    size_t at = 8;
+    while (at + UNION_HEADER_SIZE < file->size) {
+        char size_text[11] = "";
+        memcpy(size_text, file->data + at + 48, 10);
+        size_t size = strtoul(size_text, NULL, 10);
+        ck_assert_uint_lt(count, 3 * UNION_MEMBERS);
+        parts[count++] = (struct mutated_part){at, UNION_HEADER_SIZE + 32};
+        parts[count++] = (struct mutated_part){at + UNION_HEADER_SIZE + 20, 200};
+        parts[count++] = (struct mutated_part){at + UNION_HEADER_SIZE + size - 600, 600};
+        at += UNION_HEADER_SIZE + size;
+    }
+    ck_assert_uint_eq(count, 3 * UNION_MEMBERS);
+    return count;
+}
+
+/* A damaged union is shown, or refused as a whole. */
+static void check_union(const char *directory, const struct contents *damaged, int *exit_code,
+                        struct verdict *verdict)
+{
+    char *path = path_join(directory, "bad.a");
+    file_write(path, damaged->data, damaged->size);
+    free(path);
+    struct command command = hostile_command(directory, "show bad.a");
+    struct outcome outcome = command_run(&command);
+    *exit_code = outcome.exit_code;
+    if (outcome.exit_code != 0 || outcome.signal != 0) {
+        covsplit_refused(&command, &outcome, verdict);
+        if (outcome.output_size != 0) {
+            verdict_fail(verdict, "half a union was shown: %s", outcome.output);
+        }
+    }
+    outcome_free(&outcome);
+    command_free(&command);
+}
+
+/* Of a damaged sidecar and a good one there is a union, or an error and no file. */
+static void check_exported_union(const char *directory, const struct contents *damaged,
+                                 struct verdict *verdict)
+{
+    char *path = path_join(directory, "side");
+    file_write(path, damaged->data, damaged->size);
+    free(path);
+    int exit_code = -1;
+    int show_exit = -1;
+    if (!hostile_run(directory, "export --union -o new.a ../sample/sidecar side", &exit_code,
+                     verdict) ||
+        !hostile_holds(directory, "side", damaged, verdict)) {
+        return;
+    }
+    if (exit_code == 1) {
+        hostile_only_these(directory, "side", verdict);
+    } else if (hostile_run(directory, "show new.a", &show_exit, verdict) && show_exit != 0) {
+        verdict_fail(verdict, "a union was made that cannot be shown");
+    } else {
+        hostile_only_these(directory, "side new.a", verdict);
+    }
+}
+
+START_TEST(test_damaged_union)
+{
+    char *directory = sample_directory(&sample);
+    struct elf_file sidecar = elf_file_read(sample.sidecar);
+    struct mutated_part parts[3 * UNION_MEMBERS];
+    unsigned refused = 0;
+    unsigned accepted = 0;
+    covsplit_run_words(directory, 0,
+                       text_format("export --union -o good.a %s %s %s", sample.sidecar,
+                                   sample.sidecar, sample.sidecar));
+    struct contents good = file_read(path_join(directory, "good.a"));
+    file_copy(sample.sidecar, path_join(sample.scratch, "sample/sidecar"));
+    unlink(path_join(directory, "good.a"));
+    size_t count = list_union_parts(&good, parts);
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct verdict verdict = {0};
+        hostile_fork_most(seed);
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_parts(&good, parts, count, seed, &description);
+        check_union(directory, &damaged, &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        refused += exit_code == 1;
+        accepted += exit_code == 0;
+        unlink(path_join(directory, "bad.a"));
+        contents_free(&damaged);
+        free(description);
+        damaged = mutate_elf(&sidecar, seed, &description);
+        check_exported_union(directory, &damaged, &verdict);
+        verdict_assert(&verdict, description);
+        contents_free(&damaged);
+        free(description);
+    }
+    hostile_assert_mixed(accepted, refused);
+}
+END_TEST
+
+/* ---- runs ---- */
+
 /* Profiles of the image before and after; a damaged image may leave none, but then both do. */
 static bool check_same_counters(const char *before_path, const char *after_path,
                                 struct verdict *verdict)
@@ -321,10 +430,9 @@ static const TTest *mutation_of(const char *kind)
         const char *kind;
         const TTest *test;
     } kinds[] = {
-        {"images", test_damaged_image},
-        {"sidecars", test_damaged_sidecar},
-        {"runs", test_damaged_runs},
-        {"profiles", test_damaged_profile},
+        {"images", test_damaged_image}, {"sidecars", test_damaged_sidecar},
+        {"runs", test_damaged_runs},    {"profiles", test_damaged_profile},
+        {"unions", test_damaged_union},
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (strcmp(kind, kinds[i].kind) == 0) {
@@ -353,6 +461,7 @@ int main(int argument_count, char **arguments)
         suite_loops(mutations, hostile_tests(), mutation_of(kind));
         return suite_main("bad input", mutations);
     }
-    return suite_usage(arguments[0],
-                       "files | (images | sidecars | profiles | runs) FIRST COUNT [MACHINE]");
+    return suite_usage(
+        arguments[0],
+        "files | (images | sidecars | profiles | runs | unions) FIRST COUNT [MACHINE]");
 }

@@ -135,6 +135,7 @@ static void make_elf(const char *inputs)
     make_twins(path_join(inputs, "twins"));
     make_dumps(path_join(inputs, "dumps"));
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
+    covsplit_run_words(inputs, 0, "export --union --store store -o all.a");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
@@ -275,6 +276,8 @@ static const struct scenario {
     {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store -v --debug-dir debug", .copied = "debug"},
+    {.words = "export --union -v --store ../in/store -o all.a"},
+    {.words = "show ../in/all.a"},
     {.words = "store list ../in/store"},
     {.words = "store list ../in/store p* o*"},
     {.words = "store check -j1 ../in/store"},

@@ -1,0 +1,666 @@
+/*
+ * Unions, of records made by hand: which of them are left out, and which must not be.
+ *
+ * A member is taken apart by libelf, and not by the code under test.
+ */
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/digest_set.h"
+#include "common/base/md5.h"
+#include "common/sidecar/union.h"
+#include "tests/support/random.h"
+#include "tests/support/suite.h"
+#include "tests/unit/name_chunk.h"
+#include "tests/unit/sidecar_sample.h"
+
+/* The places of sections in the sample. */
+enum {
+    COVMAP,
+    COVFUN,
+    NAMES,
+};
+
+/* ---- making ---- */
+
+/* An image's coverage. */
+struct coverage {
+    struct buffer covmap, covfun, names;
+    uint64_t unit; /* the FilenamesRef of the last unit */
+    bool big;
+};
+
+static void put_text(struct buffer *buffer, const char *text)
+{
+    ck_assert(buffer_append_uleb128(buffer, strlen(text)));
+    ck_assert(buffer_append(buffer, text, strlen(text)));
+}
+
+static void pad(struct buffer *buffer)
+{
+    ck_assert(buffer_append_zeros(buffer, (0 - buffer->size) % 8));
+}
+
+/* Adds a unit with a compilation directory and two files. */
+static void put_unit(struct coverage *coverage, unsigned version, const char *directory,
+                     const char *file, const char *other)
+{
+    struct buffer text = {0}, encoded = {0};
+    uint8_t header[16] = {0};
+
+    put_text(&text, directory);
+    put_text(&text, file);
+    put_text(&text, other);
+    ck_assert(buffer_append_uleb128(&encoded, 3) && buffer_append_uleb128(&encoded, text.size) &&
+              buffer_append_uleb128(&encoded, 0) && buffer_append(&encoded, text.data, text.size));
+    store_u32(header + 4, (uint32_t)encoded.size, coverage->big);
+    store_u32(header + 12, version, coverage->big);
+    pad(&coverage->covmap);
+    ck_assert(buffer_append(&coverage->covmap, header, sizeof(header)) &&
+              buffer_append(&coverage->covmap, encoded.data, encoded.size));
+    coverage->unit = md5_name_reference(buffer_view(&encoded));
+    buffer_free(&text);
+    buffer_free(&encoded);
+}
+
+/* Adds a record of one file and one region with this counter, and its name if it is not NULL. */
+static void put_record(struct coverage *coverage, const char *name, uint64_t hash, uint8_t file,
+                       uint8_t counter, uint8_t line)
+{
+    const uint8_t mapping[] = {1, file, 0, 1, counter, line, 1, 2, 3};
+    uint8_t header[28];
+    struct bytes text = {(const uint8_t *)name, strlen(name)};
+
+    store_u64(header, md5_name_reference(text), coverage->big);
+    store_u32(header + 8, sizeof(mapping), coverage->big);
+    store_u64(header + 12, hash, coverage->big);
+    store_u64(header + 20, coverage->unit, coverage->big);
+    pad(&coverage->covfun);
+    ck_assert(buffer_append(&coverage->covfun, header, sizeof(header)) &&
+              buffer_append(&coverage->covfun, mapping, sizeof(mapping)));
+    name_chunk_put(&coverage->names, name, false);
+}
+
+static void free_coverage(struct coverage *coverage)
+{
+    buffer_free(&coverage->covmap);
+    buffer_free(&coverage->covfun);
+    buffer_free(&coverage->names);
+}
+
+#define VERSION_6 5
+#define VERSION_7 6
+#define COUNTER   1 /* counter 0, as it is encoded */
+
+/* The usual unit of these tests. */
+static struct coverage start(bool big)
+{
+    struct coverage coverage = {.big = big};
+
+    put_unit(&coverage, VERSION_7, "/work", "/lib/a.h", "b.h");
+    return coverage;
+}
+
+/* ---- unions ---- */
+
+struct collected {
+    struct union_writer *writer;
+    struct buffer file;
+    const struct sample_shape *shape;
+};
+
+static bool collect(void *context, struct bytes part, struct error *error)
+{
+    struct collected *all = context;
+
+    (void)error;
+    return buffer_append(&all->file, part.data, (size_t)part.size);
+}
+
+static void begin(struct collected *all, const struct sample_shape *shape)
+{
+    struct error error;
+
+    *all = (struct collected){.shape = shape};
+    all->writer = union_new("union", collect, all, &error);
+    ck_assert_ptr_nonnull(all->writer);
+}
+
+/* Adds an image with this coverage, in plain or in compact form. */
+static void add_named(struct collected *all, const struct coverage *coverage, bool compact,
+                      const char *name)
+{
+    struct sample *sample = sample_make(all->shape);
+    const struct bytes contents[] = {buffer_view(&coverage->covmap), buffer_view(&coverage->covfun),
+                                     buffer_view(&coverage->names)};
+    struct buffer file;
+    struct sidecar *sidecar;
+    struct error error;
+
+    for (size_t i = COVMAP; i <= NAMES; i++) {
+        sample->sections[i].content = contents[i];
+        sample->sections[i].size = contents[i].size;
+    }
+    sample->source.image_name = name;
+    file = compact ? sample_write_compact(&sample->source) : sample_write(&sample->source, 1, 1);
+    sidecar = sample_open(&file);
+    ck_assert_msg(union_add(all->writer, sidecar, &error), "%s", error.message);
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+
+static void add(struct collected *all, const struct coverage *coverage)
+{
+    add_named(all, coverage, union_member_count(all->writer) % 2 != 0, "image");
+}
+
+static void finish(struct collected *all)
+{
+    struct error error;
+
+    ck_assert(union_finish(all->writer, &error));
+    union_free(all->writer);
+    ck_assert(union_recognize(buffer_view(&all->file)));
+}
+
+static struct union_member_view find_member(const struct collected *all, size_t number)
+{
+    struct union_member_view member;
+    struct bytes members;
+    struct error error;
+    bool found;
+
+    ck_assert(union_open(buffer_view(&all->file), "union", &members, &error));
+    do {
+        ck_assert_msg(union_next(&members, "union", &member, &found, &error), "%s", error.message);
+        ck_assert(found);
+        ck_assert_uint_eq((size_t)(member.object.data - all->file.data) % 8, 0);
+    } while (number-- != 0);
+    return member;
+}
+
+/* Checks a section of a member. */
+static void check_section(const struct collected *all, size_t number, const char *name,
+                          struct bytes expected)
+{
+    struct union_member_view member = find_member(all, number);
+    Elf *elf = elf_memory((char *)(uintptr_t)member.object.data, (size_t)member.object.size);
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    size_t names;
+    bool found = false;
+
+    ck_assert_ptr_nonnull(elf);
+    ck_assert_int_eq(elf_getshdrstrndx(elf, &names), 0);
+    while ((section = elf_nextscn(elf, section)) != NULL) {
+        Elf_Data *data = elf_rawdata(section, NULL);
+
+        ck_assert_ptr_nonnull(gelf_getshdr(section, &header));
+        if (strcmp(elf_strptr(elf, names, header.sh_name), name) != 0)
+            continue;
+        found = true;
+        ck_assert_uint_eq(header.sh_offset % 8, 0);
+        ck_assert_msg(data->d_size >= expected.size && data->d_size - expected.size < 8,
+                      "member %zu: %s has %zu bytes, not %zu", number, name, data->d_size,
+                      (size_t)expected.size);
+        ck_assert_mem_eq(data->d_buf, expected.data, expected.size);
+    }
+    ck_assert_msg(found, "no %s", name);
+    elf_end(elf);
+}
+
+static void check_member(const struct collected *all, size_t number, struct coverage *expected)
+{
+    struct buffer names = {0};
+
+    check_section(all, number, "__llvm_covmap", buffer_view(&expected->covmap));
+    check_section(all, number, "__llvm_covfun", buffer_view(&expected->covfun));
+    buffer_free(&names);
+}
+
+static void check_names(const struct collected *all, size_t number, const char *text)
+{
+    struct buffer names = {0};
+
+    name_chunk_put(&names, text, false);
+    check_section(all, number, "__llvm_prf_names", buffer_view(&names));
+    buffer_free(&names);
+}
+
+/* ---- what is left out ---- */
+
+START_TEST(test_equal_records)
+{
+    const struct sample_shape *shape = &sample_shapes[_i];
+    bool big = shape->elf_data == ELFDATA2MSB;
+    struct coverage one = start(big), two = start(big), rest = {.big = big}, first = start(big);
+    struct collected all;
+
+    put_record(&one, "main", 5, 1, COUNTER, 1);
+    put_record(&one, "shared", 6, 1, COUNTER, 9);
+    put_record(&two, "shared", 6, 1, COUNTER, 9);
+    put_unit(&two, VERSION_7, "/work", "/own.c", "/lib/a.h");
+    put_record(&two, "other", 7, 1, COUNTER, 1);
+    put_unit(&rest, VERSION_7, "/work", "/own.c", "/lib/a.h");
+    put_record(&rest, "other", 7, 1, COUNTER, 1);
+    put_record(&first, "main", 5, 1, COUNTER, 1);
+    begin(&all, shape);
+    add(&all, &one);
+    add(&all, &two);
+    add(&all, &one);
+    ck_assert_uint_eq(union_records_read(all.writer), 6);
+    ck_assert_uint_eq(union_records_kept(all.writer), 4);
+    finish(&all);
+    check_member(&all, 0, &one);
+    check_names(&all, 0, "main\1shared");
+    check_member(&all, 1, &rest);
+    check_names(&all, 1, "other");
+    /* One record stays, for the build ID. */
+    check_member(&all, 2, &first);
+    check_names(&all, 2, "main");
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+    free_coverage(&rest);
+    free_coverage(&first);
+}
+END_TEST
+
+/* The second image has a record of its own first, so that the other is left out or not. */
+static const struct {
+    const char *what, *directory, *file, *other, *name;
+    unsigned version;
+    uint64_t hash;
+    uint8_t number, counter, line;
+    bool is_left_out;
+} variants[] = {
+    {"the same", "/work", "/lib/a.h", "b.h", "f", VERSION_7, 6, 1, COUNTER, 9, true},
+    {"a name", "/work", "/lib/a.h", "b.h", "g", VERSION_7, 6, 1, COUNTER, 9, false},
+    {"a hash", "/work", "/lib/a.h", "b.h", "f", VERSION_7, 7, 1, COUNTER, 9, false},
+    {"a line", "/work", "/lib/a.h", "b.h", "f", VERSION_7, 6, 1, COUNTER, 8, false},
+    {"a counter", "/work", "/lib/a.h", "b.h", "f", VERSION_7, 6, 1, 0, 9, false},
+    {"a file", "/work", "/lib/c.h", "b.h", "f", VERSION_7, 6, 1, COUNTER, 9, false},
+    {"another file", "/work", "/lib/a.h", "b.h", "f", VERSION_7, 6, 2, COUNTER, 9, false},
+    {"only its number", "/work", "b.h", "/lib/a.h", "f", VERSION_7, 6, 2, COUNTER, 9, true},
+    {"a directory", "/other", "/lib/a.h", "b.h", "f", VERSION_7, 6, 1, COUNTER, 9, true},
+    {"only the version", "/work", "/lib/a.h", "b.h", "f", VERSION_6, 6, 1, COUNTER, 9, true},
+};
+
+START_TEST(test_variants)
+{
+    struct coverage one = start(false), two = {0};
+    struct collected all;
+
+    put_record(&one, "f", 6, 1, COUNTER, 9);
+    put_unit(&two, variants[_i].version, variants[_i].directory, variants[_i].file,
+             variants[_i].other);
+    put_record(&two, "own", 1, 1, COUNTER, 1);
+    put_record(&two, variants[_i].name, variants[_i].hash, variants[_i].number,
+               variants[_i].counter, variants[_i].line);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &one);
+    add(&all, &two);
+    ck_assert_msg(union_records_kept(all.writer) == (variants[_i].is_left_out ? 2 : 3), "%s",
+                  variants[_i].what);
+    finish(&all);
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+}
+END_TEST
+
+/* A relative name is another one in another directory; before version 6 there is no directory, and
+ * the first name is one like the others. */
+START_TEST(test_relative_names)
+{
+    static const struct {
+        const char *directory;
+        unsigned version;
+        bool is_left_out;
+    } cases[] = {
+        {"/work", VERSION_7, true},
+        {"/other", VERSION_7, false},
+        {"/work", VERSION_6 - 1, false},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct coverage one = start(false), two = {0};
+        struct collected all;
+
+        put_record(&one, "f", 6, 2, COUNTER, 9);
+        put_unit(&two, cases[i].version, cases[i].directory, "/lib/a.h", "b.h");
+        put_record(&two, "own", 1, 1, COUNTER, 1);
+        put_record(&two, "f", 6, 2, COUNTER, 9);
+        begin(&all, &sample_shapes[0]);
+        add(&all, &one);
+        add(&all, &two);
+        ck_assert_uint_eq(union_records_kept(all.writer), cases[i].is_left_out ? 2 : 3);
+        finish(&all);
+        buffer_free(&all.file);
+        free_coverage(&one);
+        free_coverage(&two);
+    }
+}
+END_TEST
+
+/* ---- records of one function in one image ---- */
+
+/* The first counts, or the first that is no dummy, in the place of the first. */
+START_TEST(test_records_of_one_function)
+{
+    struct coverage image = start(false), expected = start(false);
+    struct collected all;
+
+    put_record(&image, "dummy", 0, 1, 0, 1);
+    put_record(&image, "empty", 0, 1, COUNTER, 2);
+    put_record(&image, "real", 6, 1, COUNTER, 3);
+    put_record(&image, "real", 7, 1, COUNTER, 4);
+    put_record(&image, "dummy", 0, 1, 0, 5);
+    put_record(&image, "dummy", 8, 1, COUNTER, 6);
+    put_record(&image, "dummy", 9, 1, COUNTER, 7);
+    put_record(&image, "empty", 9, 1, COUNTER, 8);
+    put_record(&image, "unused", 0, 1, 0, 9);
+    put_record(&image, "unused", 0, 1, 0, 10);
+    put_record(&expected, "dummy", 8, 1, COUNTER, 6);
+    put_record(&expected, "empty", 0, 1, COUNTER, 2);
+    put_record(&expected, "real", 6, 1, COUNTER, 3);
+    put_record(&expected, "unused", 0, 1, 0, 9);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &image);
+    finish(&all);
+    check_member(&all, 0, &expected);
+    check_names(&all, 0, "dummy\1empty\1real\1unused");
+    buffer_free(&all.file);
+    free_coverage(&image);
+    free_coverage(&expected);
+}
+END_TEST
+
+/* If the one that counts is left out, the others stay out, too: llvm-cov must not see them. */
+START_TEST(test_losers_stay_out)
+{
+    struct coverage one = start(false), two = start(false), rest = start(false);
+    struct collected all;
+
+    put_record(&one, "f", 6, 1, COUNTER, 1);
+    put_record(&one, "g", 6, 1, COUNTER, 1);
+    put_record(&two, "g", 0, 1, 0, 1);
+    put_record(&two, "f", 6, 1, COUNTER, 1);
+    put_record(&two, "f", 7, 1, COUNTER, 2);
+    put_record(&two, "own", 7, 1, COUNTER, 2);
+    put_record(&two, "g", 6, 1, COUNTER, 1);
+    put_record(&rest, "own", 7, 1, COUNTER, 2);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &one);
+    add(&all, &two);
+    finish(&all);
+    check_member(&all, 1, &rest);
+    check_names(&all, 1, "own");
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+    free_coverage(&rest);
+}
+END_TEST
+
+/* LLVM reads all units by the version of the first, which may be left out. */
+START_TEST(test_version_of_the_first_unit)
+{
+    struct coverage one = start(false), two = start(false), rest = {0};
+    struct collected all;
+
+    put_record(&one, "f", 6, 1, COUNTER, 1);
+    put_record(&two, "f", 6, 1, COUNTER, 1);
+    put_unit(&two, VERSION_6, "/work", "/own.h", "c.h");
+    put_record(&two, "own", 7, 1, COUNTER, 2);
+    put_unit(&rest, VERSION_7, "/work", "/own.h", "c.h");
+    put_record(&rest, "own", 7, 1, COUNTER, 2);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &one);
+    add(&all, &two);
+    finish(&all);
+    check_member(&all, 1, &rest);
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+    free_coverage(&rest);
+}
+END_TEST
+
+/* ---- what is not understood ---- */
+
+static void spoil_version(struct coverage *coverage)
+{
+    store_u32(coverage->covmap.data + 12, VERSION_7 + 1, false);
+}
+
+static void spoil_filenames(struct coverage *coverage)
+{
+    coverage->covmap.data[16] = 100;
+}
+
+static void spoil_unit(struct coverage *coverage)
+{
+    coverage->covfun.data[20] ^= 1;
+}
+
+static void spoil_name(struct coverage *coverage)
+{
+    coverage->covfun.data[0] ^= 1;
+}
+
+static void spoil_file(struct coverage *coverage)
+{
+    coverage->covfun.data[28 + 1] = 3;
+}
+
+static void spoil_size(struct coverage *coverage)
+{
+    store_u32(coverage->covfun.data + 8, UINT32_MAX, false);
+}
+
+static void spoil_end(struct coverage *coverage)
+{
+    coverage->covfun.size -= 3;
+}
+
+static void spoil_padding(struct coverage *coverage)
+{
+    pad(&coverage->covfun);
+    ck_assert(buffer_append_zeros(&coverage->covfun, 8));
+}
+
+static void spoil_covmap_padding(struct coverage *coverage)
+{
+    pad(&coverage->covmap);
+    ck_assert(buffer_append_zeros(&coverage->covmap, 8));
+}
+
+static void spoil_number(struct coverage *coverage)
+{
+    memset(coverage->covfun.data + 28, 0x80, 9);
+}
+
+static void (*const spoilers[])(struct coverage *coverage) = {
+    spoil_version, spoil_filenames, spoil_unit,    spoil_name,           spoil_file,
+    spoil_size,    spoil_end,       spoil_padding, spoil_covmap_padding, spoil_number,
+};
+
+/* The member has all of it then, as an object of its own would. */
+START_TEST(test_not_understood)
+{
+    struct coverage one = start(false), two = start(false);
+    struct collected all;
+
+    put_record(&one, "f", 6, 1, COUNTER, 1);
+    put_record(&two, "f", 6, 1, COUNTER, 1);
+    put_record(&two, "f", 6, 1, COUNTER, 1);
+    spoilers[_i](&two);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &one);
+    add_named(&all, &two, false, "bad");
+    add(&all, &one);
+    finish(&all);
+    check_member(&all, 1, &two);
+    check_member(&all, 2, &one);
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+}
+END_TEST
+
+/* ---- the archive ---- */
+
+START_TEST(test_member_names)
+{
+    static const struct {
+        const char *image, *member;
+    } cases[] = {
+        {"image", "image-01020304"},     {"", "-01020304"},
+        {"a b\nc", "a_b_c-01020304"},    {"../x/y", ".._x_y-01020304"},
+        {"1234567", "1234567-01020304"},
+    };
+    struct coverage coverage = start(false);
+    struct collected all;
+    char longest[400];
+
+    memset(longest, 'x', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    put_record(&coverage, "f", 6, 1, COUNTER, 1);
+    begin(&all, &sample_shapes[0]);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        add_named(&all, &coverage, false, cases[i].image);
+    add_named(&all, &coverage, false, longest);
+    finish(&all);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct bytes name = find_member(&all, i).name;
+
+        ck_assert_uint_eq(name.size, strlen(cases[i].member));
+        ck_assert_mem_eq(name.data, cases[i].member, name.size);
+    }
+    ck_assert_uint_eq(find_member(&all, sizeof(cases) / sizeof(cases[0])).name.size, 209);
+    buffer_free(&all.file);
+    free_coverage(&coverage);
+}
+END_TEST
+
+/* Reads all members; false if that is refused. */
+static bool read_all(struct bytes file, size_t *count)
+{
+    struct union_member_view member;
+    struct bytes members;
+    struct error error;
+    bool found, done = union_open(file, "union", &members, &error);
+
+    for (*count = 0; done; ++*count) {
+        done = union_next(&members, "union", &member, &found, &error);
+        if (done && !found)
+            return true;
+    }
+    return false;
+}
+
+/* Cut short, or with a byte of a header changed, it is another file, or none. */
+START_TEST(test_damaged)
+{
+    struct coverage coverage = start(false);
+    struct collected all;
+    size_t count, second;
+
+    put_record(&coverage, "f", 6, 1, COUNTER, 1);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &coverage);
+    second = all.file.size;
+    add(&all, &coverage);
+    finish(&all);
+    ck_assert(read_all(buffer_view(&all.file), &count));
+    ck_assert_uint_eq(count, 2);
+    for (size_t size = 0; size < all.file.size; size++) {
+        struct bytes cut = {all.file.data, size};
+
+        /* What ends behind a member is whole. */
+        ck_assert(read_all(cut, &count) == (size == 8 || size == second));
+        ck_assert(!union_recognize(cut) || size >= second);
+        ck_assert(size == 0 || union_may_begin(cut));
+    }
+    for (size_t at = 0; at < 68; at++) {
+        /* Date, owner and mode may be any. */
+        bool matters = at < 8 + 16 || at >= 8 + 48;
+
+        all.file.data[at] ^= 0x40;
+        ck_assert_msg(!matters || !read_all(buffer_view(&all.file), &count), "byte %zu", at);
+        all.file.data[at] ^= 0x40;
+    }
+    buffer_free(&all.file);
+    free_coverage(&coverage);
+}
+END_TEST
+
+START_TEST(test_no_coverage)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct collected all;
+    struct buffer file;
+    struct sidecar *sidecar;
+    struct error error = {0};
+
+    begin(&all, &sample_shapes[0]);
+    ck_assert(!union_finish(all.writer, &error));
+    sample->sections[COVFUN].kind = SECTION_COVDATA;
+    file = sample_write(&sample->source, 1, 1);
+    sidecar = sample_open(&file);
+    ck_assert(!union_add(all.writer, sidecar, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "no coverage mapping"));
+    ck_assert_uint_eq(all.file.size, 0);
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+    union_free(all.writer);
+    union_free(NULL);
+}
+END_TEST
+
+/* ---- the set ---- */
+
+START_TEST(test_set)
+{
+    enum { COUNT = 20000 };
+    struct digest_set set = {0};
+    struct random_state random = random_start(1);
+    struct digest *digests = calloc(COUNT, sizeof(*digests));
+
+    /* The first is all zeros, and the next differ in one byte. */
+    for (size_t i = 1; i < COUNT; i++) {
+        if (i < 16)
+            digests[i].bytes[i] = 1;
+        else
+            random_fill(&random, digests[i].bytes, DIGEST_SIZE, 256);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        ck_assert(!digest_set_has(&set, &digests[i]));
+        ck_assert(digest_set_add(&set, &digests[i]));
+        ck_assert(digest_set_add(&set, &digests[i / 2]));
+        ck_assert_uint_eq(set.count, i + 1);
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        ck_assert(digest_set_has(&set, &digests[i]));
+    digest_set_free(&set);
+    free(digests);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *all = suite_case("union", 60, NULL);
+
+    elf_version(EV_CURRENT);
+    suite_loops(all, SAMPLE_SHAPES, test_equal_records);
+    suite_loops(all, sizeof(variants) / sizeof(variants[0]), test_variants);
+    suite_loops(all, sizeof(spoilers) / sizeof(spoilers[0]), test_not_understood);
+    suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
+                test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage,
+                test_set);
+    return suite_main("union", all);
+}
