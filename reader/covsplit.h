@@ -359,6 +359,59 @@ typedef bool (*covsplit_store_visitor)(void *context, const char *path, const ui
 bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor visit, void *context,
                           covsplit_error **error);
 
+/* ---- states ---- */
+
+/* The state of an incremental merge: the directory STATE of `covsplit merge --into STATE`. It has
+ * the sums of all profiles that were merged into it, and which tests reach which functions. The
+ * library only reads states; others may write to them at the same time. */
+typedef struct covsplit_state covsplit_state;
+
+/* Opens a state. `store`, in which covsplit_tests_find finds sidecars, may be NULL; otherwise it
+ * must stay open until the state is closed with covsplit_state_close. */
+covsplit_state *covsplit_state_open(const char *path, const covsplit_store *store,
+                                    covsplit_error **error);
+/* Closes and frees. NULL is allowed. */
+void covsplit_state_close(covsplit_state *state);
+
+/* Gives the state a sidecar, which is taken in place of the store's for the image that it fits. Any
+ * number of sidecars may be given. The sidecar must stay open until the state is closed. */
+bool covsplit_state_add_sidecar(covsplit_state *state, covsplit_sidecar *sidecar,
+                                covsplit_error **error);
+
+/* Which tests reach some functions. */
+typedef struct covsplit_tests covsplit_tests;
+
+/* One of the functions in one image. What is pointed to is valid until the covsplit_tests are
+ * closed. */
+typedef struct {
+    size_t function;          /* its index in those that were asked for */
+    const char *image_name;   /* NULL: not known, since profiles of the image need no sidecar */
+    const uint8_t *uuid;      /* of the image, uuid_size bytes */
+    size_t uuid_size;         /* 0: not known */
+    const char *const *tests; /* the names of the tests that reach it, in ascending order */
+    size_t test_count;
+} covsplit_reached;
+
+/* Asks which tests reach `count` functions, whose names are as in profiles: "main",
+ * "file.c:static_function", "_ZN3foo3barEv". All are looked for in one pass over the state, with
+ * one image in memory at a time. The result must be closed with covsplit_tests_close; the state may
+ * be closed before. Fails if the state has no tests (covsplit merge --into STATE --by NAME), or if
+ * the sidecar of an image is missing. */
+covsplit_tests *covsplit_tests_find(covsplit_state *state, const char *const *functions,
+                                    size_t count, covsplit_error **error);
+/* Closes and frees. NULL is allowed. */
+void covsplit_tests_close(covsplit_tests *tests);
+
+/* All tests of the state, *count names in ascending order, whatever they reach. Valid until the
+ * covsplit_tests are closed. */
+const char *const *covsplit_tests_names(const covsplit_tests *tests, size_t *count);
+
+/* What was found: an entry for each image and function that is in it. A function that no test
+ * reaches has entries without tests; one that is in no image has no entry. */
+size_t covsplit_tests_count(const covsplit_tests *tests);
+/* Fills *reached. Returns false if index is not less than the count. */
+bool covsplit_tests_get(const covsplit_tests *tests, size_t index, covsplit_reached *reached);
+
 /* ---- merging ---- */
 
 /* Adds up the profiles of any number of images, as `covsplit merge` does. What is held in memory is
@@ -395,6 +448,11 @@ bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *side
  * (covsplit_profile_correlate) and given to llvm-profdata beside the merged ones. */
 bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profile,
                          covsplit_error **error);
+
+/* Adds all sums of a state, as if their profiles were added now. The merger finds the sidecars; the
+ * state may be closed afterwards. If this fails, the merger can only be freed. */
+bool covsplit_merger_add_state(covsplit_merger *merger, covsplit_state *state,
+                               covsplit_error **error);
 
 /* Passes the sums to the sink: one full raw profile for each image, in the order in which the first
  * profiles of the images were added, as they can follow each other in a .profraw file. Profiles of

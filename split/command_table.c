@@ -143,6 +143,10 @@ static const struct option_description merge_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT", .excludes = OPTION_INTO),
     VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
           "add to the sums in the directory STATE, which is made if it does not exist"),
+    FLAG(OPTION_CONSUME, "consume", NO_LETTER,
+         "with --into: delete each profile as soon as its counts are safe in STATE"),
+    FLAG(OPTION_WATCH, "watch", NO_LETTER,
+         "with --into: consume profiles as they appear, until SIGINT or SIGTERM"),
     VALUE(OPTION_BY, TEXT, "by", NO_LETTER, "NAME",
           "with --into: note which functions the profiles reach, as those of the test NAME",
           .excludes = OPTION_BY_PATH),
@@ -302,7 +306,9 @@ static const struct command commands[] = {
      "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
      "                      -o OUT PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
-     "                      [--memory-limit SIZE] [-j N] [-v] --into STATE PROFILE...",
+     "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
+     "                      --into STATE [--consume] PROFILE...\n"
+     "       covsplit merge [OPTION]... --into STATE --watch DIR...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
      "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
      "input).\n"
@@ -310,6 +316,20 @@ static const struct command commands[] = {
      "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
      "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
      "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
+     "\n"
+     "With --consume, each profile is deleted as soon as its counts are safe in STATE. It is\n"
+     "counted once and never lost, even if covsplit or a program is killed. What cannot be\n"
+     "consumed stays: profiles that a process has open (merge them later), empty files, links,\n"
+     "and bad files, which make the exit status 1, unless --failure-mode=all is given; the\n"
+     "others are consumed all the same. While a profile is read, it has a hidden name.\n"
+     "\n"
+     "--watch consumes profiles in and below each DIR as they appear. SIGINT, SIGTERM and SIGHUP\n"
+     "end it, when it has finished what it is at.\n"
+     "\n"
+     "With --by, the STATE also notes which functions the profiles reach, as those of the test\n"
+     "NAME; 'show --tests FUNCTION STATE' tells. With --by-path, a profile is of the test that\n"
+     "has the name of its directory, as seen from the PROFILE that is above it; if it is\n"
+     "directly there, or is a PROFILE itself, of its file name without .profraw.\n"
      "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"

@@ -121,25 +121,12 @@ bool state_claim_path(struct state_batch *batch, const char *path, char claim[PA
 /* The claim is deleted by whoever folds the batch, in whatever directory that runs. */
 bool state_batch_consume(struct state_batch *batch, const char *claim, struct error *error)
 {
-    const char *name = claim_file_name(claim);
-    char directory[PATH_MAX], *real, *path = NULL;
     struct digest nonce;
-    bool done;
 
-    if (claim_parse(name, &nonce) == 0 || !digest_equal(&nonce, &batch->nonce))
+    if (claim_parse(claim_file_name(claim), &nonce) == 0 || !digest_equal(&nonce, &batch->nonce))
         return error_set(error, "%s: not a claim of this batch", claim);
-    real = path_directory(claim, directory) ? realpath(directory, NULL) : NULL;
-    if (real == NULL)
-        return error_set_errno(error, errno, "%s: its directory cannot be found", claim);
-    done = asprintf(&path, "%s/%s", real, name) >= 0 ||
-           error_out_of_memory(error, claim, strlen(real));
-    free(real);
-    if (done)
-        done = state_writer_put(&batch->writer, STATE_RECORD_CLAIM,
-                                (struct bytes){(uint8_t *)path, strlen(path)}, error);
-    free(path);
     batch->has_records = true;
-    return done;
+    return claim_put(&batch->writer, claim, error);
 }
 
 /* ---- the end ---- */
@@ -161,11 +148,24 @@ static bool sync_name(const struct state_batch *batch, struct error *error)
     return false;
 }
 
+/* Without NONCE.open, others take the claims for those of a process that ended, and count them too.
+ */
+static bool is_still_living(const struct state_batch *batch, struct error *error)
+{
+    struct stat mine, found;
+
+    return (fstat(batch->open_fd, &mine) == 0 && lstat(batch->open_path, &found) == 0 &&
+            file_is_same(&mine, &found)) ||
+           error_set(error, "%s: was removed while it was used, so its batch does not count",
+                     batch->open_path);
+}
+
 static bool give_name(struct state_batch *batch, struct error *error)
 {
     enum output_result result;
 
-    if (!output_try_commit(&batch->writer.output, false, &result, error))
+    if (!is_still_living(batch, error) ||
+        !output_try_commit(&batch->writer.output, false, &result, error))
         return false;
     if (result == OUTPUT_WRITTEN)
         return sync_name(batch, error);
@@ -223,19 +223,17 @@ static bool is_living(const char *open_path, bool *living, struct error *error)
 static bool lists_claim(const struct state_file *batch, const char *name, bool *lists,
                         struct error *error)
 {
-    struct buffer path = {0};
-    size_t length = strlen(name);
+    struct listed_claim claim;
     bool done = true;
 
     *lists = false;
     for (size_t i = 0; done && !*lists && i < batch->count; i++) {
         if (batch->records[i].tag != STATE_RECORD_CLAIM)
             continue;
-        done = state_file_read(batch, i, PATH_MAX, &path, error);
-        *lists = done && path.size > length && path.data[path.size - length - 1] == '/' &&
-                 memcmp(path.data + path.size - length, name, length) == 0;
+        done = claim_read(batch, i, &claim, error);
+        *lists = done && strcmp(claim_file_name(claim.path), name) == 0;
+        free(claim.path);
     }
-    buffer_free(&path);
     return done;
 }
 
@@ -248,12 +246,13 @@ static bool look_into_batch(const struct state *state, const struct digest *nonc
 
     if (path == NULL)
         return false;
-    if (state_file_open(&batch, path, STATE_FILE_BATCH, nonce, error)) {
+    done = state_file_open(&batch, path, STATE_FILE_BATCH, nonce, error);
+    if (done) {
         done = lists_claim(&batch, name, &lists, error);
         state_file_close(&batch);
-    } else {
-        done = error->number == ENOENT;
     }
+    /* It may have been removed meanwhile, and before that the claim, if it was in it. */
+    done = done || error->number == ENOENT;
     free(path);
     *result = lists ? STATE_CLAIM_COUNTED : STATE_CLAIM_UNCOUNTED;
     return done;
@@ -279,5 +278,7 @@ bool state_claim_find(struct state *state, const char *claim, enum state_claim *
     if (!done)
         return false;
     *result = STATE_CLAIM_LIVING;
-    return living || look_into_batch(state, &nonce, name, result, error);
+    /* Of a state that is out of reach nothing can be told. */
+    return living || (look_into_batch(state, &nonce, name, result, error) &&
+                      (*result == STATE_CLAIM_COUNTED || state_is_in_place(state, error)));
 }

@@ -3,9 +3,13 @@
  */
 #include "common/state/claim.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
 
 #define MARK ".covsplit-claim-"
 
@@ -60,4 +64,58 @@ bool claim_format(const char *path, const struct digest *nonce, uint64_t number,
         return true;
     return error_set(error, "%s: the path is too long to consume the file; use a shorter one",
                      path);
+}
+
+/* ---- records of batches ---- */
+
+/* Device and inode of the directory, before the path. */
+#define PLACE_SIZE (2 * sizeof(uint64_t))
+
+static bool put_record(struct state_writer *writer, const char *directory, const char *claim,
+                       struct error *error)
+{
+    uint8_t record[PLACE_SIZE + PATH_MAX];
+    struct stat status;
+    int length = snprintf((char *)record + PLACE_SIZE, PATH_MAX, "%s/%s",
+                          strcmp(directory, "/") == 0 ? "" : directory, claim_file_name(claim));
+
+    if (length >= PATH_MAX)
+        return error_set(error, "%.700s: its whole path is too long to consume the file", claim);
+    if (stat(directory, &status) != 0)
+        return error_set_errno(error, errno, "%s: its directory cannot be found", claim);
+    store_u64(record, status.st_dev, false);
+    store_u64(record + sizeof(uint64_t), status.st_ino, false);
+    return state_writer_put(writer, STATE_RECORD_CLAIM,
+                            (struct bytes){record, PLACE_SIZE + (uint64_t)length}, error);
+}
+
+bool claim_put(struct state_writer *writer, const char *claim, struct error *error)
+{
+    char directory[PATH_MAX];
+    char *real = path_directory(claim, directory) ? realpath(directory, NULL) : NULL;
+    bool done = real != NULL
+                    ? put_record(writer, real, claim, error)
+                    : error_set_errno(error, errno, "%s: its directory cannot be found", claim);
+
+    free(real);
+    return done;
+}
+
+bool claim_read(const struct state_file *batch, size_t record, struct listed_claim *claim,
+                struct error *error)
+{
+    struct buffer content = {0};
+    bool done = state_file_read(batch, record, PLACE_SIZE + PATH_MAX, &content, error);
+
+    *claim = (struct listed_claim){0};
+    if (done && content.size <= PLACE_SIZE)
+        done = state_file_damaged(batch->path, "a record is not what it should be", error);
+    if (done) {
+        claim->device = load_u64(content.data, false);
+        claim->inode = load_u64(content.data + sizeof(uint64_t), false);
+        claim->path = strndup((const char *)content.data + PLACE_SIZE, content.size - PLACE_SIZE);
+        done = claim->path != NULL || error_out_of_memory(error, batch->path, content.size);
+    }
+    buffer_free(&content);
+    return done;
 }

@@ -4,7 +4,9 @@
 #ifndef COVSPLIT_COMMON_STATE_CLAIM_H
 #define COVSPLIT_COMMON_STATE_CLAIM_H
 
+#include "common/base/bytes.h"
 #include "common/state/state_directory.h"
+#include "common/state/state_file.h"
 
 /* The length of the claimed name, and the nonce of the batch; 0 if the name is not that of a claim.
  */
@@ -12,6 +14,20 @@ size_t claim_parse(const char *name, struct digest *nonce);
 
 /* The part of a path behind the last slash. */
 const char *claim_file_name(const char *path);
+
+/* A claim as a batch lists it. That its directory is the one that it was made in, and not another
+ * one of the same path, is told by device and inode. */
+struct listed_claim {
+    uint64_t device, inode; /* of the directory */
+    char *path;             /* absolute; to be freed */
+};
+
+/* Appends the record of a claim, whose directory is looked up. */
+bool claim_put(struct state_writer *writer, const char *claim, struct error *error);
+
+/* Reads it. */
+bool claim_read(const struct state_file *batch, size_t record, struct listed_claim *claim,
+                struct error *error);
 
 /* The path of a claim. */
 bool claim_format(const char *path, const struct digest *nonce, uint64_t number,

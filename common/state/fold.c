@@ -73,30 +73,31 @@ static bool write_image(void *context, struct gathered *image, struct error *err
 
 /* ---- claims ---- */
 
-static bool read_claims(const struct state_file *batch, struct directory_names *claims,
+struct claim_list {
+    struct listed_claim *items;
+    size_t count, capacity;
+};
+
+static void free_claims(struct claim_list *claims)
+{
+    for (size_t i = 0; i < claims->count; i++)
+        free(claims->items[i].path);
+    free(claims->items);
+}
+
+static bool read_claims(const struct state_file *batch, struct claim_list *claims,
                         struct error *error)
 {
-    struct buffer path = {0};
-    bool done = true;
-
-    for (size_t i = 0; done && i < batch->count; i++) {
-        char *copy = NULL;
-
+    for (size_t i = 0; i < batch->count; i++) {
         if (batch->records[i].tag != STATE_RECORD_CLAIM)
             continue;
-        done = state_file_read(batch, i, PATH_MAX - 1, &path, error);
-        if (done)
-            copy = strndup((const char *)path.data, path.size);
-        if (done &&
-            (copy == NULL || !ARRAY_ROOM_FOR_ONE(claims->items, claims->capacity, claims->count))) {
-            free(copy);
-            done = error_out_of_memory(error, batch->path, path.size);
-        } else if (done) {
-            claims->items[claims->count++] = copy;
-        }
+        if (!ARRAY_ROOM_FOR_ONE(claims->items, claims->capacity, claims->count))
+            return error_out_of_memory(error, batch->path, claims->count);
+        if (!claim_read(batch, i, &claims->items[claims->count], error))
+            return false;
+        claims->count++;
     }
-    buffer_free(&path);
-    return done;
+    return true;
 }
 
 /* Only claims of the batch are ever deleted, whatever its file says. */
@@ -108,25 +109,53 @@ static bool is_claim_of(const struct state_file *batch, const char *path)
            digest_equal(&nonce, &batch->name);
 }
 
-/* Where a claim is not, it may be that its directory is not either. Then it is unknown whether
- * that has another path for the process that made the claim, as in a container, and the batch has
- * to stay, so that the claim is known to count. */
-static bool delete_claim(const char *path, bool *is_gone, struct error *error)
+/* A descriptor of the directory of a claim; -1 if there is none at that path. */
+static bool open_its_directory(const struct listed_claim *claim, int *fd, struct error *error)
 {
     char directory[PATH_MAX];
 
-    *is_gone = unlink(path) == 0;
-    if (*is_gone || errno == ENOENT || errno == ENOTDIR) {
-        if (!*is_gone)
-            *is_gone = path_directory(path, directory) && path_is_directory(directory);
+    *fd = path_directory(claim->path, directory) ? open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC)
+                                                 : -1;
+    return *fd >= 0 || errno == ENOENT || errno == ENOTDIR ||
+           error_set_errno(error, errno, "%s: counts, but cannot be deleted; delete it",
+                           claim->path);
+}
+
+static bool is_its_directory(const struct listed_claim *claim, int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && status.st_dev == claim->device &&
+           status.st_ino == claim->inode;
+}
+
+/* Where a claim is not, it may be elsewhere: its directory was renamed, or is not mounted, or has
+ * another path for the process that made the claim, as in a container; and another directory may
+ * have its path by now. Then the batch has to stay, so that the claim is known to count. */
+static bool delete_claim(const struct listed_claim *claim, bool *is_gone, struct error *error)
+{
+    bool done;
+    int fd;
+
+    *is_gone = false;
+    if (!open_its_directory(claim, &fd, error))
+        return false;
+    if (fd < 0)
         return true;
-    }
-    return error_set_errno(error, errno, "%s: counts, but cannot be deleted; delete it", path);
+    *is_gone = unlinkat(fd, claim_file_name(claim->path), 0) == 0;
+    done =
+        *is_gone || errno == ENOENT ||
+        error_set_errno(error, errno, "%s: counts, but cannot be deleted; delete it", claim->path);
+    *is_gone = *is_gone || (done && is_its_directory(claim, fd));
+    close(fd);
+    return done;
 }
 
 static int compare_paths(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const struct listed_claim *left = a, *right = b;
+
+    return strcmp(left->path, right->path);
 }
 
 /* Syncs the directory of a claim, unless the next one is in the same. */
@@ -145,23 +174,23 @@ static bool sync_after(const char *path, const char *next, struct error *error)
 /* *are_gone: all claims have been deleted. */
 static bool delete_claims(const struct state_file *batch, bool *are_gone, struct error *error)
 {
-    struct directory_names claims = {0};
+    struct claim_list claims = {0};
     bool done = read_claims(batch, &claims, error);
 
     *are_gone = done;
     if (claims.count > 1)
         qsort(claims.items, claims.count, sizeof(*claims.items), compare_paths);
     for (size_t i = 0; done && i < claims.count; i++) {
+        const char *next = i + 1 < claims.count ? claims.items[i + 1].path : NULL;
         bool is_gone = false;
 
-        if (!is_claim_of(batch, claims.items[i]))
+        if (!is_claim_of(batch, claims.items[i].path))
             done = state_file_damaged(batch->path, "it names a file that is no claim of it", error);
-        done =
-            done && delete_claim(claims.items[i], &is_gone, error) &&
-            sync_after(claims.items[i], i + 1 < claims.count ? claims.items[i + 1] : NULL, error);
+        done = done && delete_claim(&claims.items[i], &is_gone, error) &&
+               sync_after(claims.items[i].path, next, error);
         *are_gone = *are_gone && is_gone;
     }
-    directory_names_free(&claims);
+    free_claims(&claims);
     return done;
 }
 

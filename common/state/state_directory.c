@@ -107,14 +107,32 @@ int state_lock_file(int fd, short type, bool waits)
     return result == 0 ? 0 : errno;
 }
 
+bool state_is_in_place(const struct state *state, struct error *error)
+{
+    char *file = folder_path(state->path, STATE_FILE_NAME, error);
+    struct stat opened, now;
+    bool is = file != NULL && fstat(state->lock_fd, &opened) == 0 && stat(file, &now) == 0 &&
+              file_is_same(&opened, &now);
+
+    if (file != NULL && !is)
+        error_set(error, "%s: the state was removed or replaced while it was used; merge again",
+                  state->path);
+    free(file);
+    return is;
+}
+
 bool state_lock(const struct state *state, struct error *error)
 {
     int failure =
         state_lock_file(state->lock_fd, state->access == STATE_READ ? F_RDLCK : F_WRLCK, true);
 
-    return failure == 0 ||
-           error_set_errno(error, failure, "%s: cannot be locked; use a directory on a local disk",
-                           state->path);
+    if (failure != 0)
+        return error_set_errno(
+            error, failure, "%s: cannot be locked; use a directory on a local disk", state->path);
+    if (state_is_in_place(state, error))
+        return true;
+    state_unlock(state);
+    return false;
 }
 
 void state_unlock(const struct state *state)

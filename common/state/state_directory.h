@@ -46,7 +46,11 @@ bool state_remove_leftovers(const struct state *state, struct error *error);
 bool state_sync_directory(const char *path, struct error *error);
 bool state_sync_folder(const struct state *state, const char *folder, struct error *error);
 
-/* The lock of the state: shared by those who read, exclusive for those who change it. Waits. */
+/* False if another state, or none, is at the path of this one by now. */
+bool state_is_in_place(const struct state *state, struct error *error);
+
+/* The lock of the state: shared by those who read, exclusive for those who change it. Waits. Fails
+ * if the state is not in its place: then others have the lock of another file. */
 bool state_lock(const struct state *state, struct error *error);
 void state_unlock(const struct state *state);
 

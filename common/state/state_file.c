@@ -70,13 +70,40 @@ bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, st
            put(writer, zeros, align_up(content.size, RECORD_ALIGNMENT) - content.size, error);
 }
 
+static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
+                        struct error *error)
+{
+    struct digest_stream *stream = digest_stream_new();
+    uint8_t *piece = malloc(PIECE_SIZE);
+    bool done = (stream != NULL && piece != NULL) || error_out_of_memory(error, path, PIECE_SIZE);
+
+    for (uint64_t offset = 0; done && offset < size; offset += PIECE_SIZE) {
+        size_t part = size - offset < PIECE_SIZE ? (size_t)(size - offset) : PIECE_SIZE;
+
+        done = file_read_at(fd, path, offset, piece, part, error);
+        if (done)
+            digest_stream_add(stream, (struct bytes){piece, part});
+    }
+    if (done)
+        *digest = digest_stream_finish(stream);
+    digest_stream_free(stream);
+    free(piece);
+    return done;
+}
+
 bool state_writer_end(struct state_writer *writer, struct error *error)
 {
-    struct digest digest = digest_stream_finish(writer->digest);
+    struct output *output = &writer->output;
+    struct digest digest = digest_stream_finish(writer->digest), whole, found;
     struct bytes content = {digest.bytes, DIGEST_SIZE};
 
-    return state_writer_put(writer, STATE_RECORD_END, content, error) &&
-           output_sync(&writer->output, error);
+    if (!state_writer_put(writer, STATE_RECORD_END, content, error) || !output_sync(output, error))
+        return false;
+    whole = digest_stream_finish(writer->digest);
+    if (!digest_file(output->fd, output->path, output->size, &found, error))
+        return false;
+    return digest_equal(&whole, &found) ||
+           error_set(error, "%s: was not written as it should be; check the disk", output->path);
 }
 
 void state_writer_free(struct state_writer *writer)
@@ -205,27 +232,6 @@ static bool list_records(int fd, struct state_file *file, enum state_file_kind k
         file->records[file->count++] = record;
         previous = record.tag;
     }
-}
-
-static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
-                        struct error *error)
-{
-    struct digest_stream *stream = digest_stream_new();
-    uint8_t *piece = malloc(PIECE_SIZE);
-    bool done = (stream != NULL && piece != NULL) || error_out_of_memory(error, path, PIECE_SIZE);
-
-    for (uint64_t offset = 0; done && offset < size; offset += PIECE_SIZE) {
-        size_t part = size - offset < PIECE_SIZE ? (size_t)(size - offset) : PIECE_SIZE;
-
-        done = file_read_at(fd, path, offset, piece, part, error);
-        if (done)
-            digest_stream_add(stream, (struct bytes){piece, part});
-    }
-    if (done)
-        *digest = digest_stream_finish(stream);
-    digest_stream_free(stream);
-    free(piece);
-    return done;
 }
 
 static bool check_file(int fd, struct state_file *file, enum state_file_kind kind,

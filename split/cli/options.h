@@ -42,6 +42,7 @@ enum option_id {
     OPTION_BITMAP,
     OPTION_BY,
     OPTION_BY_PATH,
+    OPTION_CONSUME,
     OPTION_COUNTERS,
     OPTION_CORE,
     OPTION_DEBUG_DIRECTORY,
@@ -79,6 +80,7 @@ enum option_id {
     OPTION_UUID,
     OPTION_VERBOSE,
     OPTION_VERIFY,
+    OPTION_WATCH,
     OPTION_COUNT,
 };
 

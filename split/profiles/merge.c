@@ -4,6 +4,7 @@
  * Profiles are read and summed by merge_read.h. merge_outputs.h writes the sums to files; with
  * --into they are added to a state instead. explain.h says what became of the inputs.
  */
+#include <signal.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -13,6 +14,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/profiles/explain.h"
+#include "split/profiles/merge_consume.h"
 #include "split/profiles/merge_inputs.h"
 #include "split/profiles/merge_into.h"
 #include "split/profiles/merge_outputs.h"
@@ -92,7 +94,7 @@ static bool write_all(const struct merge *merge, const struct parsed_options *op
     struct conflicts conflicts = {0};
     bool done = merge_outputs_make(&outputs, merge, options, error) &&
                 find_conflicts(merge, options, &conflicts, error) &&
-                merge_outputs_commit(&outputs, error) && explain(merge, options, &conflicts, error);
+                explain(merge, options, &conflicts, error) && merge_outputs_commit(&outputs, error);
 
     merge_outputs_free(&outputs);
     conflicts_free(&conflicts);
@@ -135,6 +137,11 @@ static void print_done(const struct merge *merge, const char *output)
 
 /* ---- the command ---- */
 
+static bool goes_on(const struct parsed_options *options)
+{
+    return option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
+}
+
 /* The output, or the state. */
 static const char *target_path(const struct parsed_options *options)
 {
@@ -174,7 +181,7 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
         .inputs = inputs,
         .sidecars = sidecars,
         .threads = option_threads(options),
-        .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .goes_on = goes_on(options),
         .only_sums = state != NULL,
         .recorder = state != NULL ? &recorder : NULL,
         .tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL,
@@ -201,8 +208,6 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
 static bool collect_inputs(const struct parsed_options *options, struct merge_operands *operands,
                            struct error *error)
 {
-    operands->naming = (struct test_naming){option_text(options, OPTION_BY),
-                                            option_given(options, OPTION_BY_PATH)};
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!merge_inputs_add(&operands->inputs, options->operands[i], target_path(options),
                               option_text(options, OPTION_PER_IMAGE), &operands->naming,
@@ -210,6 +215,12 @@ static bool collect_inputs(const struct parsed_options *options, struct merge_op
             return false;
     }
     return true;
+}
+
+/* Whether profiles are deleted. */
+static bool consumes(const struct parsed_options *options)
+{
+    return option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
 }
 
 /* What parsing cannot check. */
@@ -223,6 +234,8 @@ static int check_usage(const struct parsed_options *options)
         return STATUS_DONE;
     if (option_given(options, OPTION_BY) || option_given(options, OPTION_BY_PATH))
         return message_usage("merge", "'--by' and '--by-path' are for '--into'");
+    if (consumes(options))
+        return message_usage("merge", "'--consume' and '--watch' are for '--into'");
     if (output == NULL)
         return message_usage("merge", "'--output' or '--into' is missing");
     if (merge_output_format(options) == FORMAT_UNKNOWN)
@@ -250,19 +263,27 @@ int command_merge(const struct parsed_options *options)
     struct merge_operands operands = {0};
     struct state *state = NULL;
     struct error error = {0};
-    int status = check_usage(options);
+    int status = check_usage(options), ended_by = 0;
     bool done;
 
     if (status != STATUS_DONE)
         return status;
-    done = profile_sidecars_open(&sidecars, options, &error) &&
-           open_state(options, &state, &error) && collect_inputs(options, &operands, &error) &&
-           merge_all(options, &operands, &sidecars, state, &error);
+    operands.naming = (struct test_naming){option_text(options, OPTION_BY),
+                                           option_given(options, OPTION_BY_PATH)};
+    done = profile_sidecars_open(&sidecars, options, &error) && open_state(options, &state, &error);
+    if (consumes(options))
+        done =
+            done && merge_consume(options, &operands.naming, state, &sidecars, &ended_by, &error);
+    else
+        done = done && collect_inputs(options, &operands, &error) &&
+               merge_all(options, &operands, &sidecars, state, &error);
     if (!done)
         message_error(&error);
     state_close(state);
     path_list_free(&operands.inputs);
     path_list_free(&operands.tests);
     profile_sidecars_close(&sidecars);
+    if (ended_by != 0)
+        raise(ended_by);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

@@ -408,7 +408,8 @@ static int compare_lacking(const void *a, const void *b)
 
 const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    return stream_name(merge->inputs->paths[input]);
+    return merge->names != NULL ? merge->names->paths[input]
+                                : stream_name(merge->inputs->paths[input]);
 }
 
 bool merge_read(struct merge *merge, struct error *error)

@@ -190,6 +190,13 @@ void directory_remove(const char *path)
     }
 }
 
+void scratch_use_memory(void)
+{
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 0);
+    }
+}
+
 void scratch_remove(const char *directory)
 {
     const char *keep = getenv("COVSPLIT_TEST_KEEP");

@@ -40,6 +40,9 @@ void files_assert_equal(const char *path, const char *other, const char *label);
  * made it ends: a test, or a suite's program. If a test fails, its files are kept for inspection;
  * COVSPLIT_TEST_KEEP=1 always keeps them. */
 char *scratch_create(const char *label);
+/* From now on in memory, if there is such a file system, unless $TMPDIR is set: for suites that
+ * would wait for the disk, with much that is synced. */
+void scratch_use_memory(void);
 /* Removes it earlier. */
 void scratch_remove(const char *directory);
 

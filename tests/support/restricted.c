@@ -57,6 +57,32 @@ static const struct sock_filter filter[] = {
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 };
 
+/* A system call that fails, if its argument of that index has that value. */
+static const struct failing {
+    unsigned call, argument, value, number;
+} failing[] = {
+    {SYS_fcntl, 1, F_SETLEASE, EINVAL},
+    {SYS_fcntl, 1, F_SETLEASE, EACCES},
+    {SYS_inotify_add_watch, 3, 0, ENOSPC},
+    {SYS_inotify_init1, 1, 0, EMFILE},
+};
+
+/* Makes the call fail; one that has too few arguments, whatever they are. */
+static struct sock_fprog fail_call(const struct failing *what, struct sock_filter chosen[])
+{
+    bool any = what->value == 0;
+    const struct sock_filter made[] = {
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, what->call, 0, 3),
+        LOAD(args[what->argument]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, what->value, 0, any ? 0 : 1),
+        FAIL(what->number),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    memcpy(chosen, made, sizeof made);
+    return (struct sock_fprog){sizeof made / sizeof *made, chosen};
+}
+
 void restriction_enter(int argument_count, char **arguments)
 {
     if (argument_count < 3 || strncmp(arguments[1], MARK, strlen(MARK)) != 0) {
@@ -77,6 +103,9 @@ void restriction_enter(int argument_count, char **arguments)
         chosen[4] = allow;
     }
     struct sock_fprog program = {sizeof filter / sizeof *filter, chosen};
+    if (restriction >= RESTRICTION_COUNT) {
+        program = fail_call(&failing[restriction - RESTRICTION_COUNT], chosen);
+    }
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
         perror("seccomp");

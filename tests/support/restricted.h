@@ -13,6 +13,11 @@ enum restriction {
     RESTRICTION_NO_LINKS,     /* and link(2): EPERM */
     RESTRICTION_NO_NOREPLACE, /* and RENAME_NOREPLACE, RENAME_EXCHANGE: EINVAL */
     RESTRICTION_COUNT,
+    /* Others, each by itself: */
+    RESTRICTION_NO_LEASES = RESTRICTION_COUNT, /* F_SETLEASE: EINVAL */
+    RESTRICTION_FOREIGN_LEASES,                /* F_SETLEASE: EACCES, as for a file of another */
+    RESTRICTION_NO_WATCHES,                    /* inotify_add_watch: ENOSPC */
+    RESTRICTION_NO_INOTIFY,                    /* inotify_init1: EMFILE */
 };
 
 /* The same command with the restriction. */

@@ -1,0 +1,423 @@
+/*
+ * Claims: see claim.h.
+ */
+#include "split/profiles/claim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+#include "common/base/output.h"
+#include "common/llvm/profile_reader.h"
+
+/* ---- whether anybody has it open ---- */
+
+enum use {
+    USE_NONE,        /* nobody has it open */
+    USE_UNSEEN,      /* nobody holds the runtime's lock, and more cannot be told */
+    USE_OPEN,        /* somebody has it open */
+    USE_CANNOT_TELL, /* there is neither a lease nor a lock; see errno */
+};
+
+/* File systems whose leases do not say what other machines have open. NFS and SMB give none that
+ * they would have to ask the server for, with the same error as if the file were open. */
+static bool is_network(int fd)
+{
+    static const unsigned long types[] = {
+        0x6969,     /* NFS */
+        0xff534d42, /* CIFS */
+        0xfe534d42, /* SMB 2 */
+        0x517b,     /* SMB */
+        0x00c36400, /* Ceph */
+        0x01021997, /* 9P */
+    };
+    struct statfs system;
+
+    if (fstatfs(fd, &system) != 0)
+        return false;
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if ((unsigned long)system.f_type == types[i])
+            return true;
+    }
+    return false;
+}
+
+/* A read lock, since the file may be open for reading only. The runtime's is a write lock, for
+ * which it is enough. */
+static enum use look_at_lock(int fd)
+{
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return USE_UNSEEN;
+    return errno == EAGAIN || errno == EACCES ? USE_OPEN : USE_CANNOT_TELL;
+}
+
+/* The lease, or the lock, ends when the descriptor is closed. While there is a lease, whoever opens
+ * the file waits. */
+static enum use look_at_use(int fd)
+{
+    if (is_network(fd))
+        return look_at_lock(fd);
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
+        return USE_NONE;
+    return errno == EAGAIN ? USE_OPEN : look_at_lock(fd);
+}
+
+/* False if somebody is waiting for the end of the lease. */
+static bool nobody_waits(int fd, enum use use)
+{
+    return use != USE_NONE || fcntl(fd, F_GETLEASE) == F_WRLCK;
+}
+
+static int open_claimed(const char *path)
+{
+    return file_open_as_it_is(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+/* Whether the claim is as it was, and nobody has it open. If `status` is not NULL, it gets what the
+ * claim is like now, and only the latter counts. */
+static bool is_quiet(const struct claim *claim, struct stat *status)
+{
+    int fd = open_claimed(claim->path);
+    struct stat now;
+    bool quiet;
+
+    if (fd < 0)
+        return false;
+    quiet = look_at_use(fd) != USE_OPEN && fstat(fd, &now) == 0;
+    if (quiet && status != NULL)
+        *status = now;
+    else if (quiet)
+        quiet = file_is_untouched(&claim->status, &now);
+    close(fd);
+    return quiet;
+}
+
+/* ---- the list ---- */
+
+static void free_claim(struct claim *claim)
+{
+    free(claim->path);
+    free(claim->name);
+    free(claim->test);
+}
+
+static void remove_claim(struct claims *claims, size_t index)
+{
+    free_claim(&claims->items[index]);
+    memmove(&claims->items[index], &claims->items[index + 1],
+            (claims->count - index - 1) * sizeof(*claims->items));
+    claims->count--;
+}
+
+/* What an old claim was called, as a new string. */
+static char *claimed_name(const char *path)
+{
+    const char *name = strrchr(path, '/');
+    size_t length;
+    char *claimed;
+
+    name = name == NULL ? path : name + 1;
+    length = state_claim_name_length(name);
+    if (length == 0)
+        return strdup(path);
+    if (asprintf(&claimed, "%.*s%.*s", (int)(name - path), path, (int)length, name + 1) < 0)
+        return NULL;
+    return claimed;
+}
+
+/* Adds the claim before the profile is renamed, so that nothing can fail after that. */
+static bool add_claim(struct claims *claims, const char *path, struct error *error)
+{
+    char hidden[PATH_MAX];
+    struct claim *claim;
+
+    if (!ARRAY_ROOM_FOR_ONE(claims->items, claims->capacity, claims->count))
+        return error_out_of_memory(error, path, claims->count * sizeof(*claims->items));
+    if (!state_claim_path(claims->batch, path, hidden, error))
+        return false;
+    claim = &claims->items[claims->count];
+    *claim = (struct claim){.path = strdup(hidden), .name = claimed_name(path)};
+    claims->count++;
+    if (claim->path != NULL && claim->name != NULL)
+        return true;
+    remove_claim(claims, claims->count - 1);
+    return error_out_of_memory(error, path, strlen(hidden));
+}
+
+/* ---- taking ---- */
+
+static enum claim_result left(struct error *error, int number, const char *path, const char *why)
+{
+    if (number != 0)
+        error_set_errno(error, number, "%s: %s", path, why);
+    else
+        error_set(error, "%s: %s", path, why);
+    return error_is_of_memory(error) ? CLAIM_FAILED : CLAIM_LEFT;
+}
+
+/* The part of a claim's name that tells its batch, from the end of the claimed name to the last
+ * hyphen. */
+static bool is_of_last_busy(const struct claims *claims, const char *batch)
+{
+    size_t length = (size_t)(strrchr(batch, '-') - batch);
+
+    return strncmp(claims->last_busy, batch, length) == 0 && claims->last_busy[length] == '\0';
+}
+
+static void note_busy(struct claims *claims, const char *batch)
+{
+    snprintf(claims->last_busy, sizeof(claims->last_busy), "%.*s",
+             (int)(strrchr(batch, '-') - batch), batch);
+}
+
+/* An old claim. Those of a batch that others are at come in hundreds: one is asked for all. */
+static enum claim_result look_at_claim(struct claims *claims, const char *path, const char *batch,
+                                       struct error *error)
+{
+    enum state_claim what;
+
+    if (is_of_last_busy(claims, batch))
+        return CLAIM_NOT;
+    if (!state_claim_find(claims->state, path, &what, error))
+        return CLAIM_FAILED;
+    if (what == STATE_CLAIM_FOREIGN)
+        return left(error, 0, path, "being merged into another state; finish that merge");
+    if (what == STATE_CLAIM_UNCOUNTED)
+        return CLAIM_TAKEN;
+    note_busy(claims, batch);
+    return CLAIM_NOT;
+}
+
+/* What can be said of a file without opening it. CLAIM_TAKEN: nothing against it. */
+static enum claim_result look_at_name(struct claims *claims, const char *path, struct error *error)
+{
+    const char *name = strrchr(path, '/');
+    struct stat status;
+    size_t claimed;
+
+    name = name == NULL ? path : name + 1;
+    if (file_temporary_final_length(name) != 0)
+        return CLAIM_NOT;
+    if (lstat(path, &status) != 0)
+        return errno == ENOENT ? CLAIM_NOT : left(error, errno, path, "cannot be read");
+    if (S_ISLNK(status.st_mode))
+        return left(error, 0, path, "a symbolic link; name the file or directory it leads to");
+    if (!S_ISREG(status.st_mode))
+        return CLAIM_NOT;
+    claimed = state_claim_name_length(name);
+    return claimed == 0 ? CLAIM_TAKEN : look_at_claim(claims, path, name + 1 + claimed, error);
+}
+
+/* What can be said of the open file. */
+static enum claim_result look_at_file(int fd, const char *path, struct stat *status,
+                                      struct error *error)
+{
+    uint8_t start[sizeof(uint64_t)];
+    ssize_t size;
+
+    if (fstat(fd, status) != 0)
+        return left(error, errno, path, "cannot be read");
+    if (!S_ISREG(status->st_mode) || status->st_nlink == 0)
+        return CLAIM_NOT;
+    if (status->st_nlink > 1)
+        return left(error, 0, path,
+                    "has several names (hard links), and would count once for each; remove the "
+                    "others");
+    if (status->st_size == 0)
+        return CLAIM_EMPTY;
+    size = pread(fd, start, sizeof(start), 0);
+    if (size < 0)
+        return left(error, errno, path, "cannot be read");
+    return profile_reader_recognize((struct bytes){start, (uint64_t)size})
+               ? CLAIM_TAKEN
+               : left(error, 0, path,
+                      "not a raw profile; give files that an instrumented program wrote");
+}
+
+/* Renames the file, which has its lease or lock. */
+static enum claim_result rename_file(struct claims *claims, int fd, const char *path, enum use use,
+                                     struct error *error)
+{
+    struct claim *claim;
+
+    if ((claims->batch == NULL && !state_batch_start(claims->state, &claims->batch, error)) ||
+        !add_claim(claims, path, error))
+        return CLAIM_FAILED;
+    claim = &claims->items[claims->count - 1];
+    if (rename(path, claim->path) != 0) {
+        int number = errno;
+
+        remove_claim(claims, claims->count - 1);
+        return number == ENOENT
+                   ? CLAIM_NOT
+                   : left(error, number, path, "cannot be renamed, so it cannot be consumed");
+    }
+    claim->is_settled = use == USE_NONE;
+    if (nobody_waits(fd, use) && fstat(fd, &claim->status) == 0)
+        return CLAIM_TAKEN;
+    claims_give_back(claims, claims->count - 1);
+    return CLAIM_OPEN;
+}
+
+static enum claim_result take_open(struct claims *claims, int fd, const char *path,
+                                   struct error *error)
+{
+    enum use use = look_at_use(fd);
+    enum claim_result result;
+    struct stat status;
+
+    if (use == USE_OPEN)
+        return CLAIM_OPEN;
+    if (use == USE_CANNOT_TELL)
+        return left(error, errno, path,
+                    "its file system has neither leases nor locks; merge it without --consume");
+    result = look_at_file(fd, path, &status, error);
+    return result == CLAIM_TAKEN ? rename_file(claims, fd, path, use, error) : result;
+}
+
+enum claim_result claims_take(struct claims *claims, const char *path, struct error *error)
+{
+    enum claim_result result = look_at_name(claims, path, error);
+    int fd;
+
+    if (result != CLAIM_TAKEN)
+        return result;
+    fd = open_claimed(path);
+    if (fd < 0)
+        return errno == ENOENT || errno == ELOOP ? CLAIM_NOT
+               : errno == EWOULDBLOCK            ? CLAIM_OPEN /* has a lease of somebody else */
+                                                 : left(error, errno, path, "cannot be read");
+    result = take_open(claims, fd, path, error);
+    close(fd);
+    return result;
+}
+
+/* ---- without leases ---- */
+
+/* So long a process that has opened a pool may need until it asks for the lock. */
+#define SETTLING_NANOSECONDS 100000000
+
+size_t claims_settle(struct claims *claims, size_t first)
+{
+    struct timespec moment = {.tv_nsec = SETTLING_NANOSECONDS};
+    size_t given_back = 0, i = first;
+    bool waited = false;
+
+    while (i < claims->count) {
+        struct claim *claim = &claims->items[i];
+
+        if (!claim->is_settled && !waited)
+            waited = nanosleep(&moment, NULL) == 0 || errno == EINTR;
+        if (!claim->is_settled)
+            claim->is_settled = is_quiet(claim, &claim->status);
+        if (claim->is_settled) {
+            i++;
+        } else {
+            claims_give_back(claims, i);
+            given_back++;
+        }
+    }
+    return given_back;
+}
+
+/* ---- the end of a batch ---- */
+
+const struct claim *claims_find_changed(const struct claims *claims)
+{
+    for (size_t i = 0; i < claims->count; i++) {
+        if (!is_quiet(&claims->items[i], NULL))
+            return &claims->items[i];
+    }
+    return NULL;
+}
+
+static bool sync_directory(const char *path, struct error *error)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == EROFS);
+
+    if (!done)
+        error_set_errno(error, errno, "%s: cannot be synced to the disk", path);
+    if (fd >= 0)
+        close(fd);
+    return done;
+}
+
+/* Claims of one directory follow each other. */
+bool claims_sync(const struct claims *claims, struct error *error)
+{
+    char directory[PATH_MAX], last[PATH_MAX] = "";
+
+    for (size_t i = 0; i < claims->count; i++) {
+        if (!path_directory(claims->items[i].path, directory))
+            return error_set_errno(error, errno, "%s: cannot be synced", claims->items[i].name);
+        if (strcmp(directory, last) != 0 && !sync_directory(directory, error))
+            return false;
+        strcpy(last, directory);
+    }
+    return true;
+}
+
+void claims_give_back(struct claims *claims, size_t index)
+{
+    const struct claim *claim = &claims->items[index];
+
+    /* Where it cannot be done in one step, a file that came meanwhile must not be replaced: the
+     * claim keeps its hidden name, by which the next run finds it. */
+    if (renameat2(AT_FDCWD, claim->path, AT_FDCWD, claim->name, RENAME_NOREPLACE) != 0 &&
+        errno == EINVAL && link(claim->path, claim->name) == 0)
+        unlink(claim->path);
+    remove_claim(claims, index);
+}
+
+void claims_give_all_back(struct claims *claims)
+{
+    while (claims->count != 0)
+        claims_give_back(claims, claims->count - 1);
+}
+
+void claims_free(struct claims *claims)
+{
+    for (size_t i = 0; i < claims->count; i++)
+        free_claim(&claims->items[i]);
+    free(claims->items);
+    state_batch_free(claims->batch);
+    *claims = (struct claims){.state = claims->state};
+}
+
+/* ---- the lock of a directory ---- */
+
+/* So often, and so long each time, a process waits for the lock. */
+#define LOCK_TRIES       200
+#define LOCK_NANOSECONDS 5000000
+
+int directory_lock(const char *path)
+{
+    struct timespec moment = {.tv_nsec = LOCK_NANOSECONDS};
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || i == LOCK_TRIES) {
+            close(fd);
+            return -1;
+        }
+        nanosleep(&moment, NULL);
+    }
+    return fd;
+}
+
+void directory_unlock(int lock)
+{
+    if (lock >= 0)
+        close(lock);
+}

@@ -1,0 +1,283 @@
+/*
+ * SIGKILL while profiles are consumed: at every system call, and at random moments in many
+ * processes that consume from one directory while others still write there.
+ *
+ * Whatever is killed when, each profile counts once: in the end the sums are those that the
+ * processes which wrote the profiles know, and nothing is left of the profiles.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/profile_farm.h"
+#include "tests/support/random.h"
+#include "tests/support/rounds.h"
+#include "tests/support/suite.h"
+#include "tests/support/traced.h"
+
+#define TIMEOUT_SECONDS 2800
+#define SEED            7
+
+static char *place;
+static struct farm farm;
+
+static void assert_empty(const char *directory, const char *label)
+{
+    struct text_list names = directory_list(directory);
+    ck_assert_msg(names.count == 0, "%s: %zu files are left, as %s", label, names.count,
+                  names.count == 0 ? "" : names.items[0]);
+    text_list_free(&names);
+}
+
+/* ---- every system call ---- */
+
+#define SMALL_IMAGES    2
+#define SMALL_PROFILES  4
+#define SMALL_FUNCTIONS 5
+
+static void prepare_small(void)
+{
+    place = scratch_create("consume-calls");
+    farm = farm_create(path_join(place, "images"), SMALL_IMAGES, SMALL_FUNCTIONS);
+}
+
+/* Profiles in two directories, in a new place, and an older state. */
+static uint64_t *start_small(struct random_state *random)
+{
+    uint64_t *sums = farm_sums_create(&farm);
+    directory_remove(path_join(place, "new"));
+    directory_remove(path_join(place, "state"));
+    directory_create(path_join(place, "new"));
+    for (unsigned i = 0; i < 2; i++) {
+        farm_write(&farm, random, path_join(place, text_format("new/old-%u.profraw", i)), sums);
+    }
+    covsplit_assert(0, place, "merge", "--into", "state", "--consume", "new", NULL);
+    directory_create(path_join(place, "new/sub"));
+    for (unsigned i = 0; i < SMALL_PROFILES; i++) {
+        farm_write(&farm, random,
+                   path_join(place, text_format("new/%s%u.profraw", i % 2 == 0 ? "" : "sub/", i)),
+                   sums);
+    }
+    return sums;
+}
+
+static void assert_nothing_lost(const uint64_t *sums, const char *label)
+{
+    covsplit_assert(0, place, "merge", "--into", "state", "--consume", "new", NULL);
+    assert_empty(path_join(place, "new/sub"), label);
+    rmdir(path_join(place, "new/sub"));
+    assert_empty(path_join(place, "new"), label);
+    farm_assert_sums(&farm, place, "state", sums, label);
+}
+
+START_TEST(test_every_system_call)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    unsigned long stops = 0;
+    while (merge.was_stopped) {
+        uint64_t *sums = start_small(&random);
+        stops += rounds_step();
+        merge = command_trace_and_kill(&command, stops);
+        ck_assert(merge.was_stopped || merge.exit_code == 0);
+        assert_nothing_lost(sums, text_format("at stop %lu", stops));
+        farm_sums_free(&farm, sums);
+    }
+    ck_assert_uint_gt(stops, 200);
+}
+END_TEST
+
+/* The one that finishes what the first one left is killed too. */
+START_TEST(test_killed_twice)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 --into state --consume new");
+    uint64_t *sums = start_small(&random);
+    struct traced whole = command_trace_and_kill(&command, 1000000);
+    assert_nothing_lost(sums, "not killed");
+    farm_sums_free(&farm, sums);
+    for (unsigned i = 0; i < rounds(200); i++) {
+        sums = start_small(&random);
+        unsigned long first = 1 + random_below(&random, whole.stops);
+        unsigned long second = 1 + random_below(&random, whole.stops);
+        command_trace_and_kill(&command, first);
+        command_trace_and_kill(&command, second);
+        assert_nothing_lost(sums, text_format("at stops %lu and %lu", first, second));
+        farm_sums_free(&farm, sums);
+    }
+}
+END_TEST
+
+/* ---- many at once ---- */
+
+#define WRITERS   16
+#define PRODUCERS 4
+#define IMAGES    40
+#define PROFILES  10000
+#define KILLS     10000
+#define FUNCTIONS 60
+
+static void prepare_large(void)
+{
+    place = scratch_create("consume-kills");
+    farm =
+        farm_create(path_join(place, "images"), rounds_are_all() ? IMAGES : IMAGES / 8, FUNCTIONS);
+}
+
+/* A process that writes profiles into directories, with pauses. */
+static pid_t start_producer(unsigned number, unsigned profiles, uint64_t *sums)
+{
+    pid_t process = fork();
+    ck_assert_int_ge(process, 0);
+    if (process != 0) {
+        return process;
+    }
+    struct random_state random = random_start(SEED + number);
+    for (unsigned i = 0; i < profiles; i++) {
+        char *path = text_format("%s/new/%u/%u.%u.profraw", place, i % 8, number, i);
+        farm_write(&farm, &random, path, sums);
+        free(path);
+        if (i % 64 == 0) {
+            usleep(1000);
+        }
+    }
+    _exit(0);
+}
+
+struct writer {
+    pid_t process; /* 0: none */
+    double due;    /* when it is killed */
+};
+
+struct crowd {
+    struct writer writers[WRITERS];
+    struct random_state random;
+    struct command command;
+    double seconds; /* the longest time until a kill */
+    unsigned kills; /* that met a process at work */
+};
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static void start_writer(struct crowd *crowd, struct writer *writer)
+{
+    writer->process = command_start(&crowd->command);
+    writer->due = now() + crowd->seconds * (double)random_below(&crowd->random, 1000) / 1000;
+}
+
+/* Kills the writer if it is time, and sees whether it has ended. If most end by themselves, kills
+ * come sooner from then on. */
+static void look_after(struct crowd *crowd, struct writer *writer)
+{
+    int status = 0;
+    bool is_due = now() >= writer->due;
+    if (is_due) {
+        kill(writer->process, SIGKILL);
+    }
+    if (waitpid(writer->process, &status, is_due ? 0 : WNOHANG) == 0) {
+        return;
+    }
+    writer->process = 0;
+    ck_assert_msg(WIFSIGNALED(status) || WEXITSTATUS(status) == 0, "%s",
+                  (char *)file_read(path_join(place, "errors")).data);
+    crowd->kills += WIFSIGNALED(status) != 0;
+    crowd->seconds *= WIFSIGNALED(status) ? 1.002 : 0.99;
+}
+
+static bool any_runs(pid_t *producers)
+{
+    bool any = false;
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        if (producers[i] != 0 && waitpid(producers[i], NULL, WNOHANG) == producers[i]) {
+            producers[i] = 0;
+        }
+        any = any || producers[i] != 0;
+    }
+    return any;
+}
+
+static void kill_crowd(struct crowd *crowd)
+{
+    for (unsigned i = 0; i < WRITERS; i++) {
+        if (crowd->writers[i].process != 0) {
+            crowd->writers[i].due = 0;
+            look_after(crowd, &crowd->writers[i]);
+        }
+    }
+}
+
+/* Writers come and are killed for as long as profiles come, and a little longer. */
+static void run_crowd(struct crowd *crowd, unsigned profiles, uint64_t *sums)
+{
+    pid_t producers[PRODUCERS];
+    for (unsigned i = 0; i < PRODUCERS; i++) {
+        producers[i] = start_producer(crowd->kills + i, profiles / PRODUCERS, sums);
+    }
+    double end = 0;
+    while (end == 0 || now() < end) {
+        for (unsigned i = 0; i < WRITERS; i++) {
+            struct writer *writer = &crowd->writers[i];
+            if (writer->process == 0) {
+                start_writer(crowd, writer);
+            } else {
+                look_after(crowd, writer);
+            }
+        }
+        usleep(500);
+        if (end == 0 && !any_runs(producers)) {
+            end = now() + crowd->seconds;
+        }
+    }
+    kill_crowd(crowd);
+}
+
+START_TEST(test_crowd)
+{
+    struct crowd crowd = {.random = random_start(SEED), .seconds = 0.3};
+    uint64_t *sums = farm_sums_create(&farm);
+    unsigned profiles = 0, all = rounds_are_all() ? PROFILES : PROFILES / 10;
+    unsigned kills = rounds_are_all() ? KILLS : KILLS / 100;
+    directory_create(path_join(place, "new"));
+    for (unsigned i = 0; i < 8; i++) {
+        directory_create(path_join(place, text_format("new/%u", i)));
+    }
+    crowd.command = (struct command){.directory = place};
+    text_list_add_words(&crowd.command.arguments, "sh -c");
+    text_list_add(&crowd.command.arguments,
+                  "exec \"$0\" merge -j2 --into state --consume new 2>>errors");
+    text_list_add(&crowd.command.arguments, covsplit_path());
+    while (profiles < all || crowd.kills < kills) {
+        run_crowd(&crowd, all / 4, sums);
+        profiles += all / 4;
+        covsplit_assert(0, place, "merge", "--into", "state", "--consume", "new", NULL);
+        for (unsigned i = 0; i < 8; i++) {
+            assert_empty(path_join(place, text_format("new/%u", i)), "after the kills");
+        }
+        farm_assert_sums(&farm, place, "state", sums, text_format("after %u kills", crowd.kills));
+    }
+    printf("%u profiles, %u kills\n", profiles, crowd.kills);
+    farm_sums_free(&farm, sums);
+}
+END_TEST
+
+int main(void)
+{
+    scratch_use_memory();
+    TCase *calls = suite_case("calls", TIMEOUT_SECONDS, prepare_small);
+    suite_tests(calls, test_every_system_call, test_killed_twice);
+    TCase *crowds = suite_case("crowds", TIMEOUT_SECONDS, prepare_large);
+    suite_tests(crowds, test_crowd);
+    return suite_main("consume and kill", calls, crowds);
+}
