@@ -117,8 +117,8 @@ static void compare_by(const struct images *images, const char *version, const c
         const char *expected = llvm_cov(images, version, text_format("%s %s", words, list));
         ck_assert_msg(strlen(expected) > 100, "nothing is reported: %s", expected);
         ck_assert_msg(strcmp(found, expected) == 0,
-                      "llvm-cov-%s %s, %s: of the union:\n%.900s\nof the images:\n%.900s", version, words,
-                      list, found, expected);
+                      "llvm-cov-%s %s, %s: of the union:\n%.900s\nof the images:\n%.900s", version,
+                      words, list, found, expected);
     }
 }
 
