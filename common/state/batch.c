@@ -168,7 +168,7 @@ static bool give_name(struct state_batch *batch, struct error *error)
     if (!is_still_living(batch, error))
         return false;
     batch->may_count = true;
-    if (!output_try_commit(&batch->writer.output, false, &result, error))
+    if (!output_try_commit(&batch->writer.output, true, &result, error))
         return false;
     if (result == OUTPUT_WRITTEN)
         return sync_name(batch, error);
