@@ -11,8 +11,6 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 
-#define PROFILE_VARIANT_IR (UINT64_C(1) << 56)
-
 /* ---- the images ---- */
 
 struct images {
