@@ -1,12 +1,13 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
            run_modes pools pool_files streams dumps explain)
-add_suites(merge_state consume consume_kill)
+add_suites(merge_state consume consume_kill consume_watch)
 add_run(merge-files merge_files)
 add_run(merge-state merge_state)
 add_run(streams streams)
 add_run(consume consume)
 add_run(consume-kill consume_kill)
+add_run(consume-watch consume_watch)
 add_run(dumps dumps)
 set_tests_properties(dumps PROPERTIES FIXTURES_REQUIRED runtimes)
 add_run(bad-profile-sums-1 profiles_bad 1 ${half})
