@@ -287,6 +287,16 @@ static bool answer_all(void *context, struct state_image *image, struct error *e
     return done;
 }
 
+static int compare_found(const void *a, const void *b)
+{
+    const struct found_function *left = a, *right = b;
+    int order = left->index == right->index ? strcmp(left->image == NULL ? "" : left->image,
+                                                     right->image == NULL ? "" : right->image)
+                                            : (left->index < right->index ? -1 : 1);
+
+    return order != 0 ? order : uuid_compare(&left->uuid, &right->uuid);
+}
+
 bool tests_find(struct state *state, const struct profile_sidecar_source *source,
                 uint64_t memory_limit, const char *const *functions, size_t count,
                 struct tests_answer *answer, struct error *error)
@@ -301,6 +311,8 @@ bool tests_find(struct state *state, const struct profile_sidecar_source *source
         name_refs[i] =
             md5_name_reference((struct bytes){(const uint8_t *)functions[i], strlen(functions[i])});
     done = state_visit_images(state, source, false, memory_limit, answer_all, &question, error);
+    if (answer->found_count > 1)
+        qsort(answer->found, answer->found_count, sizeof(*answer->found), compare_found);
     free(name_refs);
     return done;
 }

@@ -68,7 +68,7 @@ struct found_function {
 struct tests_answer {
     struct text_set tests; /* all tests of the state */
     size_t image_count;    /* all images of the state */
-    /* In the order of the images. A function that no test reaches is here, too. What a state has of
+    /* By index, name of the image and UUID. A function that no test reaches is here, too. What a state has of
      * one image twice, from before and after a split, is united. */
     struct found_function *found;
     size_t found_count, found_capacity;

@@ -17,6 +17,7 @@ set(campaign_suites
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
+  which-tests-clang16 which-tests-clang19
   pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19
   pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19
   pools-ppc64le-clang14 pools-ppc64le-clang19 pools-s390x-clang14 pools-s390x-clang19
@@ -34,7 +35,7 @@ set(campaign_suites
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  harness documentation dumps races kill store-writers repack build-rules debuginfod claims
+  harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   sqlite-clang14-bfd foreign-references-clang22-lld

@@ -6,6 +6,8 @@ endforeach()
 add_unit(store covsplit_reader)
 target_sources(test_state PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
                                   ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+target_link_options(test_state PRIVATE
+                    -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
 foreach(name merger state union)
   add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c refused_memory.c)

@@ -1,7 +1,7 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
            run_modes pools pool_files streams dumps explain)
-add_suites(merge_state consume consume_kill consume_watch)
+add_suites(merge_state consume consume_kill consume_watch which_tests)
 add_run(merge-files merge_files)
 add_run(merge-state merge_state)
 add_run(streams streams)
@@ -28,6 +28,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
+  add_run(which-tests-clang${clang} which_tests ${clang} ${linker})
   add_fetched_run(profiles-leveldb-clang${clang} profiles_leveldb ${clang} lld)
   if(NOT COVSPLIT_SANITIZE) # it is about what LLVM's tools say; the same images are in the matrix
     add_run(tripwire-clang${clang} tripwire ${clang})
