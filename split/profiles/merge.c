@@ -94,7 +94,7 @@ static bool write_all(const struct merge *merge, const struct parsed_options *op
     struct conflicts conflicts = {0};
     bool done = merge_outputs_make(&outputs, merge, options, error) &&
                 find_conflicts(merge, options, &conflicts, error) &&
-                merge_outputs_commit(&outputs, error) && explain(merge, options, &conflicts, error);
+                explain(merge, options, &conflicts, error) && merge_outputs_commit(&outputs, error);
 
     merge_outputs_free(&outputs);
     conflicts_free(&conflicts);

@@ -253,6 +253,8 @@ static const struct scenario {
     {.words = "merge -j1 -v --failure-mode all --store ../in/store -o out.profraw "
               "../in/light.profraw ../in/second.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw profiles", .copied = "profiles"},
+    {.words = "merge -j1 --store ../in/store --explain --per-image images -o out.profraw "
+              "../in/light.profraw ../in/full.profraw ../in/other.profraw"},
     {.words = "merge -j1 --store ../in/store --llvm-profdata llvm-profdata-19 -o out.profdata "
               "../in/light.profraw ../in/other.profraw"},
 
