@@ -165,7 +165,7 @@ static bool give_name(struct state_batch *batch, struct error *error)
     enum output_result result;
 
     if (!is_still_living(batch, error) ||
-        !output_try_commit(&batch->writer.output, false, &result, error))
+        !output_try_commit(&batch->writer.output, true, &result, error))
         return false;
     if (result == OUTPUT_WRITTEN)
         return sync_name(batch, error);

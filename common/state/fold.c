@@ -242,8 +242,8 @@ static bool fold_all(const struct state *state, struct error *error)
     struct directory_names batches = {0};
     struct folding folding = {.state = state, .existing = &batches};
     bool done = state_remove_leftovers(state, error) &&
-                state_sync_folder(state, STATE_BATCHES, error) &&
-                state_list(state, STATE_BATCHES, &batches, error);
+                state_list(state, STATE_BATCHES, &batches, error) &&
+                (batches.count == 0 || state_sync_folder(state, STATE_BATCHES, error));
 
     for (size_t first = 0; done && first < batches.count; first += ROUND_MAX) {
         size_t left = batches.count - first;

@@ -1,0 +1,441 @@
+/*
+ * What goes wrong while profiles are added to a state: kills at every system call of adding,
+ * folding and finishing what others left, many writers at once, full and false disks, and memory
+ * that runs out. Afterwards the state has the profiles of each command wholly or not at all, and
+ * the next command gets to its end.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
+#include "tests/support/program.h"
+#include "tests/support/random.h"
+#include "tests/support/raw_profile.h"
+#include "tests/support/restricted.h"
+#include "tests/support/rounds.h"
+#include "tests/support/suite.h"
+#include "tests/support/traced.h"
+
+#define FUNCTIONS 20
+#define PROFILES  5
+#define SEED      5
+#define WRITERS   16
+#define KILLS     50
+
+/* Before it a command has done nothing but load its libraries. */
+#define FIRST_STOP 60
+#define ADDING     "merge -j1 --store store --into STATE 4.profraw 3.profraw"
+
+static char *scratch;
+static char *module;
+
+/* 1.profraw to 5.profraw, and of these, states: `base` has the first, `left` has also the second,
+ * in a batch that was committed by a process which was killed then. */
+static void prepare(void)
+{
+    struct program program = {.clang = "19",
+                              .linker = "bfd",
+                              .kind = LINK_PIE,
+                              .language = LANGUAGE_C,
+                              .optimization = "-O0",
+                              .functions = FUNCTIONS};
+    struct traced adding = {.was_stopped = true};
+    struct command command;
+
+    scratch = scratch_create("state-faults");
+    program_build(&program, scratch);
+    run_or_abort(scratch, "sh", "-c",
+                 "$0 split --store store -o split program || exit 1\n"
+                 "for i in 1 2 3 4 5; do LLVM_PROFILE_FILE=$i.profraw ./split $i; done\n"
+                 "$0 merge --store store --into base 1.profraw",
+                 covsplit_path(), NULL);
+    command = covsplit_words(scratch, "merge -j1 --store store --into left 2.profraw");
+    for (unsigned stops = 40; adding.was_stopped; stops++) {
+        run_or_abort(scratch, "sh", "-c", "rm -rf left && cp -a base left", NULL);
+        adding = command_trace_and_kill(&command, stops);
+        if (system(text_format("ls %s/left/batches | grep -qE '^[0-9a-f]{32}$'", scratch)) == 0)
+            break;
+    }
+    ck_assert(adding.was_stopped);
+    command_free(&command);
+}
+
+static void reset(const char *from)
+{
+    run_or_abort(scratch, "sh", "-c", "rm -rf STATE && cp -a $0 STATE", from, NULL);
+}
+
+/* The counters of what is merged. */
+static struct contents counters_of(const char *words)
+{
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    struct contents counters;
+
+    covsplit_run_words(scratch, 0, text_format("merge --store store -o read.profraw %s", words));
+    ck_assert(raw_profile_read(path_join(scratch, "read.profraw"), &profile, &verdict));
+    counters.size = profile.counters.size;
+    counters.data = malloc(counters.size);
+    memcpy(counters.data, profile.counters.data, counters.size);
+    raw_profile_free(&profile);
+    return counters;
+}
+
+/* Those of profiles, which are merged once for each test. */
+static const struct contents *counters_of_profiles(const char *words)
+{
+    static struct {
+        const char *words;
+        struct contents counters;
+    } known[8];
+    size_t i = 0;
+
+    while (known[i].words != NULL && strcmp(known[i].words, words) != 0)
+        i++;
+    ck_assert_uint_lt(i, 7);
+    if (known[i].words == NULL) {
+        known[i].words = text_format("%s", words);
+        known[i].counters = counters_of(words);
+    }
+    return &known[i].counters;
+}
+
+static bool state_has(const char *profiles)
+{
+    struct contents found = counters_of("STATE");
+    bool equal = contents_equal(&found, counters_of_profiles(profiles));
+
+    contents_free(&found);
+    return equal;
+}
+
+/* Nothing but the image is left. */
+static void assert_clean(const char *label)
+{
+    ck_assert_msg(directory_list(path_join(scratch, "STATE/batches")).count == 0, "%s", label);
+    ck_assert_msg(directory_list(path_join(scratch, "STATE/images")).count == 1, "%s", label);
+    ck_assert_msg(directory_list(path_join(scratch, "STATE")).count == 3, "%s", label);
+}
+
+/* ---- kills ---- */
+
+static const struct kill_case {
+    const char *from;
+    const char *before, *after; /* the profiles that count */
+    enum restriction restriction;
+} kill_cases[] = {
+    {"base", "1.profraw", "1.profraw 3.profraw 4.profraw", RESTRICTION_NONE},
+    {"left", "1.profraw 2.profraw", "1.profraw 2.profraw 3.profraw 4.profraw", RESTRICTION_NONE},
+    {"left", "1.profraw 2.profraw", "1.profraw 2.profraw 3.profraw 4.profraw",
+     RESTRICTION_NO_UNNAMED},
+    {"left", "1.profraw 2.profraw", "1.profraw 2.profraw 3.profraw 4.profraw",
+     RESTRICTION_NO_NOREPLACE},
+};
+
+/* From any moment on, all is there, and before it nothing; the next command finishes the rest. */
+START_TEST(test_every_system_call)
+{
+    const struct kill_case *kase = &kill_cases[_i];
+    struct command plain = covsplit_words(scratch, ADDING);
+    struct command command =
+        kase->restriction == RESTRICTION_NONE ? plain : command_restrict(&plain, kase->restriction);
+    struct traced adding = {.was_stopped = true};
+    unsigned stops = FIRST_STOP, early = 0, late = 0;
+    unsigned step = rounds_are_all() ? 1 : 2 * rounds_step();
+
+    if (kase->restriction != RESTRICTION_NONE)
+        step *= 3;
+    while (adding.was_stopped) {
+        const char *label;
+        bool is_after;
+
+        reset(kase->from);
+        stops += step;
+        adding = command_trace_and_kill(&command, stops);
+        label = text_format("case %d, stop %u", _i, stops);
+        is_after = state_has(kase->after);
+        ck_assert_msg(is_after || state_has(kase->before), "%s", label);
+        ck_assert_msg(adding.was_stopped || (adding.exit_code == 0 && is_after), "%s", label);
+        ck_assert_msg(is_after || late == 0, "%s: it counted before", label);
+        early += !is_after;
+        late += is_after;
+        if (stops / step % 4 != 0 && !is_after)
+            continue;
+        covsplit_run_words(scratch, 0, "merge --store store --into STATE 5.profraw");
+        ck_assert_msg(state_has(text_format("%s 5.profraw", is_after ? kase->after : kase->before)),
+                      "%s", label);
+        assert_clean(label);
+    }
+    ck_assert_uint_gt(early, 3);
+    ck_assert_uint_gt(late, 3);
+    command_free(&command);
+}
+END_TEST
+
+/* A state that is being created. */
+START_TEST(test_creation)
+{
+    struct command command = covsplit_words(scratch, ADDING);
+    struct traced adding = {.was_stopped = true};
+
+    for (unsigned stops = FIRST_STOP; adding.was_stopped; stops += 4 * rounds_step()) {
+        bool has_state;
+
+        directory_remove(path_join(scratch, "STATE"));
+        adding = command_trace_and_kill(&command, stops);
+        has_state = file_exists(path_join(scratch, "STATE/covsplit-state"));
+        covsplit_run_words(scratch, 0, "merge --store store --into STATE 5.profraw");
+        ck_assert_msg(state_has("5.profraw") ||
+                          (has_state && state_has("3.profraw 4.profraw 5.profraw")),
+                      "stop %u", stops);
+        run_or_abort(scratch, "find", "STATE", "-maxdepth", "1", "-name", ".covsplit*", "-delete",
+                     NULL);
+        assert_clean(text_format("stop %u", stops));
+    }
+}
+END_TEST
+
+/* ---- many writers ---- */
+
+/* Each adds a profile as often as it can, and writes down when it did. */
+static struct command start_writers(unsigned times)
+{
+    struct command command = {.directory = scratch};
+
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add(&command.arguments,
+                  text_format("for writer in $(seq %u); do (for i in $(seq %u); do "
+                              "\"$0\" merge -j1 --store store --into STATE 1.profraw && echo done "
+                              ">>log-$writer; done) & done; wait",
+                              WRITERS, times));
+    text_list_add(&command.arguments, covsplit_path());
+    return command;
+}
+
+static unsigned count_done(void)
+{
+    return (unsigned)strtoul(
+        run_or_abort(scratch, "sh", "-c", "cat log-* /dev/null | wc -l; rm -f log-*", NULL), NULL,
+        10);
+}
+
+/* In how many profiles of the same run the counters are. */
+static unsigned count_in_state(void)
+{
+    struct contents found = counters_of("STATE");
+    const struct contents *one = counters_of_profiles("1.profraw");
+    uint64_t sum, each, times = 0;
+
+    for (size_t i = 0; i + 8 <= one->size; i += 8) {
+        memcpy(&sum, found.data + i, 8);
+        memcpy(&each, one->data + i, 8);
+        if (each == 0) {
+            ck_assert_uint_eq(sum, 0);
+            continue;
+        }
+        ck_assert_uint_eq(sum % each, 0);
+        ck_assert(times == 0 || times == sum / each);
+        times = sum / each;
+    }
+    contents_free(&found);
+    return (unsigned)times;
+}
+
+START_TEST(test_many_writers)
+{
+    struct command command = start_writers(rounds(20));
+    pid_t process;
+
+    reset("base");
+    count_done();
+    process = command_start(&command);
+    /* Whoever reads meanwhile sees whole batches. */
+    for (unsigned i = 0, last = 1; i < 10; i++) {
+        unsigned now = count_in_state();
+
+        ck_assert_uint_ge(now, last);
+        last = now;
+    }
+    ck_assert_int_eq(waitpid(process, NULL, 0), process);
+    ck_assert_uint_eq(count_done(), WRITERS * rounds(20));
+    ck_assert_uint_eq(count_in_state(), 1 + WRITERS * rounds(20));
+    assert_clean("many writers");
+}
+END_TEST
+
+/* Of those that are killed one is not written down, at most, for each writer. */
+START_TEST(test_killed_writers)
+{
+    struct command command = start_writers(1000);
+    struct random_state random = random_start(SEED);
+    unsigned done = 1, kills = rounds(KILLS);
+
+    reset("base");
+    count_done();
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    for (unsigned i = 0; i < kills; i++) {
+        struct timespec delay = {0, (long)(50 + random_below(&random, 300)) * 1000000};
+        pid_t process = command_start(&command);
+        unsigned found, noted;
+
+        nanosleep(&delay, NULL);
+        kill(-process, SIGKILL);
+        while (waitpid(-process, NULL, 0) > 0)
+            continue;
+        noted = count_done();
+        found = count_in_state();
+        ck_assert_msg(found >= done + noted && found <= done + noted + WRITERS,
+                      "kill %u: %u in the state, %u before, and %u written down", i, found, done,
+                      noted);
+        done = found;
+    }
+    covsplit_run_words(scratch, 0, "merge --store store --into STATE 1.profraw");
+    ck_assert_uint_eq(count_in_state(), done + 1);
+    assert_clean("killed writers");
+    ck_assert_uint_gt(done, kills);
+}
+END_TEST
+
+/* ---- disks and memory ---- */
+
+/* One line says it. Either nothing has happened, or the profiles count and the message says so. */
+static void check_failure(const struct command *command, const struct outcome *outcome,
+                          const char *label)
+{
+    struct verdict verdict = {0};
+    bool counts = outcome_exited(outcome, 0);
+
+    if (!counts) {
+        covsplit_refused(command, outcome, &verdict);
+        verdict_assert(&verdict, label);
+        counts = strstr(outcome->errors, "count already") != NULL;
+    }
+    ck_assert_msg(state_has(counts ? "1.profraw 3.profraw 4.profraw" : "1.profraw"), "%s: %s",
+                  label, outcome->errors);
+    covsplit_run_words(scratch, 0, "merge --store store --into STATE 5.profraw");
+    ck_assert_msg(
+        state_has(counts ? "1.profraw 3.profraw 4.profraw 5.profraw" : "1.profraw 5.profraw"), "%s",
+        label);
+    assert_clean(label);
+}
+
+/* The limit stands for a full disk. */
+START_TEST(test_full_disk)
+{
+    unsigned long size =
+        file_size(path_join(path_join(scratch, "base/images"),
+                            directory_list(path_join(scratch, "base/images")).items[0]));
+    struct rlimit before, limit;
+    unsigned refused = 0;
+
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    /* What is said takes some hundred bytes of a file, too. */
+    for (unsigned long most = 400; most < size + 200; most += 1 + size / rounds(40)) {
+        struct command command = covsplit_words(scratch, ADDING);
+        struct outcome outcome;
+
+        reset("base");
+        limit = (struct rlimit){most, before.rlim_max};
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+        outcome = command_run(&command);
+        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+        check_failure(&command, &outcome, text_format("limit %lu", most));
+        refused += outcome_exited(&outcome, 1);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+    ck_assert_uint_gt(refused, rounds(40) / 4);
+}
+END_TEST
+
+/* A disk that keeps a byte wrong: nothing is ever read that is not what was added. */
+START_TEST(test_false_disk)
+{
+    unsigned found = 0, places = rounds(40);
+
+    module = path_join(scratch, "false_disk.so");
+    run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
+                 COVSPLIT_FIXTURE_DIRECTORY "/false_disk.c", NULL);
+    for (unsigned i = 0; i < 2 * places; i++) {
+        struct command command = covsplit_words(scratch, ADDING);
+        struct outcome outcome;
+
+        reset("base");
+        text_list_add_format(&command.environment, "LD_PRELOAD=%s", module);
+        text_list_add_format(&command.environment, "FALSE_DISK_FILE=%u", i % 2);
+        text_list_add_format(&command.environment, "FALSE_DISK_BYTE=%u", i / 2 * (4000 / places));
+        outcome = command_run(&command);
+        found += outcome_exited(&outcome, 1);
+        check_failure(&command, &outcome, text_format("place %u", i));
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+    ck_assert_uint_gt(found, places / 4);
+}
+END_TEST
+
+/* Each allocation fails once. */
+START_TEST(test_out_of_memory)
+{
+    char *numbers = path_join(scratch, "numbers");
+    uint64_t state[2] = {0, 1};
+    unsigned refused = 0;
+
+    module = path_join(scratch, "out_of_memory.so");
+    run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
+                 COVSPLIT_FIXTURE_DIRECTORY "/out_of_memory.c", NULL);
+    for (uint64_t failing = 1; failing <= state[1]; failing += rounds_step()) {
+        struct command command = covsplit_words(scratch, ADDING);
+        struct outcome outcome;
+        struct contents contents;
+        const char *label = text_format("allocation %lu", (unsigned long)failing);
+
+        reset("base");
+        state[0] = failing;
+        state[1] = 0;
+        file_write(numbers, state, sizeof state);
+        text_list_add_format(&command.environment, "LD_PRELOAD=%s", module);
+        text_list_add_format(&command.environment, "OUT_OF_MEMORY_STATE=%s", numbers);
+        outcome = command_run(&command);
+        contents = file_read(numbers);
+        memcpy(state, contents.data, sizeof state);
+        contents_free(&contents);
+        if (outcome_exited(&outcome, 1))
+            ck_assert_msg(strstr(outcome.errors, "memory") != NULL &&
+                              strstr(outcome.errors, "damaged") == NULL,
+                          "%s: %s", label, outcome.errors);
+        refused += outcome_exited(&outcome, 1);
+        check_failure(&command, &outcome, label);
+        outcome_free(&outcome);
+        command_free(&command);
+    }
+    ck_assert_uint_gt(refused, 0);
+}
+END_TEST
+
+int main(int count, char **words)
+{
+    TCase *kills = suite_case("kills", 1500, NULL), *writers = suite_case("writers", 600, NULL);
+    TCase *faults = suite_case("faults", 600, NULL);
+
+    restriction_enter(count, words);
+    hostile_in_memory();
+    tcase_add_unchecked_fixture(kills, prepare, NULL);
+    suite_loops(kills, sizeof kill_cases / sizeof *kill_cases, test_every_system_call);
+    suite_tests(kills, test_creation);
+    tcase_add_unchecked_fixture(writers, prepare, NULL);
+    suite_tests(writers, test_many_writers, test_killed_writers);
+    tcase_add_unchecked_fixture(faults, prepare, NULL);
+    suite_tests(faults, test_full_disk, test_false_disk, test_out_of_memory);
+    return suite_main("faults of states", kills, writers, faults);
+}
