@@ -1,5 +1,6 @@
 /*
- * libcovsplit: reads covsplit sidecars, and the profiles that split images write.
+ * libcovsplit: reads covsplit sidecars, and the profiles that split images write; merges profiles,
+ * and makes files for LLVM's tools from sidecars.
  *
  * A sidecar holds the coverage mapping, profile names and profile data that `covsplit split` took
  * out of an instrumented image, and what is needed to restore the image byte for byte. It is an ELF
@@ -434,7 +435,7 @@ void covsplit_merger_free(covsplit_merger *merger);
 
 /* Gives the merger a sidecar, which is taken in place of the store's for the profiles that it fits.
  * Any number of sidecars may be given, before the profiles that need them. The sidecar must stay
- * open until the merger is freed. */
+ * open until the merger is freed, and counts as used during each call for the merger. */
 bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *sidecar,
                                  covsplit_error **error);
 

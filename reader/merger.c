@@ -140,7 +140,6 @@ static bool count_and_pass(void *context, struct bytes part, struct error *error
     return pass_to_caller(&sink->caller, part, error);
 }
 
-/* What is decompressed of a sidecar is freed again, so that it is in memory for one image only. */
 static bool write_group(struct profile_group *group, struct counting_sink *sink,
                         struct error *error)
 {
@@ -154,8 +153,7 @@ static bool write_group(struct profile_group *group, struct counting_sink *sink,
            profile_parse(profile_sum_combined(group->sum), 0, group->name, &profile, error) &&
            profile_sidecar_correlate(group->sidecar, &profile, group->name, count_and_pass, sink,
                                      error);
-    if (group->sidecar != NULL)
-        correlation_free(&group->sidecar->correlation);
+    profile_sidecar_unload(group->sidecar);
     return done;
 }
 

@@ -11,6 +11,7 @@
 #include "common/codec/name_lists.h"
 #include "common/codec/record_padding.h"
 #include "common/codec/transforms.h"
+#include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 
 enum stream {
@@ -21,8 +22,6 @@ enum stream {
     STREAM_REST = 4,
     STREAM_COUNT = 5,
 };
-
-#define HEADER_SIZE 16
 
 /* A record without its filenames. */
 struct record {
@@ -119,14 +118,15 @@ static enum result encode_record(struct encoder *encoder, struct bytes section, 
     uint64_t end;
     enum result result;
 
-    if (section.size - *offset < HEADER_SIZE)
+    if (section.size - *offset < COVMAP_HEADER_SIZE)
         return RESULT_UNFIT;
-    record = (struct record){.record_count = load_u32(header, big),
-                             .coverage_size = load_u32(header + 8, big),
-                             .version = load_u32(header + 12, big)};
-    if (!bytes_slice(section, *offset + HEADER_SIZE, load_u32(header + 4, big), &list))
+    record = (struct record){.record_count = load_u32(header + COVMAP_RECORD_COUNT, big),
+                             .coverage_size = load_u32(header + COVMAP_COVERAGE_SIZE, big),
+                             .version = load_u32(header + COVMAP_VERSION, big)};
+    if (!bytes_slice(section, *offset + COVMAP_HEADER_SIZE,
+                     load_u32(header + COVMAP_FILENAMES_SIZE, big), &list))
         return RESULT_UNFIT;
-    end = *offset + HEADER_SIZE + list.size;
+    end = *offset + COVMAP_HEADER_SIZE + list.size;
     if (!record_padding_take(section, &end))
         return RESULT_UNFIT;
     result = encode_list(encoder, list, &record);
@@ -243,7 +243,7 @@ static enum result gather_text(struct decoder *decoder, uint64_t count)
 static enum result decode_record(struct decoder *decoder, uint64_t left, struct buffer *section)
 {
     bool big = decoder->context->big_endian;
-    uint8_t header[HEADER_SIZE];
+    uint8_t header[COVMAP_HEADER_SIZE];
     struct record record;
     struct buffer front = {0};
     enum result result;
@@ -263,14 +263,14 @@ static enum result decode_record(struct decoder *decoder, uint64_t left, struct 
            buffer_append_uleb128(&front, decoder->text.size) &&
            buffer_append_uleb128(&front, record.form == ZLIB_FORM_NONE ? 0 : decoder->list.size);
     size = front.size + decoder->list.size;
-    if (!done || size > UINT32_MAX || HEADER_SIZE + size > left) {
+    if (!done || size > UINT32_MAX || COVMAP_HEADER_SIZE + size > left) {
         buffer_free(&front);
         return done ? RESULT_UNFIT : RESULT_NO_MEMORY;
     }
-    store_u32(header, record.record_count, big);
-    store_u32(header + 4, (uint32_t)size, big);
-    store_u32(header + 8, record.coverage_size, big);
-    store_u32(header + 12, record.version, big);
+    store_u32(header + COVMAP_RECORD_COUNT, record.record_count, big);
+    store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)size, big);
+    store_u32(header + COVMAP_COVERAGE_SIZE, record.coverage_size, big);
+    store_u32(header + COVMAP_VERSION, record.version, big);
     done = buffer_append(section, header, sizeof(header)) &&
            buffer_append(section, front.data, front.size) &&
            buffer_append(section, decoder->list.data, decoder->list.size);

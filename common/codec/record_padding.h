@@ -8,13 +8,12 @@
 #define COVSPLIT_COMMON_CODEC_RECORD_PADDING_H
 
 #include "common/base/bytes.h"
-
-#define RECORD_ALIGNMENT 8
+#include "common/llvm/coverage.h"
 
 /* The end of the padding that starts at `offset`, in a section of `size` bytes. */
 static inline uint64_t record_padding_end(uint64_t offset, uint64_t size)
 {
-    uint64_t aligned = align_up(offset, RECORD_ALIGNMENT);
+    uint64_t aligned = align_up(offset, COVERAGE_ALIGNMENT);
 
     return aligned < size ? aligned : size;
 }

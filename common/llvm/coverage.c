@@ -24,13 +24,14 @@ static void skip_padded(struct bytes *section, uint64_t size)
 bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit)
 {
     if (!bytes_slice(*section, 0, COVMAP_HEADER_SIZE, &unit->header) ||
-        !bytes_slice(*section, COVMAP_HEADER_SIZE, load_u32(unit->header.data + 4, big_endian),
+        !bytes_slice(*section, COVMAP_HEADER_SIZE,
+                     load_u32(unit->header.data + COVMAP_FILENAMES_SIZE, big_endian),
                      &unit->filenames))
         return false;
-    unit->version = load_u32(unit->header.data + COVMAP_VERSION_OFFSET, big_endian);
-    /* Up to version 3, the records of functions were here: their number, and their size. */
-    if (unit->version < COVMAP_VERSION_4 || load_u32(unit->header.data, big_endian) != 0 ||
-        load_u32(unit->header.data + 8, big_endian) != 0)
+    unit->version = load_u32(unit->header.data + COVMAP_VERSION, big_endian);
+    if (unit->version < COVMAP_VERSION_4 ||
+        load_u32(unit->header.data + COVMAP_RECORD_COUNT, big_endian) != 0 ||
+        load_u32(unit->header.data + COVMAP_COVERAGE_SIZE, big_endian) != 0)
         return false;
     unit->reference = md5_name_reference(unit->filenames);
     skip_padded(section, COVMAP_HEADER_SIZE + unit->filenames.size);
@@ -99,9 +100,9 @@ bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *r
         !bytes_slice(*section, COVFUN_HEADER_SIZE, covfun_mapping_size(header, big_endian),
                      &record->mapping))
         return false;
-    record->name_reference = load_u64(header, big_endian);
-    record->function_hash = load_u64(header + 12, big_endian);
-    record->filenames_reference = load_u64(header + 20, big_endian);
+    record->name_reference = load_u64(header + COVFUN_NAME_REF, big_endian);
+    record->function_hash = load_u64(header + COVFUN_FUNC_HASH, big_endian);
+    record->filenames_reference = load_u64(header + COVFUN_FILENAMES_REF, big_endian);
     record->whole = (struct bytes){header, COVFUN_HEADER_SIZE + record->mapping.size};
     skip_padded(section, record->whole.size);
     return true;

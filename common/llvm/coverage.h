@@ -17,11 +17,26 @@
 #include "common/base/bytes.h"
 #include "common/base/result.h"
 
-#define COVERAGE_ALIGNMENT    8
+#define COVERAGE_ALIGNMENT 8
 
-#define COVMAP_HEADER_SIZE    16
-#define COVMAP_VERSION_OFFSET 12
-#define COVFUN_HEADER_SIZE    28
+/* The header of a unit. Up to version 3, the number and the size of records that followed were in
+ * it. */
+enum {
+    COVMAP_RECORD_COUNT = 0,
+    COVMAP_FILENAMES_SIZE = 4,
+    COVMAP_COVERAGE_SIZE = 8,
+    COVMAP_VERSION = 12,
+    COVMAP_HEADER_SIZE = 16,
+};
+
+/* The header of a record. */
+enum {
+    COVFUN_NAME_REF = 0,
+    COVFUN_DATA_SIZE = 8,
+    COVFUN_FUNC_HASH = 12,
+    COVFUN_FILENAMES_REF = 20,
+    COVFUN_HEADER_SIZE = 28,
+};
 
 /* The versions as they are stored, which is one less than what they are called. Since version 6 the
  * first filename is the compilation directory, in which relative filenames are. */
@@ -67,7 +82,7 @@ struct covfun_record {
 /* The size of the mapping, from the header of a record. */
 static inline uint32_t covfun_mapping_size(const uint8_t *header, bool big_endian)
 {
-    return load_u32(header + 8, big_endian);
+    return load_u32(header + COVFUN_DATA_SIZE, big_endian);
 }
 
 /* Takes a record and the padding after it off the front of *section, as covmap_take does. */

@@ -685,6 +685,12 @@ bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct pro
                              context, error);
 }
 
+void profile_sidecar_unload(struct profile_sidecar *sidecar)
+{
+    if (sidecar != NULL)
+        correlation_free(&sidecar->correlation);
+}
+
 void profile_sidecar_close(struct profile_sidecar *sidecar)
 {
     correlation_free(&sidecar->correlation);

@@ -99,6 +99,11 @@ bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct pro
                                const char *name, bytes_sink sink, void *context,
                                struct error *error);
 
+/* Frees the data, which are several times as large as the sidecar; they are decompressed again when
+ * they are needed. To be called between images, so that memory is needed for one. NULL is allowed.
+ */
+void profile_sidecar_unload(struct profile_sidecar *sidecar);
+
 /* Closes and frees what it has. */
 void profile_sidecar_close(struct profile_sidecar *sidecar);
 

@@ -304,6 +304,7 @@ static bool correlated_identity(struct profile_group *group, struct digest *iden
                 profile_parse(buffer_view(&full.buffer), 0, name, &parsed, error) &&
                 profile_identity(&parsed, name, identity, error);
 
+    profile_sidecar_unload(group->sidecar);
     buffer_free(&full.buffer);
     return done;
 }

@@ -362,7 +362,7 @@ static bool put_covmap(struct chooser *chooser)
             !buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size) ||
             !buffer_append_zeros(covmap, align_up(covmap->size, COVERAGE_ALIGNMENT) - covmap->size))
             return out_of_memory(chooser, covmap->size);
-        store_u32(covmap->data + start + COVMAP_VERSION_OFFSET, chooser->version, chooser->big);
+        store_u32(covmap->data + start + COVMAP_VERSION, chooser->version, chooser->big);
     }
     return true;
 }

@@ -163,5 +163,8 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
 bool union_finish(struct union_writer *writer, struct error *error)
 {
     return writer->member_count != 0 ||
-           error_set(error, "%s: no sidecar with coverage to make a union of", writer->name);
+           error_set(error,
+                     "%s: no sidecar with coverage to make a union of; give sidecars of images "
+                     "that were built with coverage",
+                     writer->name);
 }

@@ -26,6 +26,7 @@ struct state_batch {
     int open_fd;
     uint64_t next_claim;
     bool has_records;
+    bool may_count;
 };
 
 /* ---- the beginning ---- */
@@ -164,8 +165,10 @@ static bool give_name(struct state_batch *batch, struct error *error)
 {
     enum output_result result;
 
-    if (!is_still_living(batch, error) ||
-        !output_try_commit(&batch->writer.output, true, &result, error))
+    if (!is_still_living(batch, error))
+        return false;
+    batch->may_count = true;
+    if (!output_try_commit(&batch->writer.output, true, &result, error))
         return false;
     if (result == OUTPUT_WRITTEN)
         return sync_name(batch, error);
@@ -184,6 +187,11 @@ bool state_batch_commit(struct state_batch *batch, struct error *error)
     done = give_name(batch, error);
     state_unlock(batch->state);
     return done;
+}
+
+bool state_batch_may_count(const struct state_batch *batch)
+{
+    return batch->may_count;
 }
 
 void state_batch_free(struct state_batch *batch)

@@ -112,6 +112,10 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
  * can only be freed. */
 bool state_batch_commit(struct state_batch *batch, struct error *error);
 
+/* After a commit that failed: whether it got so far that the batch may count after all, which
+ * state_claim_find tells of its claims. */
+bool state_batch_may_count(const struct state_batch *batch);
+
 /* Ends the batch. If it was not committed, nothing of it counts. NULL is allowed. */
 void state_batch_free(struct state_batch *batch);
 

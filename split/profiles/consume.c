@@ -204,17 +204,18 @@ static bool list_consumed(const struct consumer *consumer, struct error *error)
     return true;
 }
 
-/* After a commit that failed, only the state can tell whether the claims count. */
+/* After a commit that failed, it may be that only the state can tell whether the claims count. */
 static void end_failed_batch(struct consumer *consumer)
 {
     const struct claim *first = &consumer->claims.items[0];
+    bool may_count = state_batch_may_count(consumer->claims.batch);
     enum state_claim what;
     struct error ignored;
 
     state_batch_free(consumer->claims.batch);
     consumer->claims.batch = NULL;
-    if (state_claim_find(consumer->state, first->path, &what, &ignored) &&
-        what == STATE_CLAIM_UNCOUNTED)
+    if (!may_count || (state_claim_find(consumer->state, first->path, &what, &ignored) &&
+                       what == STATE_CLAIM_UNCOUNTED))
         claims_give_all_back(&consumer->claims);
     end_batch(consumer);
 }

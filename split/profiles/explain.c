@@ -11,8 +11,6 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 
-#define PROFILE_VARIANT_IR (UINT64_C(1) << 56)
-
 /* ---- the images ---- */
 
 struct images {
@@ -20,6 +18,7 @@ struct images {
     bool thorough;
     struct buffer copy;             /* of a profile that cannot be summed */
     struct buffer relocated;        /* see correlation_apply */
+    struct profile_sidecar *loaded; /* of the image whose profile is valid; NULL: none */
     struct profile_sidecar **found; /* by group: the sidecar of unsplit images, if it was found */
 };
 
@@ -58,6 +57,8 @@ static bool image_profile(void *context, size_t image, struct profile *profile, 
     struct profile_sidecar *sidecar = group->sidecar;
     struct profile lightweight;
 
+    profile_sidecar_unload(images->loaded);
+    images->loaded = sidecar;
     *profile = (struct profile){.layout.record_size = 1};
     if (group->sum == NULL && !images->thorough)
         return true;
@@ -103,6 +104,7 @@ bool explain_find(const struct merge *merge, bool thorough, struct conflicts *co
     images.found = calloc(count + 1, sizeof(struct profile_sidecar *));
     done = images.found != NULL ? conflicts_find(&source, thorough, conflicts, error)
                                 : error_out_of_memory(error, "the images", count);
+    profile_sidecar_unload(images.loaded);
     for (size_t i = 0; images.found != NULL && i < count; i++)
         profile_sidecars_release(merge->sidecars, images.found[i]);
     free(images.found);

@@ -100,6 +100,20 @@ static bool add_files(struct collecting *collecting, const char *path, struct er
     return path_list_add(collecting->inputs, path, error);
 }
 
+/* A claim (state.h) may count in a state already, or do so any moment: here it would count again.
+ */
+static bool check_not_claimed(const char *path, struct error *error)
+{
+    const char *slash = strrchr(path, '/');
+
+    return state_claim_name_length(slash == NULL ? path : slash + 1) == 0 ||
+           error_set(
+               error,
+               "%s: is being merged into a state; finish that (merge --into STATE --consume), "
+               "or give it its name again if that state is gone",
+               path);
+}
+
 /* An operand_visitor. */
 static bool add_one(void *context, const char *path, struct error *error)
 {
@@ -109,9 +123,11 @@ static bool add_one(void *context, const char *path, struct error *error)
     size_t before = inputs->count;
     bool done = add_files(collecting, path, error);
 
-    for (size_t i = before; done && i < inputs->count && test_naming_is_on(collecting->naming); i++)
-        done = test_naming_add(collecting->naming, is_directory ? path : NULL, inputs->paths[i],
-                               collecting->tests, error);
+    for (size_t i = before; done && i < inputs->count; i++)
+        done = check_not_claimed(inputs->paths[i], error) &&
+               (!test_naming_is_on(collecting->naming) ||
+                test_naming_add(collecting->naming, is_directory ? path : NULL, inputs->paths[i],
+                                collecting->tests, error));
     return done;
 }
 

@@ -85,6 +85,7 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
         if (group->sum != NULL ? !write_sum(group, profile_sum_combined(group->sum), output, error)
                                : !write_read_again(merge, group, output, error))
             return false;
+        profile_sidecar_unload(group->sidecar);
     }
     return true;
 }
@@ -202,6 +203,7 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
         if (!(group->sum != NULL ? spool_sum(group, path, spools, error)
                                  : spool_read_again(merge, group, path, spools, error)))
             return false;
+        profile_sidecar_unload(group->sidecar);
     }
     spools->starts[count] = spools->count;
     return true;

@@ -31,7 +31,6 @@
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
 #include "split/sidecars/export_union.h"
-#include "split/sidecars/sidecar_check.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */
@@ -174,7 +173,8 @@ static bool export_one(struct export *export, const struct sidecar *sidecar, str
 
     if (export->is_union) {
         progress_add(&export->progress, UNITS_PER_SIDECAR);
-        return export->failed || union_output_add(&export->all, sidecar, error);
+        return export->failed ||
+               union_output_add(&export->all, sidecar, export->options->operand_count != 0, error);
     }
     if (directory == NULL)
         return export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false,

@@ -9,7 +9,6 @@
 #include "common/base/file.h"
 #include "common/sidecar/union.h"
 #include "split/cli/message.h"
-#include "split/sidecars/sidecar_check.h"
 
 static bool write_part(void *context, struct bytes part, struct error *error)
 {
@@ -31,9 +30,12 @@ bool union_output_start(struct union_output *all, const char *path, struct error
     return all->writer != NULL;
 }
 
-bool union_output_add(struct union_output *all, const struct sidecar *sidecar, struct error *error)
+bool union_output_add(struct union_output *all, const struct sidecar *sidecar, bool is_named,
+                      struct error *error)
 {
-    if (sidecar_facts(sidecar)->is_placeholder || sidecar_holds_nothing(sidecar))
+    bool is_needed = is_named && sidecar_facts(sidecar)->is_placeholder;
+
+    if (sidecar_holds_nothing(sidecar) && !is_needed)
         return true;
     return union_add(all->writer, sidecar, error);
 }

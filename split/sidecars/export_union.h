@@ -21,9 +21,10 @@ struct union_output {
 /* End it with union_output_finish or union_output_discard; a failure leaves nothing to discard. */
 bool union_output_start(struct union_output *all, const char *path, struct error *error);
 
-/* Adds the sidecar's image. Placeholders, and sidecars of images without coverage, are passed over.
- */
-bool union_output_add(struct union_output *all, const struct sidecar *sidecar, struct error *error);
+/* Adds the sidecar's image. Sidecars of images without coverage are passed over, and placeholders
+ * that were not named: one that was takes the place of a sidecar that is needed. */
+bool union_output_add(struct union_output *all, const struct sidecar *sidecar, bool is_named,
+                      struct error *error);
 
 /* Gives the file its name. With `verbose`, prints what is in it. */
 bool union_output_finish(struct union_output *all, bool verbose, struct error *error);

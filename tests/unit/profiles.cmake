@@ -10,7 +10,6 @@ target_link_options(test_state PRIVATE
                     -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
 foreach(name merger state union)
-  add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c refused_memory.c)
-  target_link_options(test_reader_${name} PRIVATE
-                      -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=strdup,--wrap=tsearch)
+  add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c)
+  refuse_memory(reader_${name})
 endforeach()

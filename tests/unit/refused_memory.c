@@ -4,9 +4,9 @@
 #include "tests/unit/refused_memory.h"
 
 #include <search.h>
-#include <stdbool.h>
 
 size_t memory_granted = MEMORY_ALL;
+bool memory_stays_refused;
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -23,9 +23,12 @@ static bool is_granted(void)
 {
     if (memory_granted == MEMORY_ALL)
         return true;
-    if (memory_granted-- != 0)
+    if (memory_granted != 0) {
+        memory_granted--;
         return true;
-    memory_granted = MEMORY_ALL;
+    }
+    if (!memory_stays_refused)
+        memory_granted = MEMORY_ALL;
     return false;
 }
 

@@ -1,8 +1,6 @@
 /*
  * Matrices of tests and functions: what is encoded is what was added, in whatever order; names of
  * any bytes; sizes; and files that lie, or memory that is not there.
- *
- * The linker puts the functions below in the place of malloc and its kin.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,46 +12,9 @@
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
+#include "tests/unit/refused_memory.h"
 
 #define LIMIT (UINT64_C(64) << 20)
-#define NEVER SIZE_MAX
-
-/* Allocations that are still granted. */
-static size_t granted = NEVER;
-
-void *__real_malloc(size_t size);
-void *__real_calloc(size_t count, size_t size);
-void *__real_realloc(void *moved, size_t size);
-char *__real_strdup(const char *text);
-void *__wrap_malloc(size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_realloc(void *moved, size_t size);
-char *__wrap_strdup(const char *text);
-
-static bool is_granted(void)
-{
-    return granted == NEVER || (granted != 0 && granted-- != 0);
-}
-
-void *__wrap_malloc(size_t size)
-{
-    return is_granted() ? __real_malloc(size) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return is_granted() ? __real_calloc(count, size) : NULL;
-}
-
-void *__wrap_realloc(void *moved, size_t size)
-{
-    return is_granted() ? __real_realloc(moved, size) : NULL;
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return is_granted() ? __real_strdup(text) : NULL;
-}
 
 /* ---- matrices ---- */
 
@@ -664,14 +625,15 @@ START_TEST(test_out_of_memory)
     size_t failures = 0;
     bool done = false;
 
+    memory_stays_refused = true;
     ck_assert(do_everything(&other, &expected, &error));
     for (size_t i = 0; !done; i++) {
         struct buffer result = {0};
 
         error = (struct error){0};
-        granted = i;
+        memory_granted = i;
         done = do_everything(&other, &result, &error);
-        granted = NEVER;
+        memory_granted = MEMORY_ALL;
         failures += !done;
         ck_assert_msg(done || error_is_of_memory(&error), "allocation %zu: %s", i, error.message);
         ck_assert(!done || bytes_equal(buffer_view(&result), buffer_view(&expected)));

@@ -713,6 +713,7 @@ START_TEST(test_replaced)
     add_one(other, true);
     ck_assert(!state_claim_find(state, claim, &what, &error));
     ck_assert(!state_batch_commit(batch, &error));
+    ck_assert(!state_batch_may_count(batch));
     assert_says(error.message, "removed or replaced");
     ck_assert(!state_fold(state, &error));
     ck_assert(!state_read(state, take_part, &found, &error));
@@ -741,6 +742,7 @@ START_TEST(test_open_file_removed)
     if (_i != 0)
         file_write_text(open_file, "");
     ck_assert(!state_batch_commit(batch, &error));
+    ck_assert(!state_batch_may_count(batch));
     assert_says(error.message, "does not count");
     state_batch_free(batch);
     ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
@@ -893,6 +895,7 @@ START_TEST(test_not_synced)
         consume(batch, claim);
         failing = steps[_i];
         ck_assert(!state_batch_commit(batch, &error));
+        ck_assert(state_batch_may_count(batch) == (_i == 1));
         failing = NULL;
         state_batch_free(batch);
         ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);

@@ -15,8 +15,7 @@
 #include "common/codec/name_refs.h"
 #include "common/codec/record_padding.h"
 #include "common/codec/transforms.h"
-
-#define HEADER_SIZE 28
+#include "common/llvm/coverage.h"
 
 /* How much larger than a mapping the buffer for it may be, in bytes. */
 #define MAPPING_ROOM ((uint64_t)16 << 10)
@@ -24,13 +23,6 @@
 /* A number takes at least one byte in the section, and hardly more than ten in the streams: a code
  * of one byte, and a difference. */
 #define STREAMS_PER_BYTE 16
-
-enum {
-    NAME_REF_OFFSET = 0,
-    DATA_SIZE_OFFSET = 8,
-    FUNC_HASH_OFFSET = 12,
-    FILENAMES_REF_OFFSET = 20,
-};
 
 enum hash_form {
     HASH_OF_DATA,
@@ -165,14 +157,14 @@ static bool take_record(struct bytes section, bool big, uint64_t *offset, struct
     struct bytes header;
     uint64_t end;
 
-    if (!bytes_slice(section, *offset, HEADER_SIZE, &header) ||
-        !bytes_slice(section, *offset + HEADER_SIZE, load_u32(header.data + DATA_SIZE_OFFSET, big),
-                     &record->mapping))
+    if (!bytes_slice(section, *offset, COVFUN_HEADER_SIZE, &header) ||
+        !bytes_slice(section, *offset + COVFUN_HEADER_SIZE,
+                     load_u32(header.data + COVFUN_DATA_SIZE, big), &record->mapping))
         return false;
-    record->name_ref = load_u64(header.data + NAME_REF_OFFSET, big);
-    record->func_hash = load_u64(header.data + FUNC_HASH_OFFSET, big);
-    record->filenames_ref = load_u64(header.data + FILENAMES_REF_OFFSET, big);
-    end = *offset + HEADER_SIZE + record->mapping.size;
+    record->name_ref = load_u64(header.data + COVFUN_NAME_REF, big);
+    record->func_hash = load_u64(header.data + COVFUN_FUNC_HASH, big);
+    record->filenames_ref = load_u64(header.data + COVFUN_FILENAMES_REF, big);
+    end = *offset + COVFUN_HEADER_SIZE + record->mapping.size;
     if (!record_padding_take(section, &end))
         return false;
     *offset = end;
@@ -370,22 +362,23 @@ static enum result decode_record(struct decoder *decoder, uint64_t left, struct 
     struct record record;
     uint8_t *header;
 
-    if (left < HEADER_SIZE)
+    if (left < COVFUN_HEADER_SIZE)
         return RESULT_UNFIT;
     if (!name_refs_take(&decoder->name_refs, &decoder->name_ref_codes, &decoder->name_ref_operands,
                         &record.name_ref) ||
         !get_hash(decoder, &record) || !get_filenames(decoder, &record))
         return RESULT_UNFIT;
-    if (!buffer_append_zeros(section, HEADER_SIZE))
+    if (!buffer_append_zeros(section, COVFUN_HEADER_SIZE))
         return RESULT_NO_MEMORY;
-    result = get_mapping(decoder, left - HEADER_SIZE, section);
+    result = get_mapping(decoder, left - COVFUN_HEADER_SIZE, section);
     if (result != RESULT_OK)
         return result;
     header = section->data + start;
-    store_u64(header + NAME_REF_OFFSET, record.name_ref, big);
-    store_u32(header + DATA_SIZE_OFFSET, (uint32_t)(section->size - start - HEADER_SIZE), big);
-    store_u64(header + FUNC_HASH_OFFSET, record.func_hash, big);
-    store_u64(header + FILENAMES_REF_OFFSET, record.filenames_ref, big);
+    store_u64(header + COVFUN_NAME_REF, record.name_ref, big);
+    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)(section->size - start - COVFUN_HEADER_SIZE),
+              big);
+    store_u64(header + COVFUN_FUNC_HASH, record.func_hash, big);
+    store_u64(header + COVFUN_FILENAMES_REF, record.filenames_ref, big);
     return RESULT_OK;
 }
 

@@ -254,7 +254,8 @@ static const struct scenario {
               "../in/light.profraw ../in/second.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw profiles", .copied = "profiles"},
     {.words = "merge -j1 --store ../in/store --explain --per-image images -o out.profraw "
-              "../in/light.profraw ../in/full.profraw ../in/other.profraw"},
+              "../in/light.profraw ../in/full.profraw ../in/other.profraw",
+     .is_batch = true},
     {.words = "merge -j1 --store ../in/store --llvm-profdata llvm-profdata-19 -o out.profdata "
               "../in/light.profraw ../in/other.profraw"},
 

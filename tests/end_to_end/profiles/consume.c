@@ -324,6 +324,13 @@ START_TEST(test_foreign_claim)
     consume(&place, 0, "new");
     add_uncounted(&place, "new/.b.covsplit-claim-00112233445566778899aabbccddeeff-0");
     assert_contains(consume(&place, 1, "new"), "being merged into another state");
+    /* Whether it counts there is not known to a merge that consumes nothing. */
+    static const char *const merges[] = {"merge -o out.profraw state new",
+                                         "merge --into state new"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_contains(covsplit_run_words(place.directory, 1, merges[i]).errors,
+                        "is being merged into a state; finish that");
+    }
     assert_names(&place, "new", ".b.covsplit-claim-00112233445566778899aabbccddeeff-0");
     assert_sums(&place);
 }

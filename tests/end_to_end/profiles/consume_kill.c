@@ -115,6 +115,119 @@ START_TEST(test_killed_twice)
 }
 END_TEST
 
+/* ---- power failures ---- */
+
+static const char *module;
+
+static void prepare_power(void)
+{
+    prepare_small();
+    module = path_join(place, "forgetful_disk.so");
+    run_or_abort(NULL, "gcc", "-O1", "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", module,
+                 COVSPLIT_FIXTURE_DIRECTORY "/forgetful_disk.c", NULL);
+}
+
+/* A step that the module has written down. */
+struct step {
+    char what[8];
+    char *path, *other, *kept;
+    size_t directory; /* the length of that part of the path */
+};
+
+/* The steps that did not fail. */
+static size_t read_steps(struct step *steps, size_t most)
+{
+    struct text_list lines = text_list_of_lines((char *)file_read(path_join(place, "log")).data);
+    size_t count = 0;
+    ck_assert_uint_le(lines.count, most);
+    for (size_t i = 0; i < lines.count; i++) {
+        struct step *step = &steps[count];
+        ck_assert_int_eq(sscanf(lines.items[i], "%7[^\t]\t%m[^\t]\t%m[^\t]\t%m[^\t]", step->what,
+                                &step->path, &step->other, &step->kept),
+                         4);
+        bool is_sync = strcmp(step->what, "sync") == 0;
+        step->directory =
+            is_sync ? strlen(step->path) : (size_t)(strrchr(step->path, '/') - step->path);
+        count = strcmp(step->what, "failed") == 0 ? count - 1 : count + 1;
+    }
+    return count;
+}
+
+/* The last step may have been written down only. */
+static bool is_done(const struct step *step)
+{
+    return file_exists(step->path) == (strcmp(step->what, "link") == 0);
+}
+
+static bool same_directory(const struct step *a, const struct step *b)
+{
+    return a->directory == b->directory && memcmp(a->path, b->path, a->directory) == 0;
+}
+
+static void undo(const struct step *step)
+{
+    if (strcmp(step->what, "link") == 0) {
+        ck_assert_int_eq(unlink(step->path), 0);
+    } else if (strcmp(step->what, "rename") == 0) {
+        ck_assert_int_eq(rename(step->other, step->path), 0);
+    }
+    if (strcmp(step->kept, "-") != 0) {
+        const char *name = strcmp(step->other, "-") == 0 ? step->path : step->other;
+        ck_assert_int_eq(rename(step->kept, name), 0);
+    }
+}
+
+/* Of the steps in each directory that were not synced, the last ones are undone: all, or some, or
+ * none, whatever becomes of other directories. */
+static unsigned fail_power(struct random_state *random)
+{
+    static struct step steps[1000];
+    size_t count = read_steps(steps, sizeof steps / sizeof *steps);
+    unsigned undone = 0;
+    for (size_t i = count; i-- > 0;) {
+        bool is_sync = strcmp(steps[i].what, "sync") == 0, stays = is_sync;
+        for (size_t k = i + 1; k < count && !stays; k++) {
+            stays = same_directory(&steps[i], &steps[k]) &&
+                    (strcmp(steps[k].what, "sync") == 0 || strcmp(steps[k].what, "stays") == 0);
+        }
+        stays = stays || random_below(random, 4) == 0;
+        if (i + 1 == count && !is_sync && !is_done(&steps[i])) {
+            unlink(steps[i].kept);
+        } else if (!stays) {
+            undo(&steps[i]);
+            undone++;
+        } else if (!is_sync) {
+            strcpy(steps[i].what, "stays");
+        }
+    }
+    return undone;
+}
+
+/* Whatever has not been synced is lost, at every system call, and also after the end. */
+START_TEST(test_power_failure)
+{
+    struct random_state random = random_start(SEED);
+    struct command command = covsplit_words(place, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    unsigned long stops = 0, undone = 0;
+    text_list_add_format(&command.environment, "LD_PRELOAD=%s", module);
+    text_list_add_format(&command.environment, "FORGETFUL_LOG=%s/log", place);
+    text_list_add_format(&command.environment, "FORGETFUL_KEPT=%s/kept", place);
+    while (merge.was_stopped) {
+        uint64_t *sums = start_small(&random);
+        directory_remove(path_join(place, "kept"));
+        directory_create(path_join(place, "kept"));
+        file_write_text(path_join(place, "log"), "");
+        stops += rounds_are_all() ? 1 : 3 * rounds_step();
+        merge = command_trace_and_kill(&command, stops);
+        undone += fail_power(&random);
+        assert_nothing_lost(sums, text_format("power failure at stop %lu", stops));
+        farm_sums_free(&farm, sums);
+    }
+    ck_assert_uint_gt(undone, 10);
+}
+END_TEST
+
 /* ---- many at once ---- */
 
 #define WRITERS   16
@@ -272,12 +385,17 @@ START_TEST(test_crowd)
 }
 END_TEST
 
-int main(void)
+int main(int count, char **words)
 {
     scratch_use_memory();
     TCase *calls = suite_case("calls", TIMEOUT_SECONDS, prepare_small);
     suite_tests(calls, test_every_system_call, test_killed_twice);
+    TCase *power = suite_case("power", TIMEOUT_SECONDS, prepare_power);
+    suite_tests(power, test_power_failure);
     TCase *crowds = suite_case("crowds", TIMEOUT_SECONDS, prepare_large);
     suite_tests(crowds, test_crowd);
+    if (count == 2 && strcmp(words[1], "power") == 0) {
+        return suite_main("power failures", power);
+    }
     return suite_main("consume and kill", calls, crowds);
 }

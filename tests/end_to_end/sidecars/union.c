@@ -117,8 +117,8 @@ static void compare_by(const struct images *images, const char *version, const c
         const char *expected = llvm_cov(images, version, text_format("%s %s", words, list));
         ck_assert_msg(strlen(expected) > 100, "nothing is reported: %s", expected);
         ck_assert_msg(strcmp(found, expected) == 0,
-                      "llvm-cov-%s %s, %s: of the union:\n%s\nof the images:\n%s", version, words,
-                      list, found, expected);
+                      "llvm-cov-%s %s, %s: of the union:\n%.900s\nof the images:\n%.900s", version,
+                      words, list, found, expected);
     }
 }
 
@@ -598,15 +598,24 @@ START_TEST(test_refusals)
     assert_says(run(directory, 1, "export --union -o new.a a.covsplit data.covsplit"),
                 "no coverage mapping");
     assert_says(run(directory, 1, "export --union -o new.a a.covsplit a"), "not a sidecar");
-    assert_says(run(directory, 1, "export --union -o new.a plain.covsplit placeholder.covsplit"),
+    assert_says(run(directory, 1, "export --union -o new.a plain.covsplit"),
                 "no sidecar with coverage");
+    assert_says(run(directory, 1, "export --union -o new.a a.covsplit placeholder.covsplit"),
+                "a placeholder: ");
     assert_says(run(directory, 1, "export --union -o nowhere/new.a a.covsplit"), "nowhere");
     ck_assert(!file_exists(path_join(directory, "new.a")));
-    run(directory, 0,
-        "export --union -o new.a plain.covsplit a.covsplit placeholder.covsplit "
-        "b.covsplit c.covsplit");
+    run(directory, 0, "export --union -o new.a plain.covsplit a.covsplit b.covsplit c.covsplit");
     export_union(&images, false);
     files_assert_equal(path_join(directory, "new.a"), path_join(directory, "all.a"), "passed over");
+    /* Nobody asked for the placeholder of a directory. */
+    directory_create(path_join(directory, "loose"));
+    file_copy(path_join(directory, "a.covsplit"), path_join(directory, "loose/a.covsplit"));
+    run(directory, 0, "export --union -o one.a a.covsplit");
+    file_copy(path_join(directory, "placeholder.covsplit"),
+              path_join(directory, "loose/placeholder.covsplit"));
+    file_copy(path_join(directory, "plain.covsplit"), path_join(directory, "loose/plain.covsplit"));
+    run(directory, 0, "export --union -o loose.a --sidecar loose");
+    files_assert_equal(path_join(directory, "loose.a"), path_join(directory, "one.a"), "loose");
 
     static const char *const wrong[] = {
         "export --union a.covsplit",
