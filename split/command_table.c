@@ -352,8 +352,9 @@ static const struct command commands[] = {
      "                    -- COMMAND [ARGUMENT...]",
      "In every program that COMMAND runs, opening a stripped image or a sidecar for\n"
      "reading gives an object with its coverage mapping, and opening a lightweight\n"
-     "profile gives the full one. A sidecar is searched for by UUID in these places, in\n"
-     "this order:\n"
+     "profile gives the full one. llvm-cov reads the directory of a store as the union of\n"
+     "all sidecars in it. A sidecar is searched for by UUID in these places, in this\n"
+     "order:\n"
      "  the files of --sidecar, and the *.covsplit files and stores of its directories\n"
      "  the store of --store\n"
      "  IMAGE.covsplit, and the *.covsplit files in the directory of the image or profile\n"

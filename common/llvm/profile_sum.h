@@ -51,9 +51,9 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
 bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
                          struct error *error);
 
-/* Adds 2^plane times a profile with byte coverage, whose whole counters these are (as many as in the
- * sum). For each plane, something must have been added to the one before. No other thread may add
- * at the same time. */
+/* Adds 2^plane times a profile with byte coverage, whose whole counters these are (as many as in
+ * the sum). For each plane, something must have been added to the one before. No other thread may
+ * add at the same time. */
 bool profile_sum_add_plane(struct profile_sum *sum, unsigned plane, struct bytes counters,
                            struct error *error);
 

@@ -381,6 +381,15 @@ bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
                      sidecar_name(sidecar));
 }
 
+bool sidecar_holds_nothing(const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar_section(sidecar, i)->stored_size != 0)
+            return false;
+    }
+    return true;
+}
+
 size_t sidecar_section_count(const struct sidecar *sidecar)
 {
     return sidecar->section_count;

@@ -76,6 +76,9 @@ uint32_t sidecar_format_version(const struct sidecar *sidecar);
 size_t sidecar_section_count(const struct sidecar *sidecar);
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
+/* Whether it has neither a section nor a copy of one: there was nothing to take out of its image.
+ */
+bool sidecar_holds_nothing(const struct sidecar *sidecar);
 const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index);
 /* NULL if there is no such section. */
 const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);

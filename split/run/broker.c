@@ -377,6 +377,8 @@ static void answer(struct broker *broker, struct question *question)
     question->status = subject.status;
     if (subject.is_for_correlator && question_correlates(question))
         subject.kind = SUBJECT_OTHER;
+    if (subject.kind == SUBJECT_STORE && !question_is_for_reports(question))
+        subject.kind = SUBJECT_OTHER;
     if (known && subject.kind != SUBJECT_OTHER)
         known = subject_identify(&subject, broker->sidecars, &error);
     if (known && subject.kind != SUBJECT_OTHER) {

@@ -216,6 +216,17 @@ static void find_called_name(const struct question *question, char program[PATH_
     }
 }
 
+/* The kind of the program that asks. Valid as long as `program`. */
+static const char *trade_of(const struct question *question, char program[PATH_MAX])
+{
+    char link[64];
+
+    snprintf(link, sizeof(link), "/proc/%d/exe", (int)question->process);
+    read_link(link, program);
+    find_called_name(question, program);
+    return find_trade(program);
+}
+
 bool question_is_for_files(const struct question *question)
 {
     static const char *const trades[] = {
@@ -224,18 +235,21 @@ bool question_is_for_files(const struct question *question)
         "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
         "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
     };
-    char link[64], program[PATH_MAX];
-    const char *trade;
+    char program[PATH_MAX];
+    const char *trade = trade_of(question, program);
 
-    snprintf(link, sizeof(link), "/proc/%d/exe", (int)question->process);
-    read_link(link, program);
-    find_called_name(question, program);
-    trade = find_trade(program);
     for (size_t i = 0; i < sizeof(trades) / sizeof(trades[0]); i++) {
         if (strcmp(trade, trades[i]) == 0)
             return true;
     }
     return false;
+}
+
+bool question_is_for_reports(const struct question *question)
+{
+    char program[PATH_MAX];
+
+    return strcmp(trade_of(question, program), "cov") == 0;
 }
 
 /* ---- answering ---- */

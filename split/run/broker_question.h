@@ -34,6 +34,11 @@ bool question_correlates(const struct question *question);
  * and ld. Such a program must be given the image itself, as it makes images from images. */
 bool question_is_for_files(const struct question *question);
 
+/* True if the program's name says that it is an llvm-cov. Only such a program is given a union in
+ * place of a store's directory: others that open a directory like a file do so to sync it, or to
+ * reach the files in it. */
+bool question_is_for_reports(const struct question *question);
+
 /* Answers: `content` is the descriptor to read instead, or -1 for the file as it is. The text is
  * for the program's standard error; it may be "". */
 void question_answer(const struct question *question, int content, const char *text);

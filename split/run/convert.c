@@ -20,6 +20,7 @@
 #include "common/llvm/profile_reader.h"
 #include "split/cli/message.h"
 #include "split/run/convert_image.h"
+#include "split/run/convert_store.h"
 #include "split/run/memory_file.h"
 
 /* The maximum size of a file that is read into memory. */
@@ -146,8 +147,9 @@ static bool read_content(struct subject *subject, struct error *error)
  * it is joined, on the whole image; but reading all of it would cost too much. */
 static struct digest own_identity(const struct subject *subject)
 {
-    return subject->kind == SUBJECT_IMAGE ? run_sidecars_file_identity(&subject->status)
-                                          : digest_of(buffer_view(&subject->content));
+    return subject->kind == SUBJECT_IMAGE || subject->kind == SUBJECT_STORE
+               ? run_sidecars_file_identity(&subject->status)
+               : digest_of(buffer_view(&subject->content));
 }
 
 /* False for a descriptor that is write-only or was opened with O_PATH. */
@@ -165,7 +167,11 @@ bool subject_read(struct subject *subject, int fd, const char *name, const char 
     bool done;
 
     *subject = (struct subject){.fd = fd, .name = name, .real_name = real_name};
-    if (fstat(fd, &subject->status) != 0 || !S_ISREG(subject->status.st_mode) || !is_readable(fd))
+    if (fstat(fd, &subject->status) != 0 || !is_readable(fd))
+        return true;
+    if (S_ISDIR(subject->status.st_mode) && store_is_subject(subject))
+        subject->kind = SUBJECT_STORE;
+    if (!S_ISREG(subject->status.st_mode))
         return true;
     if (!input_open_descriptor(&input, fd, name, error))
         return false;
@@ -274,6 +280,8 @@ static bool identify_sidecars(const struct subject *subject, const struct run_si
         return identify_profiles(subject, sidecars, digest, error);
     case SUBJECT_IMAGE:
         return split_slices_identify(subject, sidecars, digest, error);
+    case SUBJECT_STORE:
+        return store_identify(subject, digest, error);
     default:
         return true;
     }
@@ -307,6 +315,9 @@ static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
     case SUBJECT_SIDECAR:
         *what = "its object";
         return convert_sidecar(subject, sidecars, file, error);
+    case SUBJECT_STORE:
+        *what = "the union of its sidecars";
+        return convert_store(subject, sidecars, file, error);
     default:
         return error_set(error, "%s: nothing to convert", subject->name);
     }

@@ -5,6 +5,7 @@
  *                          not have all of the coverage mapping
  *   a universal image      the original one, as far as there are sidecars for its slices
  *   a sidecar              its ELF object
+ *   a store's directory    the union of its sidecars
  *   lightweight profiles   full raw profiles
  *   anything else          the file itself
  *
@@ -30,6 +31,7 @@ enum subject_kind {
     SUBJECT_OTHER, /* nothing to convert */
     SUBJECT_IMAGE, /* a split image, or one with a split slice */
     SUBJECT_SIDECAR,
+    SUBJECT_STORE, /* its directory */
     SUBJECT_PROFILE,
 };
 

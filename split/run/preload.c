@@ -2,9 +2,9 @@
  * libcovsplit-preload.so: the module that `covsplit run` loads into every program.
  *
  * It interposes the functions that open files. If a program opens a regular file for reading that
- * begins like an image, a sidecar or a raw profile, the module asks the broker (see
- * preload_protocol.h), and replaces the file by what it gets, under the same descriptor. For all
- * other files it only costs a statx and a pread.
+ * begins like an image, a sidecar or a raw profile, or the directory of a store as if it were a
+ * file, the module asks the broker (see preload_protocol.h), and replaces the file by what it gets,
+ * under the same descriptor. For all other files it only costs a statx and a pread.
  *
  * A module in a program that does not know of it must be small: no library but libc, no allocation,
  * no threads, no locks, nothing written but the flag below. So it may be called before any
@@ -152,14 +152,26 @@ static bool is_elf_image(const uint8_t *start)
  * effects and must be left to the program. */
 #define KERNEL_FILE_SIZE 4096
 
+/* Of a store. */
+static bool has_build_ids(int directory)
+{
+    struct statx status;
+
+    return syscall(SYS_statx, directory, ".build-id", 0, STATX_TYPE, &status) == 0 &&
+           S_ISDIR(status.stx_mode);
+}
+
 static bool may_be_converted(int file)
 {
     struct statx status;
     uint8_t start[PRELOAD_SIZE_MIN];
 
     if (syscall(SYS_statx, file, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_BLOCKS,
-                &status) != 0 ||
-        !S_ISREG(status.stx_mode) || status.stx_size < PRELOAD_SIZE_MIN ||
+                &status) != 0)
+        return false;
+    if (S_ISDIR(status.stx_mode))
+        return has_build_ids(file);
+    if (!S_ISREG(status.stx_mode) || status.stx_size < PRELOAD_SIZE_MIN ||
         (status.stx_blocks == 0 && status.stx_size == KERNEL_FILE_SIZE) ||
         syscall(SYS_pread64, file, start, sizeof(start), (off_t)0) != (long)sizeof(start))
         return false;

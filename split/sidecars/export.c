@@ -31,7 +31,6 @@
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
 #include "split/sidecars/export_union.h"
-#include "split/sidecars/sidecar_check.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */

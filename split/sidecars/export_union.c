@@ -9,7 +9,6 @@
 #include "common/base/file.h"
 #include "common/sidecar/union.h"
 #include "split/cli/message.h"
-#include "split/sidecars/sidecar_check.h"
 
 static bool write_part(void *context, struct bytes part, struct error *error)
 {

@@ -28,15 +28,6 @@ static bool check_not_placeholder(const struct sidecar *sidecar, struct error *e
                      sidecar_name(sidecar));
 }
 
-bool sidecar_holds_nothing(const struct sidecar *sidecar)
-{
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        if (sidecar_section(sidecar, i)->stored_size != 0)
-            return false;
-    }
-    return true;
-}
-
 /* A sidecar belongs to the slice that it can be joined with. */
 static bool restore_from_slices(const struct sidecar *sidecar, const struct container *container,
                                 struct error *error)

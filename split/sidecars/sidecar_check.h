@@ -18,9 +18,6 @@ struct checked_sidecar {
     bool is_empty;    /* there was nothing to take out of its image */
 };
 
-/* Whether it has neither a section nor a copy of one. */
-bool sidecar_holds_nothing(const struct sidecar *sidecar);
-
 /* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
  * have that UUID. If `stripped` is not NULL, the sidecar must restore the original from this image,
  * and a second reader must see the same image as covsplit. Obeys OPTION_MEMORY_LIMIT and

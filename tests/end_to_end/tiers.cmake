@@ -32,11 +32,13 @@ set(campaign_suites
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
   device-clang16 device-clang19 union-clang16 union-clang19
+  union-few-clang16 union-few-clang19
+  union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  harness documentation dumps races kill store-writers repack build-rules debuginfod claims
+  harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   sqlite-clang14-bfd foreign-references-clang22-lld

@@ -5,6 +5,8 @@
  *   - by `covsplit run` from the stripped images,
  *   - by `covsplit run` with the sidecars named as the objects,
  *   - from exported objects,
+ *   - from the union of the sidecars, also by `covsplit run`,
+ *   - by `covsplit run` from the store's directory,
  *   - by -debug-file-directory, with no object named (LLVM 16 and later),
  *   - through a debuginfod, with no object named and no file at hand (likewise).
  * All of them read one and the same profile: that profiles come out right is the matter of other
@@ -45,15 +47,19 @@ struct way {
     const char *directory; /* in the scratch directory; of the images' names */
     const char *runner;    /* words in front of llvm-cov; NULL: none */
     const char *options;   /* words in place of the objects' names; NULL: those are given */
+    bool finds_objects;    /* llvm-cov looks for the objects by itself */
 };
 
 static const struct way ways[] = {
-    {"unsplit images", "original", NULL, NULL},
-    {"run with stripped images", "split", "run --store ../store --", NULL},
-    {"run with sidecars", "sidecars", "run --", NULL},
-    {"exported objects", "objects", NULL, NULL},
-    {"-debug-file-directory", "nothing", NULL, "-debug-file-directory=../debug"},
-    {"debuginfod", "nothing", NULL, "-debuginfod"},
+    {"unsplit images", "original", NULL, NULL, false},
+    {"run with stripped images", "split", "run --store ../store --", NULL, false},
+    {"run with sidecars", "sidecars", "run --", NULL, false},
+    {"exported objects", "objects", NULL, NULL, false},
+    {"a union", "nothing", NULL, "../all.a", false},
+    {"run with a union", "nothing", "run --", "../all.a", false},
+    {"run with the store", "nothing", "run --", "../store", false},
+    {"-debug-file-directory", "nothing", NULL, "-debug-file-directory=../debug", true},
+    {"debuginfod", "nothing", NULL, "-debuginfod", true},
 };
 
 #define WAY_COUNT (sizeof ways / sizeof *ways)
@@ -127,6 +133,8 @@ static void prepare_ways(struct subject *subject)
     }
     run_or_abort(subject->scratch, covsplit_path(), "export", "--store", "store", "--debug-dir",
                  "debug", NULL);
+    run_or_abort(subject->scratch, covsplit_path(), "export", "--union", "--store", "store", "-o",
+                 "all.a", NULL);
     if (finds_objects()) {
         const char *served = path_join(subject->scratch, "debug");
         subject->server = debuginfod_server_start(subject->scratch, "server", served, NULL);
@@ -169,6 +177,7 @@ struct report {
     const char *options;
     bool is_html;       /* a directory of files, not text */
     bool needs_objects; /* llvm-cov cannot do it where no object is named */
+    bool needs_each;    /* or where one stands for several */
 };
 
 static struct command report_command(const struct subject *subject, const struct report *report,
@@ -303,7 +312,8 @@ static void check_report(const struct subject *subject, const struct report *rep
     bool found = false;
     for (size_t i = 0; i < WAY_COUNT; i++) {
         struct text_list texts;
-        if (ways[i].options != NULL && (report->needs_objects || !finds_objects())) {
+        if ((ways[i].finds_objects && (report->needs_objects || !finds_objects())) ||
+            (ways[i].options != NULL && report->needs_each)) {
             continue;
         }
         texts = take_report(subject, report, &ways[i]);
@@ -323,11 +333,11 @@ static void check_report(const struct subject *subject, const struct report *rep
 }
 
 static const struct report main_reports[] = {
-    {"report", "", false, false},
-    {"show", "-format=text", false, false},
-    {"show", "-format=html -output-dir=" HTML, true, false},
-    {"export", "-format=lcov", false, false},
-    {"export", "", false, false},
+    {"report", "", false, false, false},
+    {"show", "-format=text", false, false, false},
+    {"show", "-format=html -output-dir=" HTML, true, false, false},
+    {"export", "-format=lcov", false, false, false},
+    {"export", "", false, false, false},
 };
 
 static void check_main_reports(const struct subject *subject, const char *part)
@@ -376,30 +386,32 @@ END_TEST
 
 /* The options that people give to llvm-cov. */
 static const struct report option_reports[] = {
-    {"report", "-show-functions {}/first.cc {}/second.cc", false, true},
-    {"report", "-arch=x86_64 -arch=x86_64", false, true},
-    {"report", "-show-branch-summary=true", false, false},
-    {"report", "-use-color=0 -show-region-summary=false", false, false},
-    {"report", "-ignore-filename-regex=second", false, false},
-    {"show", "-show-branches=count -show-regions", false, false},
-    {"show", "-show-branches=percent -show-expansions -show-instantiations=true", false, false},
-    {"show", "-show-line-counts-or-regions -name-regex=.*run.*", false, false},
-    {"show", "-format=html -show-branches=count -output-dir=" HTML, true, false},
-    {"export", "-summary-only", false, false},
-    {"export", "-skip-functions -skip-expansions", false, false},
-    {"export", "-format=lcov -ignore-filename-regex=second", false, false},
+    {"report", "-show-functions {}/first.cc {}/second.cc", false, true, false},
+    {"report", "-arch=x86_64 -arch=x86_64", false, true, true},
+    {"report", "-show-branch-summary=true", false, false, false},
+    {"report", "-use-color=0 -show-region-summary=false", false, false, false},
+    {"report", "-ignore-filename-regex=second", false, false, false},
+    {"show", "-show-branches=count -show-regions", false, false, false},
+    {"show", "-show-branches=percent -show-expansions -show-instantiations=true", false, false,
+     false},
+    {"show", "-show-line-counts-or-regions -name-regex=.*run.*", false, false, false},
+    {"show", "-format=html -show-branches=count -output-dir=" HTML, true, false, false},
+    {"export", "-summary-only", false, false, false},
+    {"export", "-skip-functions -skip-expansions", false, false, false},
+    {"export", "-format=lcov -ignore-filename-regex=second", false, false, false},
 };
 
 /* The sources were compiled in another place than where they are. */
 static const struct report moved_reports[] = {
-    {"show", "-path-equivalence=/elsewhere,{}", false, false},
-    {"show", "-format=html -output-dir=" HTML " -path-equivalence=/elsewhere,{}", true, false},
-    {"export", "-format=lcov -path-equivalence=/elsewhere,{}", false, false},
+    {"show", "-path-equivalence=/elsewhere,{}", false, false, false},
+    {"show", "-format=html -output-dir=" HTML " -path-equivalence=/elsewhere,{}", true, false,
+     false},
+    {"export", "-format=lcov -path-equivalence=/elsewhere,{}", false, false, false},
 };
 
 static const struct report relative_reports[] = {
-    {"show", "-compilation-dir={}", false, false},
-    {"export", "-format=lcov -compilation-dir={}", false, false},
+    {"show", "-compilation-dir={}", false, false, false},
+    {"export", "-format=lcov -compilation-dir={}", false, false, false},
 };
 
 /* A small program with a shared library, whose sources are in SCRATCH/original, which the options

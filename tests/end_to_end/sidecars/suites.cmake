@@ -11,3 +11,12 @@ add_run(debuginfod debuginfod)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(union-clang${clang} union ${clang})
 endforeach()
+
+# What llvm-cov makes of real unions. `union` looks at the command's own work with sanitizers.
+if(NOT COVSPLIT_SANITIZE)
+  add_suites(union_reports)
+  foreach(clang ${COVSPLIT_TEST_CLANGS})
+    add_fetched_run(union-few-clang${clang} union_reports few ${clang})
+    add_fetched_run(union-all-clang${clang} union_reports all ${clang})
+  endforeach()
+endif()
