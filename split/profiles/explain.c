@@ -20,6 +20,7 @@ struct images {
     struct buffer relocated;        /* see correlation_apply */
     struct profile_sidecar *loaded; /* of the image whose profile is valid; NULL: none */
     struct profile_sidecar **found; /* by group: the sidecar of unsplit images, if it was found */
+    struct error no_memory;         /* of a search that ran out of it; "": none did */
 };
 
 static bool append_part(void *context, struct bytes part, struct error *error)
@@ -85,8 +86,11 @@ static const struct sidecar *image_sidecar(void *context, size_t image)
         return group->sidecar->sidecar;
     if (group->sidecar_of_split != NULL)
         return group->sidecar_of_split->sidecar;
-    if (images->found[image] == NULL && uuid.size != 0)
+    if (images->found[image] == NULL && uuid.size != 0) {
         images->found[image] = profile_sidecars_find_uuid(images->merge->sidecars, &uuid, &error);
+        if (images->found[image] == NULL && error_is_of_memory(&error))
+            images->no_memory = error;
+    }
     return images->found[image] == NULL ? NULL : images->found[image]->sidecar;
 }
 
@@ -104,6 +108,10 @@ bool explain_find(const struct merge *merge, bool thorough, struct conflicts *co
     images.found = calloc(count + 1, sizeof(struct profile_sidecar *));
     done = images.found != NULL ? conflicts_find(&source, thorough, conflicts, error)
                                 : error_out_of_memory(error, "the images", count);
+    if (done && images.no_memory.message[0] != '\0') {
+        *error = images.no_memory;
+        done = false;
+    }
     profile_sidecar_unload(images.loaded);
     for (size_t i = 0; images.found != NULL && i < count; i++)
         profile_sidecars_release(merge->sidecars, images.found[i]);

@@ -5,19 +5,22 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "split/cli/message.h"
 
+/* Not IN_CLOSE_NOWRITE, which to look at the directory causes by itself. */
 #define EVENTS                                                                                     \
-    (IN_CLOSE_WRITE | IN_CLOSE_NOWRITE | IN_MOVED_TO | IN_CREATE | IN_ATTRIB | IN_MOVE_SELF |      \
-     IN_DELETE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
+    (IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_MOVE_SELF | IN_DELETE_SELF | IN_ONLYDIR |       \
+     IN_EXCL_UNLINK)
 
 /* Milliseconds from the first event until it is looked at. */
 #define GATHERING 500
@@ -44,6 +47,8 @@ struct watcher {
     size_t count, capacity;
     bool all_are_due; /* look through everything */
     bool polls;       /* something is not watched */
+    int64_t later_at; /* when to look again at what was left, in milliseconds */
+    int64_t poll_at;  /* when to look through everything, if something is not watched */
 };
 
 /* ---- the list of directories ---- */
@@ -296,26 +301,52 @@ static bool is_anything_due(const struct watcher *watcher)
     return due;
 }
 
-/* Makes due what was to be looked at later. Returns whether there is any. */
-static bool make_later_due(struct watcher *watcher)
+static int64_t now(void)
 {
-    bool any = false;
+    struct timespec time;
 
-    for (size_t i = 0; i < watcher->count; i++) {
-        any = any || watcher->places[i].is_later;
-        watcher->places[i].is_due = watcher->places[i].is_due || watcher->places[i].is_later;
-        watcher->places[i].is_later = false;
-    }
-    return any;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
-static int waiting_time(const struct watcher *watcher)
+static bool is_anything_later(const struct watcher *watcher)
 {
     for (size_t i = 0; i < watcher->count; i++) {
         if (watcher->places[i].is_later)
-            return LOOKING_AGAIN;
+            return true;
     }
-    return watcher->polls ? POLLING : -1;
+    return false;
+}
+
+/* Makes due what it is time for, however much else happens. */
+static void look_at_time(struct watcher *watcher)
+{
+    int64_t time = now();
+
+    if (time >= watcher->later_at) {
+        watcher->later_at = time + LOOKING_AGAIN;
+        for (size_t i = 0; i < watcher->count; i++) {
+            watcher->places[i].is_due = watcher->places[i].is_due || watcher->places[i].is_later;
+            watcher->places[i].is_later = false;
+        }
+    }
+    if (time >= watcher->poll_at) {
+        watcher->poll_at = time + POLLING;
+        watcher->all_are_due = watcher->all_are_due || watcher->polls;
+    }
+}
+
+/* Milliseconds until it is time for something; -1: there is nothing. */
+static int waiting_time(const struct watcher *watcher)
+{
+    int64_t until = watcher->poll_at, left;
+
+    if (is_anything_later(watcher))
+        until = watcher->later_at < until || !watcher->polls ? watcher->later_at : until;
+    else if (!watcher->polls)
+        return -1;
+    left = until - now();
+    return left < 0 ? 0 : (int)left;
 }
 
 /* Waits until an event comes, or for that time, or until the stop is wanted. -1: without end.
@@ -342,9 +373,10 @@ static void gather(const struct watcher *watcher)
 
 static bool wait_until_due(struct watcher *watcher, struct error *error)
 {
-    while (!stop_wanted(watcher->consumer->stop)) {
-        bool has_come;
+    bool has_come;
 
+    while (!stop_wanted(watcher->consumer->stop)) {
+        look_at_time(watcher);
         if (is_anything_due(watcher)) {
             gather(watcher);
             return watcher->fd < 0 || take_events(watcher, error);
@@ -352,8 +384,6 @@ static bool wait_until_due(struct watcher *watcher, struct error *error)
         if (!wait_for(watcher, waiting_time(watcher), &has_come, error) ||
             (has_come && !take_events(watcher, error)))
             return false;
-        if (!has_come && !make_later_due(watcher) && watcher->polls)
-            watcher->all_are_due = true;
     }
     return true;
 }

@@ -38,7 +38,7 @@ set(campaign_suites
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  harness documentation dumps races kill store-writers repack build-rules debuginfod claims
+  harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   sqlite-clang14-bfd foreign-references-clang22-lld

@@ -100,8 +100,8 @@ static const struct {
     {"show -show-branches=count -show-expansions -show-instantiations -path-equivalence=/src,.",
      14},
     {"export -format=lcov", 14},
-    {"report -check-binary-ids", 16},
-    {"export -summary-only -check-binary-ids", 16},
+    {"report -check-binary-ids", 17},
+    {"export -summary-only -check-binary-ids", 17},
 };
 
 /* Compares the first reports, so many of them. */

@@ -1,0 +1,309 @@
+/*
+ * merge --into STATE --watch: profiles that appear in any way are consumed soon, in directories
+ * that come, move and go; until a signal ends it, with all that was begun finished.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/file_system.h"
+#include "tests/support/process.h"
+#include "tests/support/profile_farm.h"
+#include "tests/support/restricted.h"
+#include "tests/support/rounds.h"
+#include "tests/support/suite.h"
+
+#define TIMEOUT_SECONDS 300
+#define IMAGES          2
+#define FUNCTIONS       4
+#define SEED            5
+
+/* Whatever is consumed is so within this time; what is looked for from time to time, too. */
+#define PATIENCE_SECONDS 40
+
+static struct farm farm;
+
+/* Of the test: a directory with `new`, which is watched. */
+static char *place;
+static uint64_t *sums;
+static struct random_state randoms;
+static pid_t watcher;
+
+static void prepare(void)
+{
+    farm = farm_create(path_join(scratch_create("watch-images"), "images"), IMAGES, FUNCTIONS);
+}
+
+static char *inside(const char *name)
+{
+    return path_join(place, name);
+}
+
+static void add_profile(const char *name)
+{
+    farm_write(&farm, &randoms, inside(name), sums);
+}
+
+/* Starts watching `directories`, with what it writes to standard error in the file `errors`. */
+static void start(enum restriction restriction, const char *directories)
+{
+    struct command plain = {.directory = place}, command;
+    text_list_add_words(&plain.arguments, "sh -c");
+    text_list_add_format(&plain.arguments, "exec \"$0\" merge --into state --watch %s 2>>errors",
+                         directories);
+    text_list_add(&plain.arguments, covsplit_path());
+    command = restriction == RESTRICTION_NONE ? plain : command_restrict(&plain, restriction);
+    watcher = command_start(&command);
+}
+
+static void set_up(void)
+{
+    place = scratch_create("watch");
+    sums = farm_sums_create(&farm);
+    randoms = random_start(SEED);
+    directory_create(inside("new"));
+    file_write_text(inside("errors"), "");
+}
+
+static const char *errors(void)
+{
+    struct contents text = file_read(inside("errors"));
+    return text_format("%.*s", (int)text.size, (const char *)text.data);
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static bool is_running(void)
+{
+    return waitpid(watcher, NULL, WNOHANG) == 0;
+}
+
+static void wait_until_gone(const char *name)
+{
+    double end = now() + PATIENCE_SECONDS;
+    while (file_exists(inside(name))) {
+        ck_assert_msg(now() < end, "%s was not consumed", name);
+        ck_assert_msg(is_running(), "it ended: %s", errors());
+        usleep(10000);
+    }
+}
+
+static void wait_for_message(const char *part)
+{
+    double end = now() + PATIENCE_SECONDS;
+    while (strstr(errors(), part) == NULL) {
+        ck_assert_msg(now() < end, "no '%s' in '%s'", part, errors());
+        usleep(10000);
+    }
+}
+
+/* Ends it by the signal, and checks that all has been counted. */
+static void finish(int signal)
+{
+    int status = 0;
+    kill(watcher, signal);
+    ck_assert_int_eq(waitpid(watcher, &status, 0), watcher);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s", status, errors());
+    farm_assert_sums(&farm, place, "state", sums, "state");
+}
+
+/* ---- how profiles appear ---- */
+
+START_TEST(test_appearing)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+    set_up();
+    add_profile("new/before");
+    start(RESTRICTION_NONE, "new");
+    wait_until_gone("new/before");
+    add_profile("new/written");
+    wait_until_gone("new/written");
+    add_profile("elsewhere");
+    ck_assert_int_eq(rename(inside("elsewhere"), inside("new/moved")), 0);
+    wait_until_gone("new/moved");
+    add_profile("new/twice");
+    wait_until_gone("new/twice");
+    add_profile("new/twice");
+    wait_until_gone("new/twice");
+    directory_create(inside("new/a"));
+    add_profile("new/a/x");
+    directory_create(inside("new/a/b"));
+    add_profile("new/a/b/y");
+    wait_until_gone("new/a/b/y");
+    wait_until_gone("new/a/x");
+    finish(signals[_i]);
+    ck_assert_str_eq(errors(), "");
+}
+END_TEST
+
+/* Directories that are moved here, moved on, and removed. */
+START_TEST(test_moving_directories)
+{
+    set_up();
+    directory_create(inside("new/one"));
+    directory_create(inside("two"));
+    directory_create(inside("two/deep"));
+    add_profile("two/deep/a");
+    start(RESTRICTION_NONE, "new");
+    add_profile("new/one/b");
+    wait_until_gone("new/one/b");
+    ck_assert_int_eq(rename(inside("two"), inside("new/two")), 0);
+    wait_until_gone("new/two/deep/a");
+    ck_assert_int_eq(rename(inside("new/two"), inside("new/one/three")), 0);
+    add_profile("new/one/three/deep/c");
+    wait_until_gone("new/one/three/deep/c");
+    ck_assert_int_eq(rename(inside("new/one/three"), inside("away")), 0);
+    directory_remove(inside("new/one"));
+    directory_create(inside("new/one"));
+    add_profile("new/one/d");
+    wait_until_gone("new/one/d");
+    finish(SIGTERM);
+    ck_assert_str_eq(errors(), "");
+}
+END_TEST
+
+/* The watched directory itself is removed, and comes back. */
+START_TEST(test_root_removed)
+{
+    set_up();
+    directory_create(inside("other"));
+    start(RESTRICTION_NONE, "new other");
+    add_profile("new/a");
+    wait_until_gone("new/a");
+    directory_remove(inside("new"));
+    wait_for_message("new: no directory any more");
+    add_profile("other/b");
+    wait_until_gone("other/b");
+    directory_create(inside("new"));
+    add_profile("new/c");
+    wait_until_gone("new/c");
+    finish(SIGTERM);
+    ck_assert_uint_eq(text_count(errors(), "\n"), 1);
+}
+END_TEST
+
+/* ---- what stays ---- */
+
+/* A bad file is named once; one that is being written, when that is done. */
+START_TEST(test_partial)
+{
+    set_up();
+    struct random_state again = randoms;
+    add_profile("whole");
+    farm_write(&farm, &again, inside("whole"), sums); /* the same: it will be there twice */
+    struct contents whole = file_read(inside("whole"));
+    start(RESTRICTION_NONE, "new");
+    file_write_text(inside("new/text"), "no profile\n");
+    file_write(inside("new/cut"), whole.data, whole.size / 2);
+    int fd = open(inside("new/slow"), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    ck_assert_int_eq(write(fd, whole.data, whole.size / 2), (ssize_t)(whole.size / 2));
+    wait_for_message("new/text: not a raw profile");
+    wait_for_message("new/cut: cut short");
+    add_profile("new/good"); /* another look */
+    wait_until_gone("new/good");
+    ck_assert_int_eq(write(fd, whole.data + whole.size / 2, whole.size - whole.size / 2),
+                     (ssize_t)(whole.size - whole.size / 2));
+    close(fd);
+    wait_until_gone("new/slow");
+    ck_assert(file_exists(inside("new/text")));
+    /* The rest of the other comes, too. */
+    file_write(inside("new/cut"), whole.data, whole.size);
+    wait_until_gone("new/cut");
+    ck_assert_uint_eq(text_count(errors(), "\n"), 2);
+    finish(SIGTERM);
+}
+END_TEST
+
+/* ---- limits ---- */
+
+/* More events than the kernel keeps, while it is stopped. */
+START_TEST(test_overflow)
+{
+    unsigned long limit =
+        strtoul(run_or_abort("/", "cat", "/proc/sys/fs/inotify/max_queued_events", NULL), NULL, 10);
+    set_up();
+    start(RESTRICTION_NONE, "new");
+    add_profile("new/first");
+    wait_until_gone("new/first");
+    kill(watcher, SIGSTOP);
+    char *noise = inside("new/noise");
+    for (unsigned long i = 0; i < limit; i++) {
+        int fd = open(noise, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        close(fd);
+        unlink(noise);
+    }
+    directory_create(inside("new/unseen"));
+    add_profile("new/unseen/a");
+    kill(watcher, SIGCONT);
+    wait_until_gone("new/unseen/a");
+    add_profile("new/unseen/b");
+    wait_until_gone("new/unseen/b");
+    finish(SIGTERM);
+    ck_assert_str_eq(errors(), "");
+}
+END_TEST
+
+/* Without inotify, or with too few watches, it looks from time to time. */
+START_TEST(test_no_watches)
+{
+    set_up();
+    directory_create(inside("new/sub"));
+    start(_i == 0 ? RESTRICTION_NO_WATCHES : RESTRICTION_NO_INOTIFY, "new");
+    add_profile("new/sub/a");
+    wait_until_gone("new/sub/a");
+    add_profile("new/b");
+    wait_until_gone("new/b");
+    finish(SIGTERM);
+    assert_contains(errors(), "cannot be watched");
+    ck_assert_uint_eq(text_count(errors(), "\n"), 1);
+}
+END_TEST
+
+/* Signals while it works: everything that was begun is finished, and no claim is left. */
+START_TEST(test_signals_at_work)
+{
+    set_up();
+    for (unsigned round = 0; round < rounds(20); round++) {
+        start(RESTRICTION_NONE, "new");
+        for (unsigned i = 0; i < 500; i++) {
+            add_profile(text_format("new/%u-%u", round, i));
+        }
+        usleep(20000 * (round % 10));
+        int status = 0;
+        kill(watcher, SIGTERM);
+        ck_assert_int_eq(waitpid(watcher, &status, 0), watcher);
+        ck_assert(status == 0 || (WIFSIGNALED(status) && round % 10 == 0));
+        struct text_list names = directory_list(inside("new"));
+        for (size_t i = 0; i < names.count; i++) {
+            ck_assert_ptr_null(strstr(names.items[i], "covsplit-claim"));
+        }
+        text_list_free(&names);
+    }
+    covsplit_assert(0, place, "merge", "--into", "state", "--consume", "new", NULL);
+    farm_assert_sums(&farm, place, "state", sums, "state");
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    restriction_enter(argument_count, arguments);
+    scratch_use_memory();
+    TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
+    suite_tests(cases, test_moving_directories, test_root_removed, test_partial, test_overflow,
+                test_signals_at_work);
+    suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
+    suite_loops(cases, 2, test_no_watches);
+    return suite_main("consume and watch", cases);
+}
