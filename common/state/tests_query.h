@@ -27,6 +27,7 @@ struct state_image {
     struct uuid uuid;              /* size 0: none */
     const struct state_part *part; /* without its sum, perhaps */
     struct image_functions functions;
+    const uint8_t *reached; /* a bit set: the functions that profiles reached, of tests or not */
     struct reached_table tests;
 };
 
@@ -62,6 +63,7 @@ struct found_function {
     struct uuid uuid;
     const char **tests; /* those that reach it, in ascending order; in tests_answer.tests */
     size_t test_count;
+    bool is_reached; /* by any profile, also one that belongs to no test */
 };
 
 /* Initialize to {0}; free with tests_answer_free. */

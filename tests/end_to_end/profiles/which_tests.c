@@ -320,6 +320,25 @@ START_TEST(test_one_name)
 }
 END_TEST
 
+/* What only profiles reach that belong to no test is not said to be reached by nothing. */
+START_TEST(test_no_test)
+{
+    make_programs("no-test", "");
+    run_program("one.split", "box", "first", "t");
+    run_program("one.split", "a part", "second", "t");
+    run_words(0, "merge --store store --into state --by t first");
+    run_words(0, "merge --store store --into state second");
+    ck_assert_str_eq(
+        run_words(0, "show --store store --tests last_part_only --tests never_called state").output,
+        "last_part_only: no test reaches it, of 1; profiles that belong to no test do\n"
+        "never_called: no test reaches it, of 1\n");
+    assert_contains(run_words(0, "show --json --store store --tests last_part_only state").output,
+                    "\"reached\": true");
+    assert_contains(run_words(0, "show --json --store store --tests never_called state").output,
+                    "\"reached\": false");
+}
+END_TEST
+
 /* ---- names of tests ---- */
 
 START_TEST(test_names_by_path)
@@ -584,8 +603,8 @@ int main(int argument_count, char **arguments)
 
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     suite_loops(all, KINDS, test_as_llvm);
-    suite_tests(all, test_orders, test_consumed, test_one_name, test_names_by_path, test_names,
-                test_functions, test_questions, test_kills, test_damage);
+    suite_tests(all, test_orders, test_consumed, test_one_name, test_no_test, test_names_by_path,
+                test_names, test_functions, test_questions, test_kills, test_damage);
     hostile_fork(true);
     return suite_main(text_format("which tests clang-%s %s", clang_version, linker_name), all);
 }
