@@ -2,8 +2,8 @@
  * A set of digests: see digest_set.h.
  *
  * Open addressing. A digest's place depends on a seed, so that a hostile file cannot contain many
- * digests of one place; no result depends on the seed. A digest of zeros, which would look like a
- * free place, is kept as another one.
+ * digests with the same place; no result depends on the seed. A digest of zeros would look like a
+ * free place, so another one stands for it.
  */
 #include "common/base/digest_set.h"
 

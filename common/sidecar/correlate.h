@@ -88,7 +88,7 @@ bool correlation_write(struct correlation *correlation, const struct sidecar *si
                        const struct profile *profile, const char *name, bytes_sink sink,
                        void *context, struct error *error);
 
-/* A sidecar, and its data for profiles, once that has been needed. */
+/* A sidecar and its data for profiles, which are read when first needed. */
 struct profile_sidecar {
     struct sidecar *sidecar;
     struct correlation correlation;
@@ -100,7 +100,7 @@ bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct pro
                                struct error *error);
 
 /* Frees the data, which are several times as large as the sidecar; they are decompressed again when
- * they are needed. To be called between images, so that memory is needed for one. NULL is allowed.
+ * they are needed. Call it between images, to have the data of only one in memory. NULL is allowed.
  */
 void profile_sidecar_unload(struct profile_sidecar *sidecar);
 

@@ -2,8 +2,8 @@
  * Groups of profiles: the profiles of one image that can be added, and their sum.
  *
  * Any number of profiles of any images are taken in, and each finds its group by its identity
- * (profile_sum.h). Several threads may do so at the same time. What comes out is the same in any
- * case: the groups are in the order of their first profiles, and header and data of a sum are those
+ * (profile_sum.h). Several threads may do so at the same time. What comes out is always the
+ * same: the groups are in the order of their first profiles, and header and data of a sum are those
  * of the first profile.
  *
  *     profile_groups_start(&groups, &source);
@@ -18,8 +18,8 @@
  * To find a group and to add to it are two steps, so that a caller can check all profiles of a file
  * before it adds the first.
  *
- * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, which have no
- * sum: what becomes of the profiles is up to the caller.
+ * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, without a
+ * sum; the caller decides what to do with the profiles.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H
 #define COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H

@@ -1,8 +1,9 @@
 /*
  * Unions: one file that llvm-cov reads in place of any number of images.
  *
- * Images of one project are much alike: each has the mapping of the libraries that they share.
- * llvm-cov reads all of it and keeps the first of equal records. A union holds such a record once.
+ * The images of one project have much in common: each has the mapping of the libraries that they
+ * share. llvm-cov reads all of it, and keeps the first of equal records. A union has each of them
+ * once.
  *
  * It is an archive of objects (object.h), one for each sidecar, in the order in which they were
  * added. Such a member has the image's class, byte order, machine and build ID, and of the coverage
@@ -12,7 +13,7 @@
  *   __llvm_prf_names or __llvm_covnames   the names of these functions, in one uncompressed chunk
  *
  * but at least one record, because llvm-cov has to see the build ID. If some part of the coverage
- * cannot be understood, the member has the whole of it, and llvm-cov judges it as ever.
+ * is not as expected, the member has all of it unchanged.
  *
  * The archive is in the form of 4.4BSD, which llvm-cov, ar and llvm-ar read: "!<arch>\n", and for
  * each member a header of 60 bytes of text, the member's name, and its contents. All three are
@@ -47,8 +48,8 @@ void union_free(struct union_writer *writer);
 /* Adds the sidecar's image. Fails for a placeholder, and for a sidecar without coverage mapping.
  * After a failure, the union can only be freed: without the image, reports would be wrong.
  *
- * Memory is needed for 16 bytes of each record added so far, and while the sidecar is read for its
- * names and filenames, and for what the member will hold. */
+ * The writer keeps 16 bytes of memory for each record in the union. While it adds a sidecar, it
+ * also needs memory for its names and filenames, and for the contents of the member. */
 bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struct error *error);
 
 /* Ends the union, which must have a member. */

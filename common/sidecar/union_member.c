@@ -193,8 +193,8 @@ static bool read_units(struct chooser *chooser)
 
 /* ---- records ---- */
 
-/* Puts together all that decides what llvm-cov does with a record. Names are last, because their
- * end is the only one that nothing tells. */
+/* Puts together all that decides what llvm-cov does with a record. The name is last, because it is
+ * the only part whose end is not known from the parts before. */
 static bool compute_digest(struct chooser *chooser, const struct covfun_record *record,
                            const struct unit *unit, struct union_entry *entry)
 {
@@ -258,7 +258,7 @@ static bool find_entry(struct chooser *chooser, uint64_t name, bool is_dummy,
     return true;
 }
 
-/* The first record's bytes are held even if it is not kept, in case that none is. */
+/* The first record's bytes are held even if it is not kept: if none is kept, it is written. */
 static bool take_record(struct chooser *chooser, const struct covfun_record *record)
 {
     struct unit *unit = find_unit(chooser, record->filenames_reference);

@@ -10,14 +10,14 @@
  *      without a counter, and the function has counts; if its counters cannot be evaluated.
  *   3. A record that passes is dropped if one with the same name and filenames was loaded.
  *
- * So by rule 1, the records of each object are chosen. Of these, one is left out if an earlier
- * member has an equal one: with the same name, hash, filenames, expressions and regions. Whatever
- * the profile is, llvm-cov either has loaded that one, or one before it, and drops this one by rule
- * 3; or it has dropped that one by rule 2, and drops this one too. Of records with the same name,
- * hash and filenames alone this would not be true: a dummy may pass in one report only, and equal
- * hashes do not mean equal numbers of counters.
+ * So the records of each object are chosen by rule 1. Of these, a record is left out if an earlier
+ * member has an equal one: with the same name, hash, filenames, expressions and regions. This does
+ * not change any report: if llvm-cov dropped the earlier record by rule 2, it would drop the later
+ * one too; otherwise it has loaded the earlier record, or one before it, and would drop the later
+ * one by rule 3. The same name, hash and filenames would not be enough: a dummy may pass in one
+ * report only, and equal hashes do not mean equal numbers of counters.
  *
- * A relative filename is that of the compilation directory as well.
+ * Relative filenames are equal only if their compilation directories are, too.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H
 #define COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H
@@ -34,7 +34,7 @@
 
 /* A record that counts in its object. */
 struct union_entry {
-    struct digest digest; /* of all that matters */
+    struct digest digest; /* of what makes records equal */
     size_t offset, size;  /* in `records`, if it is held there */
     size_t name, unit;    /* their numbers */
     bool is_dummy;

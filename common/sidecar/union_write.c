@@ -55,9 +55,8 @@ uint64_t union_records_kept(const struct union_writer *writer)
 
 /* ---- the archive ---- */
 
-/* Writes the member's name, with the zeros that make it end where the object is to begin, and
- * returns its size. The name of an image may contain anything; as that of a member it must be good
- * as the name of a file. */
+/* Writes the member's name, padded with zeros up to the beginning of the object, and returns its
+ * size. The name of an image may contain anything; that of a member must be a valid file name. */
 static size_t make_name(const struct sidecar *sidecar, char text[UNION_NAME_MAX])
 {
     const char *image_name = sidecar_image_name(sidecar);

@@ -1,8 +1,8 @@
 /*
  * Batches: see state.h.
  *
- * The file of a batch has no name while it is written. What shows others that the batch is alive is
- * an empty file beside, NONCE.open, on which the process holds a lock.
+ * The file of a batch has no name while it is written. The process holds a lock on an empty file,
+ * NONCE.open, which shows other processes that the batch is alive.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -40,8 +40,8 @@ static bool choose_nonce(struct state_batch *batch, struct error *error)
            error_set_errno(error, errno, "%s: no random number for it", batch->state->path);
 }
 
-/* Creates and locks NONCE.open. Another process may have removed it before it was locked, since it
- * took it for that of a dead process. */
+/* Creates and locks NONCE.open. Before it is locked, another process may take it for that of a dead
+ * process, and remove it. */
 static bool take_open_file(struct state_batch *batch, bool *has_name, struct error *error)
 {
     struct stat status;
@@ -132,8 +132,8 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
 
 /* ---- the end ---- */
 
-/* Removes the name again if it may not be on the disk: nobody has seen it, as the state is locked.
- */
+/* Removes the name again if it may not be on the disk. Nobody has seen it, since the state is
+ * locked. */
 static bool sync_name(const struct state_batch *batch, struct error *error)
 {
     char *path;
@@ -149,8 +149,8 @@ static bool sync_name(const struct state_batch *batch, struct error *error)
     return false;
 }
 
-/* Without NONCE.open, others take the claims for those of a process that ended, and count them too.
- */
+/* Without NONCE.open, others would take the claims for those of a process that ended, and count
+ * them too. */
 static bool is_still_living(const struct state_batch *batch, struct error *error)
 {
     struct stat mine, found;
@@ -286,7 +286,7 @@ bool state_claim_find(struct state *state, const char *claim, enum state_claim *
     if (!done)
         return false;
     *result = STATE_CLAIM_LIVING;
-    /* Of a state that is out of reach nothing can be told. */
+    /* Only that state could tell. */
     return living || (look_into_batch(state, &nonce, name, result, error) &&
                       (*result == STATE_CLAIM_COUNTED || state_is_in_place(state, error)));
 }

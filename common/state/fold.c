@@ -1,10 +1,10 @@
 /*
  * Folding and reading: see state.h.
  *
- * What is folded is in the files of the images, and these are on the disk, before the batch is
- * removed. Until then the files list it, so that to fold it again adds nothing. A batch is
- * forgotten by an image when it no longer exists, and the directory of batches was synced since: it
- * must not come back after a power failure.
+ * A batch is removed only when the files of the images have its sums, and are on the disk. Until
+ * then these files list the batch, so that folding it again adds nothing. A file stops listing a
+ * batch when the batch no longer exists and the directory of batches has been synced since, because
+ * the batch must not come back after a power failure.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -129,9 +129,9 @@ static bool is_its_directory(const struct listed_claim *claim, int fd)
            status.st_ino == claim->inode;
 }
 
-/* Where a claim is not, it may be elsewhere: its directory was renamed, or is not mounted, or has
+/* A claim that is not found may be elsewhere: its directory was renamed, or is not mounted, or has
  * another path for the process that made the claim, as in a container; and another directory may
- * have its path by now. Then the batch has to stay, so that the claim is known to count. */
+ * have its path by now. Then the batch is kept, so that the claim is known to count. */
 static bool delete_claim(const struct listed_claim *claim, bool *is_gone, struct error *error)
 {
     bool done;
@@ -206,7 +206,7 @@ static bool finish_batch(const struct state_file *batch, struct error *error)
            error_set_errno(error, errno, "%s: cannot be removed", batch->path);
 }
 
-/* A batch that cannot be finished does not keep others from it. */
+/* If a batch cannot be finished, the others are finished all the same. */
 static bool finish_batches(const struct gathering *round, struct error *error)
 {
     bool done = true;

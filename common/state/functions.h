@@ -2,9 +2,9 @@
  * The functions of an image, as its profiles have them: one for each data record, with its NameRef
  * and the place of its counters.
  *
- * They are read from one profile, and then tell for any other of the same image which functions it
- * has reached: those of which a counter is not 0, or with byte coverage, where 0 stands for
- * "executed", those of which one is 0. llvm-profdata takes a function for covered then.
+ * They are read from one profile, and are then used to find out which functions another profile of
+ * the same image has reached: those with a counter that is not 0, or with byte coverage, where 0
+ * means "executed", those with a counter that is 0. This is what llvm-profdata calls covered.
  */
 #ifndef COVSPLIT_COMMON_STATE_FUNCTIONS_H
 #define COVSPLIT_COMMON_STATE_FUNCTIONS_H

@@ -1,6 +1,6 @@
 /*
- * Brings together what a state has of each image: its file, and the parts of batches that were not
- * added to that yet.
+ * Brings together what a state has of each image: its file, and the parts of batches that are not
+ * in the file yet.
  */
 #ifndef COVSPLIT_COMMON_STATE_GATHER_H
 #define COVSPLIT_COMMON_STATE_GATHER_H

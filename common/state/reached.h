@@ -2,7 +2,7 @@
  * Which tests reach which functions of one image: a matrix with a bit for each test and function.
  *
  * Functions are numbered as the data records of the image. A matrix is made in memory, from one bit
- * set for each profile, and then encoded. Encoded matrices are merged and asked without being
+ * set for each profile, and then encoded. Encoded matrices are merged and searched without being
  * decoded as a whole: their functions are divided into blocks, and one block is in memory at a
  * time.
  *

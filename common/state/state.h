@@ -9,16 +9,16 @@
  *     STATE/batches/NONCE.open exists, and is locked, while a process prepares the batch NONCE
  *
  * Profiles are added in batches. A batch has the sums of some profiles of any images. It is written
- * to a file without a name, and committed by giving that its name: this one rename is the moment
- * from which on all its profiles count, and before which none does. Then it is folded: what it has
- * is added to the files of the images, and the batch is removed. The file of an image lists the
- * batches that were added to it, as long as these exist, so that each is added once, whenever a
- * process is killed. What it left, the next one that folds finishes.
+ * to a file without a name, and committed by giving the file its name: before that step none of its
+ * profiles counts, after it all do. Then the batch is folded: its sums are added to the files of
+ * the images, and it is removed. The file of an image lists the batches that were added to it, as
+ * long as these exist, so that each is added once, even if a process is killed. The next process
+ * that folds finishes what was left.
  *
  * Profiles can be consumed, that is deleted as soon as they count. Before such a profile is read,
  * it is renamed to a claim: a hidden name that contains the batch's nonce. The batch has a list of
- * its claims, and is not removed before these are. So of each claim it can be told whether it
- * counts, is being read, or was left by a process that was killed and does not count.
+ * its claims, and is not removed before these are. So it is known of each claim whether it counts,
+ * is being read, or does not count because its process was killed.
  *
  *     state_open(&state, path, STATE_CREATE, 0, &error);
  *     state_fold(state, &error);                   what others left
@@ -112,8 +112,8 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
  * can only be freed. */
 bool state_batch_commit(struct state_batch *batch, struct error *error);
 
-/* After a commit that failed: whether it got so far that the batch may count after all, which
- * state_claim_find tells of its claims. */
+/* After a commit that failed: whether the batch may count nevertheless; state_claim_find then tells
+ * whether its claims do. */
 bool state_batch_may_count(const struct state_batch *batch);
 
 /* Ends the batch. If it was not committed, nothing of it counts. NULL is allowed. */
@@ -136,12 +136,12 @@ enum state_claim {
     STATE_CLAIM_LIVING,    /* of a batch that may still be committed: leave it alone */
     STATE_CLAIM_COUNTED,   /* counts; state_fold deletes it */
     STATE_CLAIM_UNCOUNTED, /* left by a process that ended: a profile like any other */
-    STATE_CLAIM_FOREIGN,   /* of another state, which would have to tell */
+    STATE_CLAIM_FOREIGN,   /* of another state; only that one can tell */
 };
 
-/* What a claim that was found is. Its answer stays true, except that a living one may become any
- * other or cease to exist, and a counted one may cease to exist. Rename an uncounted one to a
- * claim of one's own: if it is gone by then, another process was faster. */
+/* Finds out the state of a claim. The result stays true, except that a living claim may become any
+ * other or cease to exist, and a counted one may cease to exist. To take an uncounted claim, rename
+ * it to a claim of your own batch: if it is gone by then, another process was faster. */
 bool state_claim_find(struct state *state, const char *claim, enum state_claim *result,
                       struct error *error);
 

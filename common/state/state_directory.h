@@ -54,8 +54,8 @@ bool state_is_in_place(const struct state *state, struct error *error);
 bool state_lock(const struct state *state, struct error *error);
 void state_unlock(const struct state *state);
 
-/* Locks a whole file that is open for writing, or for reading: whether it waits, the caller says.
- * 0, or an errno value: EAGAIN or EACCES if another process has the lock. */
+/* Locks a whole file, which must be open for writing if `type` is F_WRLCK. Returns 0 or an errno
+ * value; without `waits`, EAGAIN or EACCES if another process has the lock. */
 int state_lock_file(int fd, short type, bool waits);
 
 #endif

@@ -49,8 +49,8 @@ bool state_writer_start(struct state_writer *writer, const char *path, enum stat
 bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, struct bytes content,
                       struct error *error);
 
-/* Adds the last record, syncs the file to the disk, and reads it again: what it counts may be
- * deleted elsewhere. Then writer->output can be committed. */
+/* Adds the last record, syncs the file to the disk, and reads it again to check it, since the
+ * profiles that it counts may be deleted. Then writer->output can be committed. */
 bool state_writer_end(struct state_writer *writer, struct error *error);
 
 /* Discards what was not committed. Safe to call on a writer that is all zeros or ended. */

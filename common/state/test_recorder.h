@@ -1,6 +1,6 @@
 /*
- * Notes, while profiles of any images are added up, which functions each test reaches. What comes
- * of it is the part `tests` of a state_part (state.h).
+ * Records which functions each test reaches, while profiles of any images are added up. The result
+ * is the field `tests` of a state_part (state.h).
  *
  *     test_recorder_start(&recorder);
  *     for each profile, also in several threads at a time:

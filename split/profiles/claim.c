@@ -50,8 +50,8 @@ static bool is_network(int fd)
     return false;
 }
 
-/* A read lock, since the file may be open for reading only. The runtime's is a write lock, for
- * which it is enough. */
+/* A read lock, since the file may be open for reading only. It conflicts with the runtime's, which
+ * is a write lock. */
 static enum use look_at_lock(int fd)
 {
     struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
@@ -83,8 +83,8 @@ static int open_claimed(const char *path)
     return file_open_as_it_is(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* Whether the claim is as it was, and nobody has it open. If `status` is not NULL, it gets what the
- * claim is like now, and only the latter counts. */
+/* Whether the claim is unchanged, and nobody has it open. If `status` is not NULL, it is set to the
+ * present status, and changes do not matter. */
 static bool is_quiet(const struct claim *claim, struct stat *status)
 {
     int fd = open_claimed(claim->path);
@@ -180,7 +180,8 @@ static void note_busy(struct claims *claims, const char *batch)
              (int)(strrchr(batch, '-') - batch), batch);
 }
 
-/* An old claim. Those of a batch that others are at come in hundreds: one is asked for all. */
+/* An old claim. A batch that another process works on has hundreds: the state is asked about one of
+ * them only. */
 static enum claim_result look_at_claim(struct claims *claims, const char *path, const char *batch,
                                        struct error *error)
 {
@@ -304,7 +305,7 @@ enum claim_result claims_take(struct claims *claims, const char *path, struct er
 
 /* ---- without leases ---- */
 
-/* So long a process that has opened a pool may need until it asks for the lock. */
+/* How long a process that has opened a pool may take until it asks for the lock. */
 #define SETTLING_NANOSECONDS 100000000
 
 size_t claims_settle(struct claims *claims, size_t first)
@@ -397,7 +398,7 @@ void claims_free(struct claims *claims)
 
 /* ---- the lock of a directory ---- */
 
-/* So often, and so long each time, a process waits for the lock. */
+/* How often, and how long each time, to wait for the lock. */
 #define LOCK_TRIES       200
 #define LOCK_NANOSECONDS 5000000
 

@@ -3,20 +3,20 @@
  *
  * Before a profile is read, it is renamed to a hidden name that contains the nonce of the batch
  * (state.h). From then on no program finds it by its name: a program that wants to write there
- * creates a new file. But a program may have opened it before. A pool is such a file: at its end a
- * process opens it, waits for its turn by a lock, reads it, adds its own counts, and writes it.
- * What it adds after the profile was read would be deleted with it. So only a profile that nobody
- * has open is claimed. The kernel tells by a write lease (F_SETLEASE), which it does not grant to
- * anyone while the file is open elsewhere, or mapped.
+ * creates a new file. But a program may have opened it before. This is how pools (%m) work: when a
+ * process ends, it opens the file, waits for a lock, reads the file, adds its own counts, and
+ * writes it. What it adds after the profile was read would be deleted with the file. So a profile
+ * is claimed only if nobody has it open. This is checked by a write lease (F_SETLEASE), which the
+ * kernel does not grant while the file is open elsewhere, or mapped.
  *
- * Where there are no leases, as in network file systems, or for the files of other users, the lock
- * tells that the profile runtime takes while it has a pool open. A process that has opened the file
- * but not yet locked it cannot be seen that way; so such a claim is left alone for a moment, and
- * then looked at again, before it is read.
+ * Where there are no leases, as on network file systems or for files of other users, the lock that
+ * the profile runtime takes on a pool is checked instead. It does not show a process that has
+ * opened the file but not yet locked it; so such a claim is left alone for a moment, and checked
+ * again before it is read.
  *
- * What remains is a process that has looked up the name but not yet opened the file when it is
- * renamed: it opens the claim. So before a batch is committed, it is checked that nobody has any
- * claim open, and that none has changed since it was taken.
+ * A process may also have looked up the name, but not yet opened the file, when the file is
+ * renamed: then it opens the claim. So before a batch is committed, all claims are checked once
+ * more: nobody may have one open, and none may have changed since it was taken.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_CLAIM_H
 #define COVSPLIT_SPLIT_PROFILES_CLAIM_H

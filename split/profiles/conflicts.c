@@ -1,7 +1,7 @@
 /*
  * Finding conflicts: see conflicts.h.
  *
- * All images are gone through twice at most. The first time, each data record is compared with the
+ * All images are read at most twice. The first time, each data record is compared with the
  * first one of its name. The second time, which is needed only if some differed, all records of
  * these names become rows, with the files from the mapping. A conflict is then a set of rows that
  * agree in one respect (the key) and disagree in another (the value): rows with one file and

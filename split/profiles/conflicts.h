@@ -3,7 +3,7 @@
  *
  * LLVM's tools know a function by its name and its FuncHash, a digest of its control flow. Images
  * that were built from different sources, or with different macros, may have different functions
- * under one name, and what the tools do then is not in their output: see enum conflict_kind.
+ * under one name. The tools then drop or mix counts without saying so: see enum conflict_kind.
  *
  * Almost everything can be seen from the data records, which a merge reads anyway: a table has the
  * first record of each name, and only names of which a later record differs are looked at again.

@@ -16,10 +16,10 @@
 #include "split/profiles/merge_into.h"
 #include "split/profiles/merge_read.h"
 
-/* So many files are claimed, and then read at a time. */
+/* How many files are claimed, and then read, at a time. */
 #define READ_MOST 256
 
-/* A batch is committed when it has so many files, or its sums so many bytes. */
+/* A batch is committed when it has this many files, or its sums have this many bytes. */
 #define BATCH_MOST_FILES 8192
 #define BATCH_MOST_BYTES (UINT64_C(256) << 20)
 

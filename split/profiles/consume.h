@@ -1,12 +1,13 @@
 /*
  * Merging profiles into a state and deleting them: `covsplit merge --into --consume`.
  *
- * Profiles are claimed (claim.h) as they are found, read some hundred at a time, and their sums
- * held in memory. From time to time all that was read is committed as one batch; whoever folds that
- * deletes its profiles. Memory is bounded by the images, and by the paths of one batch.
+ * Profiles are claimed (claim.h) as they are found, and read some hundred at a time; their sums are
+ * held in memory. From time to time all that was read is committed as one batch, and the profiles
+ * are deleted when the batch is folded. Memory is bounded by the images, and by the paths of one
+ * batch.
  *
- * Whatever cannot be consumed stays where it is. Whatever ends this process, each profile counts
- * once or is still there, at most under its hidden name, by which the next run finds it.
+ * What cannot be consumed stays where it is. However this process ends, each profile either counts
+ * once or still exists, under its own name or a hidden one, by which the next run finds it.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_CONSUME_H
 #define COVSPLIT_SPLIT_PROFILES_CONSUME_H

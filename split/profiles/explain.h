@@ -1,6 +1,7 @@
 /*
- * covsplit merge --explain: what became of the inputs of a merge, and about which functions its
- * images disagree (conflicts.h). Without the option, the latter is told in one line.
+ * covsplit merge --explain: which inputs of a merge were used or left out, and about which
+ * functions its images disagree (conflicts.h). Without the option, a warning of one line gives
+ * their number.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_EXPLAIN_H
 #define COVSPLIT_SPLIT_PROFILES_EXPLAIN_H

@@ -1,6 +1,6 @@
 /*
- * Files that cannot be merged and were left where they are: remembered, so that one that stays as
- * it is is not tried again and again, and is named once.
+ * Remembers files that cannot be merged and were left where they are, so that a file that does not
+ * change is tried, and named, only once.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_LEFT_FILES_H
 #define COVSPLIT_SPLIT_PROFILES_LEFT_FILES_H

@@ -15,8 +15,7 @@
 #include "split/cli/table.h"
 #include "split/profiles/watch.h"
 
-/* A program that keeps writing into what it has just closed makes a batch repeat; not without end.
- */
+/* How often a batch is repeated because a program writes into files that it has just closed. */
 #define TRIES 5
 
 /* Seconds until --watch names a file that is not whole: it may be being copied. */

@@ -1,6 +1,6 @@
 /*
- * `covsplit merge --into STATE --consume` and `--watch`: from the command line to consume.h and
- * watch.h, and what is said at the end.
+ * `covsplit merge --into STATE --consume` and `--watch`: passes the command line to consume.h and
+ * watch.h, and prints the result.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_MERGE_CONSUME_H
 #define COVSPLIT_SPLIT_PROFILES_MERGE_CONSUME_H

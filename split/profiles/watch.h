@@ -1,14 +1,14 @@
 /*
  * Consuming the profiles of directories as they appear: `covsplit merge --into --watch`.
  *
- * What the kernel tells of the directories (inotify) only says where to look: a directory in which
- * something happened is looked through again, a moment later, so that profiles that come together
- * are one batch. When it has told too much to remember, all are looked through. So nothing depends
- * on the order or the number of what is told.
+ * The kernel's events (inotify) only tell where to look: a directory in which something happened is
+ * searched a moment later, so that profiles that come together are one batch. If the queue of
+ * events overflows, all directories are searched. So nothing depends on the order or number of
+ * events.
  *
- * Profiles that others have open, and files that are not whole, are looked at again after a while,
- * since not all ends are told: a mapped file is closed in silence. If there are more directories
- * than can be watched, all are looked through from time to time.
+ * Profiles that others have open, and files that are not complete, are tried again after a while,
+ * because there is not always an event: none tells that a mapped file was unmapped. If there are
+ * more directories than can be watched, all are searched from time to time.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_WATCH_H
 #define COVSPLIT_SPLIT_PROFILES_WATCH_H

@@ -9,7 +9,7 @@
 
 #include "split/sidecars/demangle.h"
 
-/* So many are listed if a name stands for several functions. */
+/* How many names an error lists if several functions match. */
 #define LISTED_MOST 8
 
 struct search {
