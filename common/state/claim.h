@@ -12,9 +12,6 @@
  */
 size_t claim_parse(const char *name, struct digest *nonce);
 
-/* The part of a path behind the last slash. */
-const char *claim_file_name(const char *path);
-
 /* A claim as a batch lists it. That its directory is the one that it was made in, and not another
  * one of the same path, is told by device and inode. */
 struct listed_claim {
