@@ -396,11 +396,25 @@ bool path_directory(const char *path, char directory[PATH_MAX])
     return true;
 }
 
-static const char *name_of(const char *path)
+const char *path_file_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
 
     return slash == NULL ? path : slash + 1;
+}
+
+/* File systems that cannot sync a directory return EINVAL; nothing more can be done there. */
+bool directory_sync(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int number;
+
+    if (fd < 0)
+        return false;
+    number = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+    close(fd);
+    errno = number;
+    return number == 0;
 }
 
 static bool is_same_file(const char *a, const char *b)
@@ -415,6 +429,6 @@ bool paths_meet(const char *a, const char *b)
     char directory[PATH_MAX], other[PATH_MAX];
 
     return is_same_file(a, b) ||
-           (strcmp(name_of(a), name_of(b)) == 0 && path_directory(a, directory) &&
+           (strcmp(path_file_name(a), path_file_name(b)) == 0 && path_directory(a, directory) &&
             path_directory(b, other) && is_same_file(directory, other));
 }

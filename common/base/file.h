@@ -112,6 +112,13 @@ void input_close(struct input *input);
  * returns false and sets errno to ENAMETOOLONG. */
 bool path_directory(const char *path, char directory[PATH_MAX]);
 
+/* What is behind the last slash: the whole path if it has none. */
+const char *path_file_name(const char *path);
+
+/* Makes the names in a directory durable, as far as its file system can do that. Returns false with
+ * errno set if it fails. */
+bool directory_sync(const char *path);
+
 /* True if both paths name the same file, even through links, or would if it existed: that is, if
  * they have the same name in the same directory. */
 bool paths_meet(const char *a, const char *b);

@@ -214,18 +214,13 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
 
 /* ---- replacing ---- */
 
-/* The rename only survives a power failure once the directory has been synced too. File systems
- * that cannot sync a directory return EINVAL; nothing more can be done there. */
+/* The rename only survives a power failure once the directory has been synced too. */
 static void sync_directory(const char *target)
 {
     char directory[PATH_MAX];
-    int fd = path_directory(target, directory) ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-                                               : -1;
 
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
+    if (path_directory(target, directory))
+        directory_sync(directory);
 }
 
 /* 0, or an errno value. */

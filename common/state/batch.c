@@ -124,7 +124,7 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
 {
     struct digest nonce;
 
-    if (claim_parse(claim_file_name(claim), &nonce) == 0 || !digest_equal(&nonce, &batch->nonce))
+    if (claim_parse(path_file_name(claim), &nonce) == 0 || !digest_equal(&nonce, &batch->nonce))
         return error_set(error, "%s: not a claim of this batch", claim);
     batch->has_records = true;
     return claim_put(&batch->writer, claim, error);
@@ -239,7 +239,7 @@ static bool lists_claim(const struct state_file *batch, const char *name, bool *
         if (batch->records[i].tag != STATE_RECORD_CLAIM)
             continue;
         done = claim_read(batch, i, &claim, error);
-        *lists = done && strcmp(claim_file_name(claim.path), name) == 0;
+        *lists = done && strcmp(path_file_name(claim.path), name) == 0;
         free(claim.path);
     }
     return done;
@@ -270,7 +270,7 @@ static bool look_into_batch(const struct state *state, const struct digest *nonc
 bool state_claim_find(struct state *state, const char *claim, enum state_claim *result,
                       struct error *error)
 {
-    const char *name = claim_file_name(claim);
+    const char *name = path_file_name(claim);
     struct digest nonce;
     bool living, done;
     char *open_path;

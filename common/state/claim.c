@@ -40,17 +40,10 @@ size_t state_claim_name_length(const char *name)
     return claim_parse(name, &nonce);
 }
 
-const char *claim_file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash == NULL ? path : slash + 1;
-}
-
 bool claim_format(const char *path, const struct digest *nonce, uint64_t number,
                   char claim[PATH_MAX], struct error *error)
 {
-    const char *name = claim_file_name(path);
+    const char *name = path_file_name(path);
     int directory = (int)(name - path);
     size_t claimed = state_claim_name_length(name);
     size_t length = claimed != 0 ? claimed : strlen(name);
@@ -77,7 +70,7 @@ static bool put_record(struct state_writer *writer, const char *directory, const
     uint8_t record[PLACE_SIZE + PATH_MAX];
     struct stat status;
     int length = snprintf((char *)record + PLACE_SIZE, PATH_MAX, "%s/%s",
-                          strcmp(directory, "/") == 0 ? "" : directory, claim_file_name(claim));
+                          strcmp(directory, "/") == 0 ? "" : directory, path_file_name(claim));
 
     if (length >= PATH_MAX)
         return error_set(error, "%.700s: its whole path is too long to consume the file", claim);

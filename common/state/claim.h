@@ -12,9 +12,6 @@
  */
 size_t claim_parse(const char *name, struct digest *nonce);
 
-/* The part of a path behind the last slash. */
-const char *claim_file_name(const char *path);
-
 /* A claim as a batch lists it. Device and inode tell its directory from another one that has the
  * same path later. */
 struct listed_claim {

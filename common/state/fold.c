@@ -105,7 +105,7 @@ static bool is_claim_of(const struct state_file *batch, const char *path)
 {
     struct digest nonce;
 
-    return path[0] == '/' && claim_parse(claim_file_name(path), &nonce) != 0 &&
+    return path[0] == '/' && claim_parse(path_file_name(path), &nonce) != 0 &&
            digest_equal(&nonce, &batch->name);
 }
 
@@ -142,7 +142,7 @@ static bool delete_claim(const struct listed_claim *claim, bool *is_gone, struct
         return false;
     if (fd < 0)
         return true;
-    *is_gone = unlinkat(fd, claim_file_name(claim->path), 0) == 0;
+    *is_gone = unlinkat(fd, path_file_name(claim->path), 0) == 0;
     done =
         *is_gone || errno == ENOENT ||
         error_set_errno(error, errno, "%s: counts, but cannot be deleted; delete it", claim->path);
@@ -161,10 +161,10 @@ static int compare_paths(const void *a, const void *b)
 /* Syncs the directory of a claim, unless the next one is in the same. */
 static bool sync_after(const char *path, const char *next, struct error *error)
 {
-    size_t length = (size_t)(claim_file_name(path) - path);
+    size_t length = (size_t)(path_file_name(path) - path);
     char directory[PATH_MAX];
 
-    if (next != NULL && (size_t)(claim_file_name(next) - next) == length &&
+    if (next != NULL && (size_t)(path_file_name(next) - next) == length &&
         memcmp(path, next, length) == 0)
         return true;
     return !path_directory(path, directory) || !path_is_directory(directory) ||

@@ -49,10 +49,17 @@ static inline void bit_set_add(uint8_t *set, uint64_t bit)
     set[bit / 8] |= (uint8_t)(1u << bit % 8);
 }
 
+/* Adds the bits of another set of the same size in bytes. */
+static inline void bit_set_unite(uint8_t *set, const uint8_t *other, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        set[i] |= other[i];
+}
+
 /* Fails if a test cannot have this name. */
 bool reached_check_name(const char *test, struct error *error);
 
-/* ---- made in memory ---- */
+/* ---- made in memory (reached.c) ---- */
 
 struct reached;
 
@@ -72,7 +79,7 @@ uint64_t reached_memory_of_test(uint64_t function_count);
 bool reached_encode(const struct reached *reached, const char *name, struct buffer *to,
                     struct error *error);
 
-/* ---- encoded ---- */
+/* ---- encoded (reached_table.c) ---- */
 
 /* An encoded matrix whose names have been read. It points into the encoded bytes. */
 struct reached_table {

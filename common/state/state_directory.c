@@ -144,15 +144,8 @@ void state_unlock(const struct state *state)
 
 bool state_sync_directory(const char *path, struct error *error)
 {
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* EINVAL: the file system cannot do that, so nothing more can be done. */
-    bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL);
-
-    if (!done)
-        error_set_errno(error, errno, "%s: cannot be written to the disk", path);
-    if (fd >= 0)
-        close(fd);
-    return done;
+    return directory_sync(path) ||
+           error_set_errno(error, errno, "%s: cannot be written to the disk", path);
 }
 
 bool state_sync_folder(const struct state *state, const char *folder, struct error *error)

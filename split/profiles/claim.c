@@ -122,12 +122,10 @@ static void remove_claim(struct claims *claims, size_t index)
 /* What an old claim was called, as a new string. */
 static char *claimed_name(const char *path)
 {
-    const char *name = strrchr(path, '/');
-    size_t length;
+    const char *name = path_file_name(path);
+    size_t length = state_claim_name_length(name);
     char *claimed;
 
-    name = name == NULL ? path : name + 1;
-    length = state_claim_name_length(name);
     if (length == 0)
         return strdup(path);
     if (asprintf(&claimed, "%.*s%.*s", (int)(name - path), path, (int)length, name + 1) < 0)
@@ -202,11 +200,10 @@ static enum claim_result look_at_claim(struct claims *claims, const char *path, 
 /* What can be said of a file without opening it. CLAIM_TAKEN: nothing against it. */
 static enum claim_result look_at_name(struct claims *claims, const char *path, struct error *error)
 {
-    const char *name = strrchr(path, '/');
+    const char *name = path_file_name(path);
     struct stat status;
     size_t claimed;
 
-    name = name == NULL ? path : name + 1;
     if (file_temporary_final_length(name) != 0)
         return CLAIM_NOT;
     if (lstat(path, &status) != 0)
@@ -342,18 +339,6 @@ const struct claim *claims_find_changed(const struct claims *claims)
     return NULL;
 }
 
-static bool sync_directory(const char *path, struct error *error)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool done = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == EROFS);
-
-    if (!done)
-        error_set_errno(error, errno, "%s: cannot be synced to the disk", path);
-    if (fd >= 0)
-        close(fd);
-    return done;
-}
-
 /* Claims of one directory follow each other. */
 bool claims_sync(const struct claims *claims, struct error *error)
 {
@@ -362,8 +347,8 @@ bool claims_sync(const struct claims *claims, struct error *error)
     for (size_t i = 0; i < claims->count; i++) {
         if (!path_directory(claims->items[i].path, directory))
             return error_set_errno(error, errno, "%s: cannot be synced", claims->items[i].name);
-        if (strcmp(directory, last) != 0 && !sync_directory(directory, error))
-            return false;
+        if (strcmp(directory, last) != 0 && !directory_sync(directory))
+            return error_set_errno(error, errno, "%s: cannot be synced to the disk", directory);
         strcpy(last, directory);
     }
     return true;

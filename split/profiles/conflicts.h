@@ -1,18 +1,5 @@
 /*
- * Finds the functions about which the images of a merge disagree.
- *
- * LLVM's tools know a function by its name and its FuncHash, a digest of its control flow. Images
- * that were built from different sources, or with different macros, may have different functions
- * under one name. The tools then drop or mix counts without saying so: see enum conflict_kind.
- *
- * Almost everything can be seen from the data records, which a merge reads anyway: a table has the
- * first record of each name, and only names of which a later record differs are looked at again.
- * Only for these, and only in images that have them, the coverage mapping says where the functions
- * are: `main` of two programs is not one function. A thorough search compares the mapping of all
- * functions too.
- *
- * A function that an image does not use has no data record, only a mapping with FuncHash 0; it is
- * never in conflict.
+ * Conflicts: functions about which images disagree, and how. Found by find_conflicts.h.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_CONFLICTS_H
 #define COVSPLIT_SPLIT_PROFILES_CONFLICTS_H
@@ -21,10 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/error.h"
+#include "common/base/bytes.h"
 #include "common/llvm/names.h"
-#include "common/llvm/profile.h"
-#include "common/sidecar/sidecar.h"
 
 /* What the images disagree about, and what becomes of the counts. */
 enum conflict_kind {
@@ -55,6 +40,13 @@ struct conflict_row {
     size_t leader; /* the first image in which what is in conflict is the same */
 };
 
+/* The rows of one function. */
+struct function_rows {
+    const char *name;
+    const struct conflict_row *rows;
+    size_t count; /* at least one */
+};
+
 struct conflict {
     enum conflict_kind kind;
     bool is_possible; /* the file of some of them is not known, and may be another one */
@@ -73,22 +65,12 @@ struct conflicts {
 
 void conflicts_free(struct conflicts *conflicts);
 
-/* The images to be compared. */
-struct conflict_source {
-    size_t image_count;
-    /* Sets *profile to a full profile of the image, of which only data and names are looked at. It
-     * is valid until the next call. Its data may be empty: then the image is passed over. */
-    bool (*profile)(void *context, size_t image, struct profile *profile, struct error *error);
-    /* The sidecar with the coverage mapping of the image; NULL if there is none. */
-    const struct sidecar *(*sidecar)(void *context, size_t image);
-    void *context;
-};
+/* Adds the conflicts among the rows of a function: those of the first two kinds; if `thorough`, of
+ * all kinds. False if out of memory. */
+bool conflicts_add(struct conflicts *conflicts, bool thorough, const struct function_rows *all);
 
-/* Finds conflicts of the first two kinds; if `thorough`, of all kinds. Without `thorough`, `main`
- * is taken for a function of its own in each image as long as the number of its counters does not
- * tell otherwise: every program has one, and all their mappings would have to be read. */
-bool conflicts_find(const struct conflict_source *source, bool thorough,
-                    struct conflicts *conflicts, struct error *error);
+/* Puts them in the order of `items`, when all have been added. */
+void conflicts_sort(struct conflicts *conflicts);
 
 /* Sets *name to that of a file; false if it is not known. */
 bool conflicts_file(const struct conflicts *conflicts, uint32_t file, struct bytes *name);

@@ -10,6 +10,7 @@
 #include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
+#include "split/profiles/find_conflicts.h"
 
 /* ---- the images ---- */
 

@@ -104,9 +104,7 @@ static bool add_files(struct collecting *collecting, const char *path, struct er
  */
 static bool check_not_claimed(const char *path, struct error *error)
 {
-    const char *slash = strrchr(path, '/');
-
-    return state_claim_name_length(slash == NULL ? path : slash + 1) == 0 ||
+    return state_claim_name_length(path_file_name(path)) == 0 ||
            error_set(
                error,
                "%s: is being merged into a state; finish that (merge --into STATE --consume), "

@@ -172,13 +172,6 @@ static bool describe_found(const struct uuid *start, const struct sidecar_places
 
 /* ---- images ---- */
 
-static const char *file_name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash == NULL ? path : slash + 1;
-}
-
 static struct place place_of(struct image_plan *plan, enum section_kind kind)
 {
     const struct image_section *section = image_plan_section(plan, kind);
@@ -197,7 +190,7 @@ static bool describe_image(const struct input *input, struct report *report, str
     if (plan == NULL)
         return false;
     map = (struct memory_map){.facts = &plan->facts,
-                              .image_name = file_name_of(input->path),
+                              .image_name = path_file_name(input->path),
                               .counters = place_of(plan, SECTION_COUNTERS),
                               .bitmap = place_of(plan, SECTION_BITMAP)};
     if (plan->facts.uuid_source == UUID_FROM_DIGEST && plan->already_split &&

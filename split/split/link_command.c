@@ -258,8 +258,7 @@ static void find_msvc_program(struct search *search, const char *word)
         {"lld-link", false, false}, {"link.exe", false, false}, {"link", true, false},
         {"clang-cl", false, true},  {"cl.exe", false, true},    {"cl", true, true},
     };
-    const char *slash = strrchr(word, '/');
-    const char *name = slash == NULL ? word : slash + 1;
+    const char *name = path_file_name(word);
     bool is_driver = strcmp(word, "--driver-mode=cl") == 0;
 
     search->is_msvc |= is_driver;

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "common/base/file.h"
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
@@ -124,13 +125,6 @@ static bool replace_names(struct sidecar_section_source *sections, size_t count,
     return true;
 }
 
-static const char *name_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash == NULL ? path : slash + 1;
-}
-
 static struct sidecar_write_options write_options_of(const struct slice_split *split)
 {
     const struct parsed_options *options = split->job->options;
@@ -152,7 +146,7 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
     struct buffer inverse = {0};
     struct sidecar_source source = {
         .facts = split->plan->facts,
-        .image_name = name_of(split->image.path),
+        .image_name = path_file_name(split->image.path),
         .sections = sections,
         .section_count = list_sections(split, sections),
         .kept = kept,

@@ -15,10 +15,10 @@ set(campaign_suites
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
-  run-modes-clang16 run-modes-clang19 explain-clang16 explain-clang19
+  run-modes-clang16 run-modes-clang19 explain-clang14 explain-clang16 explain-clang19
   explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
-  which-tests-clang16 which-tests-clang19
+  which-tests-clang14 which-tests-clang16 which-tests-clang19
   pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19
   pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19
   pools-ppc64le-clang14 pools-ppc64le-clang19 pools-s390x-clang14 pools-s390x-clang19
@@ -31,7 +31,7 @@ set(campaign_suites
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
-  device-clang16 device-clang19 union-clang16 union-clang19
+  device-clang16 device-clang19 union-clang14 union-clang16 union-clang19
   union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
@@ -45,7 +45,7 @@ set(sanitized_campaign_suites
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
-  run-modes-clang14 run-modes-clang22 explain-clang14 pools-clang14 pools-clang22 pools-aarch64-clang22
+  run-modes-clang14 run-modes-clang22 pools-clang14 pools-clang22 pools-aarch64-clang22
   pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold

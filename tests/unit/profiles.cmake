@@ -1,12 +1,14 @@
 # The suites of profiles: included by CMakeLists.txt.
-foreach(name correlate image_functions names profile_reader profile_sum state)
+foreach(name correlate image_functions names profile_reader profile_sum)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
 add_unit(store covsplit_reader)
-target_sources(test_state PRIVATE ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
-                                  ${CMAKE_SOURCE_DIR}/tests/support/text.c)
-target_link_options(test_state PRIVATE
+foreach(name state state_damage state_power)
+  add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
+           ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+endforeach()
+target_link_options(test_state_power PRIVATE
                     -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
 foreach(name merger state union)

@@ -1,0 +1,293 @@
+/*
+ * The fixture of the suites of states: see state_fixture.h.
+ */
+#include "tests/unit/state_fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/state/reached.h"
+#include "tests/support/file_system.h"
+#include "tests/support/suite.h"
+
+#define BYTES PROFILE_VARIANT_BYTE_COVERAGE
+
+/* What tests leave allocated is no defect, as in tests/support/covsplit_tool.c: paths, mostly. */
+const char *__asan_default_options(void);
+
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+char *scratch;
+char *path;
+
+static void prepare(void)
+{
+    scratch = scratch_create("state");
+    path = path_join(scratch, "STATE");
+}
+
+struct profile_recipe form(int index)
+{
+    return (struct profile_recipe){.raw_version = (7 + (unsigned)index % STATE_VERSIONS) |
+                                                  (index / STATE_VERSIONS & 4 ? BYTES : 0),
+                                   .is_32_bit = (index / STATE_VERSIONS & 1) != 0,
+                                   .big_endian = (index / STATE_VERSIONS & 2) != 0,
+                                   .bitmap = true,
+                                   .records = 4,
+                                   .counters_each = STATE_COUNTERS / 4,
+                                   .names = "some names",
+                                   .binary_id = "build-id",
+                                   .load_address = 0x4000};
+}
+
+void assert_says(const char *message, const char *part)
+{
+    ck_assert_msg(strstr(message, part) != NULL, "'%s' does not say '%s'", message, part);
+}
+
+/* ---- the state, which must not fail ---- */
+
+struct state *open_state(enum state_access access)
+{
+    struct error error = {0};
+    struct state *state;
+
+    ck_assert_msg(state_open(&state, path, access, 0, &error), "%s", error.message);
+    return state;
+}
+
+struct state_batch *start_batch(struct state *state)
+{
+    struct error error = {0};
+    struct state_batch *batch;
+
+    ck_assert_msg(state_batch_start(state, &batch, &error), "%s", error.message);
+    return batch;
+}
+
+/* An encoded matrix of one test, which reaches nothing; of no test if that is "". */
+static struct buffer encode_test(const char *test)
+{
+    const uint8_t none[1] = {0};
+    struct reached *reached = reached_new(4);
+    struct buffer encoded = {0};
+    struct error error = {0};
+
+    if (test[0] != '\0')
+        ck_assert(reached_add(reached, test, none) &&
+                  reached_encode(reached, test, &encoded, &error));
+    reached_free(reached);
+    return encoded;
+}
+
+void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count, const char *test)
+{
+    struct bytes bytes = profile_sum_combined(sum);
+    struct buffer tests = encode_test(test);
+    struct state_part part = {.profile_count = count, .sum = sum, .tests = buffer_view(&tests)};
+    struct error error = {0};
+    struct profile profile;
+
+    ck_assert(profile_parse(bytes, 0, "sum", &profile, &error) &&
+              profile_identity(&profile, "sum", &part.identity, &error));
+    ck_assert_msg(state_batch_add(batch, &part, &error), "%s", error.message);
+    buffer_free(&tests);
+}
+
+void commit(struct state_batch *batch)
+{
+    struct error error = {0};
+
+    ck_assert_msg(state_batch_commit(batch, &error), "%s", error.message);
+}
+
+void fold(struct state *state)
+{
+    struct error error = {0};
+
+    ck_assert_msg(state_fold(state, &error), "%s", error.message);
+}
+
+enum state_claim find_claim(struct state *state, const char *claim)
+{
+    struct error error = {0};
+    enum state_claim result;
+
+    ck_assert_msg(state_claim_find(state, claim, &result, &error), "%s", error.message);
+    return result;
+}
+
+struct profile_sum *sum_of(const struct buffer *made)
+{
+    struct profile profile = profile_of(made);
+    struct error error = {0};
+    struct profile_sum *sum = profile_sum_new(&profile, "made", &error);
+
+    ck_assert_msg(sum != NULL, "%s", error.message);
+    return sum;
+}
+
+void add_profile(struct profile_sum **sum, const struct buffer *made)
+{
+    struct profile profile = profile_of(made);
+    struct error error = {0};
+
+    if (*sum == NULL)
+        *sum = sum_of(made);
+    else
+        ck_assert(profile_sum_add(*sum, &profile, 0, 1, &error));
+}
+
+size_t count_files(const char *folder)
+{
+    return directory_list(path_join(path, folder)).count;
+}
+
+char *only_file(const char *folder)
+{
+    struct text_list names = directory_list(path_join(path, folder));
+
+    ck_assert_uint_eq(names.count, 1);
+    return text_format("%s/%s/%s", path, folder, names.items[0]);
+}
+
+/* ---- what is in it ---- */
+
+static char *test_names(struct bytes encoded)
+{
+    struct reached_table table;
+    struct error error = {0};
+    char *names = text_format("%s", "");
+
+    ck_assert_msg(reached_open(&table, encoded, "tests", UINT64_MAX, &error), "%s", error.message);
+    for (size_t i = 0; i < table.test_count; i++)
+        names = text_format("%s%s", names, table.tests[i]);
+    reached_close(&table);
+    return names;
+}
+
+bool take_part(void *context, struct state_part *part, const char *name, struct error *error)
+{
+    struct found *found = context;
+
+    (void)error;
+    ck_assert(strncmp(name, path, strlen(path)) == 0);
+    ck_assert_uint_lt(found->count, FOUND_MAX);
+    found->profile_counts[found->count] = part->profile_count;
+    found->tests[found->count] = NULL;
+    if (found->keeps_tests)
+        found->tests[found->count] = test_names(part->tests);
+    found->sums[found->count++] = part->sum;
+    part->sum = NULL;
+    return true;
+}
+
+struct found read_state(enum state_access access)
+{
+    struct state *state = open_state(access);
+    struct found found = {.keeps_tests = true};
+    struct error error = {0};
+
+    ck_assert_msg(state_read(state, take_part, &found, &error), "%s", error.message);
+    state_close(state);
+    return found;
+}
+
+void free_found(struct found *found)
+{
+    for (size_t i = 0; i < found->count; i++)
+        profile_sum_free(found->sums[i]);
+}
+
+void assert_equal_sums(struct profile_sum *a, struct profile_sum *b)
+{
+    ck_assert_uint_eq(profile_sum_plane_count(a), profile_sum_plane_count(b));
+    ck_assert(bytes_equal(profile_sum_combined(a), profile_sum_combined(b)));
+    for (unsigned i = 0; i < profile_sum_plane_count(a); i++)
+        ck_assert(bytes_equal(profile_sum_plane(a, i), profile_sum_plane(b, i)));
+}
+
+/* ---- what is added to it ---- */
+
+struct buffer made_of(int index)
+{
+    struct profile_recipe recipe = form(index);
+    struct buffer made = profile_make(&recipe);
+
+    profile_set_counter(&made, 0, 5);
+    return made;
+}
+
+void add_one(struct state *state, bool is_committed)
+{
+    struct state_batch *batch = start_batch(state);
+    struct buffer made = made_of(3);
+    struct profile_sum *sum = sum_of(&made);
+
+    add_sum(batch, sum, 1, "");
+    if (is_committed)
+        commit(batch);
+    state_batch_free(batch);
+    profile_sum_free(sum);
+    buffer_free(&made);
+}
+
+uint64_t count_profiles(void)
+{
+    struct found found = read_state(STATE_READ);
+    uint64_t count = found.count == 0 ? 0 : found.profile_counts[0];
+
+    ck_assert_uint_le(found.count, 1);
+    free_found(&found);
+    return count;
+}
+
+char *claim_new(struct state_batch *batch, const char *name)
+{
+    char *profile = path_join(scratch, name), claim[PATH_MAX];
+    struct error error = {0};
+
+    file_write_text(profile, name);
+    ck_assert_msg(state_claim_path(batch, profile, claim, &error), "%s", error.message);
+    ck_assert_int_eq(rename(profile, claim), 0);
+    return strdup(claim);
+}
+
+void consume(struct state_batch *batch, const char *claim)
+{
+    struct error error = {0};
+
+    ck_assert_msg(state_batch_consume(batch, claim, &error), "%s", error.message);
+}
+
+char *add_consumed(struct state *state, const char *name)
+{
+    struct state_batch *batch = start_batch(state);
+    struct buffer made = made_of(3);
+    struct profile_sum *sum = sum_of(&made);
+    char *claim = claim_new(batch, name);
+
+    add_sum(batch, sum, 1, "");
+    consume(batch, claim);
+    commit(batch);
+    state_batch_free(batch);
+    profile_sum_free(sum);
+    buffer_free(&made);
+    return claim;
+}
+
+TCase *state_case(void)
+{
+    TCase *state = suite_case("state", 300, NULL);
+
+    /* Most of the time is what is synced to a disk. */
+    if (access("/dev/shm", W_OK) == 0)
+        setenv("TMPDIR", "/dev/shm", 0);
+    tcase_add_checked_fixture(state, prepare, NULL);
+    return state;
+}

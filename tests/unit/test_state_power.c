@@ -1,0 +1,186 @@
+/*
+ * Power failures: in which order a state syncs, names and removes files, and what becomes of it if
+ * something cannot be synced.
+ */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/file_system.h"
+#include "tests/support/suite.h"
+#include "tests/unit/state_fixture.h"
+
+/* What was synced, named and removed, in that order: "sync batches", below the scratch directory.
+ */
+static struct text_list *events;
+
+/* What cannot be synced; NULL: nothing. */
+static const char *failing;
+
+static void note_event(const char *what, const char *name)
+{
+    size_t length = scratch == NULL ? 0 : strlen(scratch);
+
+    if (events != NULL && strncmp(name, scratch, length) == 0)
+        text_list_add_format(events, "%s %s", what, name[length] == '/' ? name + length + 1 : ".");
+}
+
+int __real_fsync(int fd);
+int __real_rename(const char *from, const char *to);
+int __real_linkat(int from_fd, const char *from, int to_fd, const char *to, int flags);
+int __real_unlink(const char *name);
+int __real_unlinkat(int fd, const char *name, int flags);
+int __wrap_fsync(int fd);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int flags);
+int __wrap_unlink(const char *name);
+int __wrap_unlinkat(int fd, const char *name, int flags);
+
+static const char *path_of(int fd)
+{
+    static char name[PATH_MAX];
+    char link[64];
+    ssize_t length;
+
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    length = readlink(link, name, sizeof name - 1);
+    name[length < 0 ? 0 : length] = '\0';
+    return name;
+}
+
+int __wrap_fsync(int fd)
+{
+    const char *name = path_of(fd);
+
+    note_event("sync", name);
+    if (failing == NULL || fnmatch(failing, name + strlen(scratch) + 1, 0) != 0)
+        return __real_fsync(fd);
+    errno = EIO;
+    return -1;
+}
+
+int __wrap_rename(const char *from, const char *to)
+{
+    note_event("name", to);
+    return __real_rename(from, to);
+}
+
+int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int flags)
+{
+    note_event("name", to);
+    return __real_linkat(from_fd, from, to_fd, to, flags);
+}
+
+int __wrap_unlink(const char *name)
+{
+    note_event("remove", name);
+    return __real_unlink(name);
+}
+
+int __wrap_unlinkat(int fd, const char *name, int flags)
+{
+    note_event("remove", text_format("%s/%s", path_of(fd), name));
+    return __real_unlinkat(fd, name, flags);
+}
+
+/* The index of the first event like this, from an index on. */
+static size_t find_event(const char *like, size_t from)
+{
+    size_t i = from;
+
+    while (i < events->count && fnmatch(like, events->items[i], 0) != 0)
+        i++;
+    ck_assert_msg(i < events->count, "no '%s' after '%s'", like,
+                  from == 0 ? "" : events->items[from - 1]);
+    return i;
+}
+
+/* Asserts that the first event like one comes before the first like another, and returns the
+ * latter's index. */
+static size_t assert_before(const char *one, const char *other, size_t from)
+{
+    size_t index = find_event(other, from);
+
+    ck_assert_msg(find_event(one, from) < index, "'%s' is not before '%s'", one, other);
+    return index;
+}
+
+#define NONCE "[0-9a-f][0-9a-f][0-9a-f][0-9a-f]*"
+
+/* At a power failure names come back, or are lost, that were not synced. So each step has to be on
+ * the disk before the next, which relies on it. */
+START_TEST(test_synced)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct text_list list = {0};
+    size_t at;
+
+    directory_create(path_join(scratch, "here"));
+    events = &list;
+    /* The contents of a batch, then its name, then what it is folded into. */
+    add_consumed(state, "here/a.profraw");
+    at = assert_before("sync STATE/batches/*", "name STATE/batches/" NONCE, 0);
+    find_event("sync STATE/batches", at);
+    /* What was removed before, which the image now forgets, and what is added to it. */
+    at = events->count;
+    fold(state);
+    assert_before("sync STATE/batches", "sync STATE/images/*", at);
+    assert_before("sync STATE/images/*", "name STATE/images/" NONCE, at);
+    /* What was folded, then the profile goes, then the batch, which says that it counts. */
+    at = assert_before("name STATE/images/" NONCE, "sync STATE/images", at);
+    at = assert_before("sync STATE/images", "remove here/.a.profraw.*", at);
+    assert_before("sync here", "remove STATE/batches/" NONCE, at);
+    events = NULL;
+    state_close(state);
+}
+END_TEST
+
+/* What cannot be synced does not count, or stays to be done again. */
+START_TEST(test_not_synced)
+{
+    static const char *const steps[] = {"STATE/batches/*", "STATE/batches", "STATE/images/*",
+                                        "STATE/images", "here"};
+    struct state *state = open_state(STATE_CREATE);
+    struct error error = {0};
+    struct state_batch *batch;
+    char *claim;
+
+    directory_create(path_join(scratch, "here"));
+    if (_i < 2) {
+        batch = start_batch(state);
+        claim = claim_new(batch, "here/a.profraw");
+        consume(batch, claim);
+        failing = steps[_i];
+        ck_assert(!state_batch_commit(batch, &error));
+        ck_assert(state_batch_may_count(batch) == (_i == 1));
+        failing = NULL;
+        state_batch_free(batch);
+        ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
+        unlink(claim);
+    }
+    claim = add_consumed(state, "here/a.profraw");
+    failing = steps[_i];
+    ck_assert(_i == 0 || !state_fold(state, &error));
+    failing = NULL;
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert(file_exists(claim) == (_i < 4));
+    ck_assert_uint_eq(count_profiles(), 1);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    ck_assert(!file_exists(claim));
+    ck_assert_uint_eq(count_profiles(), 1);
+    state_close(state);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *state = state_case();
+
+    suite_tests(state, test_synced);
+    suite_loops(state, 5, test_not_synced);
+    return suite_main("state_power", state);
+}
