@@ -17,7 +17,8 @@
  * one by rule 3. The same name, hash and filenames would not be enough: a dummy may pass in one
  * report only, and equal hashes do not mean equal numbers of counters.
  *
- * Relative filenames are equal only if their compilation directories are, too.
+ * From version 6 of the mapping on, LLVM joins relative filenames with the compilation directory:
+ * they are equal only if that is, too.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H
 #define COVSPLIT_COMMON_SIDECAR_UNION_MEMBER_H

@@ -1,9 +1,9 @@
 /*
- * How a matrix is stored, for what makes and what reads encoded ones: see reached.h.
+ * How a matrix is stored, for the files that encode and decode it: see reached.h.
  *
- * In memory a block has a row for each test, with a bit for each function. Rows are what profiles
- * give, and rows are easily put in order and united. Stored, it has a column for each function.
- * Both are converted into each other in squares of 8 by 8 bits.
+ * In memory, a block has a row for each test, with a bit for each function: each profile gives a
+ * row, and rows are easy to sort and unite. On disk, it has a column for each function. Rows and
+ * columns are converted in squares of 8 by 8 bits.
  */
 #ifndef COVSPLIT_COMMON_STATE_REACHED_ROWS_H
 #define COVSPLIT_COMMON_STATE_REACHED_ROWS_H

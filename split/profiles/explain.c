@@ -153,7 +153,7 @@ void explain_warn(const struct conflicts *conflicts)
 
 /* ---- the parts ---- */
 
-/* What the image is called: by its sidecar, or after its first profile. */
+/* The name of the image, from its sidecar; "" if there is none. */
 static const char *image_name(const struct profile_group *group)
 {
     const struct profile_sidecar *sidecar =
@@ -273,7 +273,7 @@ static bool print_kind(const struct conflicts *conflicts, size_t start, size_t e
     for (size_t i = start; i < end; i++)
         add_rows(table, conflicts, &conflicts->items[i]);
     if (conflicts->items[start].is_possible)
-        printf("\n%s may differ in one file; which file, is not known of all images:\n",
+        printf("\n%s may differ in one file, but the file is not known for all images:\n",
                count_text(end - start, "function", count));
     else
         printf("\n%s %s %s\n", count_text(end - start, "function", count),

@@ -1,7 +1,7 @@
 /*
  * Finding conflicts: see find_conflicts.h.
  *
- * All images are gone through twice at most. The first time, each data record is compared with the
+ * All images are read at most twice. The first time, each data record is compared with the
  * first one of its name. The second time, which is needed only if some differed, all records of
  * these names become rows, with the files from the mapping.
  */

@@ -3,13 +3,12 @@
  *
  * LLVM's tools know a function by its name and its FuncHash, a digest of its control flow. Images
  * that were built from different sources, or with different macros, may have different functions
- * under one name, and what the tools do then is not in their output: see enum conflict_kind.
+ * under one name. The tools then drop or mix counts without saying so: see enum conflict_kind.
  *
- * Almost everything can be seen from the data records, which a merge reads anyway: a table has the
- * first record of each name, and only names of which a later record differs are looked at again.
- * Only for these, and only in images that have them, the coverage mapping says where the functions
- * are: `main` of two programs is not one function. A thorough search compares the mapping of all
- * functions too.
+ * Most names are settled by the data records, which a merge reads anyway: a table has the first
+ * record of each name, and a name is looked at again only if a later record differs. Only for these
+ * names the coverage mapping is read, to find out in which files the functions are: `main` of two
+ * programs is not one function. A thorough search also compares the mapping of all functions.
  *
  * A function that an image does not use has no data record, only a mapping with FuncHash 0; it is
  * never in conflict.
@@ -36,9 +35,9 @@ struct conflict_source {
     void *context;
 };
 
-/* Finds conflicts of the first two kinds; if `thorough`, of all kinds. Without `thorough`, `main`
- * is taken for a function of its own in each image as long as the number of its counters does not
- * tell otherwise: every program has one, and all their mappings would have to be read. */
+/* Finds conflicts of the first two kinds; if `thorough`, of all kinds. Without `thorough`, the
+ * hashes of `main` are not compared: every program has its own, and the mapping of each would have
+ * to be read. */
 bool conflicts_find(const struct conflict_source *source, bool thorough,
                     struct conflicts *conflicts, struct error *error);
 

@@ -72,7 +72,7 @@ static bool find_conflicts(const struct merge *merge, const struct parsed_option
         return true;
     if (thorough || error_is_of_memory(error))
         return false;
-    message_warning("%s (it was not found out whether the images disagree)", error->message);
+    message_warning("%s (so it is not known whether the images disagree)", error->message);
     return true;
 }
 

@@ -130,7 +130,7 @@ static bool report(const struct consumer *consumer, const struct parsed_options 
     warn_of_open(consumer);
     if (consumer->left.named == 0 || (goes_on && consumer->files != 0))
         return true;
-    return error_set(error, "%s: %s could not be consumed; see above what to do with each",
+    return error_set(error, "%s: %s could not be consumed; see the messages above",
                      state_path(consumer->state), count_text(consumer->left.named, "file", bad));
 }
 

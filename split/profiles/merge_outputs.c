@@ -294,8 +294,7 @@ static char *image_path(const struct maker *maker, const struct profile_group *g
 static bool check_path(const struct maker *maker, const char *path, struct error *error)
 {
     return !paths_meet(path, option_text(maker->options, OPTION_OUTPUT)) ||
-           error_set(error, "%s: is the output of all images, and of one; give another --output",
-                     path);
+           error_set(error, "%s: is also the output of one image; give another --output", path);
 }
 
 /* Makes the file of all groups with this path, of which `first` is the first. */

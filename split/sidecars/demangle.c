@@ -102,7 +102,8 @@ static bool read_lines(int fd, size_t count, struct buffer *text, struct error *
         }
     }
     return (lines == count && text->size != 0 && text->data[text->size - 1] == '\0') ||
-           error_set(error, "%s: has not given a line for each name; see if it works", filter_name);
+           error_set(error, "%s: did not print a line for each name; check that it works",
+                     filter_name);
 }
 
 static bool run(int input, int output, bool *is_there, struct error *error)
@@ -118,7 +119,7 @@ static bool run(int input, int output, bool *is_there, struct error *error)
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
     return (WIFEXITED(status) && WEXITSTATUS(status) == 0) ||
-           error_set(error, "%s: has failed; see if it works", filter_name);
+           error_set(error, "%s: has failed; check that it works", filter_name);
 }
 
 bool demangle(const char *const *parts, size_t count, struct buffer *text, bool *is_there,

@@ -2,11 +2,11 @@
  * A benchmark, run by hand: llvm-cov over many images of one project, named one by one, against the
  * one file that `covsplit export --union` makes of their sidecars.
  *
- * The programs are those of tests/support/many_programs.h: first of three libraries in turn, and
- * then of RE2 alone. llvm-cov reads the whole mapping of each object, and drops what it has seen; a
- * union has each function once. What is left then is what llvm-cov needs for the functions
- * themselves, which the row of the fewest images shows: one of each library. The ways are run in
- * turn, so that whatever else the machine does hits all of them.
+ * The programs are those of tests/support/many_programs.h: first those of three libraries, then
+ * those of RE2 alone. llvm-cov reads the whole mapping of each object, and drops what it has seen;
+ * a union has each function once. The row with one image of each library shows the time that
+ * llvm-cov needs for the functions themselves. The ways are run in turn, so that other load on the
+ * machine affects all of them alike.
  *
  * Usage: bench_union [CLANG [COUNT]]      (19 40)
  */

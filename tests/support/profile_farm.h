@@ -1,6 +1,6 @@
 /*
- * Many profiles of many images, without running them so often: each image runs once, and its
- * profile is written again and again with other counters. Whoever writes one knows what it added.
+ * Many profiles of many images, without many runs: each image runs once, and its profile is written
+ * again and again with other counters, so the right sums are known.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_PROFILE_FARM_H
 #define COVSPLIT_TESTS_SUPPORT_PROFILE_FARM_H
@@ -25,12 +25,11 @@ struct farm {
     size_t counter_count; /* of all images */
 };
 
-/* Builds images with so many functions, by clang-19, in the directory, and runs them. The profiles
+/* Builds images with this many functions by clang-19, in the directory, and runs them. The profiles
  * are full ones. */
 struct farm farm_create(const char *directory, size_t images, unsigned functions);
 
-/* What profiles have added up to, for all counters of all images; zeros. In memory that processes
- * which are forked share. */
+/* The sums of all counters of all images, zeros at first, in memory that forked processes share. */
 uint64_t *farm_sums_create(const struct farm *farm);
 void farm_sums_free(const struct farm *farm, uint64_t *sums);
 
@@ -40,7 +39,7 @@ void farm_write(const struct farm *farm, struct random_state *random, const char
                 uint64_t *sums);
 
 /* Reads what `covsplit merge STATE` makes of a state, and fails the Check test with the label
- * unless these are the sums. Images of which all are 0 may lack. */
+ * unless these are the sums. Images whose sums are all 0 may be missing. */
 void farm_assert_sums(const struct farm *farm, const char *directory, const char *state,
                       const uint64_t *sums, const char *label);
 

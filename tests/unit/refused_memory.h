@@ -1,6 +1,6 @@
 /*
- * Refuses one allocation, or all from one on, to see what comes of it. A suite that is linked with
- * refused_memory.c has its functions in the place of malloc and its kin (--wrap).
+ * Makes one allocation fail, or all from one on. In a suite that is linked with refused_memory.c,
+ * its functions replace malloc and its kin (--wrap).
  */
 #ifndef COVSPLIT_TESTS_UNIT_REFUSED_MEMORY_H
 #define COVSPLIT_TESTS_UNIT_REFUSED_MEMORY_H
@@ -11,7 +11,7 @@
 
 #define MEMORY_ALL SIZE_MAX
 
-/* So many allocations are granted before one is refused; then it is MEMORY_ALL again, or if
+/* How many allocations are granted before one is refused. Then it is MEMORY_ALL again, or if
  * memory_stays_refused, all that follow are refused too. */
 extern size_t memory_granted;
 extern bool memory_stays_refused;

@@ -1,6 +1,6 @@
 /*
- * Matrices of tests and functions: what is encoded is what was added, in whatever order; names of
- * any bytes; sizes; and files that lie, or memory that is not there.
+ * Matrices of tests and functions: what was added is what is read back, in whatever order; names of
+ * any bytes; sizes; hostile files, and memory that runs out.
  */
 #include <stdio.h>
 #include <stdlib.h>

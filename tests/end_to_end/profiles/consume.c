@@ -2,8 +2,8 @@
  * merge --into STATE --consume: what is consumed and counted, what stays and why, and programs that
  * write at the same time.
  *
- * The counts in the state must be those that the programs know, and each file must either be gone
- * and count, or be there under its own name and not count.
+ * The counts in the state must be those that the programs know. Each file must either be gone and
+ * count, or exist under its own name and not count.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
  * SIGKILL while profiles are consumed: at every system call, and at random moments in many
  * processes that consume from one directory while others still write there.
  *
- * Whatever is killed when, each profile counts once: in the end the sums are those that the
- * processes which wrote the profiles know, and nothing is left of the profiles.
+ * Whatever is killed, and when, each profile counts once: in the end the sums are those that the
+ * writers of the profiles know, and no profile is left.
  */
 #include <signal.h>
 #include <stdio.h>

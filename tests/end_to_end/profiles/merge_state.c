@@ -1,6 +1,6 @@
 /*
- * covsplit merge --into: what comes out of a state is what a direct merge of the same profiles
- * gives, whatever they are, in however many steps; and what it does not take.
+ * covsplit merge --into: the output from a state is that of a direct merge of the same profiles,
+ * of any kind and in any number of steps; and what is refused.
  */
 #include <fcntl.h>
 #include <stdio.h>

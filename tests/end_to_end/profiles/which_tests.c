@@ -1,7 +1,7 @@
 /*
- * Which tests reach which functions: what `merge --into STATE --by` notes, and `show --tests`
- * tells, against what llvm-profdata says of the profiles of each test alone; in any order, by many
- * writers, and whatever is killed.
+ * Which tests reach which functions: what `merge --into STATE --by` records and `show --tests`
+ * prints is compared with what llvm-profdata prints for the profiles of each test alone; in any
+ * order, by many writers, and with processes killed.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * `covsplit run`: the directory of a store, which llvm-cov reads as the union of its sidecars, and
- * which stays a directory for all others.
+ * `covsplit run`: llvm-cov reads the directory of a store as the union of its sidecars; for other
+ * programs it stays a directory.
  */
 #include <string.h>
 #include <sys/stat.h>

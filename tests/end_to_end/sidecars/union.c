@@ -1,6 +1,6 @@
 /*
- * Unions: what llvm-cov says of one is what it says of all its images, to the byte, in any order,
- * whatever the images share and where they disagree, and whatever of them has run.
+ * Unions: llvm-cov's reports from a union are those from all its images, to the byte, in any order
+ * of the images, whatever they share, wherever they disagree, and whichever of them have run.
  *
  * Usage: union CLANG       compiled by this version, read by it and by the later ones
  */

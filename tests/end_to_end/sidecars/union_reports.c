@@ -1,6 +1,6 @@
 /*
- * Unions of many images: llvm-cov must say the same of one file, which `covsplit export --union`
- * makes of their sidecars, as of the unsplit images named one by one.
+ * Unions of many images: reports from the file that `covsplit export --union` makes of their
+ * sidecars must be those from the unsplit images, named one by one.
  *
  * The images are programs of one project (many_programs.h), which were all run, and whose profiles
  * are merged into one. Each report is taken from the unsplit images in some order, and from the
