@@ -51,6 +51,17 @@ static bool open_tests(const struct visit *visit, struct state_image *image, str
                      image->file);
 }
 
+static bool find_reached(struct state_image *image, const struct profile *sum, uint8_t **reached,
+                         struct error *error)
+{
+    *reached = calloc(bit_set_size(image->functions.count) + 1, 1);
+    if (*reached == NULL)
+        return error_out_of_memory(error, image->file, image->functions.count / 8);
+    image_functions_reached(&image->functions, sum, *reached);
+    image->reached = *reached;
+    return true;
+}
+
 /* A state_visitor. */
 static bool visit_part(void *context, struct state_part *part, const char *name,
                        struct error *error)
@@ -58,14 +69,17 @@ static bool visit_part(void *context, struct state_part *part, const char *name,
     const struct visit *visit = context;
     struct state_image image = {.file = name, .part = part};
     struct profile_sidecar *sidecar = NULL;
+    uint8_t *reached = NULL;
     struct profile profile;
     bool done =
         profile_parse(profile_sum_combined(part->sum), 0, name, &profile, error) &&
         find_sidecar(visit, &profile, &image, &sidecar, error) &&
         image_functions_read(&image.functions, &profile, sidecar, visit->with_names, name, error) &&
-        open_tests(visit, &image, error) && visit->visit(visit->context, &image, error);
+        find_reached(&image, &profile, &reached, error) && open_tests(visit, &image, error) &&
+        visit->visit(visit->context, &image, error);
 
     reached_close(&image.tests);
+    free(reached);
     image_functions_free(&image.functions);
     if (sidecar != NULL)
         visit->source->release(visit->source->context, sidecar);
@@ -228,22 +242,21 @@ static bool list_tests(const struct tests_answer *answer, struct found_function 
 }
 
 /* Sets the bits of the tests that reach any function with this NameRef. *is_there is false if there
- * is none. */
+ * is none, *is_reached if no profile reaches it. */
 static bool unite_functions(struct state_image *image, uint64_t name_ref, uint8_t *set,
-                            bool *is_there, struct error *error)
+                            bool *is_there, bool *is_reached, struct error *error)
 {
     size_t size = bit_set_size(image->tests.test_count);
     const uint8_t *tests;
 
     memset(set, 0, size);
-    *is_there = false;
+    *is_there = *is_reached = false;
     for (size_t i = 0; i < image->functions.count; i++) {
         if (image->functions.list[i].name_ref != name_ref)
             continue;
         *is_there = true;
-        if (size == 0)
-            return true;
-        if (!reached_find(&image->tests, i, &tests, error))
+        *is_reached = *is_reached || bit_set_has(image->reached, i);
+        if (size != 0 && !reached_find(&image->tests, i, &tests, error))
             return false;
         for (size_t k = 0; k < size; k++)
             set[k] |= tests[k];
@@ -255,15 +268,16 @@ static bool answer_one(const struct question *question, size_t index, struct sta
                        uint8_t *set, struct error *error)
 {
     struct found_function *found;
-    bool is_there;
+    bool is_there, is_reached;
 
-    if (!unite_functions(image, question->name_refs[index], set, &is_there, error))
+    if (!unite_functions(image, question->name_refs[index], set, &is_there, &is_reached, error))
         return false;
     if (!is_there)
         return true;
     found = find_or_add(question->answer, index, image);
     if (found == NULL || !list_tests(question->answer, found, image, set))
         return error_out_of_memory(error, image->file, image->tests.test_count);
+    found->is_reached = found->is_reached || is_reached;
     if (found->image != NULL || image->name == NULL)
         return true;
     found->image = strdup(image->name);

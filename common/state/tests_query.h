@@ -27,6 +27,7 @@ struct state_image {
     struct uuid uuid;              /* size 0: none */
     const struct state_part *part; /* without its sum, perhaps */
     struct image_functions functions;
+    const uint8_t *reached; /* a bit set: the functions that profiles reached, of tests or not */
     struct reached_table tests;
 };
 
@@ -62,14 +63,15 @@ struct found_function {
     struct uuid uuid;
     const char **tests; /* those that reach it, in ascending order; in tests_answer.tests */
     size_t test_count;
+    bool is_reached; /* by any profile, also one that belongs to no test */
 };
 
 /* Initialize to {0}; free with tests_answer_free. */
 struct tests_answer {
     struct text_set tests; /* all tests of the state */
     size_t image_count;    /* all images of the state */
-    /* By index, name of the image and UUID. A function that no test reaches is here, too. What a state has of
-     * one image twice, from before and after a split, is united. */
+    /* By index, name of the image and UUID. A function that no test reaches is here, too. What a
+     * state has of one image twice, from before and after a split, is united. */
     struct found_function *found;
     size_t found_count, found_capacity;
 };

@@ -43,7 +43,6 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
-#include "common/state/state.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
@@ -629,10 +628,12 @@ static bool show_of_state(const struct parsed_options *options, const char *path
     return shown;
 }
 
+/* A directory that is no state is an error. */
 static bool is_state_operand(const struct parsed_options *options, const char *operand)
 {
     return option_given(options, OPTION_TESTS) ||
-           (!option_given(options, OPTION_MAP) && !stream_is(operand) && state_is(operand));
+           (!option_given(options, OPTION_MAP) && !stream_is(operand) &&
+            path_is_directory(operand));
 }
 
 static bool has_states(const struct parsed_options *options)

@@ -35,6 +35,16 @@ struct told {
 
 /* ---- text ---- */
 
+/* By profiles that belong to no test. */
+static bool is_reached(const struct told *told)
+{
+    bool reached = false;
+
+    for (size_t i = 0; i < told->found_count; i++)
+        reached = reached || told->found[i]->is_reached;
+    return reached;
+}
+
 static void print_heading(const struct told *told)
 {
     char some[COUNT_TEXT_MAX], all[COUNT_TEXT_MAX];
@@ -42,8 +52,9 @@ static void print_heading(const struct told *told)
     if (told->found_count == 0)
         message_line(stdout, "%s: has no code in any image, so no test reaches it", told->function);
     else if (told->tests.count == 0)
-        message_line(stdout, "%s: no test reaches it, of %s", told->function,
-                     number_text(told->answer->tests.count, all));
+        message_line(stdout, "%s: no test reaches it, of %s%s", told->function,
+                     number_text(told->answer->tests.count, all),
+                     is_reached(told) ? "; profiles that belong to no test do" : "");
     else
         message_line(stdout, "%s: reached by %s of %s", told->function,
                      number_text(told->tests.count, some),
@@ -119,6 +130,7 @@ static void write_image(struct json_writer *json, const struct found_function *f
     json_string_or_null(json, "image_name", found->image);
     json_string_or_null(json, "uuid",
                         found->uuid.size == 0 ? NULL : uuid_format(&found->uuid, hex));
+    json_boolean(json, "reached", found->is_reached);
     write_texts(json, "tests", found->tests, found->test_count);
     json_end_object(json);
 }

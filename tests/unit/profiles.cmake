@@ -1,5 +1,5 @@
 # The suites of profiles: included by CMakeLists.txt.
-foreach(name correlate names profile_reader profile_sum state)
+foreach(name correlate image_functions names profile_reader profile_sum state)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()

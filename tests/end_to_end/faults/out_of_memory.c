@@ -136,6 +136,7 @@ static void make_elf(const char *inputs)
     make_dumps(path_join(inputs, "dumps"));
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     covsplit_run_words(inputs, 0, "export --union --store store -o all.a");
+    covsplit_run_words(inputs, 0, "merge --store store --into tests --by-path profiles");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
@@ -246,6 +247,10 @@ static const struct scenario {
     {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
     {.words = "show --map ../in/side ../in/stripped"},
     {.words = "show --json ../in/sparse"},
+    {.words = "show --json --store ../in/store ../in/tests"},
+    {.words = "show --store ../in/store --tests main --tests first_run ../in/tests"},
+    {.words = "show --json --sidecar ../in/store --tests in_no_image ../in/tests",
+     .is_refused = true},
     {.words = "merge -j1 --sidecar ../in/side -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "

@@ -23,6 +23,7 @@
 #include "tests/support/restricted.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
+#include "tests/support/traced.h"
 
 #define TIMEOUT_SECONDS 600
 #define IMAGES          3
@@ -336,6 +337,109 @@ START_TEST(test_foreign_claim)
 }
 END_TEST
 
+/* ---- at every moment ---- */
+
+/* What another process does at a moment, if there is a claim then. */
+struct other_process {
+    const struct trial_place *place;
+    char *claim; /* that it found */
+    int fd;
+};
+
+static void find_claim(struct other_process *other)
+{
+    struct text_list names = directory_list(inside(other->place, "new"));
+    other->claim = NULL;
+    other->fd = -1;
+    for (size_t i = 0; i < names.count; i++) {
+        if (strstr(names.items[i], ".covsplit-claim-") != NULL) {
+            other->claim = text_format("%s/%s", inside(other->place, "new"), names.items[i]);
+        }
+    }
+}
+
+/* A program that looked up the name before the profile was renamed, and opens it only now. */
+static void open_late(void *context)
+{
+    struct other_process *other = context;
+    find_claim(other);
+    if (other->claim != NULL) {
+        other->fd = open(other->claim, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    }
+}
+
+/* Whoever opens a claim gets it back, as it may write there, until shortly before the batch counts:
+ * also when it has been read. */
+START_TEST(test_late_opening)
+{
+    struct trial_place place = start();
+    struct command command =
+        covsplit_words(place.directory, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    unsigned kept = 0, consumed = 0;
+    covsplit_assert(0, place.directory, "merge", "--into", "state", "--consume", "new", NULL);
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 3 : 9) {
+        struct other_process other = {.place = &place, .fd = -1};
+        add_profile(&place, "new/a");
+        merge = command_trace(&command, stops, open_late, &other);
+        ck_assert_int_eq(merge.exit_code, 0);
+        if (other.fd >= 0 && file_exists(inside(&place, "new/a"))) {
+            kept++;
+            ck_assert_msg(consumed == 0 || strstr(merge.errors, "open in another") != NULL,
+                          "stop %lu: %s", stops, merge.errors);
+            close(other.fd);
+            consume(&place, 0, "new");
+        } else if (other.fd >= 0) {
+            consumed++;
+            close(other.fd);
+        }
+        consume(&place, 0, "new");
+        assert_names(&place, "new", "");
+        assert_sums(&place);
+    }
+    ck_assert_uint_gt(kept, 0);
+    ck_assert_uint_gt(consumed, 0);
+    command_free(&command);
+}
+END_TEST
+
+static void write_new(void *context)
+{
+    struct other_process *other = context;
+    find_claim(other);
+    if (other->claim != NULL) {
+        file_write_text(inside(other->place, "new/a"), "another one");
+    }
+}
+
+/* A bad profile is to be given back, and there is a new file of its name: both stay. */
+START_TEST(test_name_taken)
+{
+    struct trial_place place = start();
+    struct command command =
+        covsplit_words(place.directory, "merge -j1 --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    unsigned taken = 0;
+    add_uncounted(&place, "good");
+    struct contents whole = file_read(inside(&place, "good"));
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 3 : 9) {
+        struct other_process other = {.place = &place, .fd = -1};
+        directory_remove(inside(&place, "new"));
+        directory_create(inside(&place, "new"));
+        file_write(inside(&place, "new/a"), whole.data, whole.size - 9);
+        merge = command_trace(&command, stops, write_new, &other);
+        ck_assert_int_eq(merge.exit_code, 1);
+        ck_assert_uint_eq(directory_list(inside(&place, "new")).count, 1 + (other.claim != NULL));
+        ck_assert_uint_eq(file_size(inside(&place, "new/a")),
+                          other.claim != NULL ? strlen("another one") : whole.size - 9);
+        taken += other.claim != NULL;
+    }
+    ck_assert_uint_gt(taken, 0);
+    contents_free(&whole);
+    command_free(&command);
+}
+END_TEST
+
 /* ---- programs at work ---- */
 
 #define PROGRAMS 8
@@ -514,8 +618,8 @@ int main(int argument_count, char **arguments)
     scratch_use_memory();
     TCase *files = suite_case("files", TIMEOUT_SECONDS, prepare);
     suite_tests(files, test_files_and_directories, test_many, test_other_file_system, test_left,
-                test_refused, test_no_permission, test_open, test_foreign_claim, test_slow_writer,
-                test_signal, test_few_descriptors);
+                test_refused, test_no_permission, test_open, test_foreign_claim, test_late_opening,
+                test_name_taken, test_slow_writer, test_signal, test_few_descriptors);
     suite_loops(files, 2, test_locked);
     TCase *programs = suite_case("programs", TIMEOUT_SECONDS, prepare);
     suite_loops(programs, rounds_are_all() ? 6 : 2, test_programs_at_work);

@@ -279,6 +279,29 @@ START_TEST(test_orders)
 }
 END_TEST
 
+/* Profiles that are deleted as they count. */
+START_TEST(test_consumed)
+{
+    make_programs("consumed", "");
+    make_profiles(".split", "light");
+    make_profiles(".split", "again");
+    run_or_abort(scratch, "cp", "-r", "light", "kept", NULL);
+    run_words(0, "merge --store store --into whole --by-path kept");
+    run_words(0, "merge --store store --into eaten --consume --by-path light");
+    assert_same_state("whole", "eaten");
+    run_or_abort(scratch, "sh", "-c", "test -z \"$(find light -type f)\"", NULL);
+    /* By one name, and one that is directly there. */
+    run_words(0, "merge --store store --into named --consume --by all again/box again/zz");
+    run_or_abort(scratch, "sh", "-c", "mv again/real/*.profraw again/right-here.profraw", NULL);
+    run_words(0, "merge --store store --into named --consume --by-path again");
+    assert_contains(run_words(0, "show --store store --tests main named").output,
+                    "main: reached by 6 of 6 tests\n  all         one, two\n");
+    assert_contains(run_words(0, "show --store store --tests main named").output,
+                    "\n  right-here  one\n");
+    run_or_abort(scratch, "sh", "-c", "test -z \"$(find again -type f)\"", NULL);
+}
+END_TEST
+
 /* A test that was run several times is one test. */
 START_TEST(test_one_name)
 {
@@ -294,6 +317,25 @@ START_TEST(test_one_name)
             .output,
         "last_part_only: reached by 1 of 1 test\n  t\n"
         "_ZN6shapes3BoxC2Ei: reached by 1 of 1 test\n  t\n");
+}
+END_TEST
+
+/* What only profiles reach that belong to no test is not said to be reached by nothing. */
+START_TEST(test_no_test)
+{
+    make_programs("no-test", "");
+    run_program("one.split", "box", "first", "t");
+    run_program("one.split", "a part", "second", "t");
+    run_words(0, "merge --store store --into state --by t first");
+    run_words(0, "merge --store store --into state second");
+    ck_assert_str_eq(
+        run_words(0, "show --store store --tests last_part_only --tests never_called state").output,
+        "last_part_only: no test reaches it, of 1; profiles that belong to no test do\n"
+        "never_called: no test reaches it, of 1\n");
+    assert_contains(run_words(0, "show --json --store store --tests last_part_only state").output,
+                    "\"reached\": true");
+    assert_contains(run_words(0, "show --json --store store --tests never_called state").output,
+                    "\"reached\": false");
 }
 END_TEST
 
@@ -472,7 +514,8 @@ END_TEST
 
 /* ---- what goes wrong ---- */
 
-/* Each run is killed at some moment: it counts with its test, or neither counts. */
+/* Each run is killed at some moment: a profile counts with its test, or is as if it had not been
+ * read. What is consumed counts at the end. */
 START_TEST(test_kills)
 {
     unsigned count = rounds(200);
@@ -480,22 +523,31 @@ START_TEST(test_kills)
 
     make_programs("kills", "");
     run_program("two.split", "", ".", "p");
+    run_or_abort(scratch, "sh", "-c", "mkdir eaten; cp p/*.profraw one.profraw", NULL);
     run_words(0, "merge --store store --into state --by first p");
     for (unsigned i = 0; i < count; i++) {
+        const char *words =
+            i % 2 == 0 ? text_format("--by kept-%u p", i) : "--consume --by-path eaten";
         struct command command =
-            covsplit_words(scratch, text_format("merge --store store --into state --by t%u p", i));
+            covsplit_words(scratch, text_format("merge --store store --into state %s", words));
 
-        command_kill_after(&command, 0.0002 * (i % 50));
+        file_copy(path_join(scratch, "one.profraw"),
+                  path_join(scratch, text_format("eaten/t%u.profraw", i)));
+        command_kill_after(&command, 0.0002 * (i % 100));
     }
     run_words(0, "merge --store store --into state --by last p");
+    run_words(0, "merge --store store --into state --consume --by-path eaten");
+    run_or_abort(scratch, "sh", "-c", "test -z \"$(find eaten -type f)\"", NULL);
     outcome = run_words(0, "show --json --store store state");
     file_write(path_join(scratch, "out.json"), outcome.output, outcome.output_size);
     run_or_abort(scratch, "python3", "-c",
-                 "import json\n"
-                 "state, = json.load(open('out.json'))\n"
-                 "tests = state['tests']\n"
-                 "assert state['profile_count'] == len(tests) >= 2, state\n"
-                 "assert all(t['function_count'] == 1 for t in tests), tests\n",
+                 text_format("import json\n"
+                             "state, = json.load(open('out.json'))\n"
+                             "tests = state['tests']\n"
+                             "assert state['profile_count'] == len(tests) >= 2, state\n"
+                             "assert all(t['function_count'] == 1 for t in tests), tests\n"
+                             "assert sum(t['name'].startswith('t') for t in tests) == %u, tests\n",
+                             count),
                  NULL);
 }
 END_TEST
@@ -551,8 +603,8 @@ int main(int argument_count, char **arguments)
 
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     suite_loops(all, KINDS, test_as_llvm);
-    suite_tests(all, test_orders, test_one_name, test_names_by_path, test_names, test_functions,
-                test_questions, test_kills, test_damage);
+    suite_tests(all, test_orders, test_consumed, test_one_name, test_no_test, test_names_by_path,
+                test_names, test_functions, test_questions, test_kills, test_damage);
     hostile_fork(true);
     return suite_main(text_format("which tests clang-%s %s", clang_version, linker_name), all);
 }

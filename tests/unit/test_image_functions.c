@@ -1,0 +1,216 @@
+/*
+ * The functions of an image, as profiles have them: whose counters are where, in every version and
+ * form; and what a recorder makes of them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/state/functions.h"
+#include "common/state/reached.h"
+#include "common/state/test_recorder.h"
+#include "tests/support/suite.h"
+#include "tests/unit/profile_maker.h"
+
+#define VERSIONS      5
+#define FORMS         (VERSIONS * 4)
+#define WINDOWS_FORMS 8
+#define RECORDS       5
+#define COUNTERS_EACH 3
+
+/* As in test_profile_sum.c. */
+static struct profile_recipe form(int index, uint64_t variant)
+{
+    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % VERSIONS,
+                                    .is_32_bit = (index / VERSIONS & 1) != 0,
+                                    .big_endian = (index / VERSIONS & 2) != 0,
+                                    .bitmap = true,
+                                    .records = RECORDS,
+                                    .counters_each = COUNTERS_EACH,
+                                    .names = "some names",
+                                    .binary_id = "build-id",
+                                    .load_address = 0x4000};
+
+    if (index >= FORMS) {
+        recipe.windows = true;
+        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 4;
+        recipe.is_32_bit = index - FORMS >= 4;
+        recipe.big_endian = false;
+    }
+    recipe.raw_version |= variant;
+    return recipe;
+}
+
+static struct image_functions read_functions(const struct buffer *made)
+{
+    struct profile profile = profile_of(made);
+    struct image_functions functions = {0};
+    struct error error = {0};
+
+    ck_assert_msg(image_functions_read(&functions, &profile, NULL, false, "made", &error), "%s",
+                  error.message);
+    ck_assert_uint_eq(functions.count, RECORDS);
+    return functions;
+}
+
+static unsigned reached_by(const struct image_functions *functions, const struct buffer *made)
+{
+    struct profile profile = profile_of(made);
+    uint8_t set[1] = {0};
+
+    image_functions_reached(functions, &profile, set);
+    return set[0];
+}
+
+/* Each counter is its function's, in the first byte and the last. */
+START_TEST(test_counters)
+{
+    struct profile_recipe recipe = form(_i, 0);
+    struct buffer made = profile_make(&recipe);
+    struct image_functions functions = read_functions(&made);
+
+    ck_assert_uint_eq(reached_by(&functions, &made), 0);
+    for (uint64_t i = 0; i < RECORDS * COUNTERS_EACH; i++) {
+        profile_set_counter(&made, i, 1);
+        ck_assert_uint_eq(reached_by(&functions, &made), 1u << i / COUNTERS_EACH);
+        profile_set_counter(&made, i, UINT64_C(1) << 63);
+        ck_assert_uint_eq(reached_by(&functions, &made), 1u << i / COUNTERS_EACH);
+        profile_set_counter(&made, i, 0);
+    }
+    image_functions_free(&functions);
+    buffer_free(&made);
+}
+END_TEST
+
+/* 0 stands for "executed". */
+START_TEST(test_byte_coverage)
+{
+    struct profile_recipe recipe = form(_i, PROFILE_VARIANT_BYTE_COVERAGE);
+    struct buffer made = profile_make(&recipe);
+    struct image_functions functions = read_functions(&made);
+    size_t counters = (size_t)(profile_of(&made).counters.data - made.data);
+
+    memset(made.data + counters, 0xff, RECORDS * COUNTERS_EACH);
+    ck_assert_uint_eq(reached_by(&functions, &made), 0);
+    for (size_t i = 0; i < RECORDS * COUNTERS_EACH; i++) {
+        made.data[counters + i] = 0;
+        ck_assert_uint_eq(reached_by(&functions, &made), 1u << i / COUNTERS_EACH);
+        made.data[counters + i] = 0xff;
+    }
+    image_functions_free(&functions);
+    buffer_free(&made);
+}
+END_TEST
+
+/* Counters that would be outside of the profile. */
+START_TEST(test_outside)
+{
+    struct profile_recipe recipe = form(_i, 0);
+    struct buffer made = profile_make(&recipe);
+    struct profile profile = profile_of(&made);
+    size_t record = (size_t)(profile.data.data - made.data) + 3 * profile.layout.record_size;
+    struct image_functions functions = {0};
+    struct error error;
+
+    store_u32(made.data + record + profile.layout.num_counters, 100, recipe.big_endian);
+    profile = profile_of(&made);
+    ck_assert(!image_functions_read(&functions, &profile, NULL, false, "made", &error));
+    ck_assert_str_eq(error.message, "made: damaged (the counters of record 3 are not in it); copy "
+                                    "it again, or run the program again");
+    image_functions_free(&functions);
+    buffer_free(&made);
+}
+END_TEST
+
+/* ---- the recorder ---- */
+
+static void record(struct test_recorder *recorder, const struct digest *identity,
+                   const struct buffer *made, const char *test)
+{
+    struct profile profile = profile_of(made);
+    struct error error = {0};
+
+    ck_assert_msg(test_recorder_know(recorder, identity, NULL, &profile, "made", &error), "%s",
+                  error.message);
+    ck_assert(test_recorder_add(recorder, identity, &profile, test, "made", &error));
+}
+
+static struct buffer recorded(struct test_recorder *recorder, const struct digest *identity)
+{
+    struct buffer bytes = {0};
+    struct error error = {0};
+
+    ck_assert_msg(test_recorder_encode(recorder, identity, "made", &bytes, &error), "%s",
+                  error.message);
+    return bytes;
+}
+
+static void assert_tests(const struct buffer *bytes, uint64_t function, const char *expected)
+{
+    struct reached_table table;
+    const uint8_t *set;
+    struct error error;
+    char text[64] = "";
+
+    ck_assert(reached_open(&table, buffer_view(bytes), "made", 1 << 20, &error));
+    ck_assert(reached_find(&table, function, &set, &error));
+    for (size_t i = 0; i < table.test_count; i++) {
+        if (bit_set_has(set, i))
+            strcat(text, table.tests[i]);
+    }
+    ck_assert_str_eq(text, expected);
+    reached_close(&table);
+}
+
+/* What is added as a profile and what is added as a part are one; images are kept apart; and what
+ * was forgotten is gone. */
+START_TEST(test_recorder)
+{
+    struct profile_recipe recipe = form(1, 0);
+    struct buffer made = profile_make(&recipe), first, both, none;
+    struct digest one = {{1}}, other = {{2}}, unknown = {{3}};
+    struct test_recorder recorder;
+    struct error error;
+
+    test_recorder_start(&recorder);
+    profile_set_counter(&made, 4, 1); /* of function 1 */
+    record(&recorder, &one, &made, "b");
+    profile_set_counter(&made, 12, 1); /* of function 4 */
+    record(&recorder, &one, &made, "a");
+    record(&recorder, &other, &made, "x");
+    first = recorded(&recorder, &one);
+    assert_tests(&first, 1, "ab");
+    assert_tests(&first, 4, "a");
+    assert_tests(&first, 0, "");
+    ck_assert_uint_gt(test_recorder_memory(&recorder), 0);
+    test_recorder_clear(&recorder);
+    ck_assert_uint_eq(test_recorder_memory(&recorder), 0);
+    none = recorded(&recorder, &one);
+    ck_assert_uint_eq(none.size, 0);
+    record(&recorder, &one, &made, "c");
+    ck_assert(test_recorder_add_part(&recorder, &one, buffer_view(&first), "made", &error));
+    ck_assert(test_recorder_add_part(&recorder, &unknown, buffer_view(&first), "made", &error));
+    both = recorded(&recorder, &one);
+    assert_tests(&both, 1, "abc");
+    assert_tests(&both, 4, "ac");
+    buffer_free(&both);
+    both = recorded(&recorder, &unknown);
+    ck_assert(bytes_equal(buffer_view(&both), buffer_view(&first)));
+    /* A part of another image. */
+    first.data[0]++;
+    ck_assert(!test_recorder_add_part(&recorder, &one, buffer_view(&first), "made", &error));
+    buffer_free(&both);
+    buffer_free(&first);
+    buffer_free(&made);
+    test_recorder_free(&recorder);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *all = suite_case("all", 60, NULL);
+
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_counters, test_outside);
+    suite_loops(all, FORMS, test_byte_coverage);
+    suite_tests(all, test_recorder);
+    return suite_main("image_functions", all);
+}
