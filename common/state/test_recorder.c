@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
-#include "common/state/functions.h"
+#include "common/state/image_functions.h"
 #include "common/state/reached.h"
 #include "common/state/tests_part.h"
 

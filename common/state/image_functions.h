@@ -6,8 +6,8 @@
  * has reached: those of which a counter is not 0, or with byte coverage, where 0 stands for
  * "executed", those of which one is 0. llvm-profdata takes a function for covered then.
  */
-#ifndef COVSPLIT_COMMON_STATE_FUNCTIONS_H
-#define COVSPLIT_COMMON_STATE_FUNCTIONS_H
+#ifndef COVSPLIT_COMMON_STATE_IMAGE_FUNCTIONS_H
+#define COVSPLIT_COMMON_STATE_IMAGE_FUNCTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
