@@ -142,16 +142,16 @@ static const char *const profile_formats[] = {"profraw", "profdata", NULL};
 static const struct option_description merge_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT", .excludes = OPTION_INTO),
     VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
-          "add to the sums in the directory STATE, which is made if it does not exist"),
+          "add to the sums in the directory STATE, which is made if needed"),
     FLAG(OPTION_CONSUME, "consume", NO_LETTER,
          "with --into: delete each profile as soon as its counts are safe in STATE"),
     FLAG(OPTION_WATCH, "watch", NO_LETTER,
          "with --into: consume profiles as they appear, until SIGINT or SIGTERM"),
     VALUE(OPTION_BY, TEXT, "by", NO_LETTER, "NAME",
-          "with --into: note which functions the profiles reach, as those of the test NAME",
+          "with --into: also record which functions the profiles reach, for the test NAME",
           .excludes = OPTION_BY_PATH),
     FLAG(OPTION_BY_PATH, "by-path", NO_LETTER,
-         "the same, with a test for each directory, or file, of profiles"),
+         "the same, with the tests named after the directories of the profiles"),
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
           .words = profile_formats, .excludes = OPTION_INTO),
@@ -165,7 +165,7 @@ static const struct option_description merge_options[] = {
     VALUE(OPTION_PER_IMAGE, TEXT, "per-image", NO_LETTER, "DIR",
           "also write the profiles of each image to DIR/UUID.profdata", .excludes = OPTION_INTO),
     FLAG(OPTION_EXPLAIN, "explain", NO_LETTER,
-         "print the functions about which the images disagree, and what was left out",
+         "list the functions about which the images disagree, and what was left out",
          .excludes = OPTION_INTO),
     FLAG(OPTION_JSON, "json", NO_LETTER, "with --explain: print a JSON object",
          .excludes = OPTION_VERBOSE),
@@ -181,7 +181,7 @@ static const struct option_description export_options[] = {
           .excludes = OPTION_DEBUG_DIRECTORY),
     VALUE(OPTION_DEBUG_DIRECTORY, TEXT, "debug-dir", NO_LETTER, "DIR",
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
-    FLAG(OPTION_UNION, "union", NO_LETTER, "write one file for all the images",
+    FLAG(OPTION_UNION, "union", NO_LETTER, "write one file for any number of images",
          .excludes = OPTION_DEBUG_DIRECTORY),
     SIDECARS("export this sidecar, or those in this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
@@ -313,38 +313,38 @@ static const struct command commands[] = {
      "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
      "input).\n"
      "\n"
-     "A STATE is a directory with the sum of each image's profiles. With --into, PROFILEs are\n"
-     "added to it at once: all that are not bad, or, if the command fails, none. Any number of\n"
-     "commands may add to one STATE at a time. 'merge STATE -o OUT' makes the output.\n"
-     "\n"
-     "With --consume, each profile is deleted as soon as its counts are safe in STATE. It is\n"
-     "counted once and never lost, even if covsplit or a program is killed. What cannot be\n"
-     "consumed stays: profiles that a process has open (merge them later), empty files, links,\n"
-     "and bad files, which make the exit status 1, unless --failure-mode=all is given; the\n"
-     "others are consumed all the same. While a profile is read, it has a hidden name.\n"
-     "\n"
-     "--watch consumes profiles in and below each DIR as they appear. SIGINT, SIGTERM and SIGHUP\n"
-     "end it, when it has finished what it is at.\n"
-     "\n"
-     "With --by, the STATE also notes which functions the profiles reach, as those of the test\n"
-     "NAME; 'show --tests FUNCTION STATE' tells. With --by-path, a profile is of the test that\n"
-     "has the name of its directory, as seen from the PROFILE that is above it; if it is\n"
-     "directly there, or is a PROFILE itself, of its file name without .profraw.\n"
-     "\n"
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
      "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
      "profiles.\n"
      "\n"
-     "With --per-image, DIR also gets a file of OUT's format for each image, named by its UUID\n"
-     "(an image without one: no-uuid- and a digest). Other files in DIR stay; none in it is\n"
-     "read.\n"
+     "With --per-image, DIR also gets a file for each image, in OUT's format and named by the\n"
+     "UUID (without one: no-uuid- and a digest). Other files in DIR are left alone.\n"
      "\n"
-     "Reports show one function for each name and file. If images of the merge have different\n"
-     "ones, because they were built from different sources or with different macros, a warning\n"
-     "says how many. --explain lists them, with their hashes and images, and also functions\n"
-     "that differ in lines only, and functions of several files that are taken for one.\n"
+     "Reports show one function for each name and file. If images have different ones, because\n"
+     "they were built from different sources or with different macros, a warning says how many.\n"
+     "--explain lists them with their hashes and images, and also functions that differ only in\n"
+     "their lines, and functions of different files that LLVM's tools take for one.\n"
+     "\n"
+     "A STATE is a directory with the sum of each image's profiles. --into adds all profiles to\n"
+     "it or, if the command fails, none; with --failure-mode=all, those that are not bad. Any\n"
+     "number of commands may add to one STATE at a time. To make the output, use\n"
+     "covsplit merge STATE -o OUT.\n"
+     "\n"
+     "--consume deletes each profile as soon as its counts are safe in STATE. Each is counted\n"
+     "exactly once, even if covsplit or a program is killed. A profile has a hidden name while\n"
+     "it is read. Left alone are profiles that a process has open (merge again later), empty\n"
+     "files, links and bad files. Links and bad files make the exit status 1, or with\n"
+     "--failure-mode=all only if nothing was consumed.\n"
+     "\n"
+     "--watch consumes profiles in and below each DIR as they appear, until SIGINT, SIGTERM or\n"
+     "SIGHUP; it then finishes what it has begun, and exits with 0.\n"
+     "\n"
+     "--by and --by-path record in STATE which functions each test reaches, for 'show --tests'.\n"
+     "With --by-path, the test is the directory of the profile, relative to the operand. A\n"
+     "profile directly in the operand, or itself the operand, is a test of its own, named after\n"
+     "its file without .profraw.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
@@ -439,18 +439,18 @@ static const struct command commands[] = {
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
      "start of one, if no other starts with it.\n"
      "\n"
-     "With --union, FILE takes the place of all images together: llvm-cov report FILE. What\n"
-     "several of them have is in it once. Reports are those of '-object A -object B ...', in\n"
-     "the order of the operands; those of stores and --sidecar are in the order of their\n"
-     "UUIDs. Sidecars of images without coverage are ignored; a bad sidecar is an error, and\n"
-     "no FILE is written.\n"
+     "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
+     "of what they share, and reports are those of '-object A -object B ...'. The images are in\n"
+     "the order of the operands; those of a store or --sidecar in the order of their UUIDs.\n"
+     "Sidecars of images without coverage are ignored. If a sidecar is bad, no FILE is\n"
+     "written.\n"
      "\n"
      "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
-    {"show", "Describe images, sidecars, objects, unions, raw profiles and states of merges",
+    {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
      "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
@@ -459,17 +459,17 @@ static const struct command commands[] = {
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
      "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
-     "object or a raw profile, it is 'present'. Of a union, each image is described. FILE may\n"
+     "object or a raw profile, it is 'present'. In a union, each image is described. FILE may\n"
      "be a FIFO, or '-' for standard input.\n"
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
      "the copies.\n"
      "\n"
-     "With --tests, the STATE is one that 'merge --into STATE --by NAME' made, or --by-path.\n"
-     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If no function is\n"
-     "called that, it may also be a name without the file, or demangled: helper, foo::bar,\n"
-     "foo::bar(int). If several functions are meant, an error lists them. Sidecars of the\n"
+     "A STATE is made by 'merge --into', with --by or --by-path if it is to answer --tests.\n"
+     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If there is no\n"
+     "such function, it may be a name without the file, or demangled: helper, foo::bar,\n"
+     "foo::bar(int). If several functions match, an error lists them. The sidecars of the\n"
      "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",

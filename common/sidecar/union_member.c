@@ -96,13 +96,16 @@ static bool read_names(struct chooser *chooser)
 
 /* ---- filenames ---- */
 
-/* The digest of a filename, with the directory in which it is looked for. */
-static bool add_file(struct chooser *chooser, struct bytes directory, struct bytes name)
+/* The digest of a filename, with the directory in which it is looked for; NULL: in none, so that it
+ * is taken as it is. */
+static bool add_file(struct chooser *chooser, const struct bytes *directory, struct bytes name)
 {
     bool is_absolute = name.size != 0 && name.data[0] == '/';
+    bool is_joined = directory != NULL && !is_absolute;
 
     chooser->scratch.size = 0;
-    if (!put_text(&chooser->scratch, is_absolute ? (struct bytes){NULL, 0} : directory) ||
+    if (!put_number(&chooser->scratch, is_joined) ||
+        !put_text(&chooser->scratch, is_joined ? *directory : (struct bytes){NULL, 0}) ||
         !buffer_append(&chooser->scratch, name.data, (size_t)name.size) ||
         !ARRAY_ROOM_FOR_ONE(chooser->files, chooser->file_capacity, chooser->file_count))
         return out_of_memory(chooser, name.size);
@@ -110,18 +113,18 @@ static bool add_file(struct chooser *chooser, struct bytes directory, struct byt
     return true;
 }
 
+/* LLVM normalizes what it has joined, and may be told of another directory (llvm-cov's
+ * -compilation-dir): a name that is joined is never the same as one that is not. */
 static bool add_files(struct chooser *chooser, const struct covmap_names *names)
 {
-    struct bytes directory = {NULL, 0};
+    bool has_directory = chooser->version >= COVMAP_VERSION_6;
 
-    if (chooser->version >= COVMAP_VERSION_6 && names->count != 0)
-        directory = names->names[0];
     if (!memory_limit_allows(
             chooser->limit, (chooser->file_count + names->count) * sizeof(struct digest),
             sidecar_name(chooser->sidecar), "the list of its filenames", chooser->error))
         return false;
     for (size_t i = 0; i < names->count; i++) {
-        if (!add_file(chooser, directory, names->names[i]))
+        if (!add_file(chooser, has_directory && i != 0 ? &names->names[0] : NULL, names->names[i]))
             return false;
     }
     return true;

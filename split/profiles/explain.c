@@ -214,14 +214,34 @@ static void print_images(struct table *table, const struct merge *merge)
     }
 }
 
-/* The numbers of the images of some rows, as in the table of images. */
-static void images_text(const struct conflict_row *rows, size_t count, struct error *text)
-{
-    *text = (struct error){0};
-    for (size_t i = 0; i < count; i++) {
-        struct error before = *text;
+/* Any number of images may agree: a cell holds that many, and lines follow with the others. */
+#define IMAGES_ON_A_LINE 20
 
-        error_set(text, "%.1000s%s%zu", before.message, i == 0 ? "" : " ", rows[i].image + 1);
+static size_t images_on_line(size_t count)
+{
+    return count < IMAGES_ON_A_LINE ? count : IMAGES_ON_A_LINE;
+}
+
+/* Adds a cell with the numbers of the images of some rows, as in the table of images. */
+static void add_images(struct table *table, const struct conflict_row *rows, size_t count)
+{
+    char text[IMAGES_ON_A_LINE * 21] = "";
+    size_t size = 0;
+
+    for (size_t i = 0; i < count; i++)
+        size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%zu", i == 0 ? "" : " ",
+                                 rows[i].image + 1);
+    table_cell(table, "%s", text);
+}
+
+/* Adds lines of which only the cell for images is not empty. */
+static void add_more_images(struct table *table, const struct conflict_row *rows, size_t count)
+{
+    for (size_t first = 0; first < count; first += IMAGES_ON_A_LINE) {
+        for (unsigned i = 0; i < 3; i++)
+            table_cell(table, "%s", "");
+        add_images(table, rows + first, images_on_line(count - first));
+        table_cell(table, "%s", "");
     }
 }
 
@@ -233,19 +253,20 @@ static void add_rows(struct table *table, const struct conflicts *conflicts,
     for (size_t i = conflict->first_row; i < end; i += count) {
         const struct conflict_row *row = &conflicts->rows[i];
         char counters[COUNT_TEXT_MAX];
-        struct error images;
         struct bytes file;
+        size_t on_line;
 
         count = same_rows(conflicts, conflict, i);
-        images_text(row, count, &images);
+        on_line = images_on_line(count);
         table_cell(table, "%s", i == conflict->first_row ? conflict->function : "");
         table_cell(table, "0x%016" PRIx64, row->hash);
         table_cell(table, "%s", number_text(row->counters, counters));
-        table_cell(table, "%s", images.message);
+        add_images(table, row, on_line);
         if (conflicts_file(conflicts, row->file, &file))
             table_cell(table, "%.*s", (int)file.size, (const char *)file.data);
         else
             table_cell(table, "not known");
+        add_more_images(table, row + on_line, count - on_line);
     }
 }
 

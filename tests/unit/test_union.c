@@ -345,6 +345,31 @@ START_TEST(test_relative_names)
 }
 END_TEST
 
+/* Before version 6, nothing joins a relative name with a directory: neither that of the unit, even
+ * if there is none, nor that of llvm-cov -compilation-dir. */
+START_TEST(test_relative_names_of_versions)
+{
+    struct coverage one = {0}, two = {0};
+    struct collected all;
+
+    put_unit(&one, _i == 0 ? VERSION_6 - 1 : VERSION_6, "", "/lib/a.h", "./b.h");
+    put_record(&one, "f", 6, 2, COUNTER, 9);
+    put_record(&one, "g", 6, 1, COUNTER, 9);
+    put_unit(&two, _i == 0 ? VERSION_6 : VERSION_6 - 1, "", "/lib/a.h", "./b.h");
+    put_record(&two, "own", 1, 1, COUNTER, 1);
+    put_record(&two, "f", 6, 2, COUNTER, 9);
+    put_record(&two, "g", 6, 1, COUNTER, 9);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &one);
+    add(&all, &two);
+    ck_assert_uint_eq(union_records_kept(all.writer), 4);
+    finish(&all);
+    buffer_free(&all.file);
+    free_coverage(&one);
+    free_coverage(&two);
+}
+END_TEST
+
 /* ---- records of one function in one image ---- */
 
 /* The first counts, or the first that is no dummy, in the place of the first. */
@@ -659,6 +684,7 @@ int main(void)
     suite_loops(all, SAMPLE_SHAPES, test_equal_records);
     suite_loops(all, sizeof(variants) / sizeof(variants[0]), test_variants);
     suite_loops(all, sizeof(spoilers) / sizeof(spoilers[0]), test_not_understood);
+    suite_loops(all, 2, test_relative_names_of_versions);
     suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
                 test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage,
                 test_set);

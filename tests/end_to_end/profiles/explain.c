@@ -295,6 +295,36 @@ START_TEST(test_many_programs)
 }
 END_TEST
 
+/* All images are named, also if more of them agree than a line can hold. */
+START_TEST(test_many_images)
+{
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    const char *line, *profiles = "second.profraw";
+    unsigned images = 0;
+    ck_assert(raw_profile_read(path_join(scratch, "first.profraw"), &profile, &verdict));
+    ck_assert_uint_gt(profile.binary_ids.size, 16);
+    for (unsigned i = 0; i < 600; i++) {
+        const char *name = text_format("copy%03u.profraw", i);
+        uint8_t *binary_id = profile.file.data + (profile.binary_ids.data - profile.file.data) + 8;
+        binary_id[0] = (uint8_t)i;
+        binary_id[1] = (uint8_t)(i >> 8);
+        file_write(path_join(scratch, name), profile.file.data, profile.file.size);
+        profiles = text_format("%s %s", profiles, name);
+    }
+    line = merge(text_format("--explain %s", profiles), 0).output;
+    line = strstr(strstr(line, "\n  changed "), " 2 3 ");
+    ck_assert_ptr_nonnull(line);
+    for (const char *end = line; images < 600; line = end) {
+        ck_assert_uint_eq(strtoul(line, (char **)&end, 10), images + 2);
+        images++;
+        end += strspn(end, " ");
+        end += strncmp(end, "not known\n", 10) == 0 ? 10 : 0;
+    }
+    raw_profile_free(&profile);
+}
+END_TEST
+
 /* Nothing that a hostile or damaged mapping says ends a merge that does not need it. */
 START_TEST(test_damaged_mapping)
 {
@@ -331,6 +361,7 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("all", 600, prepare);
     suite_tests(test_case, test_two_builds, test_one_line, test_unknown_files, test_what_llvm_does,
-                test_counters, test_left_out, test_many_programs, test_damaged_mapping);
+                test_counters, test_left_out, test_many_programs, test_many_images,
+                test_damaged_mapping);
     return suite_main(text_format("explaining merges, clang-%s", clang_version), test_case);
 }
