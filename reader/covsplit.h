@@ -457,9 +457,10 @@ bool covsplit_merger_add_state(covsplit_merger *merger, covsplit_state *state,
 
 /* Passes the sums to the sink: one full raw profile for each image, in the order in which the first
  * profiles of the images were added, as they can follow each other in a .profraw file. Profiles of
- * a split image and of the same image before the split are added up in one. Counters that do not
- * fit in 64 bits stay at 2^64 - 3, as in llvm-profdata. With byte coverage the result says whether
- * code was executed in any profile.
+ * a split image and of the same image before the split are added up in one if its names are not
+ * compressed; otherwise there are two, which llvm-profdata adds up. Counters that do not fit in 64
+ * bits stay at 2^64 - 3, as in llvm-profdata. With byte coverage the result says whether code was
+ * executed in any profile.
  *
  * Fails if no profile was added. Do not rely on what the sink has received until the function has
  * returned true. Afterwards, the merger can only be freed. */

@@ -40,8 +40,8 @@ static enum libdeflate_result run(struct libdeflate_decompressor *decompressor, 
     return result;
 }
 
-static enum inflate_result inflate_with(struct libdeflate_decompressor *decompressor,
-                                        struct bytes stream, uint64_t size, struct buffer *text)
+static enum result inflate_with(struct libdeflate_decompressor *decompressor, struct bytes stream,
+                                uint64_t size, struct buffer *text)
 {
     uint64_t room = first_room(stream.size, size);
     enum libdeflate_result result;
@@ -50,28 +50,28 @@ static enum inflate_result inflate_with(struct libdeflate_decompressor *decompre
     for (;;) {
         /* At least one byte, so that the pointer is not NULL. */
         if (room >= SIZE_MAX || !buffer_reserve(text, (size_t)room + 1))
-            return INFLATE_NO_MEMORY;
+            return RESULT_NO_MEMORY;
         result = run(decompressor, stream, room, text, &ends);
         if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room == size)
             break;
         room = room < size / ROOM_GROWTH ? room * ROOM_GROWTH : size;
     }
     if (!ends || room != size)
-        return INFLATE_DAMAGED;
+        return RESULT_UNFIT;
     text->size += (size_t)size;
-    return INFLATE_DONE;
+    return RESULT_OK;
 }
 
-enum inflate_result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text)
+enum result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text)
 {
     struct libdeflate_decompressor *decompressor;
-    enum inflate_result result;
+    enum result result;
 
     if (stream.size == 0 || size / RATIO_MAX > stream.size)
-        return INFLATE_DAMAGED;
+        return RESULT_UNFIT;
     decompressor = libdeflate_alloc_decompressor();
     if (decompressor == NULL)
-        return INFLATE_NO_MEMORY;
+        return RESULT_NO_MEMORY;
     result = inflate_with(decompressor, stream, size, text);
     libdeflate_free_decompressor(decompressor);
     return result;

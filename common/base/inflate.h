@@ -8,16 +8,12 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-
-enum inflate_result {
-    INFLATE_DONE,
-    INFLATE_DAMAGED, /* incomplete, of another size, or with more bytes after its end */
-    INFLATE_NO_MEMORY,
-};
+#include "common/base/result.h"
 
 /* Appends what the stream decompresses to, which must be exactly `size` bytes. A false size costs
  * little memory: the buffer only grows in proportion to the stream and its output. On failure the
- * buffer's contents after the old size are undefined. */
-enum inflate_result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text);
+ * buffer's contents after the old size are undefined. RESULT_UNFIT: the stream is incomplete, of
+ * another size, or has more bytes after its end. */
+enum result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text);
 
 #endif

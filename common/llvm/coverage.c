@@ -62,6 +62,7 @@ static enum result split_names(struct covmap_names *names, struct bytes text, ui
 enum result covmap_names_read(struct covmap_names *names, struct bytes filenames, uint64_t limit)
 {
     uint64_t count, size, stored;
+    enum result result;
 
     names->count = 0;
     names->text.size = 0;
@@ -72,14 +73,9 @@ enum result covmap_names_read(struct covmap_names *names, struct bytes filenames
         return split_names(names, filenames, count, limit);
     if (size > limit)
         return RESULT_OVER_LIMIT;
-    switch (inflate_exactly(filenames, size, &names->text)) {
-    case INFLATE_DAMAGED:
-        return RESULT_UNFIT;
-    case INFLATE_NO_MEMORY:
-        return RESULT_NO_MEMORY;
-    case INFLATE_DONE:
-        break;
-    }
+    result = inflate_exactly(filenames, size, &names->text);
+    if (result != RESULT_OK)
+        return result;
     return split_names(names, buffer_view(&names->text), count, limit);
 }
 

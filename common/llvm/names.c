@@ -129,6 +129,7 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
 {
     struct name_chunk chunk;
     struct bytes content;
+    enum result result;
 
     if (!name_chunk_take(section, &chunk))
         return damaged(file, error);
@@ -138,14 +139,10 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
                                  "the text of its names", error))
             return false;
         names->chunk.size = 0;
-        switch (inflate_exactly(content, chunk.size, &names->chunk)) {
-        case INFLATE_DAMAGED:
-            return damaged(file, error);
-        case INFLATE_NO_MEMORY:
-            return error_out_of_memory(error, file, chunk.size);
-        case INFLATE_DONE:
-            break;
-        }
+        result = inflate_exactly(content, chunk.size, &names->chunk);
+        if (result != RESULT_OK)
+            return result == RESULT_NO_MEMORY ? error_out_of_memory(error, file, chunk.size)
+                                              : damaged(file, error);
         content = buffer_view(&names->chunk);
     }
     return add_text(names, content) || error_out_of_memory(error, file, content.size);

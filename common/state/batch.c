@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/state/claim.h"
+#include "common/state/claim_names.h"
 #include "common/state/part.h"
 #include "common/state/state_directory.h"
 #include "common/state/state_file.h"

@@ -16,7 +16,7 @@
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
-#include "common/state/claim.h"
+#include "common/state/claim_names.h"
 #include "common/state/gather.h"
 
 /* So many batches at a time, to bound memory. */

@@ -10,7 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "common/llvm/profile.h"
-#include "common/state/tests_part.h"
+#include "common/state/reached.h"
 
 /* Sums with more planes are taken for damage: they would have counted 2^48 profiles. */
 #define PLANES_MAX 48
@@ -147,8 +147,8 @@ static bool load_tests(struct loading *loading, struct whole_part *whole, struct
     bool has_tests;
 
     return next_is(loading, STATE_RECORD_TESTS, &has_tests, error) &&
-           (!has_tests || tests_part_add(&whole->tests, buffer_view(&loading->content),
-                                         loading->file->path, error));
+           (!has_tests || reached_unite(&whole->tests, buffer_view(&loading->content),
+                                        loading->file->path, error));
 }
 
 static bool add_sum(struct state_part *whole, struct state_part *part, struct error *error)

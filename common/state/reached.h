@@ -116,4 +116,9 @@ bool reached_find(struct reached_table *table, uint64_t function, const uint8_t 
 bool reached_merge(struct reached_table *a, struct reached_table *b, struct buffer *to,
                    struct error *error);
 
+/* Makes one encoded matrix of *encoded and `more`, of one image; either may be empty. `name` is the
+ * file that `more` is from, whose digest was right. After a failure *encoded is as it was. */
+bool reached_unite(struct buffer *encoded, struct bytes more, const char *name,
+                   struct error *error);
+
 #endif

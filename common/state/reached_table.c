@@ -278,3 +278,34 @@ bool reached_merge(struct reached_table *a, struct reached_table *b, struct buff
     free(merge.tests);
     return done;
 }
+
+static bool unite_with(struct buffer *encoded, struct bytes more, const char *name,
+                       struct error *error)
+{
+    struct reached_table before = {0}, added = {0};
+    struct buffer both = {0};
+    bool done =
+        reached_open(&before, buffer_view(encoded), name, memory_limit_for(encoded->size), error) &&
+        reached_open(&added, more, name, memory_limit_for(more.size), error) &&
+        reached_merge(&before, &added, &both, error);
+
+    reached_close(&before);
+    reached_close(&added);
+    if (!done) {
+        buffer_free(&both);
+        return false;
+    }
+    buffer_free(encoded);
+    *encoded = both;
+    return true;
+}
+
+bool reached_unite(struct buffer *encoded, struct bytes more, const char *name, struct error *error)
+{
+    if (more.size == 0)
+        return true;
+    if (encoded->size != 0)
+        return unite_with(encoded, more, name, error);
+    return buffer_append(encoded, more.data, (size_t)more.size) ||
+           error_out_of_memory(error, name, more.size);
+}

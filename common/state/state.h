@@ -79,7 +79,7 @@ struct state_part {
     struct digest identity;  /* profile_identity of its profiles */
     uint64_t profile_count;  /* 1 or more */
     struct profile_sum *sum; /* profile_can_be_summed of all of them */
-    struct bytes tests;      /* see tests_part.h; mostly empty */
+    struct bytes tests;      /* an encoded matrix (reached.h); mostly empty */
 };
 
 /* ---- reading ---- */

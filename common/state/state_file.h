@@ -28,7 +28,7 @@ enum state_record_tag {
     STATE_RECORD_PART = 1,    /* starts a part: identity, and a 64-bit number of profiles */
     STATE_RECORD_PROFILE = 2, /* the sum: a raw profile; of byte coverage, plane 0 */
     STATE_RECORD_PLANE = 3,   /* the counters of the next plane */
-    STATE_RECORD_TESTS = 4,   /* tests_part.h */
+    STATE_RECORD_TESTS = 4,   /* reached.h */
     STATE_RECORD_FOLDED = 5,  /* of an image: nonces of the batches that were added */
     STATE_RECORD_CLAIM = 6,   /* of a batch: the path of a claim */
     STATE_RECORD_END = 7,     /* the digest */

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
-#include "common/state/functions.h"
+#include "common/state/image_functions.h"
 #include "common/state/reached.h"
-#include "common/state/tests_part.h"
 
 struct recorded_image {
     struct digest identity;
@@ -156,7 +155,7 @@ static bool add_part(struct test_recorder *recorder, const struct digest *identi
     if (image == NULL)
         return false;
     before = image->parts.size;
-    if (!tests_part_add(&image->parts, tests, name, error))
+    if (!reached_unite(&image->parts, tests, name, error))
         return false;
     recorder->test_memory += image->parts.size - before;
     return true;
@@ -191,5 +190,5 @@ bool test_recorder_encode(struct test_recorder *recorder, const struct digest *i
 
     return image == NULL ||
            ((image->reached == NULL || reached_encode(image->reached, name, to, error)) &&
-            tests_part_add(to, buffer_view(&image->parts), name, error));
+            reached_unite(to, buffer_view(&image->parts), name, error));
 }

@@ -15,7 +15,7 @@
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 #include "common/sidecar/profile_groups.h"
-#include "common/state/functions.h"
+#include "common/state/image_functions.h"
 #include "common/state/reached.h"
 #include "common/state/state.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/state/functions.h"
+#include "common/state/image_functions.h"
 #include "common/state/reached.h"
 #include "common/state/test_recorder.h"
 #include "tests/support/suite.h"

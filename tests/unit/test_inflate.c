@@ -34,10 +34,10 @@ static struct buffer stream_of(struct bytes text)
     return stream;
 }
 
-static enum inflate_result inflate_claimed(struct bytes stream, uint64_t size)
+static enum result inflate_claimed(struct bytes stream, uint64_t size)
 {
     struct buffer text = {0};
-    enum inflate_result result = inflate_exactly(stream, size, &text);
+    enum result result = inflate_exactly(stream, size, &text);
 
     buffer_free(&text);
     return result;
@@ -48,7 +48,7 @@ START_TEST(test_exact)
     struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text)), found = {0};
 
     ck_assert(buffer_append(&found, "before", 6));
-    ck_assert_int_eq(inflate_exactly(buffer_view(&stream), text.size, &found), INFLATE_DONE);
+    ck_assert_int_eq(inflate_exactly(buffer_view(&stream), text.size, &found), RESULT_OK);
     ck_assert_uint_eq(found.size, 6 + text.size);
     ck_assert_mem_eq(found.data, "before", 6);
     if (text.size != 0)
@@ -64,22 +64,21 @@ START_TEST(test_wrong)
     struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text));
     struct bytes view = buffer_view(&stream);
 
-    ck_assert_int_eq(inflate_claimed(view, text.size + 1), INFLATE_DAMAGED);
-    ck_assert_int_eq(inflate_claimed(view, 20 * (uint64_t)text.size + 20), INFLATE_DAMAGED);
-    ck_assert_int_eq(inflate_claimed(view, UINT64_MAX), INFLATE_DAMAGED);
+    ck_assert_int_eq(inflate_claimed(view, text.size + 1), RESULT_UNFIT);
+    ck_assert_int_eq(inflate_claimed(view, 20 * (uint64_t)text.size + 20), RESULT_UNFIT);
+    ck_assert_int_eq(inflate_claimed(view, UINT64_MAX), RESULT_UNFIT);
     if (text.size != 0) {
-        ck_assert_int_eq(inflate_claimed(view, text.size - 1), INFLATE_DAMAGED);
-        ck_assert_int_eq(inflate_claimed(view, 0), INFLATE_DAMAGED);
+        ck_assert_int_eq(inflate_claimed(view, text.size - 1), RESULT_UNFIT);
+        ck_assert_int_eq(inflate_claimed(view, 0), RESULT_UNFIT);
     }
     stream.data[stream.size] = 0;
     ck_assert_int_eq(inflate_claimed((struct bytes){view.data, view.size + 1}, text.size),
-                     INFLATE_DAMAGED);
+                     RESULT_UNFIT);
     for (uint64_t size = 0; size < view.size; size++)
-        ck_assert_int_eq(inflate_claimed((struct bytes){view.data, size}, text.size),
-                         INFLATE_DAMAGED);
+        ck_assert_int_eq(inflate_claimed((struct bytes){view.data, size}, text.size), RESULT_UNFIT);
     /* The sum of the text is at the end. */
     stream.data[stream.size - 1] ^= 1;
-    ck_assert_int_eq(inflate_claimed(view, text.size), INFLATE_DAMAGED);
+    ck_assert_int_eq(inflate_claimed(view, text.size), RESULT_UNFIT);
     buffer_free(&stream);
     buffer_free(&text);
 }
@@ -99,8 +98,8 @@ START_TEST(test_dictionary)
     zlib.avail_out = sizeof(stream);
     ck_assert_int_eq(deflate(&zlib, Z_FINISH), Z_STREAM_END);
     ck_assert_int_eq(inflate_claimed((struct bytes){stream, zlib.total_out}, sizeof(text)),
-                     INFLATE_DAMAGED);
-    ck_assert_int_eq(inflate_claimed((struct bytes){stream, zlib.total_out}, 0), INFLATE_DAMAGED);
+                     RESULT_UNFIT);
+    ck_assert_int_eq(inflate_claimed((struct bytes){stream, zlib.total_out}, 0), RESULT_UNFIT);
     deflateEnd(&zlib);
 }
 END_TEST
@@ -112,7 +111,7 @@ START_TEST(test_memory)
 
     ck_assert(buffer_append_zeros(&stream, 1000000));
     ck_assert_int_eq(inflate_exactly(buffer_view(&stream), UINT64_C(1) << 29, &found),
-                     INFLATE_DAMAGED);
+                     RESULT_UNFIT);
     ck_assert_uint_le(found.capacity, 64 * stream.size);
     buffer_free(&found);
     buffer_free(&stream);

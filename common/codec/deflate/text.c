@@ -33,14 +33,9 @@ enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer 
 
     if (size >= RECOMPRESS_SIZE_MAX || !recompress_level(stream, &level))
         return RESULT_UNFIT;
-    switch (inflate_exactly(stream, size, text)) {
-    case INFLATE_DAMAGED:
-        return RESULT_UNFIT;
-    case INFLATE_NO_MEMORY:
-        return RESULT_NO_MEMORY;
-    case INFLATE_DONE:
-        break;
-    }
+    result = inflate_exactly(stream, size, text);
+    if (result != RESULT_OK)
+        return result;
     result = recompress(buffer_view(text), level, stream.size, &again);
     if (result == RESULT_OK && !bytes_equal(buffer_view(&again), stream))
         result = RESULT_UNFIT;

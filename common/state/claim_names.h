@@ -1,8 +1,8 @@
 /*
- * The names of claims, inside the state: see state.h.
+ * The names of claims (state.h), and the records of them in batches.
  */
-#ifndef COVSPLIT_COMMON_STATE_CLAIM_H
-#define COVSPLIT_COMMON_STATE_CLAIM_H
+#ifndef COVSPLIT_COMMON_STATE_CLAIM_NAMES_H
+#define COVSPLIT_COMMON_STATE_CLAIM_NAMES_H
 
 #include "common/base/bytes.h"
 #include "common/state/state_directory.h"

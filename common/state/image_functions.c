@@ -1,7 +1,7 @@
 /*
- * The functions of an image: see functions.h.
+ * The functions of an image: see image_functions.h.
  */
-#include "common/state/functions.h"
+#include "common/state/image_functions.h"
 
 #include <stdlib.h>
 #include <string.h>

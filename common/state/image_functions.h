@@ -6,8 +6,8 @@
  * the same image has reached: those with a counter that is not 0, or with byte coverage, where 0
  * means "executed", those with a counter that is 0. This is what llvm-profdata calls covered.
  */
-#ifndef COVSPLIT_COMMON_STATE_FUNCTIONS_H
-#define COVSPLIT_COMMON_STATE_FUNCTIONS_H
+#ifndef COVSPLIT_COMMON_STATE_IMAGE_FUNCTIONS_H
+#define COVSPLIT_COMMON_STATE_IMAGE_FUNCTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
- * The names of claims: see state.h.
+ * The names of claims: see claim_names.h.
  */
-#include "common/state/claim.h"
+#include "common/state/claim_names.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,0 +1,427 @@
+/*
+ * Describing a file by its kind: see describe.h.
+ */
+#include "split/sidecars/describe.h"
+
+#include <elf.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/uuid.h"
+#include "common/llvm/profile_reader.h"
+#include "common/llvm/section.h"
+#include "common/sidecar/object.h"
+#include "common/sidecar/sidecar.h"
+#include "common/sidecar/union.h"
+#include "formats/image.h"
+#include "split/cli/machine_names.h"
+
+/* ---- facts that several kinds share ---- */
+
+/* The source of the UUID in stripped images and their profiles. */
+static const char uuid_from_tripwire[] = "tripwire";
+static const char uuid_from_stub[] = "stub record (first 16 bytes)";
+
+static void add_machine(struct report *report, const struct sidecar_facts *facts)
+{
+    char text[MACHINE_TEXT_MAX];
+
+    report_text(report, "machine", "machine", machine_text(facts, text));
+}
+
+static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
+{
+    char hex[UUID_HEX_MAX];
+
+    if (uuid->size == 0) {
+        report_none(report, "uuid", "UUID", "none");
+        report_none(report, "uuid_source", "UUID from", NULL);
+        return;
+    }
+    report_text(report, "uuid", "UUID", uuid_format(uuid, hex));
+    report_text(report, "uuid_source", "UUID from", source);
+}
+
+static void add_raw_version(struct report *report, uint64_t raw_version)
+{
+    if (raw_version == 0) {
+        report_none(report, "raw_version", "raw profile version", "none: no profile runtime");
+    } else {
+        report_number(report, "raw_version", "raw profile version", PROFILE_VERSION(raw_version));
+    }
+    report_list(report, "raw_variants", "variants");
+    for (unsigned bit = PROFILE_VARIANT_BIT_FIRST; bit <= PROFILE_VARIANT_BIT_LAST; bit++) {
+        const char *name = profile_variant_name(bit);
+        char number[16];
+
+        if ((raw_version >> bit & 1) == 0)
+            continue;
+        snprintf(number, sizeof(number), "bit %u", bit);
+        report_list_word(report, name != NULL ? name : number);
+    }
+    report_list_end(report);
+}
+
+static void add_digest(struct report *report, const char *key, const char *label,
+                       const struct digest *digest)
+{
+    char hex[DIGEST_HEX_MAX];
+
+    report_text(report, key, label, digest_format(digest, hex));
+}
+
+static struct section_number address_unless_zero(uint64_t address)
+{
+    return address != 0 ? section_number_known(address) : SECTION_NUMBER_UNKNOWN;
+}
+
+/* ---- images ---- */
+
+/* The UUID that profiles and stores use. A UUID that a split would derive from the image's digest
+ * does not belong to the image yet. */
+static bool add_image_uuid(struct report *report, const struct input *input,
+                           const struct image_plan *plan, struct error *error)
+{
+    static const struct uuid none = {.size = 0};
+    bool is_given = plan->facts.uuid_source == UUID_FROM_DIGEST;
+    struct split_image split;
+
+    if (!is_given)
+        add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
+    else if (plan->already_split && image_find_split(input, &split, error))
+        add_uuid(report, &split.uuid, split.uuid_is_stub ? uuid_from_stub : uuid_from_tripwire);
+    else if (plan->already_split && error_is_of_memory(error))
+        return false;
+    else
+        add_uuid(report, &none, "");
+    return true;
+}
+
+static bool describe_image(const struct input *input, struct report *report, struct error *error)
+{
+    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_plan *plan = image_plan_make(input, &options, error);
+    bool done;
+
+    if (plan == NULL)
+        return false;
+    report_text(report, "kind", "kind", "image");
+    report_text(report, "format", "format", image_format_name(plan->facts.format));
+    add_machine(report, &plan->facts);
+    done = add_image_uuid(report, input, plan, error);
+    add_raw_version(report, plan->facts.raw_version);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_boolean(report, "already_split", "already split", plan->already_split);
+    if (plan->already_split)
+        report_none(report, "size_after_split", "size after a split", NULL);
+    else
+        report_size(report, "size_after_split", "size after a split",
+                    edit_script_result_size(&plan->edits));
+    report_begin_sections(report);
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(&plan->sections[i], plan->already_split);
+
+        report_section(report, &row);
+    }
+    report_end_sections(report);
+    image_plan_free(plan);
+    return done;
+}
+
+/* ---- sidecars ---- */
+
+static void add_sidecar_facts(struct report *report, const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+
+    report_text(report, "kind", "kind", "sidecar");
+    report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
+    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    report_text(report, "format", "image format", image_format_name(facts->format));
+    add_machine(report, facts);
+    add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
+    add_raw_version(report, facts->raw_version);
+    report_size(report, "original_size", "original size", facts->original_size);
+    add_digest(report, "original_digest", "original digest", &facts->original_digest);
+    report_size(report, "stripped_size", "stripped size", facts->stripped_size);
+    add_digest(report, "stripped_digest", "stripped digest", &facts->stripped_digest);
+    report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
+    report_boolean(report, "exact", "gives the original back",
+                   !facts->is_inexact && !facts->is_placeholder);
+}
+
+static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+        struct section_row row = section_row_make(section->kind, section->size,
+                                                  section->copied        ? "copied"
+                                                  : section->has_content ? "stored"
+                                                                         : "recorded");
+
+        row.address = address_unless_zero(section->address);
+        if (section->has_content)
+            row.stored_size = section_number_known(section->stored_size);
+        for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
+            if (sidecar_kept(sidecar, kept)->kind == section->kind)
+                row.reason = sidecar_kept(sidecar, kept)->reason;
+        }
+        report_section(report, &row);
+    }
+    for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
+        const struct kept_section *kept = sidecar_kept(sidecar, i);
+        const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
+        struct section_row row = section_row_make(kept->kind, kept->size, "kept");
+
+        row.reason = kept->reason;
+        if (copy == NULL || !copy->copied)
+            report_section(report, &row);
+    }
+}
+
+static bool describe_sidecar(const struct input *input, struct report *report, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, input->path, error);
+
+    if (sidecar == NULL)
+        return false;
+    add_sidecar_facts(report, sidecar);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_begin_sections(report);
+    add_sidecar_sections(report, sidecar);
+    report_end_sections(report);
+    sidecar_close(sidecar);
+    return true;
+}
+
+/* ---- objects ---- */
+
+static void add_object_section(struct report *report, const struct object_section *section)
+{
+    struct section_row row = section_row_make(section->kind, section->size, "present");
+
+    row.address = address_unless_zero(section->address);
+    report_section(report, &row);
+}
+
+static bool describe_object(const struct input *input, struct report *report, struct error *error)
+{
+    struct object_facts facts;
+    char uuid[UUID_HEX_MAX];
+    bool done = object_read(input->bytes, input->path, &facts, error);
+
+    if (done) {
+        const struct sidecar_facts image = {
+            .machine = facts.machine, .elf_class = facts.elf_class, .elf_data = facts.elf_data};
+
+        report_text(report, "kind", "kind", "object");
+        report_number(report, "format_version", "format version", facts.format_version);
+        report_text(report, "image_name", "image", facts.image_name);
+        report_text(report, "format", "image format", image_format_name(facts.format));
+        add_machine(report, &image);
+        report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
+        report_size(report, "original_size", "original size", facts.original_size);
+        add_digest(report, "original_digest", "original digest", &facts.original_digest);
+        report_size(report, "file_size", "file size", input->bytes.size);
+        report_begin_sections(report);
+        for (size_t i = 0; i < facts.section_count; i++)
+            add_object_section(report, &facts.sections[i]);
+        report_end_sections(report);
+    }
+    object_facts_free(&facts);
+    return done;
+}
+
+/* ---- unions ---- */
+
+/* Checks all members, so that nothing is printed of a damaged union. */
+static bool describe_union(const struct input *input, struct report *report, struct error *error)
+{
+    struct union_member_view member;
+    struct bytes members;
+    uint64_t count = 0;
+    bool found, done = union_open(input->bytes, input->path, &members, error);
+
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found) {
+        struct object_facts facts;
+
+        done = object_read(member.object, input->path, &facts, error);
+        object_facts_free(&facts);
+        count++;
+    }
+    if (!done)
+        return false;
+    report_text(report, "kind", "kind", "union");
+    report_text(report, "format", "format", "archive of objects");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "member_count", "images", count);
+    return true;
+}
+
+/* ---- raw profiles ---- */
+
+static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
+                                const char *status)
+{
+    struct section_row row = section_row_make(kind, content.size, status);
+
+    if (content.size != 0)
+        report_section(report, &row);
+}
+
+static void add_binary_ids(struct report *report, const struct profile *profile)
+{
+    struct bytes rest = profile->binary_ids;
+    struct bytes binary_id;
+
+    report_list(report, "binary_ids", "binary IDs");
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        struct uuid uuid = {.size = 0};
+        char hex[UUID_HEX_MAX];
+
+        /* Longer ones are not build IDs; their beginning identifies them well enough. */
+        uuid.size = binary_id.size < UUID_SIZE_MAX ? (size_t)binary_id.size : UUID_SIZE_MAX;
+        memcpy(uuid.bytes, binary_id.data, uuid.size);
+        report_list_word(report, uuid_format(&uuid, hex));
+    }
+    report_list_end(report);
+}
+
+static void describe_profile(const struct profile_reader *reader, const struct profile *profile,
+                             struct report *report)
+{
+    static const char *const sources[] = {
+        [PROFILE_UUID_NONE] = "",
+        [PROFILE_UUID_TRIPWIRE] = uuid_from_tripwire,
+        [PROFILE_UUID_BINARY_ID] = "binary ID",
+        [PROFILE_UUID_STUB] = uuid_from_stub,
+    };
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+
+    report_none(report, "machine", "machine", "not recorded");
+    report_number(report, "pointer_bits", "pointer bits", profile->is_64_bit ? 64 : 32);
+    report_text(report, "byte_order", "byte order", profile->big_endian ? "big" : "little");
+    add_uuid(report, &uuid, sources[source]);
+    add_binary_ids(report, profile);
+    add_raw_version(report, profile->header.version);
+    report_boolean(report, "lightweight", "lightweight", profile->lightweight);
+    report_size(report, "size", "size", profile->size);
+    report_boolean(report, "sparse", "sparse", reader->is_sparse);
+    if (reader->is_sparse)
+        report_size(report, "sparse_size", "sparse size", reader->stored_size);
+    report_number(report, "records", "records", profile->header.num_data);
+    report_number(report, "counters", "counters", profile->header.num_counters);
+    report_size(report, "value_data_size", "value data", profile->value_data.size);
+    report_begin_sections(report);
+    add_profile_section(report, SECTION_DATA, profile->data, "present");
+    add_profile_section(report, SECTION_COUNTERS, profile->counters, "present");
+    add_profile_section(report, SECTION_BITMAP, profile->bitmap, "present");
+    add_profile_section(report, SECTION_NAMES, profile->names,
+                        profile->has_tripwire ? "tripwire" : "present");
+    report_end_sections(report);
+}
+
+static struct profile_reader reader_of(const struct input *input, uint64_t limit)
+{
+    return (struct profile_reader){.file = input->bytes, .name = input->path, .limit = limit};
+}
+
+/* A file may contain any number of profiles, so they are not all collected in one report: all are
+ * parsed here to check them, and again when they are printed. */
+bool describe_profiles(const struct input *input, uint64_t limit, struct report *report,
+                       struct error *error)
+{
+    struct profile_reader reader = reader_of(input, limit);
+    uint64_t count = 0;
+    struct profile profile;
+    bool found, done;
+
+    while ((done = profile_reader_next(&reader, &profile, &found, error)) && found)
+        count++;
+    profile_reader_free(&reader);
+    if (!done)
+        return false;
+    report_text(report, "kind", "kind", "raw profile");
+    report_text(report, "format", "format", "LLVM raw profile");
+    report_size(report, "file_size", "file size", input->bytes.size);
+    report_number(report, "profile_count", "profiles", count);
+    return true;
+}
+
+static bool print_profile(const struct profile_reader *reader, const struct profile *profile,
+                          struct json_writer *json)
+{
+    struct report report;
+    bool printed = report_begin(&report, json, DESCRIBE_INDENTATION);
+
+    if (printed) {
+        describe_profile(reader, profile, &report);
+        if (json == NULL)
+            printf("\n");
+        printed = report_print(&report);
+    }
+    report_end(&report);
+    return printed;
+}
+
+bool describe_print_profiles(const struct input *input, uint64_t limit, struct json_writer *json,
+                             struct error *error)
+{
+    struct profile_reader reader = reader_of(input, limit);
+    struct profile profile;
+    bool found, done;
+
+    if (json != NULL) {
+        json_begin_array(json, "profiles");
+    }
+    while ((done = profile_reader_next(&reader, &profile, &found, error)) && found) {
+        done = print_profile(&reader, &profile, json) ||
+               error_out_of_memory(error, input->path, profile.size);
+        if (!done)
+            break;
+    }
+    profile_reader_free(&reader);
+    if (json != NULL)
+        json_end_array(json);
+    return done;
+}
+
+/* ---- kinds of files ---- */
+
+static bool is_image(struct bytes bytes)
+{
+    const char *format_name;
+
+    return image_recognize(bytes, &format_name);
+}
+
+/* Sidecars and objects are ELF files too, so they are tested before images. */
+static const struct file_kind file_kinds[] = {
+    {sidecar_recognize, describe_sidecar},
+    {object_recognize, describe_object},
+    {union_recognize, describe_union},
+    {profile_reader_recognize, NULL},
+    {is_image, describe_image},
+};
+
+const struct file_kind *describe_find_kind(const struct input *input, struct error *error)
+{
+    for (size_t i = 0; i < sizeof(file_kinds) / sizeof(file_kinds[0]); i++) {
+        if (file_kinds[i].recognize(input->bytes))
+            return &file_kinds[i];
+    }
+    if (input->bytes.size == 0)
+        error_set(error,
+                  "%s: is empty; give an image, a sidecar or a raw profile (it is empty if the "
+                  "program was killed, or called _exit)",
+                  input->path);
+    else if (profile_recognize_indexed(input->bytes))
+        error_set(error, "%s: an indexed profile, which covsplit does not read; use llvm-profdata",
+                  input->path);
+    else
+        error_set(error, "%s: neither an image nor a sidecar nor a raw profile; give one of these",
+                  input->path);
+    return NULL;
+}
