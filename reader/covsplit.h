@@ -393,8 +393,8 @@ typedef struct {
     size_t test_count;
 } covsplit_reached;
 
-/* Asks which tests reach `count` functions, whose names are as in profiles: "main",
- * "file.c:static_function", "_ZN3foo3barEv". All are looked for in one pass over the state, with
+/* Finds the tests that reach `count` functions, which are named as in profiles: "main",
+ * "file.c:static_function", "_ZN3foo3barEv". All are searched for in one pass over the state, with
  * one image in memory at a time. The result must be closed with covsplit_tests_close; the state may
  * be closed before. Fails if the state has no tests (covsplit merge --into STATE --by NAME), or if
  * the sidecar of an image is missing. */
@@ -439,8 +439,8 @@ void covsplit_merger_free(covsplit_merger *merger);
 bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *sidecar,
                                  covsplit_error **error);
 
-/* Adds the current profile of the file, which may be closed afterwards. With the first profile of
- * an image that needs a sidecar, that is found and checked.
+/* Adds the current profile of the file, which may be closed afterwards. The sidecar of an
+ * image, if needed, is found and checked with its first profile.
  *
  * A profile counts as a whole or, if this fails, not at all; the merger can still be used. The only
  * exception is a failure for which covsplit_error_is_of_memory is true: then part of the profile
@@ -485,8 +485,8 @@ void covsplit_union_free(covsplit_union *all);
 /* Adds the image of the sidecar, which may be closed afterwards. Fails for a placeholder
  * (covsplit_sidecar_is_placeholder) and for a sidecar without coverage mapping (no section
  * "__llvm_covfun"), which a program may want to leave out. If it fails, the union can only be
- * freed: reports would be wrong without the image. Of each image, 16 bytes for each record in the
- * union stay in memory. */
+ * freed: reports would be wrong without the image. 16 bytes for each record in the union are kept
+ * in memory. */
 bool covsplit_union_add(covsplit_union *all, const covsplit_sidecar *sidecar,
                         covsplit_error **error);
 
