@@ -256,7 +256,7 @@ END_TEST
 START_TEST(test_many_programs)
 {
     const char *names = "", *profiles = "--store store";
-    unsigned different = rounds(PROGRAMS - 2), last = different + 1;
+    unsigned different = 2 + rounds(PROGRAMS - 4), last = different + 1;
     compile("-c library.c -o library.o");
     for (unsigned i = 0; i <= last; i++) {
         char *name = text_format("program%02u", i);
