@@ -182,7 +182,7 @@ static bool add_place(struct reader *reader, const struct covfun_record *record,
     struct bytes numbers;
     uint64_t number;
 
-    if (!covfun_read_files(record, &files))
+    if (!covfun_read_files(record, &files) || !covfun_tell_dummy(record, &place.is_dummy))
         return true;
     numbers = files.numbers;
     if (!bytes_take_uleb128(&numbers, &number) || number >= unit->count)
@@ -220,14 +220,15 @@ static uint64_t both(uint64_t name_ref, uint64_t hash)
     return name_ref ^ (hash * UINT64_C(0x9e3779b97f4a7c15));
 }
 
-/* Of the records of a function the first one counts, unless it is one that is not used. */
+/* As in llvm-cov, the first record of a function counts, unless it is a dummy and another one is
+ * none. A hash of 0 alone does not tell: functions without control flow have it, too. */
 static bool index_places(struct function_places *places)
 {
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < places->count; i++) {
             const struct function_place *place = &places->items[i];
 
-            if ((place->hash == 0) != (pass == 1))
+            if (place->is_dummy != (pass == 1))
                 continue;
             if (!intern_table_put(&places->by_both, both(place->name_ref, place->hash), i) ||
                 !intern_table_put(&places->by_name, place->name_ref, i))

@@ -18,6 +18,7 @@ struct function_place {
     uint64_t hash;    /* FuncHash */
     uint64_t regions; /* a digest of its lines and regions, and the names of all its files; not 0 */
     uint32_t file;    /* the number of its file */
+    bool is_dummy;    /* of a translation unit that does not use it (covfun_tell_dummy) */
 };
 
 /* Initialize to {0}; free with function_places_free. */

@@ -325,6 +325,25 @@ START_TEST(test_many_images)
 }
 END_TEST
 
+/* A function without control flow has the hash of one that is not used. In one program a
+ * translation unit that does not use it is linked first, in the other one that does. */
+START_TEST(test_unused_first)
+{
+    file_write_text(path_join(scratch, "plain.h"), "inline int plain(int x) { return x + 1; }\n");
+    file_write_text(path_join(scratch, "idle.c"),
+                    "#include \"plain.h\"\nint idle(int x) { return x; }\n");
+    file_write_text(path_join(scratch, "user.c"), "#include \"plain.h\"\n"
+                                                  "int plain(int);\n"
+                                                  "int main(void) { return plain(-1); }\n");
+    compile("idle.c user.c -o idle_first");
+    compile("user.c idle.c -o user_first");
+    run_both("idle_first");
+    run_both("user_first");
+    ck_assert_str_eq(explain("--store store idle_first.light.profraw user_first.light.profraw", ""),
+                     "");
+}
+END_TEST
+
 /* Nothing that a hostile or damaged mapping says ends a merge that does not need it. */
 START_TEST(test_damaged_mapping)
 {
@@ -362,6 +381,6 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("all", 600, prepare);
     suite_tests(test_case, test_two_builds, test_one_line, test_unknown_files, test_what_llvm_does,
                 test_counters, test_left_out, test_many_programs, test_many_images,
-                test_damaged_mapping);
+                test_unused_first, test_damaged_mapping);
     return suite_main(text_format("explaining merges, clang-%s", clang_version), test_case);
 }
