@@ -285,20 +285,32 @@ static bool export_stores(struct export *export, const struct store_list *stores
 }
 
 /* An operand that is no UUID is a sidecar for a union. */
+static void export_operand(struct export *export, const char *operand)
+{
+    struct error error;
+    struct uuid uuid;
+
+    if (uuid_parse(operand, &uuid)) {
+        export_found(export, &uuid);
+    } else if (path_is_directory(operand)) {
+        error_set(&error,
+                  "%s: is a directory; name a store with --store, or another directory of sidecars "
+                  "with --sidecar",
+                  operand);
+        report_failure(export, &error);
+    } else {
+        export_from(export, operand, NULL);
+    }
+}
+
 static void export_operands(struct export *export)
 {
     const struct parsed_options *options = export->options;
 
     progress_start(&export->progress, options->operands[0],
                    options->operand_count * UNITS_PER_SIDECAR);
-    for (size_t i = 0; i < options->operand_count; i++) {
-        struct uuid uuid;
-
-        if (uuid_parse(options->operands[i], &uuid))
-            export_found(export, &uuid);
-        else
-            export_from(export, options->operands[i], NULL);
-    }
+    for (size_t i = 0; i < options->operand_count; i++)
+        export_operand(export, options->operands[i]);
 }
 
 static bool export_given(struct export *export, const char *path, struct error *error)
