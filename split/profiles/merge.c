@@ -40,7 +40,8 @@ static void warn_of_empty(const struct merge *merge)
 }
 
 /* Says which inputs were left out. False if that makes the merge fail. */
-static bool report_inputs(const struct merge *merge, struct error *error)
+static bool report_inputs(const struct merge *merge, const struct parsed_options *options,
+                          struct error *error)
 {
     if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
         *error = merge->failures[0].error;
@@ -52,8 +53,9 @@ static bool report_inputs(const struct merge *merge, struct error *error)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
                          merge_input_name(merge, merge->first_empty));
     if (merge->groups.count == 0)
-        return error_set(error, "the named directories: no profile to merge; name one that has "
-                                "profiles in it");
+        return error_set(error,
+                         "%s%s: no profile to merge; name a directory or state that has some",
+                         options->operands[0], options->operand_count == 1 ? "" : " and others");
     if (merge->empty_count != 0)
         warn_of_empty(merge);
     return true;
@@ -194,7 +196,7 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
     start_progress(&progress, options, inputs);
     done = merge_read(&merge, error);
     progress_finish(&progress);
-    done = done && report_inputs(&merge, error) &&
+    done = done && report_inputs(&merge, options, error) &&
            (state != NULL ? merge_into_add(state, &merge, error)
                           : profile_groups_combine(&merge.groups, error) &&
                                 write_all(&merge, options, error));

@@ -87,7 +87,7 @@ START_TEST(test_inputs)
     assert_says(merge(NULL, "-o no.profraw profiles missing.profraw", 1),
                 "error: missing.profraw: ");
     directory_create(path_join(scratch, "nothing"));
-    assert_says(merge(NULL, "-o no.profraw nothing", 1), "no profile to merge");
+    assert_says(merge(NULL, "-o no.profraw nothing", 1), "nothing: no profile to merge");
     assert_says(merge(NULL, "-o again.profdata profiles directory.profraw", 0), "");
     assert_says(merge(NULL, "-o no.profdata again.profdata", 1), "an indexed profile");
     ck_assert(!file_exists(path_join(scratch, "no.profraw")));

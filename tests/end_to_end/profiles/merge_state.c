@@ -172,7 +172,7 @@ START_TEST(test_no_sums)
     assert_says(
         run(1, "merge --store store --into STATE values.profraw plain"),
         text_format("values.profraw: a %s profile, which cannot be summed; keep it", kinds[_i]));
-    assert_says(run(1, "merge -o none.profdata STATE"), "no profile to merge");
+    assert_says(run(1, "merge -o none.profdata STATE"), "STATE: no profile to merge");
     assert_says(run(0, "merge --failure-mode all --store store --into STATE values.profraw plain"),
                 "(left out)");
     assert_same_counts("STATE values.profraw", "plain values.profraw");
