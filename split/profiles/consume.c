@@ -242,11 +242,15 @@ bool consume_commit(struct consumer *consumer, struct error *error)
         end_batch(consumer);
         return true;
     }
-    if (!write_sums(consumer, error) || !list_consumed(consumer, error) ||
-        !claims_sync(&consumer->claims, error))
+    if (!write_sums(consumer, error) || !list_consumed(consumer, error))
         return false;
-    if (claims_find_changed(&consumer->claims) == NULL)
+    if (!claims_sync(&consumer->claims, error)) {
+        /* Who removes a directory has taken claims away, which is for them like any change. */
+        if (error->number != ENOENT)
+            return false;
+    } else if (claims_find_changed(&consumer->claims) == NULL) {
         return commit(consumer, error);
+    }
     consumer->must_repeat = true;
     give_batch_back(consumer);
     return true;

@@ -440,6 +440,50 @@ START_TEST(test_name_taken)
 }
 END_TEST
 
+static void remove_uncounted(void *context)
+{
+    struct other_process *other = context;
+    struct text_list batches = directory_list(inside(other->place, "state/batches"));
+    find_claim(other);
+    for (size_t i = 0; i < batches.count; i++) {
+        if (strstr(batches.items[i], ".open") == NULL) {
+            other->claim = NULL; /* it counts */
+        }
+    }
+    if (other->claim != NULL) {
+        directory_remove(inside(other->place, "new"));
+    }
+}
+
+/* Who removes the directory has removed a profile that did not count yet. If it has not been read
+ * either, a warning says so. */
+START_TEST(test_directory_removed)
+{
+    struct trial_place place = start();
+    struct command command =
+        covsplit_words(place.directory, "merge -j1 -v --into state --consume new");
+    struct traced merge = {.was_stopped = true};
+    unsigned removed = 0;
+    covsplit_assert(0, place.directory, "merge", "--into", "state", "--consume", "new", NULL);
+    for (unsigned long stops = 50; merge.was_stopped; stops += rounds_are_all() ? 1 : 5) {
+        struct other_process other = {.place = &place, .fd = -1};
+        directory_remove(inside(&place, "new"));
+        directory_create(inside(&place, "new"));
+        add_uncounted(&place, "new/a");
+        merge = command_trace(&command, stops, remove_uncounted, &other);
+        if (other.claim != NULL) {
+            removed++;
+            ck_assert_msg(strstr(merge.errors, "synced") == NULL, "stop %lu: %s", stops,
+                          merge.errors);
+        } else {
+            ck_assert_int_eq(merge.exit_code, 0);
+        }
+    }
+    ck_assert_uint_gt(removed, 0);
+    command_free(&command);
+}
+END_TEST
+
 /* ---- programs at work ---- */
 
 #define PROGRAMS 8
@@ -619,7 +663,8 @@ int main(int argument_count, char **arguments)
     TCase *files = suite_case("files", TIMEOUT_SECONDS, prepare);
     suite_tests(files, test_files_and_directories, test_many, test_other_file_system, test_left,
                 test_refused, test_no_permission, test_open, test_foreign_claim, test_late_opening,
-                test_name_taken, test_slow_writer, test_signal, test_few_descriptors);
+                test_name_taken, test_directory_removed, test_slow_writer, test_signal,
+                test_few_descriptors);
     suite_loops(files, 2, test_locked);
     TCase *programs = suite_case("programs", TIMEOUT_SECONDS, prepare);
     suite_loops(programs, rounds_are_all() ? 6 : 2, test_programs_at_work);

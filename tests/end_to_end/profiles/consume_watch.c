@@ -100,6 +100,17 @@ static void wait_until_gone(const char *name)
     }
 }
 
+/* What is gone may only have another name yet. */
+static void wait_until_counted(const char *directory)
+{
+    double end = now() + PATIENCE_SECONDS;
+    while (directory_list(inside(directory)).count != 0 ||
+           directory_list(inside("state/batches")).count != 0) {
+        ck_assert_msg(now() < end, "%s still has profiles", directory);
+        usleep(10000);
+    }
+}
+
 static void wait_for_message(const char *part)
 {
     double end = now() + PATIENCE_SECONDS;
@@ -182,6 +193,7 @@ START_TEST(test_root_removed)
     start(RESTRICTION_NONE, "new other");
     add_profile("new/a");
     wait_until_gone("new/a");
+    wait_until_counted("new");
     directory_remove(inside("new"));
     wait_for_message("new: no directory any more");
     add_profile("other/b");
