@@ -1,0 +1,84 @@
+/*
+ * A packed unit: the coverage mapping of a translation unit as `covsplit pack` leaves it in an
+ * object, in one piece.
+ *
+ * A compiler puts the record of each function into a section of its own, with a group, a symbol and
+ * a name, so that the linker keeps one record of those that many objects have. That weighs far more
+ * than the records. A packed object has none of these sections. Its __llvm_covmap has, in place of
+ * each ordinary unit (llvm/coverage.h), a packed one, with the filenames and all records that
+ * belong to them. Linkers put these behind each other as they do with ordinary units, in link
+ * order, and mix them with the ordinary units of objects that are not packed. unpack.h makes the
+ * ordinary sections of the linked ones.
+ *
+ * A packed unit looks to LLVM's reader like a unit that it must refuse: as the first in an image,
+ * because no such version exists; behind an ordinary one, whose version LLVM takes for all units,
+ * because the filenames begin with the number 0. So an image that was packed but not split gives an
+ * error, and never a report in which functions are missing.
+ *
+ * Layout (docs/format.md): the header of a unit, in which FilenamesSize is the number of bytes that
+ * follow it, and Version is PACKED_UNIT_VERSION; then these bytes, and padding to
+ * COVERAGE_ALIGNMENT.
+ *
+ * A record is kept as it is except for its FilenamesRef, which is the hash of the unit's filenames.
+ */
+#ifndef COVSPLIT_COMMON_CODEC_PACKED_UNITS_PACKED_UNIT_H
+#define COVSPLIT_COMMON_CODEC_PACKED_UNITS_PACKED_UNIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+/* A Version that does not exist, and is not the tripwire's (llvm/tripwire.h) either. */
+#define PACKED_UNIT_VERSION 0x7ffffffeu
+
+/* The section group (COFF: the COMDAT symbol) that the record was in. Of all records in groups of
+ * one signature, linkers keep the first. */
+enum packed_group {
+    PACKED_GROUP_NONE = 0,   /* in no group: each one is kept */
+    PACKED_GROUP_USED = 1,   /* __covrec_NAMEREF, with the NameRef in hexadecimal, as "%llX" */
+    PACKED_GROUP_UNUSED = 2, /* __covrec_NAMEREFu: the translation unit does not use the function */
+};
+
+struct packed_record {
+    uint64_t name_reference; /* NameRef */
+    uint64_t function_hash;  /* FuncHash */
+    struct bytes mapping;    /* of less than 2^32 bytes */
+    enum packed_group group;
+};
+
+struct packed_unit {
+    uint32_t version;              /* of the ordinary unit, as it is stored in its header */
+    struct bytes filenames;        /* as they are encoded in it */
+    uint64_t reference;            /* FilenamesRef; set when the unit is read */
+    struct packed_record *records; /* in the object's order */
+    size_t count, capacity;
+    struct buffer text; /* when the unit is read: what the mappings point into */
+};
+
+/* Frees records and text, and makes it {0}. */
+void packed_unit_free(struct packed_unit *unit);
+
+/* Appends the packed unit, without padding. The same unit always gives the same bytes. Unfit if a
+ * size does not fit the format. */
+enum result packed_unit_write(const struct packed_unit *unit, bool big_endian,
+                              struct buffer *section);
+
+/* Whether the section begins with the header of a packed unit. */
+bool packed_unit_recognize(struct bytes section, bool big_endian);
+
+/* Takes a packed unit and the padding after it off the front of *section, whose rest starts at a
+ * multiple of COVERAGE_ALIGNMENT. False, without a change, if it does not begin with a whole one.
+ * *packed is the header and what it covers. */
+bool packed_unit_take(struct bytes *section, bool big_endian, struct bytes *packed);
+
+/* Reads a unit into *unit, in place of what was read into it before; initialize to {0}. `filenames`
+ * points into `packed`, mappings point there or into unit->text. Unfit if it is damaged: records
+ * that LLVM's format cannot hold, bytes left over. Over the limit: needs more memory than `limit`
+ * bytes. A unit that can be read need not be what packed_unit_write makes of it. */
+enum result packed_unit_read(struct packed_unit *unit, struct bytes packed, bool big_endian,
+                             uint64_t limit);
+
+#endif
