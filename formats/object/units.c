@@ -31,10 +31,6 @@ void object_units_free(struct object_units *units)
     *units = (struct object_units){0};
 }
 
-/* Compilers pad units, which contain numbers of four bytes, but not records. */
-#define UNIT_PADDING   4
-#define RECORD_PADDING 1
-
 /* Whether what was taken off `before`, of which `after` is left, is `size` bytes and zeros up to
  * the next unit or record. Behind the last one there are only those of the compiler. */
 static bool is_padded(struct bytes before, struct bytes after, uint64_t size, uint64_t last)
@@ -76,7 +72,8 @@ enum result object_units_add_covmap(struct object_units *units, struct bytes cov
             return object_keep(packing, "objects that were packed and objects that were not are "
                                         "linked into it; pack all of them before");
         if (!covmap_take(&covmap, units->big_endian, &unit) ||
-            !is_padded(before, covmap, COVMAP_HEADER_SIZE + unit.filenames.size, UNIT_PADDING))
+            !is_padded(before, covmap, COVMAP_HEADER_SIZE + unit.filenames.size,
+                       COVMAP_UNIT_PADDING))
             return object_keep(packing, "its list of source files (__llvm_covmap) is damaged or of "
                                         "an unknown version; compile it with clang 13 or later");
         result = add_unit(units, &unit, packing);
@@ -141,8 +138,7 @@ enum result object_units_add_covfun(struct object_units *units, struct bytes cov
         struct bytes before = covfun;
 
         if (!covfun_take(&covfun, units->big_endian, &record) ||
-            !is_padded(before, covfun, record.whole.size, RECORD_PADDING) ||
-            (is_one && covfun.size != 0))
+            !is_padded(before, covfun, record.whole.size, 1) || (is_one && covfun.size != 0))
             return object_keep(packing, "a function's record (__llvm_covfun) is damaged; compile "
                                         "it again");
         if (!tell_group(signature, record.name_reference, &group))
