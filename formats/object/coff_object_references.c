@@ -44,7 +44,7 @@ static bool read_record_name(struct bytes name, uint64_t *name_reference, enum p
             break;
         *name_reference = *name_reference << 4 | (uint64_t)(digit - digits);
     }
-    *group = i < name.size ? PACKED_GROUP_UNUSED : PACKED_GROUP_USED;
+    *group = i < name.size ? PACKED_GROUP_OF_USED : PACKED_GROUP_OF_UNUSED;
     return i > RECORD_PREFIX_SIZE &&
            (i == name.size || (i == name.size - 1 && name.data[i] == 'u'));
 }
