@@ -273,7 +273,8 @@ static bool put_unit(struct unpacking *unpacking, uint32_t version, struct bytes
         return false;
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, unpacking->big_endian);
     store_u32(header + COVMAP_VERSION, version, unpacking->big_endian);
-    return true;
+    return buffer_append_zeros(unpacking->covmap, -filenames.size % COVMAP_UNIT_PADDING) ||
+           fail_memory(unpacking);
 }
 
 static bool put_record(struct unpacking *unpacking, const struct covfun_record *record)
@@ -296,7 +297,7 @@ static bool put_packed_record(struct unpacking *unpacking, const struct packed_r
     enum holder former = HELD_BY_NONE;
 
     if (packed->group != PACKED_GROUP_NONE &&
-        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_USED,
+        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_OF_USED,
                      HELD_BY_PACKED, &former))
         return false;
     return former != HELD_BY_NONE ||
