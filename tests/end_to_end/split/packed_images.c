@@ -93,11 +93,14 @@ static void build_objects(void)
     run("pack packed/main.o packed/one.o packed/two.o");
 }
 
-/* In one directory, since the mapping has its name. */
 static void build_coff(void)
 {
-    struct windows_program program = {
-        .clang = "22", .target = WINDOWS_MSVC_X86_64, .functions = COFF_FUNCTIONS};
+    /* The mapping would have the directory in which it was compiled. */
+    struct windows_program program = {.clang = "22",
+                                      .target = WINDOWS_MSVC_X86_64,
+                                      .instrumentation =
+                                          INSTRUMENT_COVERAGE " -fcoverage-compilation-dir=.",
+                                      .functions = COFF_FUNCTIONS};
     const char *place = path_join(directory, "coff");
     directory_create(place);
     windows_program_build(&program, place);
@@ -109,13 +112,15 @@ static void build_coff(void)
 
 static void prepare(void)
 {
+    scratch_use_memory();
     directory = scratch_create("packed-images");
     build_objects();
     for (size_t i = 0; i < IMAGE_COUNT; i++) {
         struct command command = command_words(
             directory, "%s -fuse-ld=%s " INSTRUMENT_COVERAGE " %s -o %s",
             versioned_tool("clang++", clang), linker, images[i].objects, images[i].name);
-        text_list_add(&command.arguments, "-Wl,--build-id=none");
+        /* Profiles have addresses. */
+        text_list_add_words(&command.arguments, "-no-pie -Wl,--build-id=none");
         command_run_or_abort(&command);
     }
     run("split " UUID " -o ordinary.out --sidecar ordinary plain-image");
@@ -163,6 +168,8 @@ static void assert_refuses(const char *words, const char *text)
 {
     struct command command = covsplit_words(directory, words);
     struct verdict verdict = {0};
+    remove(path_join(directory, "out"));
+    remove(path_join(directory, "side"));
     struct outcome outcome = command_run(&command);
     covsplit_refused(&command, &outcome, &verdict);
     verdict_assert(&verdict, words);
@@ -229,10 +236,10 @@ START_TEST(test_store)
     assert_contains(one, "\"kind\": \"linked-covfun\"");
     ck_assert_uint_eq(text_count(one, "\"status\": \"made\""), 2);
     run("store check store");
-    run("store add --store copy store");
+    run("store add copy store");
     run("join --store copy -o joined out");
     assert_same("joined", "ends");
-    run("store gc --max-age 1d store");
+    run("store gc --older-than 1 store");
     run("join --store store -o joined out");
 }
 END_TEST
