@@ -120,7 +120,7 @@ enum result known_group(struct mapping *mapping, const struct covfun_record *rec
 {
     enum result result;
 
-    *group = PACKED_GROUP_USED;
+    *group = PACKED_GROUP_OF_USED;
     if (record->function_hash != 0)
         return RESULT_OK;
     result = mapping_read(mapping, record->mapping);
@@ -134,7 +134,7 @@ enum result known_group(struct mapping *mapping, const struct covfun_record *rec
                 return RESULT_OK;
         }
     }
-    *group = PACKED_GROUP_UNUSED;
+    *group = PACKED_GROUP_OF_UNUSED;
     return RESULT_OK;
 }
 

@@ -71,7 +71,7 @@ uint32_t known_records_unit(const struct known_records *known, uint64_t referenc
 /* The group of a record that is not packed. The compiler gives the record of a function that the
  * translation unit does not use the hash 0, and regions without counters: clang a single one, rustc
  * those that the function would have. Unfit if the mapping is damaged; then *group is
- * PACKED_GROUP_USED. `mapping` is used for parsing. */
+ * PACKED_GROUP_OF_USED. `mapping` is used for parsing. */
 enum result known_group(struct mapping *mapping, const struct covfun_record *record,
                         enum packed_group *group);
 

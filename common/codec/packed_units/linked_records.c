@@ -237,7 +237,7 @@ static enum result take_other(struct linked_reader *reader, uint32_t unit, uint6
     struct bytes mapping;
     uint64_t size;
 
-    if (header == NULL || header[0] > PACKED_GROUP_UNUSED ||
+    if (header == NULL || header[0] > PACKED_GROUP_OF_USED ||
         !bytes_take_uleb128(&reader->others, &size) || size > UINT32_MAX ||
         !bytes_slice(reader->others, 0, size, &mapping))
         return RESULT_UNFIT;

@@ -198,7 +198,7 @@ static bool claim_group(struct unpacking *unpacking, uint64_t name_reference,
                         enum packed_group group, enum holder holder, enum holder *former)
 {
     struct intern_table *groups =
-        group == PACKED_GROUP_USED ? &unpacking->used : &unpacking->unused;
+        group == PACKED_GROUP_OF_USED ? &unpacking->used : &unpacking->unused;
     uint64_t found;
 
     *former = HELD_BY_NONE;
