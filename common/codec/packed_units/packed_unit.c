@@ -21,7 +21,7 @@
 #include "common/base/inflate.h"
 #include "common/base/md5.h"
 #include "common/base/numbers.h"
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/deflate/quick.h"
 #include "common/llvm/coverage.h"
 
 /* What the bytes behind the header begin with. As the number of filenames, 0 is an error for LLVM.
@@ -166,7 +166,7 @@ enum result packed_unit_write(const struct packed_unit *unit, bool big_endian,
     if (result == RESULT_OK && !put_start(unit, text.size, heads_size, big_endian, section))
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
-        result = recompress(buffer_view(&text), ZLIB_LEVEL_DEFAULT, UINT32_MAX, section);
+        result = quick_compress(buffer_view(&text), section);
     if (result == RESULT_OK)
         result = put_header(section, start, big_endian);
     if (result != RESULT_OK)
