@@ -390,15 +390,16 @@ static const struct command commands[] = {
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
-     "Packed objects are smaller, and link faster: the many sections with coverage mapping\n"
-     "become one. They link like the others, also together with them, and a split of the linked\n"
-     "image gives the same reports. An image of packed objects must be split, or read with\n"
-     "'covsplit run' or 'export': llvm-cov alone finds no coverage in it.\n"
+     "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
+     "become one. They can be linked like others, and together with them. A split of the linked\n"
+     "image gives the same sidecar, and so the same reports. An image of packed objects that is\n"
+     "not split is read with 'covsplit run' or 'covsplit export': llvm-cov alone finds no\n"
+     "coverage in it.\n"
      "\n"
-     "A file is replaced by a rename and keeps its mode and times. Files that have nothing to\n"
-     "pack are not touched. The objects of a thin archive are packed where they are. An object\n"
-     "that must stay as it is gives a warning with the reason. If a file is damaged, an error\n"
-     "names it, the others are packed, and the exit status is 1.\n",
+     "A file is replaced by a rename, and keeps its mode and modification time. Files that have\n"
+     "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
+     "If an object must stay as it is, a warning says why. If a file is damaged, an error names\n"
+     "it, the others are packed, and the exit status is 1.\n",
      OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, command_pack},
     {"join", "Restore the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
