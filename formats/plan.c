@@ -3,9 +3,12 @@
  */
 #include "formats/plan.h"
 
+#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "common/codec/packed_units/unpack.h"
 
 struct image_plan *image_plan_new(const struct input *input, struct error *error)
 {
@@ -33,6 +36,23 @@ struct image_section *image_plan_section(struct image_plan *plan, enum section_k
             return &plan->sections[i];
     }
     return NULL;
+}
+
+struct bytes image_plan_contents(struct image_plan *plan, enum section_kind kind,
+                                 const struct input *input)
+{
+    const struct image_section *section = image_plan_section(plan, kind);
+    struct bytes contents = {0};
+
+    if (section != NULL && !section->encoded)
+        bytes_slice(input->bytes, section->offset, section->size, &contents);
+    return contents;
+}
+
+bool image_plan_is_packed(struct image_plan *plan, const struct input *input)
+{
+    return unpack_is_needed(image_plan_contents(plan, SECTION_COVMAP, input),
+                            plan->facts.elf_data == ELFDATA2MSB);
 }
 
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind)

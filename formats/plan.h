@@ -69,7 +69,9 @@ struct split_image {
     /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;
-    bool has_mapping; /* told of any image: there is coverage mapping, or what is left of it */
+    /* Told of any image: */
+    bool has_mapping; /* there is coverage mapping, or what is left of it */
+    bool is_packed;   /* there are packed units in it */
 };
 
 /* An empty plan for the input; NULL if memory runs out. To be freed with image_plan_free. */
@@ -78,6 +80,13 @@ void image_plan_free(struct image_plan *plan);
 
 /* The description of a section; NULL if the image has none of that kind. */
 struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+
+/* Its contents; empty if the image has no such section, or it is encoded. `input` is the image. */
+struct bytes image_plan_contents(struct image_plan *plan, enum section_kind kind,
+                                 const struct input *input);
+
+/* Whether the coverage mapping has packed units (codec/packed_units/packed_unit.h). */
+bool image_plan_is_packed(struct image_plan *plan, const struct input *input);
 
 /* True if the image has the section and the plan moves it to the sidecar. */
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind);

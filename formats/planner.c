@@ -221,6 +221,7 @@ bool planner_find_split(const struct format *format, const struct input *input,
                 format->find_hidden_rests(planning);
             found = find_out_whether_split(planning, &found, error) && found;
             split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
+            split->is_packed = image_plan_is_packed(planning->plan, input);
         }
         if (found)
             describe_split(planning, split);
@@ -331,7 +332,8 @@ static bool plan_edits(struct planning *planning, struct error *error)
            (format->seal == NULL || format->seal(planning, error));
 }
 
-static bool plan_split(struct planning *planning, struct error *error)
+/* What all that is said of an image begins with. */
+static bool describe_all(struct planning *planning, struct error *error)
 {
     bool *is_split = &planning->plan->already_split;
 
@@ -339,14 +341,31 @@ static bool plan_split(struct planning *planning, struct error *error)
         return false;
     if (*is_split)
         take_split_uuid(planning);
-    if (!settle_uuid(planning, error) || (!*is_split && !plan_edits(planning, error)))
+    return settle_uuid(planning, error);
+}
+
+static bool plan_split(struct planning *planning, struct error *error)
+{
+    if (!describe_all(planning, error) ||
+        (!planning->plan->already_split && !plan_edits(planning, error)))
         return false;
     plan_copies(planning->plan);
     return true;
 }
 
-struct image_plan *planner_plan(const struct format *format, const struct input *input,
-                                const struct image_options *options, struct error *error)
+static bool plan_nothing(struct planning *planning, struct error *error)
+{
+    if (!describe_all(planning, error))
+        return false;
+    describe_contents(planning);
+    return edit_script_finish(&planning->plan->edits, planning->input->path, error);
+}
+
+/* Opens the image for the function, and gives out the plan that it makes. */
+static struct image_plan *with_image(const struct format *format, const struct input *input,
+                                     const struct image_options *options,
+                                     bool (*make)(struct planning *planning, struct error *error),
+                                     struct error *error)
 {
     struct planning *planning = start(format, input, options, error);
     struct image_plan *plan;
@@ -356,7 +375,7 @@ struct image_plan *planner_plan(const struct format *format, const struct input 
         return NULL;
     plan = planning->plan;
     if (format->open(planning, error)) {
-        done = plan_split(planning, error);
+        done = make(planning, error);
         format->close(planning);
     }
     free(planning);
@@ -364,4 +383,18 @@ struct image_plan *planner_plan(const struct format *format, const struct input 
         return plan;
     image_plan_free(plan);
     return NULL;
+}
+
+struct image_plan *planner_plan(const struct format *format, const struct input *input,
+                                const struct image_options *options, struct error *error)
+{
+    return with_image(format, input, options, plan_split, error);
+}
+
+struct image_plan *planner_describe(const struct format *format, const struct input *input,
+                                    struct error *error)
+{
+    static const struct image_options none;
+
+    return with_image(format, input, &none, plan_nothing, error);
 }

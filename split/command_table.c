@@ -118,6 +118,8 @@ static const struct option_description link_options[] = {
 
 static const struct option_description join_options[] = {
     OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
+    FLAG(OPTION_MAPPING, "mapping", NO_LETTER,
+         "if objects were packed, give the image ordinary coverage mapping"),
     SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
