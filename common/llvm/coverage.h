@@ -27,6 +27,7 @@ enum {
     COVMAP_COVERAGE_SIZE = 8,
     COVMAP_VERSION = 12,
     COVMAP_HEADER_SIZE = 16,
+    COVMAP_UNIT_ALIGNMENT = 4, /* of its size in an object */
 };
 
 /* The header of a record. */

@@ -128,10 +128,10 @@ static bool add_edits(const struct appendix *appendix, const GElf_Ehdr *ehdr,
 {
     const struct elf_image *image = appendix->image;
     struct buffer header = {0};
-    bool done = elf_encode(ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA], ELF_T_EHDR, ehdr, 1,
-                           &header) &&
-                edit_overwrite_differences(edits, image->file, 0, buffer_view(&header)) &&
-                edit_replace(edits, image->file.size, 0, buffer_view(&appendix->bytes));
+    bool done =
+        elf_encode(ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA], ELF_T_EHDR, ehdr, 1, &header) &&
+        edit_overwrite_differences(edits, image->file, 0, buffer_view(&header)) &&
+        edit_replace(edits, image->file.size, 0, buffer_view(&appendix->bytes));
 
     buffer_free(&header);
     return done || no_memory(appendix, error);

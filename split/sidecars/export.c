@@ -237,8 +237,8 @@ static void export_file(struct export *export, const char *path)
     bool done = input_open(&input, path, &error);
 
     if (done && image_is_linked(input.bytes))
-        sidecar = image_sidecar_make(&input, option_number(export->options, OPTION_MEMORY_LIMIT),
-                                     &error);
+        sidecar =
+            image_sidecar_make(&input, option_number(export->options, OPTION_MEMORY_LIMIT), &error);
     else if (done)
         sidecar = sidecar_read_for(export->options, path, &error);
     if (done)

@@ -137,7 +137,8 @@ static void link_unit(const struct packed_unit *unit, bool big_endian, struct bu
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)unit->filenames.size, big_endian);
     store_u32(header + COVMAP_VERSION, unit->version, big_endian);
     ck_assert(buffer_append(covmap, header, sizeof(header)) &&
-              buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size));
+              buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size) &&
+              buffer_append_zeros(covmap, -covmap->size % 4)); /* by the compiler */
 }
 
 static void link_record(const struct packed_record *record, uint64_t reference, bool big_endian,

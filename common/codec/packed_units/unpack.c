@@ -266,14 +266,18 @@ static uint8_t *append(struct unpacking *unpacking, struct buffer *section, size
 
 static bool put_unit(struct unpacking *unpacking, uint32_t version, struct bytes filenames)
 {
-    uint8_t *header = append(unpacking, unpacking->covmap, unpacking->covmap_start,
-                             COVMAP_HEADER_SIZE, filenames);
+    struct buffer *covmap = unpacking->covmap;
+    uint8_t *header =
+        append(unpacking, covmap, unpacking->covmap_start, COVMAP_HEADER_SIZE, filenames);
 
     if (header == NULL)
         return false;
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, unpacking->big_endian);
     store_u32(header + COVMAP_VERSION, version, unpacking->big_endian);
-    return true;
+    /* Compilers make the unit a structure of 32-bit numbers and text, whose size is a multiple of
+     * its alignment; that shows at the end of the section. */
+    return buffer_append_zeros(covmap, -filenames.size % COVMAP_UNIT_ALIGNMENT) ||
+           fail_memory(unpacking);
 }
 
 static bool put_record(struct unpacking *unpacking, const struct covfun_record *record)
