@@ -381,12 +381,16 @@ static const struct command commands[] = {
      "slash; its * matches slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
     {"join", "Restore the original image from a stripped one and its sidecar",
-     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
+     "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"
+     "                     -o OUT STRIPPED",
      "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"
      "for as STRIPPED.covsplit, and by UUID in these places, in this order:\n"
      "  the *.covsplit files in the directory of STRIPPED\n"
      "  the *.covsplit files in the current directory\n"
-     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
+     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS "\n"
+     "With --mapping, OUT is the original image, but if objects of it were packed, with the\n"
+     "coverage mapping that it would have if none had been, which llvm-cov reads. STRIPPED may\n"
+     "then also be such an image that was not split, and no sidecar is needed.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
@@ -431,15 +435,16 @@ static const struct command commands[] = {
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
-    {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
+    {"export", "Make objects of sidecars and images that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]\n"
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...\n"
      "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or SIDECAR]...",
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
-     "start of one, if no other starts with it.\n"
+     "start of one, if no other starts with it. A FILE is a sidecar, or an image that was not\n"
+     "split; if objects of the image were packed, llvm-cov reads only the exported object.\n"
      "\n"
      "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
      "of what they share, and reports are those of '-object A -object B ...'. The images are in\n"
@@ -451,7 +456,7 @@ static const struct command commands[] = {
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
-     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
+     OPTIONS(export_options), "UUID or FILE", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"

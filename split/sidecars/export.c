@@ -544,7 +544,8 @@ static int check_operands_usage(const struct parsed_options *options)
         (option_given(options, OPTION_STORE) || option_given(options, OPTION_SIDECAR)))
         return message_usage("export",
                              "'%s' is a file, for which --store and --sidecar are not searched; "
-                             "give all files as operands, or none",
+                             "leave them out, or give a UUID ('covsplit show IMAGE' prints an "
+                             "image's)",
                              options->operands[0]);
     return STATUS_DONE;
 }
