@@ -9,16 +9,6 @@
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
 
-static bool is_big_endian(const struct image_plan *plan)
-{
-    return plan->facts.elf_data == ELFDATA2MSB;
-}
-
-static uint64_t limit_for(uint64_t limit, struct bytes covmap)
-{
-    return limit != 0 ? limit : memory_limit_for(covmap.size);
-}
-
 static bool add_counts(struct packed_unit *unit, struct bytes packed, bool big_endian,
                        const struct input *image, uint64_t limit, struct packed_counts *counts,
                        struct error *error)
@@ -38,15 +28,15 @@ static bool add_counts(struct packed_unit *unit, struct bytes packed, bool big_e
     }
 }
 
-bool ordinary_count(const struct input *image, struct image_plan *plan, uint64_t limit,
+bool ordinary_count(const struct input *image, const struct image_plan *plan,
                     struct packed_counts *counts, struct error *error)
 {
-    struct bytes section = image_plan_contents(plan, SECTION_COVMAP, image), packed;
-    bool big_endian = is_big_endian(plan), done = true;
+    struct bytes section = image_plan_bytes(plan, image, SECTION_COVMAP), packed;
+    bool big_endian = plan->facts.elf_data == ELFDATA2MSB, done = true;
     struct packed_unit unit = {0};
     struct covmap_unit other;
 
-    limit = limit_for(limit, section);
+    uint64_t limit = memory_limit_for(image->bytes.size);
     *counts = (struct packed_counts){0};
     while (done && section.size != 0) {
         if (packed_unit_take(&section, big_endian, &packed))
@@ -61,23 +51,11 @@ bool ordinary_count(const struct input *image, struct image_plan *plan, uint64_t
     return done;
 }
 
-bool ordinary_sections(const struct input *image, struct image_plan *plan, uint64_t limit,
-                       struct buffer *covmap, struct buffer *covfun, struct error *error)
-{
-    const struct mapping_sections linked = {
-        .covmap = image_plan_contents(plan, SECTION_COVMAP, image),
-        .covfun = image_plan_contents(plan, SECTION_COVFUN, image),
-    };
-
-    return unpack_mapping(&linked, is_big_endian(plan), limit_for(limit, linked.covmap),
-                          image->path, covmap, covfun, error);
-}
-
-bool ordinary_plan(const struct input *image, struct image_plan *plan, uint64_t limit,
+bool ordinary_plan(const struct input *image, const struct image_plan *plan, uint64_t limit,
                    struct edit_script *edits, struct error *error)
 {
     struct buffer covmap = {0}, covfun = {0};
-    bool done = ordinary_sections(image, plan, limit, &covmap, &covfun, error);
+    bool done = image_plan_unpack(plan, image, limit, &covmap, &covfun, error);
 
     if (done) {
         const struct mapping_sections mapping = {buffer_view(&covmap), buffer_view(&covfun)};

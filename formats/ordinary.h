@@ -13,19 +13,15 @@ struct packed_counts {
     uint64_t records;
 };
 
-/* Each of these is for an image of which image_plan_is_packed is true, and fails if its packed
- * units are damaged. They may take `limit` bytes of memory, or, if that is 0, as many as are in
- * proportion to the packed ones (memory_limit.h). */
+/* Both are for an image of which plan->is_packed is true, and fail if its packed units are damaged.
+ */
 
-bool ordinary_count(const struct input *image, struct image_plan *plan, uint64_t limit,
+bool ordinary_count(const struct input *image, const struct image_plan *plan,
                     struct packed_counts *counts, struct error *error);
 
-/* Appends the ordinary sections. */
-bool ordinary_sections(const struct input *image, struct image_plan *plan, uint64_t limit,
-                       struct buffer *covmap, struct buffer *covfun, struct error *error);
-
-/* Adds the edits that give the image its ordinary sections, and finishes the script. */
-bool ordinary_plan(const struct input *image, struct image_plan *plan, uint64_t limit,
+/* Adds the edits that give the image its ordinary sections, and finishes the script. The limit is
+ * that of image_plan_unpack. */
+bool ordinary_plan(const struct input *image, const struct image_plan *plan, uint64_t limit,
                    struct edit_script *edits, struct error *error);
 
 #endif

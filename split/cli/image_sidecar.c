@@ -7,7 +7,7 @@
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/sidecar/write.h"
-#include "formats/ordinary.h"
+#include "formats/image.h"
 
 /* What is read of an image. */
 struct readable {
@@ -39,7 +39,7 @@ static void add_section(struct readable *readable, const struct image_section *s
         .copied = (bit & SECTION_ARCHIVED) != 0,
     };
     if ((bit & CONTENTS_READ) != 0)
-        source->content = image_plan_contents(readable->plan, section->kind, readable->image);
+        source->content = image_plan_bytes(readable->plan, readable->image, section->kind);
     readable->count++;
 }
 
@@ -54,7 +54,7 @@ static void add_made(struct readable *readable, enum section_kind kind, const st
 static bool list_sections(struct readable *readable, uint64_t limit, struct error *error)
 {
     const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
-    bool is_packed = image_plan_is_packed(readable->plan, readable->image);
+    bool is_packed = readable->plan->is_packed;
 
     for (size_t i = 0; i < readable->plan->section_count; i++) {
         const struct image_section *section = &readable->plan->sections[i];
@@ -64,7 +64,7 @@ static bool list_sections(struct readable *readable, uint64_t limit, struct erro
     }
     if (!is_packed)
         return true;
-    if (!ordinary_sections(readable->image, readable->plan, limit, &readable->covmap,
+    if (!image_plan_unpack(readable->plan, readable->image, limit, &readable->covmap,
                            &readable->covfun, error))
         return false;
     add_made(readable, SECTION_COVMAP, &readable->covmap);

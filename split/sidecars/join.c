@@ -169,11 +169,10 @@ static bool write_ordinary(struct joining *joining, const struct input *image, s
 
     edit_script_init(&edits, image->bytes.size);
     if (done)
-        done =
-            image_plan_is_packed(plan, image)
-                ? ordinary_plan(image, plan, option_number(joining->options, OPTION_MEMORY_LIMIT),
-                                &edits, error)
-                : edit_script_finish(&edits, image->path, error);
+        done = plan->is_packed ? ordinary_plan(image, plan,
+                                               option_number(joining->options, OPTION_MEMORY_LIMIT),
+                                               &edits, error)
+                               : edit_script_finish(&edits, image->path, error);
     done = done && create_output(joining, error) &&
            edit_script_stream(&edits, image, output_sink, &joining->output, error) &&
            input_unchanged(&joining->stripped, error) &&

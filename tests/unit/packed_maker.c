@@ -56,12 +56,12 @@ static void add_record(struct random_state *random, size_t variety, struct packe
     static const uint8_t used_without_hash[] = {1, 0, 0, 1, 1, 3, 1, 2, 9};
     uint64_t function = random_below(random, variety), kind = random_below(random, 8);
     struct packed_record record = {.name_reference = function * UINT64_C(0x9e3779b97f4a7c15),
-                                   .group = PACKED_GROUP_USED};
+                                   .group = PACKED_GROUP_OF_USED};
 
     if (kind == 0) {
         size_t which = (size_t)random_below(random, 3);
 
-        record.group = PACKED_GROUP_UNUSED;
+        record.group = PACKED_GROUP_OF_UNUSED;
         record.mapping = keep(texts, unused[which], unused_size[which]);
     } else if (kind == 1) {
         record.mapping = keep(texts, used_without_hash, sizeof(used_without_hash));
@@ -130,6 +130,12 @@ static void pad(struct buffer *section)
     ck_assert(buffer_append_zeros(section, -section->size % 8));
 }
 
+/* What compilers add to a unit. */
+static void pad_unit(struct buffer *covmap)
+{
+    ck_assert(buffer_append_zeros(covmap, -covmap->size % 4));
+}
+
 static void link_unit(const struct packed_unit *unit, bool big_endian, struct buffer *covmap)
 {
     uint8_t header[COVMAP_HEADER_SIZE] = {0};
@@ -137,8 +143,8 @@ static void link_unit(const struct packed_unit *unit, bool big_endian, struct bu
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)unit->filenames.size, big_endian);
     store_u32(header + COVMAP_VERSION, unit->version, big_endian);
     ck_assert(buffer_append(covmap, header, sizeof(header)) &&
-              buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size) &&
-              buffer_append_zeros(covmap, -covmap->size % 4)); /* by the compiler */
+              buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size));
+    pad_unit(covmap);
 }
 
 static void link_record(const struct packed_record *record, uint64_t reference, bool big_endian,

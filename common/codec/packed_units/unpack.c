@@ -266,17 +266,14 @@ static uint8_t *append(struct unpacking *unpacking, struct buffer *section, size
 
 static bool put_unit(struct unpacking *unpacking, uint32_t version, struct bytes filenames)
 {
-    struct buffer *covmap = unpacking->covmap;
-    uint8_t *header =
-        append(unpacking, covmap, unpacking->covmap_start, COVMAP_HEADER_SIZE, filenames);
+    uint8_t *header = append(unpacking, unpacking->covmap, unpacking->covmap_start,
+                             COVMAP_HEADER_SIZE, filenames);
 
     if (header == NULL)
         return false;
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, unpacking->big_endian);
     store_u32(header + COVMAP_VERSION, version, unpacking->big_endian);
-    /* Compilers make the unit a structure of 32-bit numbers and text, whose size is a multiple of
-     * its alignment; that shows at the end of the section. */
-    return buffer_append_zeros(covmap, -filenames.size % COVMAP_UNIT_ALIGNMENT) ||
+    return buffer_append_zeros(unpacking->covmap, -filenames.size % COVMAP_UNIT_PADDING) ||
            fail_memory(unpacking);
 }
 
@@ -300,7 +297,7 @@ static bool put_packed_record(struct unpacking *unpacking, const struct packed_r
     enum holder former = HELD_BY_NONE;
 
     if (packed->group != PACKED_GROUP_NONE &&
-        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_USED,
+        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_OF_USED,
                      HELD_BY_PACKED, &former))
         return false;
     return former != HELD_BY_NONE ||
