@@ -440,17 +440,18 @@ static const struct command commands[] = {
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
     {"export", "Make objects of sidecars and images that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...\n"
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or IMAGE]...\n"
      "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
-     "start of one, if no other starts with it. A FILE is a sidecar, or an image that was not\n"
-     "split; if objects of the image were packed, llvm-cov reads only the exported object.\n"
+     "start of one, if no other starts with it. An IMAGE is one that was not split; llvm-cov\n"
+     "needs its object in place of it if objects (.o) of it were packed.\n"
      "\n"
      "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
-     "of what they share, and reports are those of '-object A -object B ...'. The images are in\n"
+     "of what they share, and reports are those of '-object A -object B ...'. Each operand is a\n"
+     "UUID, a sidecar, or an image that was not split. The images are in\n"
      "the order of the operands; those of a store or --sidecar in the order of their UUIDs.\n"
      "Sidecars of images without coverage are ignored. If a sidecar is bad, no FILE is\n"
      "written.\n"
@@ -459,7 +460,7 @@ static const struct command commands[] = {
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
-     OPTIONS(export_options), "UUID or FILE", 0, OPERANDS_ANY, command_export},
+     OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"

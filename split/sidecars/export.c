@@ -7,8 +7,8 @@
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
  * cannot be made, that is reported, and the others are made.
  *
- * An operand that is no UUID is a file: a sidecar, or an image that was not split, of which the
- * object is made directly (cli/image_sidecar.h).
+ * An operand that is no UUID is an image that was not split, of which the object is made directly
+ * (cli/image_sidecar.h), or with --union also a sidecar.
  *
  * With --union, all go into one file (export_union.h), or none if one cannot be read: nobody would
  * see from a report that an image is missing.
@@ -32,6 +32,7 @@
 #include "common/store/store.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
+#include "split/cli/found_image.h"
 #include "split/cli/image_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
@@ -555,15 +556,17 @@ static int check_object_usage(const struct parsed_options *options)
     if (option_given(options, OPTION_OUTPUT) &&
         (options->operand_count > 1 || (names_store(options) && options->operand_count == 0)))
         return message_usage("export",
-                             "-o takes one object; name one UUID or file, or use --union or "
+                             "-o takes one object; name one UUID or image, or use --union or "
                              "--debug-dir");
     for (size_t i = 0; i < options->operand_count; i++) {
-        /* It may have been meant as a UUID. */
-        if (!is_uuid(options, i) && file_is_missing(options->operands[i], AT_SYMLINK_NOFOLLOW))
+        const char *operand = options->operands[i];
+
+        if (!is_uuid(options, i) &&
+            (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !found_image_is_linked(operand)))
             return message_usage("export",
-                                 "'%s' is not a file, nor a UUID: hexadecimal digits, two for a "
+                                 "'%s' is not an image, nor a UUID: hexadecimal digits, two for a "
                                  "byte; 'covsplit show IMAGE' prints an image's",
-                                 options->operands[i]);
+                                 operand);
     }
     return STATUS_DONE;
 }
