@@ -1,0 +1,3 @@
+# Objects and archives without the mapping's weight.
+add_suites(archives)
+add_run(archives archives)
