@@ -174,8 +174,8 @@ enum result linked_writer_finish(struct linked_writer *writer)
 
     if (!name_list_writer_finish(&writer->lists, &width))
         return RESULT_UNFIT;
-    return buffer_append_uleb128(stream, width) &&
-                   buffer_append_uleb128(stream, writer->lists.names.count) &&
+    return buffer_append_uleb128(stream, writer->lists.names.count) &&
+                   buffer_append_uleb128(stream, width) &&
                    buffer_append(stream, writer->new_codes.data, writer->new_codes.size)
                ? RESULT_OK
                : RESULT_NO_MEMORY;
@@ -209,12 +209,13 @@ enum result linked_reader_start(struct linked_reader *reader,
                                 transform_memory_limit(context));
     if (result != RESULT_OK)
         return result;
-    if (!take_predicted(reader) ||
-        !name_list_reader_take_width(&reader->lists, &reader->new_codes) ||
-        !bytes_take_uleb128(&reader->new_codes, &count) || count > codes.size)
+    if (!take_predicted(reader) || !bytes_take_uleb128(&reader->new_codes, &count) ||
+        count > codes.size)
         return RESULT_UNFIT;
-    return name_list_reader_start(&reader->lists, (size_t)count, codes, numbers) ? RESULT_OK
-                                                                                 : RESULT_NO_MEMORY;
+    if (!name_list_reader_start(&reader->lists, (size_t)count, codes, numbers))
+        return RESULT_NO_MEMORY;
+    return name_list_reader_take_width(&reader->lists, &reader->new_codes) ? RESULT_OK
+                                                                           : RESULT_UNFIT;
 }
 
 void linked_reader_free(struct linked_reader *reader)

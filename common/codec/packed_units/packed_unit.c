@@ -63,7 +63,7 @@ static bool put_groups_and_sizes(const struct packed_unit *unit, struct buffer *
 {
     uint8_t *to;
 
-    if (!buffer_reserve(text, unit->count * (1 + NUMBER_32_SIZE_MAX)))
+    if (!buffer_reserve(text, 1 + unit->count * (1 + NUMBER_32_SIZE_MAX)))
         return false;
     to = text->data + text->size;
     for (size_t i = 0; i < unit->count; i++)
