@@ -40,6 +40,7 @@ ROOMS = {
     "formats/macho": "common/* formats/machine formats/plan formats/runtime formats",
     "formats/image": "common/* formats formats/plan formats/elf formats/coff formats/macho",
     "formats/container": "common/* formats/*",
+    "formats/object": "common/* formats/machine",
     "reader": "common/*",
     "device": "",
     "split/cli": "common/* formats/*",

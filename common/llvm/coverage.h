@@ -57,6 +57,9 @@ struct covmap_unit {
  * of COVERAGE_ALIGNMENT. False, without a change, if there is no sound unit. */
 bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit);
 
+/* The same without the reference, which takes most of the time. */
+bool covmap_take_unhashed(struct bytes *section, bool big_endian, struct covmap_unit *unit);
+
 /* The filenames of a unit. Initialize to {0}; free with covmap_names_free. */
 struct covmap_names {
     struct buffer text;
