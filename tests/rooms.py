@@ -45,6 +45,7 @@ ROOMS = {
     "device": "",
     "split/cli": "common/* formats/*",
     "split/split": "common/* formats/* split/cli",
+    "split/compile": "common/* formats/* split/cli",
     "split/profiles": "common/* formats/* split/cli",
     "split/sidecars": "common/* formats/* split/cli",
     "split/run": "common/* formats/* split/cli",

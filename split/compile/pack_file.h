@@ -18,7 +18,7 @@
 
 enum pack_outcome {
     PACK_NOTHING, /* an object or archive that has nothing to pack: not touched */
-    PACK_DONE,    /* the file, or an object of a thin archive, is packed now */
+    PACK_DONE,    /* the file, or an object of a thin archive, has changed */
     PACK_KEPT,    /* nothing could be packed; the notes say why */
     PACK_IMAGE,   /* a linked image, which is split and not packed: not touched */
     PACK_OTHER,   /* neither an object nor an archive, as far as can be told: not touched */
