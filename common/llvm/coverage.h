@@ -19,6 +19,11 @@
 
 #define COVERAGE_ALIGNMENT 8
 
+/* Compilers pad a unit, which has numbers of 4 bytes, to a multiple of that. The rest of the
+ * padding is the linker's, and missing behind the last unit. Records have no padding of their own.
+ */
+#define COVMAP_UNIT_PADDING 4
+
 /* The header of a unit. Up to version 3, the number and the size of records that followed were in
  * it. */
 enum {

@@ -130,6 +130,12 @@ static void pad(struct buffer *section)
     ck_assert(buffer_append_zeros(section, -section->size % 8));
 }
 
+/* What compilers add to a unit. */
+static void pad_unit(struct buffer *covmap)
+{
+    ck_assert(buffer_append_zeros(covmap, -covmap->size % 4));
+}
+
 static void link_unit(const struct packed_unit *unit, bool big_endian, struct buffer *covmap)
 {
     uint8_t header[COVMAP_HEADER_SIZE] = {0};
@@ -138,6 +144,7 @@ static void link_unit(const struct packed_unit *unit, bool big_endian, struct bu
     store_u32(header + COVMAP_VERSION, unit->version, big_endian);
     ck_assert(buffer_append(covmap, header, sizeof(header)) &&
               buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size));
+    pad_unit(covmap);
 }
 
 static void link_record(const struct packed_record *record, uint64_t reference, bool big_endian,

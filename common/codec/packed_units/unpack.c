@@ -273,7 +273,8 @@ static bool put_unit(struct unpacking *unpacking, uint32_t version, struct bytes
         return false;
     store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, unpacking->big_endian);
     store_u32(header + COVMAP_VERSION, version, unpacking->big_endian);
-    return true;
+    return buffer_append_zeros(unpacking->covmap, -filenames.size % COVMAP_UNIT_PADDING) ||
+           fail_memory(unpacking);
 }
 
 static bool put_record(struct unpacking *unpacking, const struct covfun_record *record)
