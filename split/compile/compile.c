@@ -27,7 +27,7 @@ struct compile {
 };
 
 /* Packs an output of the compiler. Whatever is not an object is left alone. */
-static bool pack_output(const struct compile *compile, const char *path, struct error *error)
+static bool pack_output(const char *path, struct error *error)
 {
     /* The build makes the object again if power fails: compilers do not wait for the disk. */
     struct pack_options options = {.threads = 1, .is_fast = true};
@@ -50,8 +50,7 @@ static bool pack_outputs(const struct compile *compile)
         struct error error;
         struct stat now;
 
-        if (!file_was_written(&compile->before[i], path, &now) ||
-            pack_output(compile, path, &error))
+        if (!file_was_written(&compile->before[i], path, &now) || pack_output(path, &error))
             continue;
         message_error(&error);
         done = false;
