@@ -27,7 +27,7 @@ struct compile {
 };
 
 /* Packs an output of the compiler. Whatever is not an object is left alone. */
-static bool pack_output(const char *path, struct error *error)
+static bool pack_output(const char *path, bool is_told, struct error *error)
 {
     /* The build makes the object again if power fails: compilers do not wait for the disk. */
     struct pack_options options = {.threads = 1, .is_fast = true};
@@ -36,6 +36,8 @@ static bool pack_output(const char *path, struct error *error)
 
     if (done)
         pack_report_warn(&report);
+    if (done && is_told)
+        pack_report_print(&report, path);
     pack_report_free(&report);
     return done;
 }
@@ -43,6 +45,7 @@ static bool pack_output(const char *path, struct error *error)
 /* Packs all outputs that were written, also if one fails. */
 static bool pack_outputs(const struct compile *compile)
 {
+    bool is_told = option_given(compile->options, OPTION_VERBOSE);
     bool done = true;
 
     for (size_t i = 0; i < compile->outputs.count; i++) {
@@ -50,7 +53,8 @@ static bool pack_outputs(const struct compile *compile)
         struct error error;
         struct stat now;
 
-        if (!file_was_written(&compile->before[i], path, &now) || pack_output(path, &error))
+        if (!file_was_written(&compile->before[i], path, &now) ||
+            pack_output(path, is_told, &error))
             continue;
         message_error(&error);
         done = false;
