@@ -332,9 +332,13 @@ class View:
 
     def is_rewritten_table(self, section):
         """Strings are compared where they are used. A table that others use too stays."""
-        elf, links = self.elf, [s.number for s in self.elf.sections if s.link == section.number]
-        return section.type == SHT["STRTAB"] and section.name in (".strtab", ".shstrtab") and \
-            all(elf.symbol_table is not None and n == elf.symbol_table.number for n in links)
+        if section.type != SHT["STRTAB"] or section.name not in (".strtab", ".shstrtab"):
+            return False
+        table = self.elf.symbol_table
+        return not any(s.link == section.number for s in self.sections[1:] if s is not table)
+
+    def rewritten_tables(self):
+        return [s for s in self.sections if self.is_rewritten_table(s)]
 
     def describe(self, section):
         info = self.describe_info(section)
@@ -382,9 +386,9 @@ def compare_mapping(before, after, problems):
         problems.append("units or records differ")
 
 
-def unused_names(elf):
-    """Strings that nothing uses: in a packed object there must be no name of what went."""
-    names = b"".join(s.data for s in elf.sections if s.name in (".strtab", ".shstrtab"))
+def unused_names(view):
+    """Whether there are names of what went."""
+    names = b"".join(s.data for s in view.rewritten_tables())
     return b"__covrec_" in names or b"__llvm_covfun" in names
 
 
@@ -410,9 +414,7 @@ def compare(original, packed):
     if before.file_order() != after.file_order():
         problems.append("the sections are in another order in the file")
     compare_mapping(before, after, problems)
-    if unused_names(after.elf) and not any(
-            after.elf.symbol_table is None or s.link == after.elf.symbol_table.link
-            for s in after.elf.sections if s is not after.elf.symbol_table and s.link):
+    if before.rewritten_tables() and unused_names(after):
         problems.append("names of what went are still there")
     return problems
 
