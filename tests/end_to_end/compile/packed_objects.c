@@ -131,14 +131,16 @@ END_TEST
 
 static const char *const linkers[] = {"bfd", "gold", "lld", "mold"};
 
-static void compile_all(const char *options)
+static void prepare_links(void)
 {
     struct text_list objects = {0};
+    prepare();
     text_list_add_words(&objects, OBJECTS);
     for (size_t i = 0; i < objects.count; i++) {
-        run_words(ordinary,
-                  text_format("clang++-%s " INSTRUMENT_COVERAGE " %s -c %s -o %s", clang, options,
-                              text_replace(objects.items[i], ".o", ".cc"), objects.items[i]));
+        run_words(ordinary, text_format("clang++-%s " INSTRUMENT_COVERAGE
+                                        " -O0 -g -ffunction-sections -c %s -o %s",
+                                        clang, text_replace(objects.items[i], ".o", ".cc"),
+                                        objects.items[i]));
         pack(objects.items[i]);
     }
 }
@@ -157,7 +159,6 @@ static void link_both(const char *linker, const char *words)
 
 START_TEST(test_link)
 {
-    compile_all("-O1 -ffunction-sections -g");
     link_both(linkers[_i], OBJECTS);
     link_both(linkers[_i], "-Wl,--gc-sections " OBJECTS);
     link_both(linkers[_i], "-no-pie " OBJECTS);
@@ -168,7 +169,6 @@ END_TEST
 START_TEST(test_relocatable)
 {
     const char *linker = linkers[_i];
-    compile_all("-O1 -g");
     const char *join = text_format("ld.%s -r -o joined.o %s", linker, OBJECTS);
     run_words(ordinary, join);
     pack("joined.o");
@@ -182,7 +182,6 @@ END_TEST
 /* A debugger stops at the same places and shows the same. */
 START_TEST(test_debugger)
 {
-    compile_all("-O0 -g");
     link_both("bfd", OBJECTS);
     struct command command = command_words(NULL, "gdb -batch -nx");
     const char *const orders[] = {"break local", "run", "backtrace", "print value", "finish"};
@@ -216,12 +215,11 @@ START_TEST(test_many_sections)
                                    "        .set i, i + 1\n"
                                    "        .endr\n"
                                    "        .section .note.GNU-stack,\"\",@progbits\n";
-    compile_all("-O1");
     file_write_text(path_join(ordinary, "many.s"), assembly);
     run_words(ordinary, text_format("clang-%s -c many.s -o many-sections.o", clang));
     run_words(ordinary, "ld.bfd -r -o many.o many-sections.o " OBJECTS);
     pack("many.o");
-    link_both("lld", "many.o");
+    link_both("lld", "-no-pie many.o");
 }
 END_TEST
 
@@ -262,7 +260,7 @@ int main(int count, char **words)
         return suite_main("packed_objects", machines);
     }
     TCase *objects = suite_case("objects", TEST_TIMEOUT_SECONDS, prepare);
-    TCase *links = suite_case("links", TEST_TIMEOUT_SECONDS, prepare);
+    TCase *links = suite_case("links", TEST_TIMEOUT_SECONDS, prepare_links);
     suite_loops(objects, COUNT(kinds), test_kind);
     suite_loops(links, COUNT(linkers), test_link);
     suite_loops(links, COUNT(linkers) - 1, test_relocatable);
