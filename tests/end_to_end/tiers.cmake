@@ -10,6 +10,7 @@ set(quick_suites
 set(campaign_suites
   out-of-memory-all packed-images-clang14
   readme packages run-inside cmake-package recipes-slow
+  compile-clang14 compile-clang19
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
