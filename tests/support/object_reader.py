@@ -391,7 +391,7 @@ def compare_mapping(before, after, problems):
 
 def unused_names(view):
     """Strings that nothing uses."""
-    names = {s.name for s in view.sections} | {s.name for s in view.symbols}
+    names = {s.name for s in view.elf.sections} | {s.name for s in view.elf.symbols}
     strings = b"".join(s.data for s in view.rewritten_tables()).decode("latin-1").split("\0")
     return set(strings[:-1]) - names
 
