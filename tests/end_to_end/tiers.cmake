@@ -9,7 +9,7 @@ set(quick_suites
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
   out-of-memory-all
-  readme packages run-inside cmake-package recipes-slow
+  readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
