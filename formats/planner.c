@@ -54,9 +54,9 @@ static bool find_sections(struct planning *planning, struct error *error)
     for (unsigned i = 1; i <= SECTION_KIND_MAX; i++) {
         enum section_kind kind = (enum section_kind)i;
         bool is_archived = (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0;
-        size_t index = is_archived && !format->has_archived
-                           ? NO_INDEX
-                           : format->find_section(planning, kind, NO_INDEX);
+        bool is_foreign =
+            (SECTION_BIT(kind) & SECTION_LINKED) != 0 || (is_archived && !format->has_archived);
+        size_t index = is_foreign ? NO_INDEX : format->find_section(planning, kind, NO_INDEX);
 
         planning->section_index[kind] = index;
         if (index == NO_INDEX)

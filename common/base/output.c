@@ -79,6 +79,7 @@ static bool choose_target(struct output *output, const struct output_options *op
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
     output->is_other_form = options->is_other_form;
+    output->needs_no_sync = options->needs_no_sync;
     if (output->in_place)
         output->replaced = options->in_place->status;
     return check_name(output, error) && output_can_replace(output, error);
@@ -350,7 +351,8 @@ bool output_sync(struct output *output, struct error *error)
         output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
     if (output->in_place)
         copy_attributes(output->target, output->fd);
-    if (fchmod(output->fd, output->mode) != 0 || !set_time(output) || fsync(output->fd) != 0)
+    if (fchmod(output->fd, output->mode) != 0 || !set_time(output) ||
+        (!output->needs_no_sync && fsync(output->fd) != 0))
         return error_set_errno(error, errno, "%s: cannot be written", output->path);
     output->is_synced = true;
     return true;

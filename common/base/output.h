@@ -46,6 +46,7 @@ struct output {
     mode_t mode;
     bool in_place;
     bool is_other_form;   /* see output_options */
+    bool needs_no_sync;   /* see output_options */
     bool is_synced;       /* everything written so far is on the disk */
     struct stat replaced; /* if in_place: the status of the old file when it was read */
     uint64_t size;        /* bytes written so far, including those in `pending` */
@@ -68,6 +69,9 @@ struct output_options {
      * even right before the rename, that is not undone, provided that the file system can swap two
      * names. */
     bool is_other_form;
+    /* Do not wait for the disk, as compilers do not: for a file that is made again if power fails.
+     * The file still appears whole or not at all if the process is killed. */
+    bool needs_no_sync;
     /* The output never gets its path; it is read through the descriptor. It then has no name on any
      * file system. */
     bool is_nameless;

@@ -215,11 +215,11 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
 /* ---- replacing ---- */
 
 /* The rename only survives a power failure once the directory has been synced too. */
-static void sync_directory(const char *target)
+static void sync_directory(const struct output *output)
 {
     char directory[PATH_MAX];
 
-    if (path_directory(target, directory))
+    if (!output->needs_no_sync && path_directory(output->target, directory))
         directory_sync(directory);
 }
 
@@ -282,7 +282,7 @@ static int replace_if_unchanged(struct output *output)
         return failure == ENOENT ? ESTALE : failure;
     if (!is_same_form(&output->replaced, &came_out))
         return give_back(output, put_in, came_out);
-    sync_directory(output->target); /* before the old form goes */
+    sync_directory(output); /* before the old form goes */
     output_remove_temporary(output);
     return 0;
 }
@@ -318,7 +318,7 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
         close(fd);
     }
     if (done)
-        sync_directory(output->target);
+        sync_directory(output);
     return done;
 }
 
@@ -359,7 +359,7 @@ static int take_free_name(struct output *output)
         return errno;
     }
     output_forget_temporary(output);
-    sync_directory(output->target);
+    sync_directory(output);
     return 0;
 }
 
@@ -376,7 +376,7 @@ static int take_name(struct output *output)
         output_remove_temporary(output);
     naming_end(output, &naming);
     if (failure == 0)
-        sync_directory(output->target);
+        sync_directory(output);
     return failure;
 }
 

@@ -26,7 +26,7 @@
 #include "common/base/uuid.h"
 
 /* The most sections, including the null section and .shstrtab. */
-#define ELF_WRITER_SECTION_MAX 16
+#define ELF_WRITER_SECTION_MAX 18
 
 /* A section of the file. */
 struct elf_writer_section {

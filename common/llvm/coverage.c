@@ -21,7 +21,7 @@ static void skip_padded(struct bytes *section, uint64_t size)
 
 /* ---- units ---- */
 
-bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit)
+bool covmap_take_unhashed(struct bytes *section, bool big_endian, struct covmap_unit *unit)
 {
     if (!bytes_slice(*section, 0, COVMAP_HEADER_SIZE, &unit->header) ||
         !bytes_slice(*section, COVMAP_HEADER_SIZE,
@@ -33,8 +33,15 @@ bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *uni
         load_u32(unit->header.data + COVMAP_RECORD_COUNT, big_endian) != 0 ||
         load_u32(unit->header.data + COVMAP_COVERAGE_SIZE, big_endian) != 0)
         return false;
-    unit->reference = md5_name_reference(unit->filenames);
     skip_padded(section, COVMAP_HEADER_SIZE + unit->filenames.size);
+    return true;
+}
+
+bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit)
+{
+    if (!covmap_take_unhashed(section, big_endian, unit))
+        return false;
+    unit->reference = md5_name_reference(unit->filenames);
     return true;
 }
 

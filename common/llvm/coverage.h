@@ -19,6 +19,11 @@
 
 #define COVERAGE_ALIGNMENT 8
 
+/* Compilers pad a unit, which has numbers of 4 bytes, to a multiple of that. The rest of the
+ * padding is the linker's, and missing behind the last unit. Records have no padding of their own.
+ */
+#define COVMAP_UNIT_PADDING 4
+
 /* The header of a unit. Up to version 3, the number and the size of records that followed were in
  * it. */
 enum {
@@ -56,6 +61,9 @@ struct covmap_unit {
 /* Takes a unit and the padding after it off the front of *section, whose rest starts at a multiple
  * of COVERAGE_ALIGNMENT. False, without a change, if there is no sound unit. */
 bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *unit);
+
+/* The same without the reference, which takes most of the time. */
+bool covmap_take_unhashed(struct bytes *section, bool big_endian, struct covmap_unit *unit);
 
 /* The filenames of a unit. Initialize to {0}; free with covmap_names_free. */
 struct covmap_names {

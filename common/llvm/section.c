@@ -20,6 +20,8 @@ static const struct {
     [SECTION_BITMAP] = {"__llvm_prf_bits", "bitmap"},
     [SECTION_XRAY_MAP] = {"xray_instr_map", "xray_instr_map"},
     [SECTION_XRAY_INDEX] = {"xray_fn_idx", "xray_fn_idx"},
+    [SECTION_LINKED_COVMAP] = {".covsplit.covmap", "linked-covmap"},
+    [SECTION_LINKED_COVFUN] = {".covsplit.covfun", "linked-covfun"},
 };
 
 const char *section_kind_name(enum section_kind kind)

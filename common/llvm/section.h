@@ -21,9 +21,14 @@ enum section_kind {
     /* Never removed, but copied: a program instrumented by XRay uses them to patch itself. */
     SECTION_XRAY_MAP = 9,    /* xray_instr_map */
     SECTION_XRAY_INDEX = 10, /* xray_fn_idx */
+    /* The coverage mapping of an image with packed objects, as it was linked; only joining needs
+     * it. What everybody else reads is SECTION_COVMAP and SECTION_COVFUN, which are made of it
+     * (codec/packed_units/unpack.h). No image has sections of these names. */
+    SECTION_LINKED_COVMAP = 11, /* .covsplit.covmap: the image's __llvm_covmap */
+    SECTION_LINKED_COVFUN = 12, /* .covsplit.covfun: its __llvm_covfun */
 };
 
-#define SECTION_KIND_MAX 10
+#define SECTION_KIND_MAX 12
 
 /* Sets of kinds are bit masks. */
 #define SECTION_BIT(kind) (1u << (kind))
@@ -32,8 +37,10 @@ enum section_kind {
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
 /* Kinds that are copied to the sidecar whenever the image has them. */
 #define SECTION_ARCHIVED (SECTION_BIT(SECTION_XRAY_MAP) | SECTION_BIT(SECTION_XRAY_INDEX))
+/* Kinds that only sidecars have, of what images have as SECTION_COVMAP and SECTION_COVFUN. */
+#define SECTION_LINKED (SECTION_BIT(SECTION_LINKED_COVMAP) | SECTION_BIT(SECTION_LINKED_COVFUN))
 /* Kinds whose contents a sidecar may hold. */
-#define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED)
+#define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED | SECTION_LINKED)
 
 /* The ELF name, which is used in sidecars for all formats: "__llvm_covmap". NULL for an invalid
  * kind.

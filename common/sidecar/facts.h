@@ -11,9 +11,11 @@
 #include "common/base/uuid.h"
 #include "common/llvm/section.h"
 
-/* The versions of the sidecar format. In version 2, some section is in a compact form. */
+/* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
+ * there is a section of a kind in SECTION_LINKED. */
 #define SIDECAR_FORMAT_VERSION         1
 #define SIDECAR_FORMAT_VERSION_COMPACT 2
+#define SIDECAR_FORMAT_VERSION_LINKED  3
 
 /* Stored in sidecars: the numbers never change. */
 enum image_format {

@@ -182,12 +182,12 @@ static bool take_format(struct decoder *decoder, struct bytes description)
     if (description.size != FORMAT_SIZE)
         return refuse(decoder, "the format version has a wrong size");
     version = load_u32(description.data, decoder->big);
-    if (version != SIDECAR_FORMAT_VERSION && version != SIDECAR_FORMAT_VERSION_COMPACT)
+    if (version < SIDECAR_FORMAT_VERSION || version > SIDECAR_FORMAT_VERSION_LINKED)
         return error_set(decoder->error,
                          "%s: sidecar of format version %" PRIu32
-                         "; this covsplit reads %d and %d; use a newer covsplit",
+                         "; this covsplit reads %d to %d; use a newer covsplit",
                          decoder->name, version, SIDECAR_FORMAT_VERSION,
-                         SIDECAR_FORMAT_VERSION_COMPACT);
+                         SIDECAR_FORMAT_VERSION_LINKED);
     decoder->notes->format_version = version;
     return true;
 }

@@ -10,7 +10,7 @@
  * "kind" is a number of section.h.
  *
  * FORMAT (type 0x1001): the first note; once; has the same layout in every format version.
- *      0   4  format version; this page describes 1 and 2, which are the same here
+ *      0   4  format version; this page describes 1 to 3, which are the same here
  *
  * IMAGE (type 0x1002): once.
  *      0   4  format of the image: 1 ELF, 2 Mach-O, 3 COFF

@@ -93,6 +93,13 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
     return true;
 }
 
+/* Has readers of earlier versions refuse the sidecar. */
+static void require_version(struct writer *writer, uint32_t version)
+{
+    if (writer->notes.format_version < version)
+        writer->notes.format_version = version;
+}
+
 /* Adds a section in its packed form. */
 static bool add_compact(struct writer *writer, struct elf_writer_section *section,
                         const struct sidecar_section_source *source,
@@ -111,7 +118,7 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
     note->present = true;
     note->size = source->size;
     note->digest = digest_of(source->content);
-    writer->notes.format_version = SIDECAR_FORMAT_VERSION_COMPACT;
+    require_version(writer, SIDECAR_FORMAT_VERSION_COMPACT);
     if (writer->source->image != NULL)
         input_release_pages(writer->source->image, source->image_offset, source->size);
     return true;
@@ -127,6 +134,8 @@ static bool add_section(struct writer *writer, const struct sidecar_section_sour
 
     if (section == NULL)
         return false;
+    if ((SECTION_BIT(source->kind) & SECTION_LINKED) != 0)
+        require_version(writer, SIDECAR_FORMAT_VERSION_LINKED);
     section->header.sh_addr = source->address;
     writer->notes.removed[source->kind].copied = source->copied;
     if (!stays && writer->packed.sections[source->kind].transform != NULL)

@@ -22,7 +22,7 @@
 #include "split/cli/path_list.h"
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
-#include "split/split/found_image.h"
+#include "split/cli/found_image.h"
 #include "split/split/split_file.h"
 
 struct job {

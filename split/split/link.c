@@ -20,7 +20,7 @@
 #include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
-#include "split/split/found_image.h"
+#include "split/cli/found_image.h"
 #include "split/split/link_command.h"
 #include "split/split/link_exclude.h"
 #include "split/split/split_file.h"

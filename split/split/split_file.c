@@ -14,7 +14,7 @@
 
 #include "common/base/digest.h"
 #include "split/cli/message.h"
-#include "split/split/found_image.h"
+#include "split/cli/found_image.h"
 #include "split/split/outputs.h"
 #include "split/split/place.h"
 

@@ -23,7 +23,7 @@ from sidecar_numbers import Numbers, uleb128, unzigzag
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits",
-         9: "xray_instr_map", 10: "xray_fn_idx"}
+         9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
 MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
@@ -127,7 +127,7 @@ class Sidecar:
             offset = start + (size + 3) // 4 * 4
         require(self.notes[0][0] == FORMAT, "the first note is not FORMAT")
         self.version, = self.unpack("I", self.notes[0][1])
-        require(self.version in (1, 2), "another format version")
+        require(self.version in (1, 2, 3), "another format version")
         place = next(start for note_type, start, _ in self.notes if note_type == IMAGE)
         (_, self.machine, self.pointer_size, _, self.flags, _, self.raw_version,
          self.original_size) = self.unpack("IIIIIIQQ", place)

@@ -2,8 +2,8 @@
  * Files that the user did not name as images: they were found in a directory, or written by a link
  * command, which may have made any kind of file.
  */
-#ifndef COVSPLIT_SPLIT_SPLIT_FOUND_IMAGE_H
-#define COVSPLIT_SPLIT_SPLIT_FOUND_IMAGE_H
+#ifndef COVSPLIT_SPLIT_CLI_FOUND_IMAGE_H
+#define COVSPLIT_SPLIT_CLI_FOUND_IMAGE_H
 
 #include <stdbool.h>
 

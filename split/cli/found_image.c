@@ -1,7 +1,7 @@
 /*
  * Examining files that may be images: see found_image.h.
  */
-#include "split/split/found_image.h"
+#include "split/cli/found_image.h"
 
 #include <string.h>
 
