@@ -3,9 +3,12 @@
  */
 #include "formats/plan.h"
 
+#include <elf.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+#include "common/codec/packed_units/unpack.h"
 
 struct image_plan *image_plan_new(const struct input *input, struct error *error)
 {
@@ -35,6 +38,21 @@ struct image_section *image_plan_section(struct image_plan *plan, enum section_k
     return NULL;
 }
 
+struct bytes image_plan_bytes(const struct image_plan *plan, const struct input *image,
+                              enum section_kind kind)
+{
+    struct bytes bytes = {0};
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct image_section *section = &plan->sections[i];
+
+        if (section->kind == kind &&
+            !bytes_slice(image->bytes, section->offset, section->size, &bytes))
+            return (struct bytes){0};
+    }
+    return bytes;
+}
+
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind)
 {
     const struct image_section *section = image_plan_section(plan, kind);
@@ -57,6 +75,23 @@ bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char
 void image_plan_add(struct image_plan *plan, const struct image_section *section)
 {
     plan->sections[plan->section_count++] = *section;
+}
+
+enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum section_kind kind)
+{
+    if (plan->is_packed && kind == SECTION_COVMAP)
+        return SECTION_LINKED_COVMAP;
+    return plan->is_packed && kind == SECTION_COVFUN ? SECTION_LINKED_COVFUN : kind;
+}
+
+bool image_plan_unpack(const struct image_plan *plan, const struct input *image, uint64_t limit,
+                       struct buffer *covmap, struct buffer *covfun, struct error *error)
+{
+    const struct mapping_sections linked = {image_plan_bytes(plan, image, SECTION_COVMAP),
+                                            image_plan_bytes(plan, image, SECTION_COVFUN)};
+
+    return unpack_mapping(&linked, plan->facts.elf_data == ELFDATA2MSB, limit, image->path, covmap,
+                          covfun, error);
 }
 
 static int compare_sections(const void *left, const void *right)

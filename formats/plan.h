@@ -55,6 +55,7 @@ struct image_options {
 struct image_plan {
     struct sidecar_facts facts; /* except sizes and digests, which only the split knows */
     bool already_split;         /* the image is a stripped one: nothing is planned */
+    bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
     struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
     struct edit_script edits;                      /* finished */
@@ -79,8 +80,21 @@ void image_plan_free(struct image_plan *plan);
 /* The description of a section; NULL if the image has none of that kind. */
 struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
 
+/* Its bytes in the image; empty if the image has none of that kind. */
+struct bytes image_plan_bytes(const struct image_plan *plan, const struct input *image,
+                              enum section_kind kind);
+
 /* True if the image has the section and the plan moves it to the sidecar. */
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind);
+
+/* The kind under which a sidecar keeps the bytes of an image's section. */
+enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum section_kind kind);
+
+/* Makes the ordinary coverage mapping of an image with packed units (codec/packed_units/unpack.h),
+ * which must be the one that was planned. Fails if they are damaged, or if this would take more
+ * than `limit` bytes of memory (memory_limit.h). */
+bool image_plan_unpack(const struct image_plan *plan, const struct input *image, uint64_t limit,
+                       struct buffer *covmap, struct buffer *covfun, struct error *error);
 
 /* Keeps the section in the image, for this reason. Returns false, so that checks can return it. */
 bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)

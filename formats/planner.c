@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/base/digest.h"
+#include "common/codec/packed_units/unpack.h"
 #include "common/edit/apply.h"
 #include "formats/names_and_data.h"
 
@@ -233,6 +234,16 @@ bool planner_find_split(const struct format *format, const struct input *input,
 
 /* ---- deciding ---- */
 
+static void find_packed_units(struct planning *planning)
+{
+    struct image_plan *plan = planning->plan;
+    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+
+    plan->is_packed = covmap != NULL && !covmap->encoded &&
+                      unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
+                                       planning->big_endian);
+}
+
 static bool decide(struct planning *planning, struct error *error)
 {
     unsigned chosen = SECTION_REMOVABLE & planning->options->sections;
@@ -249,17 +260,34 @@ static bool decide(struct planning *planning, struct error *error)
     return true;
 }
 
+/* Packed units have records that belong to covfun, so the two sections are one. */
+static bool check_choice(const struct planning *planning, struct error *error)
+{
+    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
+    unsigned chosen = planning->options->sections & mapping;
+
+    return !planning->plan->is_packed || chosen == 0 || chosen == mapping ||
+           error_set(error,
+                     "%s: has packed objects, whose coverage mapping can only be taken out as a "
+                     "whole; give --sections covmap and covfun, or none of the two",
+                     planning->input->path);
+}
+
 /* The mapping of functions goes only if the file names of the mapping go too, because only these
- * leave a tripwire. */
+ * leave a tripwire. With packed units, the one goes only with the other. */
 static void pair_mapping(struct image_plan *plan)
 {
     const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+    const struct image_section *covfun = image_plan_section(plan, SECTION_COVFUN);
 
     if (covmap != NULL && covmap->fate == FATE_STAYS && image_plan_removes(plan, SECTION_COVFUN))
         image_plan_keep(
             plan, SECTION_COVFUN,
             "%s stays, and alone would describe a program without functions; remove both",
             covmap->name);
+    if (plan->is_packed && covfun != NULL && covfun->size != 0 && covfun->fate == FATE_STAYS &&
+        image_plan_removes(plan, SECTION_COVMAP))
+        image_plan_keep(plan, SECTION_COVMAP, "it has packed units, and %s stays", covfun->name);
 }
 
 /* Coverage mapping is of no use without names. If all of it goes to the sidecar and names stay in
@@ -269,8 +297,8 @@ static void pair_mapping(struct image_plan *plan)
 static void plan_copies(struct image_plan *plan)
 {
     const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
-    bool mapping_goes =
-        image_plan_removes(plan, SECTION_COVMAP) && image_plan_removes(plan, SECTION_COVFUN);
+    bool mapping_goes = image_plan_removes(plan, SECTION_COVMAP) &&
+                        (plan->is_packed || image_plan_removes(plan, SECTION_COVFUN));
 
     for (size_t i = 0; i < plan->section_count; i++) {
         struct image_section *section = &plan->sections[i];
@@ -287,8 +315,8 @@ static void list_ranges(struct image_plan *plan)
         const struct image_section *section = &plan->sections[i];
 
         if (section->fate != FATE_STAYS)
-            plan->ranges[plan->range_count++] =
-                (struct section_range){section->kind, section->offset, section->size};
+            plan->ranges[plan->range_count++] = (struct section_range){
+                image_plan_stored_kind(plan, section->kind), section->offset, section->size};
     }
 }
 
@@ -317,7 +345,8 @@ static bool plan_edits(struct planning *planning, struct error *error)
     const char *path = planning->input->path;
 
     describe_contents(planning);
-    if (!decide(planning, error))
+    find_packed_units(planning);
+    if (!check_choice(planning, error) || !decide(planning, error))
         return false;
     pair_mapping(plan);
     if (!names_and_data_plan(planning, error))

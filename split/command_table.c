@@ -98,6 +98,7 @@ static const struct option_description split_options[] = {
     FLAG(OPTION_DROP_SIGNATURE, "drop-signature", NO_LETTER,
          "remove a signature made with a certificate; sign again afterwards"),
     HOW_IT_IS_COMPRESSED,
+    MEMORY_LIMIT,
     THREADS("work on"),
     FLAG(OPTION_RECURSIVE, "recursive", 'r', "split all images in a directory that have coverage"),
     JSON("image"),
@@ -112,6 +113,7 @@ static const struct option_description link_options[] = {
           "do not split outputs that match GLOB", .repeats = true),
     FLAG(OPTION_NO_DEFAULT_EXCLUDES, "no-default-excludes", NO_LETTER,
          "also split what configure scripts, CMake and Meson link as a test"),
+    MEMORY_LIMIT,
     THREADS("compress with"),
     VERBOSE("print the sizes before and after, or why there was nothing to split"),
 };
@@ -273,7 +275,8 @@ static const struct command commands[] = {
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--fast | --level N] [--portable]\n"
-     "                      [--no-exact] [-j N] [-r] [--json | -v] IMAGE...",
+     "                      [--no-exact] [--memory-limit SIZE] [-j N] [-r]\n"
+     "                      [--json | -v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
      "IMAGE.covsplit.\n"
@@ -364,8 +367,8 @@ static const struct command commands[] = {
     {"link", "Run a link command and split its output",
      "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
      "                     [--fast | --level N] [--portable] [--no-exact]\n"
-     "                     [--exclude GLOB]... [--no-default-excludes] [-j N] [-v]\n"
-     "                     -- COMMAND [ARGUMENT...]",
+     "                     [--exclude GLOB]... [--no-default-excludes]\n"
+     "                     [--memory-limit SIZE] [-j N] [-v] -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it. The output\n"
      "is the file that its -o, /out: or --output names, also in a response file. It is split\n"
      "in place; without --sidecar and --store, the sidecar is OUTPUT.covsplit. Outputs without\n"

@@ -119,7 +119,7 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
     note->size = source->size;
     note->digest = digest_of(source->content);
     require_version(writer, SIDECAR_FORMAT_VERSION_COMPACT);
-    if (writer->source->image != NULL)
+    if (writer->source->image != NULL && !source->made)
         input_release_pages(writer->source->image, source->image_offset, source->size);
     return true;
 }
@@ -127,7 +127,8 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
 static bool add_section(struct writer *writer, const struct sidecar_section_source *source)
 {
     bool stays = (SECTION_BIT(source->kind) & SECTION_STORED) == 0;
-    struct progress progress = {writer, source->image_offset, writer->source->image != NULL};
+    struct progress progress = {writer, source->image_offset,
+                                writer->source->image != NULL && !source->made};
     struct elf_writer_section *section =
         elf_writer_add(&writer->elf, section_kind_name(source->kind),
                        stays ? SHT_NOBITS : SHT_PROGBITS, writer->error);

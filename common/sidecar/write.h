@@ -24,6 +24,7 @@ struct sidecar_section_source {
     struct bytes content;  /* empty for counters and bitmap: only address and size are recorded */
     uint64_t image_offset; /* file offset of `content` in the image, for input_release_pages */
     bool copied;           /* the section stays in the image */
+    bool made;             /* the content is not in the image: it was made of what is */
 };
 
 struct sidecar_source {

@@ -197,7 +197,7 @@ static bool take_entry(struct walk *walk, struct entry *entry)
 
 /* ---- which symbols go ---- */
 
-/* The symbol of a coverage record, "__covrec_" with the NameRef in hexadecimal, and for unused
+/* The symbol of a coverage record, "__covrec_" with the NameRef in hexadecimal, and for used
  * functions a "u". Some machines put another '_' before all names. The name ends in a NUL. */
 static bool is_of_record(struct bytes name)
 {

@@ -11,5 +11,6 @@
 /* Ok: packing->contents is the packed object. Unfit: packing->outcome tells why there is none;
  * OBJECT_NOT_ONE if it is not of this format. */
 enum result elf_object_pack(struct bytes file, struct object_packing *packing);
+enum result coff_object_pack(struct bytes file, struct object_packing *packing);
 
 #endif

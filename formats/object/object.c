@@ -7,6 +7,7 @@
 
 static enum result (*const formats[])(struct bytes file, struct object_packing *packing) = {
     elf_object_pack,
+    coff_object_pack,
 };
 
 void object_packing_free(struct object_packing *packing)

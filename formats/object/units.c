@@ -95,7 +95,7 @@ static bool tell_group(struct bytes signature, uint64_t name_reference, enum pac
     *group = PACKED_GROUP_NONE;
     if (signature.data == NULL)
         return true;
-    *group = signature.size == length ? PACKED_GROUP_UNUSED : PACKED_GROUP_USED;
+    *group = signature.size == length ? PACKED_GROUP_OF_USED : PACKED_GROUP_OF_UNUSED;
     return (signature.size == length || signature.size == length - 1) &&
            memcmp(signature.data, name, signature.size) == 0;
 }

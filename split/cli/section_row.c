@@ -14,20 +14,22 @@ struct section_row section_row_make(enum section_kind kind, uint64_t size, const
     };
 }
 
-struct section_row section_row_of_image(const struct image_section *section, bool already_split)
+struct section_row section_row_of_image(const struct image_plan *plan,
+                                        const struct image_section *section)
 {
     static const char *const fates[] = {
         [FATE_REMOVED] = "removed",
         [FATE_ZEROED] = "zeroed",
         [FATE_STAYS] = "stays",
     };
-    struct section_row row = section_row_make(section->kind, section->size, fates[section->fate]);
+    struct section_row row = section_row_make(image_plan_stored_kind(plan, section->kind),
+                                              section->size, fates[section->fate]);
 
     row.name = section->name;
     row.reason = section->reason;
     if (section->loaded)
         row.address = section_number_known(section->address);
-    if (already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
+    if (plan->already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
     else if (section->copied)
         row.status = "copied";

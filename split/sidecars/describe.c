@@ -120,7 +120,7 @@ static bool describe_image(const struct input *input, struct report *report, str
                     edit_script_result_size(&plan->edits));
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {
-        struct section_row row = section_row_of_image(&plan->sections[i], plan->already_split);
+        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
 
         report_section(report, &row);
     }
@@ -151,18 +151,30 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
                    !facts->is_inexact && !facts->is_placeholder);
 }
 
+static const char *status_in_sidecar(const struct sidecar_section *section, bool is_packed)
+{
+    bool is_mapping = section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN;
+
+    return section->copied           ? "copied"
+           : !section->has_content   ? "recorded"
+           : is_packed && is_mapping ? "made"
+                                     : "stored";
+}
+
 static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
 {
+    bool is_packed = sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL;
+
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         const struct sidecar_section *section = sidecar_section(sidecar, i);
-        struct section_row row = section_row_make(section->kind, section->size,
-                                                  section->copied        ? "copied"
-                                                  : section->has_content ? "stored"
-                                                                         : "recorded");
+        struct section_row row =
+            section_row_make(section->kind, section->size, status_in_sidecar(section, is_packed));
 
         row.address = address_unless_zero(section->address);
         if (section->has_content)
             row.stored_size = section_number_known(section->stored_size);
+        if ((SECTION_BIT(section->kind) & SECTION_LINKED) != 0)
+            row.reason = "as it was linked, with packed units; only join needs it";
         for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
             if (sidecar_kept(sidecar, kept)->kind == section->kind)
                 row.reason = sidecar_kept(sidecar, kept)->reason;

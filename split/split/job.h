@@ -29,9 +29,13 @@ struct slice_split {
     char *row_name;                              /* for the report */
     struct buffer json;                          /* for the report, with --json */
     size_t notes_begin, notes_end;               /* the range of its notes in the report */
-    uint64_t stored_sizes[SECTION_KIND_MAX + 1]; /* bytes in the sidecar, by kind */
+    /* By kind: bytes of the sidecar's sections, and how many bytes of the file they take. */
+    uint64_t sizes[SECTION_KIND_MAX + 1];
+    uint64_t stored_sizes[SECTION_KIND_MAX + 1];
     struct memo *memo; /* what was proved while making the sidecar; may be NULL */
-    struct buffer names[SECTION_KIND_MAX + 1]; /* with --no-exact, the new names by kind */
+    /* Contents that are not the image's own, by kind: with --no-exact the new names, and of an
+     * image with packed objects the ordinary coverage mapping. */
+    struct buffer made[SECTION_KIND_MAX + 1];
 };
 
 struct split_job {

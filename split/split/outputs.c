@@ -6,9 +6,11 @@
 #include <string.h>
 
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
+#include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/write.h"
 #include "split/split/report.h"
@@ -47,6 +49,16 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
 
 /* ---- the sidecar ---- */
 
+/* Without the original, nobody needs the mapping as it was linked. */
+static bool is_stored(const struct slice_split *split, const struct image_section *section)
+{
+    bool is_linked = image_plan_stored_kind(split->plan, section->kind) != section->kind;
+
+    return section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP ||
+           section->copied ||
+           (section->fate != FATE_STAYS && !(is_linked && split->plan->facts.is_inexact));
+}
+
 /* Lists the sections that are removed or copied, with their contents, and those of which only the
  * place is recorded. */
 static size_t list_sections(const struct slice_split *split,
@@ -59,10 +71,10 @@ static size_t list_sections(const struct slice_split *split,
         struct sidecar_section_source *source = &sources[count];
         bool recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
 
-        if (section->fate == FATE_STAYS && !recorded && !section->copied)
+        if (!is_stored(split, section))
             continue;
         *source = (struct sidecar_section_source){
-            .kind = section->kind,
+            .kind = image_plan_stored_kind(split->plan, section->kind),
             .address = section->address,
             .alignment = section->alignment,
             .size = section->size,
@@ -74,6 +86,41 @@ static size_t list_sections(const struct slice_split *split,
         count++;
     }
     return count;
+}
+
+/* Adds the mapping that was made of packed units, with the addresses of what it was made of. */
+static size_t add_made_mapping(struct slice_split *split,
+                               struct sidecar_section_source sources[SECTION_KIND_MAX],
+                               size_t count)
+{
+    static const enum section_kind kinds[] = {SECTION_COVMAP, SECTION_COVFUN};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct image_section *section = image_plan_section(split->plan, kinds[i]);
+        const struct buffer *content = &split->made[kinds[i]];
+
+        if (content->size == 0)
+            continue;
+        sources[count++] = (struct sidecar_section_source){
+            .kind = kinds[i],
+            .address = section == NULL ? 0 : section->address,
+            .alignment = section == NULL ? COVERAGE_ALIGNMENT : section->alignment,
+            .size = content->size,
+            .content = buffer_view(content),
+            .made = true,
+        };
+    }
+    return count;
+}
+
+static bool make_mapping(struct slice_split *split, struct error *error)
+{
+    uint64_t given = option_number(split->job->options, OPTION_MEMORY_LIMIT);
+    uint64_t limit = given != 0 ? given : memory_limit_for(split->image.bytes.size);
+
+    return !split->plan->is_packed || !image_plan_removes(split->plan, SECTION_COVMAP) ||
+           image_plan_unpack(split->plan, &split->image, limit, &split->made[SECTION_COVMAP],
+                             &split->made[SECTION_COVFUN], error);
 }
 
 static size_t list_kept(const struct slice_split *split, struct kept_section kept[SECTION_KIND_MAX])
@@ -148,16 +195,20 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
         .facts = split->plan->facts,
         .image_name = path_file_name(split->image.path),
         .sections = sections,
-        .section_count = list_sections(split, sections),
         .kept = kept,
         .kept_count = list_kept(split, kept),
         .image = &split->image,
     };
-    bool done = source.facts.is_inexact
-                    ? replace_names(sections, source.section_count, &source.facts, split->names,
-                                    split->image.path, error)
-                    : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
-                                     split->plan->range_count, split->image.path, &inverse, error);
+    bool done;
+
+    if (!make_mapping(split, error))
+        return false;
+    source.section_count = add_made_mapping(split, sections, list_sections(split, sections));
+    done = source.facts.is_inexact
+               ? replace_names(sections, source.section_count, &source.facts, split->made,
+                               split->image.path, error)
+               : inverse_encode(&split->plan->edits, split->image.bytes, split->plan->ranges,
+                                split->plan->range_count, split->image.path, &inverse, error);
 
     source.inverse = buffer_view(&inverse);
     split->job->progress.weight = COMPRESSION_WEIGHT;
@@ -176,13 +227,23 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-/* Checks the copies of sections that stayed in the image: joining does not read these. */
-static bool check_copies(const struct sidecar *sidecar, struct error *error)
+/* Whether joining does not read the section: a copy of one that stayed in the image, or the
+ * mapping that was made of packed units. */
+static bool is_for_reports(const struct sidecar *sidecar, const struct sidecar_section *section)
+{
+    bool is_mapping = section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN;
+
+    return section->has_content &&
+           (section->copied ||
+            (is_mapping && sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL));
+}
+
+static bool check_rest(const struct sidecar *sidecar, struct error *error)
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         const struct sidecar_section *section = sidecar_section(sidecar, i);
 
-        if (section->copied && section->has_content &&
+        if (is_for_reports(sidecar, section) &&
             !sidecar_stream_section(sidecar, section, ignore_part, NULL, error))
             return false;
     }
@@ -200,7 +261,7 @@ static bool check_join(struct slice_split *split, struct sidecar *sidecar, struc
     stripped.released = progress_add;
     stripped.released_context = &split->job->progress;
     done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error) &&
-           check_copies(sidecar, error);
+           check_rest(sidecar, error);
     input_close(&stripped);
     return done;
 }
@@ -221,19 +282,19 @@ static bool check_each(struct slice_split *split, const struct sidecar *sidecar,
     return done && sidecar_verify(sidecar, error);
 }
 
-static void note_stored_sizes(struct slice_split *split, const struct sidecar *sidecar)
+static void note_sizes(struct slice_split *split, const struct sidecar *sidecar)
 {
     for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
         const struct sidecar_section *section = sidecar_section(sidecar, i);
 
-        if (section->has_content)
-            split->stored_sizes[section->kind] = section->stored_size;
+        split->sizes[section->kind] = section->size;
+        split->stored_sizes[section->kind] = section->stored_size;
     }
 }
 
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
-    note_stored_sizes(split, sidecar);
+    note_sizes(split, sidecar);
     sidecar_help_restore(sidecar, split->job->threads, split->memo);
     return sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact
                ? check_each(split, sidecar, error)

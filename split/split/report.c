@@ -100,18 +100,33 @@ void split_warn_of_sections(const struct slice_split *split)
 
 /* ---- rows ---- */
 
+/* What the sidecar has in place of packed units. */
+static void write_made_mapping(const struct slice_split *split, struct json_writer *json)
+{
+    for (unsigned kind = SECTION_COVMAP; split->plan->is_packed && kind <= SECTION_COVFUN; kind++) {
+        struct section_row row =
+            section_row_make((enum section_kind)kind, split->sizes[kind], "made");
+
+        row.stored_size = section_number_known(split->stored_sizes[kind]);
+        if (split->stored_sizes[kind] != 0)
+            section_row_write(&row, json);
+    }
+}
+
 static void write_sections(const struct slice_split *split, struct json_writer *json)
 {
     const struct image_plan *plan = split->plan;
 
     json_begin_array(json, "sections");
     for (size_t i = 0; i < plan->section_count; i++) {
-        struct section_row row = section_row_of_image(&plan->sections[i], plan->already_split);
+        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
+        enum section_kind kind = image_plan_stored_kind(plan, plan->sections[i].kind);
 
-        if (split->stored_sizes[plan->sections[i].kind] != 0)
-            row.stored_size = section_number_known(split->stored_sizes[plan->sections[i].kind]);
+        if (split->stored_sizes[kind] != 0)
+            row.stored_size = section_number_known(split->stored_sizes[kind]);
         section_row_write(&row, json);
     }
+    write_made_mapping(split, json);
     json_end_array(json);
 }
 

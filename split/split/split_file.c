@@ -227,7 +227,7 @@ static void end_slice(struct slice_split *split)
     output_discard(&split->sidecar);
     memo_free(split->memo);
     for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
-        buffer_free(&split->names[i]);
+        buffer_free(&split->made[i]);
     image_plan_free(split->plan);
     buffer_free(&split->json);
     free(split->sidecar_path);

@@ -56,12 +56,12 @@ static void add_record(struct random_state *random, size_t variety, struct packe
     static const uint8_t used_without_hash[] = {1, 0, 0, 1, 1, 3, 1, 2, 9};
     uint64_t function = random_below(random, variety), kind = random_below(random, 8);
     struct packed_record record = {.name_reference = function * UINT64_C(0x9e3779b97f4a7c15),
-                                   .group = PACKED_GROUP_USED};
+                                   .group = PACKED_GROUP_OF_USED};
 
     if (kind == 0) {
         size_t which = (size_t)random_below(random, 3);
 
-        record.group = PACKED_GROUP_UNUSED;
+        record.group = PACKED_GROUP_OF_UNUSED;
         record.mapping = keep(texts, unused[which], unused_size[which]);
     } else if (kind == 1) {
         record.mapping = keep(texts, used_without_hash, sizeof(used_without_hash));

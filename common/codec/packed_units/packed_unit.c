@@ -112,7 +112,7 @@ static enum result make_text(const struct packed_unit *unit, bool big_endian, st
 {
     for (size_t i = 0; i < unit->count; i++) {
         if (unit->records[i].mapping.size > UINT32_MAX ||
-            unit->records[i].group > PACKED_GROUP_UNUSED)
+            unit->records[i].group > PACKED_GROUP_OF_USED)
             return RESULT_UNFIT;
     }
     return put_groups_and_sizes(unit, text) && put_hashes(unit, big_endian, text)
@@ -236,7 +236,7 @@ static bool read_records(struct packed_unit *unit, const struct start *start, st
         struct packed_record *record = &unit->records[i];
         uint64_t size;
 
-        if (groups[i] > PACKED_GROUP_UNUSED || !take_number(text, &size) || size > UINT32_MAX)
+        if (groups[i] > PACKED_GROUP_OF_USED || !take_number(text, &size) || size > UINT32_MAX)
             return false;
         record->name_reference = load_u64(start->references.data + i * HASH_SIZE, big_endian);
         record->group = (enum packed_group)groups[i];

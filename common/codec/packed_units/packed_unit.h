@@ -37,9 +37,11 @@
 /* The section group (COFF: the COMDAT symbol) that the record was in. Of all records in groups of
  * one signature, linkers keep the first. */
 enum packed_group {
-    PACKED_GROUP_NONE = 0,   /* in no group: each one is kept */
-    PACKED_GROUP_USED = 1,   /* __covrec_NAMEREF, with the NameRef in hexadecimal, as "%llX" */
-    PACKED_GROUP_UNUSED = 2, /* __covrec_NAMEREFu: the translation unit does not use the function */
+    PACKED_GROUP_NONE = 0, /* in no group: each one is kept */
+    /* __covrec_NAMEREF, with the NameRef in hexadecimal, as "%llX": the translation unit does not
+     * use the function. */
+    PACKED_GROUP_OF_UNUSED = 1,
+    PACKED_GROUP_OF_USED = 2, /* __covrec_NAMEREFu: it uses the function */
 };
 
 struct packed_record {

@@ -297,7 +297,7 @@ static bool put_packed_record(struct unpacking *unpacking, const struct packed_r
     enum holder former = HELD_BY_NONE;
 
     if (packed->group != PACKED_GROUP_NONE &&
-        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_USED,
+        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_OF_USED,
                      HELD_BY_PACKED, &former))
         return false;
     return former != HELD_BY_NONE ||
