@@ -270,6 +270,17 @@ static const struct option_description store_gc_options[] = {
     FLAG(OPTION_DRY_RUN, "dry-run", 'n', "only print what would be removed"),
 };
 
+static const struct option_description compile_options[] = {
+    VERBOSE("print the sizes before and after"),
+};
+
+static const struct option_description pack_options[] = {
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT instead of replacing the file"),
+    THREADS("work on"),
+    JSON("file"),
+    VERBOSE("print the sizes before and after"),
+};
+
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
@@ -381,6 +392,31 @@ static const struct command commands[] = {
      "of the output, any other with its path and with every part of that which follows a\n"
      "slash; its * matches slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
+    {"compile", "Run a compiler and pack the objects that it writes",
+     "[-v] -- COMMAND [ARGUMENT...]",
+     "COMMAND is a compiler with its arguments, as a build calls it, or a launcher like ccache\n"
+     "with one. The objects are those that its arguments name (-o, -c with any number of\n"
+     "sources, -save-temps, clang-cl's /Fo, rustc's --crate-name and --out-dir), also in a\n"
+     "response file. Those that COMMAND has written are packed, as by 'covsplit pack'.\n"
+     "Everything else, also an image that COMMAND links, is left alone, so a build may use this\n"
+     "for everything that it compiles and links.\n"
+     "\n"
+     "The exit status is that of COMMAND; if that fails, nothing is packed. If an object cannot\n"
+     "be packed since memory or room on the disk is lacking, it stays as COMMAND has written it,\n"
+     "and the exit status is 1. An object that must stay as it is gives a warning.\n",
+     OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_compile},
+    {"pack", "Pack the coverage mapping in objects and archives",
+     "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
+     "Packed objects are smaller, and link faster: the many sections with coverage mapping\n"
+     "become one. They link like the others, also together with them, and a split of the linked\n"
+     "image gives the same reports. An image of packed objects must be split, or read with\n"
+     "'covsplit run' or 'export': llvm-cov alone finds no coverage in it.\n"
+     "\n"
+     "A file is replaced by a rename and keeps its mode and times. Files that have nothing to\n"
+     "pack are not touched. The objects of a thin archive are packed where they are. An object\n"
+     "that must stay as it is gives a warning with the reason. If a file is damaged, an error\n"
+     "names it, the others are packed, and the exit status is 1.\n",
+     OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, command_pack},
     {"join", "Restore the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
      "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"

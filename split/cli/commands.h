@@ -9,11 +9,13 @@
 
 #include "split/cli/options.h"
 
+int command_compile(const struct parsed_options *options);
 int command_correlate(const struct parsed_options *options);
 int command_export(const struct parsed_options *options);
 int command_join(const struct parsed_options *options);
 int command_link(const struct parsed_options *options);
 int command_merge(const struct parsed_options *options);
+int command_pack(const struct parsed_options *options);
 int command_repack(const struct parsed_options *options);
 int command_run(const struct parsed_options *options);
 int command_show(const struct parsed_options *options);

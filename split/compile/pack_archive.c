@@ -19,6 +19,9 @@
 #include "formats/object/archive.h"
 #include "split/compile/pack_job.h"
 
+/* What is written at a time. */
+#define PIECE_SIZE ((uint64_t)4 << 20)
+
 /* What was done with a member. */
 struct packed_member {
     struct pack_report report;
@@ -176,16 +179,22 @@ struct archive_output {
     struct output *output;
 };
 
-/* A bytes_sink. */
+/* A bytes_sink. Large members are written in pieces, so that not all of them is in memory. */
 static bool write_part(void *context, struct bytes part, struct error *error)
 {
     const struct archive_output *to = context;
+    bool done = true;
 
-    if (!output_write(to->output, part, error))
-        return false;
-    release_written(&to->packing->job->input, part);
-    release_written(&to->packing->spool_map, part);
-    return true;
+    while (done && part.size != 0) {
+        struct bytes piece = {part.data, part.size < PIECE_SIZE ? part.size : PIECE_SIZE};
+
+        done = output_write(to->output, piece, error);
+        release_written(&to->packing->job->input, piece);
+        release_written(&to->packing->spool_map, piece);
+        part.data += piece.size;
+        part.size -= piece.size;
+    }
+    return done;
 }
 
 /* A pack_writer. */

@@ -20,7 +20,7 @@ static const char header[] = "inline int shared_branch(int value) {\n"
                              "}\n"
                              "inline int never_called(int value) { return value * 2; }\n";
 
-static void write_sources(const char *directory)
+void many_units_write(const char *directory)
 {
     char *declarations = text_format("#include \"shared.h\"\n");
     char *calls = text_format("%s", "");
@@ -57,7 +57,7 @@ static struct command compiler(const struct many_units *program, const char *dir
 
 void many_units_build(const struct many_units *program, const char *directory)
 {
-    write_sources(directory);
+    many_units_write(directory);
     struct command link = compiler(program, directory);
     text_list_add_words(&link.arguments, "-o " MANY_UNITS_PROGRAM " main.cc");
     struct command library = compiler(program, directory);

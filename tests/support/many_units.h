@@ -18,6 +18,9 @@ struct many_units {
 #define MANY_UNITS_PROGRAM "app"
 #define MANY_UNITS_LIBRARY "libunits.so"
 
+/* Writes the sources into `directory`: main.cc, and unit0.cc and so on. */
+void many_units_write(const char *directory);
+
 /* Writes the sources into `directory` and links the program there. Aborts the Check test if a tool
  * fails. */
 void many_units_build(const struct many_units *program, const char *directory);
