@@ -6,6 +6,7 @@
 #ifndef COVSPLIT_FORMATS_FORMAT_H
 #define COVSPLIT_FORMATS_FORMAT_H
 
+#include "common/codec/packed_units/unpack.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/tripwire.h"
 #include "formats/plan.h"
@@ -133,6 +134,13 @@ struct format {
     bool (*write)(struct planning *planning, struct error *error);
     /* Called last: writes what depends on all other bytes, such as checksums (may be NULL). */
     bool (*seal)(struct planning *planning, struct error *error);
+
+    /* ---- other edits ---- */
+
+    /* Adds the edits that put this coverage mapping in place of the image's own. Nothing that is
+     * loaded may change or move. NULL: the format has no room for it. */
+    bool (*replace_mapping)(const struct input *input, const struct mapping_sections *mapping,
+                            struct edit_script *edits, struct error *error);
 };
 
 extern const struct format elf_format;

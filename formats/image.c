@@ -36,7 +36,8 @@ bool image_is_linked(struct bytes bytes)
 {
     const struct format *format = find_format(bytes);
 
-    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes));
+    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes)) &&
+           !sidecar_recognize(bytes) && !object_recognize(bytes);
 }
 
 bool image_find_split(const struct input *input, struct split_image *split, struct error *error)
@@ -55,8 +56,8 @@ bool image_outline(const struct input *input, struct buffer *outline, struct err
     return format == NULL || format->outline == NULL || format->outline(input, outline, error);
 }
 
-struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
-                                   struct error *error)
+/* NULL, with an error, if the file is not an image. */
+static const struct format *format_of(const struct input *input, struct error *error)
 {
     const struct format *format = find_format(input->bytes);
 
@@ -67,12 +68,40 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
                   input->path);
         return NULL;
     }
-    if (format == NULL) {
+    if (format == NULL)
         error_set(error,
                   "%s: %s; name an ELF, Mach-O or COFF executable or "
                   "library",
                   input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
-        return NULL;
-    }
-    return planner_plan(format, input, options, error);
+    return format;
+}
+
+struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
+                                   struct error *error)
+{
+    const struct format *format = format_of(input, error);
+
+    return format != NULL ? planner_plan(format, input, options, error) : NULL;
+}
+
+struct image_plan *image_describe(const struct input *input, struct error *error)
+{
+    const struct format *format = format_of(input, error);
+
+    return format != NULL ? planner_describe(format, input, error) : NULL;
+}
+
+bool image_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
+                           struct edit_script *edits, struct error *error)
+{
+    const struct format *format = format_of(input, error);
+
+    if (format == NULL)
+        return false;
+    return format->replace_mapping != NULL
+               ? format->replace_mapping(input, mapping, edits, error)
+               : error_set(error,
+                           "%s: other coverage mapping cannot be put into %s images; use "
+                           "'covsplit run' or 'covsplit export'",
+                           input->path, format->name);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/base/memory_limit.h"
 #include "common/codec/packed_units/unpack.h"
 
 struct image_plan *image_plan_new(const struct input *input, struct error *error)
@@ -90,8 +91,9 @@ bool image_plan_unpack(const struct image_plan *plan, const struct input *image,
     const struct mapping_sections linked = {image_plan_bytes(plan, image, SECTION_COVMAP),
                                             image_plan_bytes(plan, image, SECTION_COVFUN)};
 
-    return unpack_mapping(&linked, plan->facts.elf_data == ELFDATA2MSB, limit, image->path, covmap,
-                          covfun, error);
+    return unpack_mapping(&linked, plan->facts.elf_data == ELFDATA2MSB,
+                          limit != 0 ? limit : memory_limit_for(image->bytes.size), image->path,
+                          covmap, covfun, error);
 }
 
 static int compare_sections(const void *left, const void *right)

@@ -70,7 +70,9 @@ struct split_image {
     /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;
-    bool has_mapping; /* told of any image: there is coverage mapping, or what is left of it */
+    /* Told of any image: */
+    bool has_mapping; /* there is coverage mapping, or what is left of it */
+    bool is_packed;   /* there are packed units in it */
 };
 
 /* An empty plan for the input; NULL if memory runs out. To be freed with image_plan_free. */
@@ -92,7 +94,8 @@ enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum sec
 
 /* Makes the ordinary coverage mapping of an image with packed units (codec/packed_units/unpack.h),
  * which must be the one that was planned. Fails if they are damaged, or if this would take more
- * than `limit` bytes of memory (memory_limit.h). */
+ * than `limit` bytes of memory; if that is 0, more than an image of this size may (memory_limit.h).
+ */
 bool image_plan_unpack(const struct image_plan *plan, const struct input *image, uint64_t limit,
                        struct buffer *covmap, struct buffer *covfun, struct error *error);
 

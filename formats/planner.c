@@ -72,6 +72,16 @@ static bool find_sections(struct planning *planning, struct error *error)
     return true;
 }
 
+static void find_packed_units(struct planning *planning)
+{
+    struct image_plan *plan = planning->plan;
+    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+
+    plan->is_packed = covmap != NULL && !covmap->encoded &&
+                      unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
+                                       planning->big_endian);
+}
+
 /* What the headers say. */
 static bool describe_headers(struct planning *planning, struct error *error)
 {
@@ -83,7 +93,10 @@ static bool describe_headers(struct planning *planning, struct error *error)
     planning->code.machine = machine_find(facts->machine, facts->elf_class, facts->elf_data);
     planning->big_endian = facts->elf_data == ELFDATA2MSB;
     tripwire_write_mapping(planning->mapping_tripwire, planning->big_endian);
-    return find_sections(planning, error);
+    if (!find_sections(planning, error))
+        return false;
+    find_packed_units(planning);
+    return true;
 }
 
 /* All definitions of __llvm_profile_raw_version must agree. 0 if there is none or they differ. */
@@ -222,6 +235,7 @@ bool planner_find_split(const struct format *format, const struct input *input,
                 format->find_hidden_rests(planning);
             found = find_out_whether_split(planning, &found, error) && found;
             split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
+            split->is_packed = planning->plan->is_packed;
         }
         if (found)
             describe_split(planning, split);
@@ -233,16 +247,6 @@ bool planner_find_split(const struct format *format, const struct input *input,
 }
 
 /* ---- deciding ---- */
-
-static void find_packed_units(struct planning *planning)
-{
-    struct image_plan *plan = planning->plan;
-    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
-
-    plan->is_packed = covmap != NULL && !covmap->encoded &&
-                      unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
-                                       planning->big_endian);
-}
 
 static bool decide(struct planning *planning, struct error *error)
 {
@@ -345,7 +349,6 @@ static bool plan_edits(struct planning *planning, struct error *error)
     const char *path = planning->input->path;
 
     describe_contents(planning);
-    find_packed_units(planning);
     if (!check_choice(planning, error) || !decide(planning, error))
         return false;
     pair_mapping(plan);
@@ -360,7 +363,8 @@ static bool plan_edits(struct planning *planning, struct error *error)
            (format->seal == NULL || format->seal(planning, error));
 }
 
-static bool plan_split(struct planning *planning, struct error *error)
+/* What all that is said of an image begins with. */
+static bool describe_all(struct planning *planning, struct error *error)
 {
     bool *is_split = &planning->plan->already_split;
 
@@ -368,14 +372,31 @@ static bool plan_split(struct planning *planning, struct error *error)
         return false;
     if (*is_split)
         take_split_uuid(planning);
-    if (!settle_uuid(planning, error) || (!*is_split && !plan_edits(planning, error)))
+    return settle_uuid(planning, error);
+}
+
+static bool plan_split(struct planning *planning, struct error *error)
+{
+    if (!describe_all(planning, error) ||
+        (!planning->plan->already_split && !plan_edits(planning, error)))
         return false;
     plan_copies(planning->plan);
     return true;
 }
 
-struct image_plan *planner_plan(const struct format *format, const struct input *input,
-                                const struct image_options *options, struct error *error)
+static bool plan_nothing(struct planning *planning, struct error *error)
+{
+    if (!describe_all(planning, error))
+        return false;
+    describe_contents(planning);
+    return edit_script_finish(&planning->plan->edits, planning->input->path, error);
+}
+
+/* Opens the image for the function, and gives out the plan that it makes. */
+static struct image_plan *with_image(const struct format *format, const struct input *input,
+                                     const struct image_options *options,
+                                     bool (*make)(struct planning *planning, struct error *error),
+                                     struct error *error)
 {
     struct planning *planning = start(format, input, options, error);
     struct image_plan *plan;
@@ -385,7 +406,7 @@ struct image_plan *planner_plan(const struct format *format, const struct input 
         return NULL;
     plan = planning->plan;
     if (format->open(planning, error)) {
-        done = plan_split(planning, error);
+        done = make(planning, error);
         format->close(planning);
     }
     free(planning);
@@ -393,4 +414,18 @@ struct image_plan *planner_plan(const struct format *format, const struct input 
         return plan;
     image_plan_free(plan);
     return NULL;
+}
+
+struct image_plan *planner_plan(const struct format *format, const struct input *input,
+                                const struct image_options *options, struct error *error)
+{
+    return with_image(format, input, options, plan_split, error);
+}
+
+struct image_plan *planner_describe(const struct format *format, const struct input *input,
+                                    struct error *error)
+{
+    static const struct image_options none;
+
+    return with_image(format, input, &none, plan_nothing, error);
 }

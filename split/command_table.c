@@ -120,6 +120,8 @@ static const struct option_description link_options[] = {
 
 static const struct option_description join_options[] = {
     OUTPUT("write the original image to OUT, which may be STRIPPED itself"),
+    FLAG(OPTION_MAPPING, "mapping", NO_LETTER,
+         "if objects were packed, give the image ordinary coverage mapping"),
     SIDECARS("the sidecar, or a directory that has it"),
     LOOK_IN_STORE,
     MEMORY_LIMIT,
@@ -407,23 +409,28 @@ static const struct command commands[] = {
      OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_compile},
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
-     "Packed objects are smaller, and link faster: the many sections with coverage mapping\n"
-     "become one. They link like the others, also together with them, and a split of the linked\n"
-     "image gives the same reports. An image of packed objects must be split, or read with\n"
-     "'covsplit run' or 'export': llvm-cov alone finds no coverage in it.\n"
+     "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
+     "become one. They can be linked like others, and together with them. A split of the linked\n"
+     "image gives the same sidecar, and so the same reports. An image of packed objects that is\n"
+     "not split is read with 'covsplit run' or 'covsplit export': llvm-cov alone finds no\n"
+     "coverage in it.\n"
      "\n"
-     "A file is replaced by a rename and keeps its mode and times. Files that have nothing to\n"
-     "pack are not touched. The objects of a thin archive are packed where they are. An object\n"
-     "that must stay as it is gives a warning with the reason. If a file is damaged, an error\n"
-     "names it, the others are packed, and the exit status is 1.\n",
+     "A file is replaced by a rename, and keeps its mode and modification time. Files that have\n"
+     "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
+     "If an object must stay as it is, a warning says why. If a file is damaged, an error names\n"
+     "it, the others are packed, and the exit status is 1.\n",
      OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, command_pack},
     {"join", "Restore the original image from a stripped one and its sidecar",
-     "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT STRIPPED",
+     "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"
+     "                     -o OUT STRIPPED",
      "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"
      "for as STRIPPED.covsplit, and by UUID in these places, in this order:\n"
      "  the *.covsplit files in the directory of STRIPPED\n"
      "  the *.covsplit files in the current directory\n"
-     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
+     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS "\n"
+     "With --mapping, OUT is the original image, but if objects of it were packed, with the\n"
+     "coverage mapping that it would have if none had been, which llvm-cov reads. STRIPPED may\n"
+     "then also be such an image that was not split, and no sidecar is needed.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
@@ -468,18 +475,20 @@ static const struct command commands[] = {
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
-    {"export", "Convert sidecars to objects that llvm-cov and llvm-profdata read",
+    {"export", "Make objects of sidecars and images that llvm-cov and llvm-profdata read",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID...]\n"
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or IMAGE]...\n"
      "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or SIDECAR]...",
+     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
-     "start of one, if no other starts with it.\n"
+     "start of one, if no other starts with it. An IMAGE is one that was not split; llvm-cov\n"
+     "needs its object in place of it if objects (.o) of it were packed.\n"
      "\n"
      "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
-     "of what they share, and reports are those of '-object A -object B ...'. The images are in\n"
+     "of what they share, and reports are those of '-object A -object B ...'. Each operand is a\n"
+     "UUID, a sidecar, or an image that was not split. The images are in\n"
      "the order of the operands; those of a store or --sidecar in the order of their UUIDs.\n"
      "Sidecars of images without coverage are ignored. If a sidecar is bad, no FILE is\n"
      "written.\n"
@@ -488,7 +497,7 @@ static const struct command commands[] = {
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
-     OPTIONS(export_options), "UUID", 0, OPERANDS_ANY, command_export},
+     OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"

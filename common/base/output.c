@@ -168,6 +168,20 @@ bool output_create(struct output *output, const char *path, const struct output_
     return true;
 }
 
+bool output_create_in_memory(struct output *output, const char *name, struct error *error)
+{
+    *output = (struct output){.fd = -1};
+    output->path = strdup(name);
+    if (output->path == NULL)
+        return error_out_of_memory(error, name, strlen(name));
+    output->fd = memfd_create("covsplit", MFD_CLOEXEC);
+    if (output->fd >= 0)
+        return true;
+    error_set_errno(error, errno, "%s: no file can be made in memory", name);
+    output_discard(output);
+    return false;
+}
+
 /* ---- contents ---- */
 
 bool output_write_all(int fd, const char *path, const uint8_t *data, size_t size,

@@ -83,6 +83,10 @@ struct output_options {
 bool output_create(struct output *output, const char *path, const struct output_options *options,
                    struct error *error);
 
+/* Starts an output that is in memory, and is only read through the descriptor. `name` is for
+ * messages. Discard it. */
+bool output_create_in_memory(struct output *output, const char *name, struct error *error);
+
 /* Appends. Large views are written directly, small ones are buffered. */
 bool output_write(struct output *output, struct bytes view, struct error *error);
 bool output_write_zeros(struct output *output, uint64_t size, struct error *error);

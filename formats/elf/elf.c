@@ -416,34 +416,9 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
 
 /* ---- the edits ---- */
 
-/* Bytes behind everything that the headers describe belong to someone else (an archive that the
- * program opens, a signature), who may look for them at a fixed offset. */
-static bool check_tail(const struct elf_image *image, struct error *error)
-{
-    uint64_t end = image->ehdr.e_shoff + image->shnum * image->sizes.shdr;
-    struct bytes tail;
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-        if (elf_section_in_file(shdr) && shdr->sh_offset + shdr->sh_size > end)
-            end = shdr->sh_offset + shdr->sh_size;
-    }
-    for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
-        if (phdr->p_offset + phdr->p_filesz > end)
-            end = phdr->p_offset + phdr->p_filesz;
-    }
-    if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
-        return error_set(error,
-                         "%s: data is appended to the image, and may have to stay in its place; "
-                         "run covsplit before it is appended",
-                         image->path);
-    return true;
-}
-
 static bool layout(struct planning *planning, struct error *error)
 {
-    return check_tail(image_of(planning), error) && elf_layout(planning, error);
+    return elf_check_tail(image_of(planning), error) && elf_layout(planning, error);
 }
 
 const struct format elf_format = {
@@ -484,4 +459,5 @@ const struct format elf_format = {
     .moves_names = true,
     .layout = layout,
     .write = elf_write,
+    .replace_mapping = elf_replace_mapping,
 };

@@ -423,6 +423,29 @@ uint64_t elf_header_base(const struct elf_image *image)
     return first->p_vaddr - first->p_offset;
 }
 
+bool elf_check_tail(const struct elf_image *image, struct error *error)
+{
+    uint64_t end = image->ehdr.e_shoff + image->shnum * image->sizes.shdr;
+    struct bytes tail;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const GElf_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset + shdr->sh_size > end)
+            end = shdr->sh_offset + shdr->sh_size;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const GElf_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_offset + phdr->p_filesz > end)
+            end = phdr->p_offset + phdr->p_filesz;
+    }
+    if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
+        return error_set(error,
+                         "%s: data is appended to the image, and may have to stay in its place; "
+                         "run covsplit before it is appended",
+                         image->path);
+    return true;
+}
+
 /* ---- build ID ---- */
 
 /* Reads the notes of one chunk of the file. */

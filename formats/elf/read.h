@@ -88,6 +88,11 @@ uint64_t elf_header_base(const struct elf_image *image);
 bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
                   struct bytes *bytes);
 
+/* Refuses an image with bytes behind everything that the headers describe. They belong to someone
+ * else (an archive that the program opens, a signature), who may look for them at a fixed
+ * offset. */
+bool elf_check_tail(const struct elf_image *image, struct error *error);
+
 /* An address, or another value of that size, in the file's byte order and size. */
 uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from);
 void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value);

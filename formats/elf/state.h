@@ -134,6 +134,10 @@ bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *va
 bool elf_layout(struct planning *planning, struct error *error);
 bool elf_write(struct planning *planning, struct error *error);
 
+/* The operation replace_mapping of struct format (elf/mapping.c). */
+bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
+                         struct edit_script *edits, struct error *error);
+
 /* The move that includes the address; NULL if it stays (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 

@@ -6,15 +6,8 @@
 #include <string.h>
 
 #include "common/base/file.h"
-#include "common/sidecar/object.h"
-#include "common/sidecar/sidecar.h"
 #include "formats/container.h"
 #include "formats/image.h"
-
-static bool is_linked_image(struct bytes bytes)
-{
-    return image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes);
-}
 
 bool found_image_is_linked(const char *path)
 {
@@ -33,7 +26,7 @@ bool found_image_is_linked(const char *path)
         struct bytes bytes;
 
         is_linked |=
-            bytes_slice(input.bytes, slice->offset, slice->size, &bytes) && is_linked_image(bytes);
+            bytes_slice(input.bytes, slice->offset, slice->size, &bytes) && image_is_linked(bytes);
     }
     container_close(&container);
     input_close(&input);

@@ -3,6 +3,7 @@
  *
  *   a stripped image       the ELF object of its sidecar, or the original image if the sidecar does
  *                          not have all of the coverage mapping
+ *   a packed image         an ELF object with its coverage mapping, as ordinary sections
  *   a universal image      the original one, as far as there are sidecars for its slices
  *   a sidecar              its ELF object
  *   a store's directory    the union of its sidecars
@@ -29,7 +30,7 @@
 
 enum subject_kind {
     SUBJECT_OTHER, /* nothing to convert */
-    SUBJECT_IMAGE, /* a split image, or one with a split slice */
+    SUBJECT_IMAGE, /* a split or packed image, or one with such a slice */
     SUBJECT_SIDECAR,
     SUBJECT_STORE, /* its directory */
     SUBJECT_PROFILE,

@@ -1,6 +1,9 @@
 /*
  * Converting images: see convert_image.h.
  *
+ * An image with packed objects that was not split is converted as if it had been, to the object of
+ * a sidecar that is made for that (cli/image_sidecar.h).
+ *
  * The sidecar of a slice is borrowed twice, first for the size of the original, then for joining,
  * since threads that each hold several sidecars could wait for each other forever.
  */
@@ -13,6 +16,7 @@
 #include "common/sidecar/object.h"
 #include "formats/container.h"
 #include "formats/image.h"
+#include "split/cli/image_sidecar.h"
 
 struct split_slice {
     bool is_split;
@@ -27,7 +31,7 @@ struct split_slices {
 
 /* ---- what a file is ---- */
 
-/* True if any slice was split. Otherwise, *error tells whether memory was lacking. */
+/* True if any slice was split, or is packed. Otherwise, *error tells whether memory was lacking. */
 static bool find_slices(struct split_slices *found, const struct input *input, struct error *error)
 {
     bool any = false;
@@ -38,7 +42,7 @@ static bool find_slices(struct split_slices *found, const struct input *input, s
         struct split_slice *slice = &found->slices[i];
 
         slice->is_split = image_find_split(&found->container.slices[i].input, &slice->image, error);
-        any |= slice->is_split;
+        any |= slice->is_split || slice->image.is_packed;
         if (error_is_of_memory(error))
             return false;
     }
@@ -260,10 +264,33 @@ static bool join(const struct subject *subject, struct run_sidecars *sidecars,
     return done;
 }
 
+/* ---- packed images ---- */
+
+static bool convert_packed(const struct subject *subject, const struct run_sidecars *sidecars,
+                           struct memory_file *file, struct error *error)
+{
+    const struct input image = {.path = (char *)(uintptr_t)subject->name,
+                                .fd = -1,
+                                .bytes = buffer_view(&subject->content)};
+    struct sidecar *sidecar = image_sidecar_make(&image, run_sidecars_limit(sidecars), error);
+    bool done = sidecar != NULL && convert_to_object(sidecar, file, error);
+
+    sidecar_close(sidecar);
+    return done;
+}
+
+/* ---- all images ---- */
+
 bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struct memory_file *file,
                    bool (*read_content)(struct subject *subject, struct error *error),
                    const char **what, struct error *error)
 {
+    const struct split_slice *first = &subject->slices->slices[0];
+
+    if (!subject->slices->container.is_universal && !first->is_split) {
+        *what = "an object of its coverage mapping";
+        return read_content(subject, error) && convert_packed(subject, sidecars, file, error);
+    }
     if (!subject->slices->container.is_universal) {
         struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
         bool is_enough = sidecar != NULL && is_complete(sidecar->sidecar), done = false;

@@ -11,8 +11,8 @@
 #include "split/run/convert.h"
 #include "split/run/memory_file.h"
 
-/* If the input is a split image, or has a split slice, sets subject->slices and the kind. The input
- * is only examined. False with an error if out of memory. */
+/* If the input is an image that was split or packed, or has such a slice, sets subject->slices and
+ * the kind. The input is only examined. False with an error if out of memory. */
 bool split_slices_find(struct subject *subject, const struct input *input, struct error *error);
 
 /* Adds the sidecars of all slices to the digest: see subject_identify. */

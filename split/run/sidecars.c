@@ -91,6 +91,11 @@ void run_sidecars_close(struct run_sidecars *sidecars)
     free(sidecars);
 }
 
+uint64_t run_sidecars_limit(const struct run_sidecars *sidecars)
+{
+    return option_number(sidecars->places.options, OPTION_MEMORY_LIMIT);
+}
+
 void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar)
 {
     sidecar_set_up(sidecar, sidecars->places.options);

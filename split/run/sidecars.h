@@ -24,6 +24,9 @@ void run_sidecars_close(struct run_sidecars *sidecars);
  * enough: a build may reuse it for another program. */
 struct digest run_sidecars_file_identity(const struct stat *status);
 
+/* The number of --memory-limit; 0: not given. */
+uint64_t run_sidecars_limit(const struct run_sidecars *sidecars);
+
 /* Applies the options to a sidecar. */
 void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar);
 

@@ -14,7 +14,7 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
-#include "formats/image.h"
+#include "formats/ordinary.h"
 #include "split/cli/machine_names.h"
 
 /* ---- facts that several kinds share ---- */
@@ -98,6 +98,23 @@ static bool add_image_uuid(struct report *report, const struct input *input,
     return true;
 }
 
+/* Says of an image with packed objects, which LLVM's tools cannot read, how they can. */
+static bool add_packing(struct report *report, const struct input *input,
+                        const struct image_plan *plan, struct error *error)
+{
+    struct packed_counts counts;
+
+    if (plan->already_split || !plan->is_packed)
+        return true;
+    if (!ordinary_count(input, plan, &counts, error))
+        return false;
+    report_number(report, "packed_units", "packed units", counts.units);
+    report_number(report, "packed_records", "packed records", counts.records);
+    report_text(report, "packed_advice", "for reports",
+                "split it, or read it with 'covsplit run' or 'covsplit export'");
+    return true;
+}
+
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
@@ -118,6 +135,7 @@ static bool describe_image(const struct input *input, struct report *report, str
     else
         report_size(report, "size_after_split", "size after a split",
                     edit_script_result_size(&plan->edits));
+    done = done && add_packing(report, input, plan, error);
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {
         struct section_row row = section_row_of_image(plan, &plan->sections[i]);

@@ -7,10 +7,14 @@
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
  * cannot be made, that is reported, and the others are made.
  *
+ * An operand that is no UUID is an image that was not split, of which the object is made directly
+ * (cli/image_sidecar.h), or with --union also a sidecar.
+ *
  * With --union, all go into one file (export_union.h), or none if one cannot be read: nobody would
  * see from a report that an image is missing.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +30,10 @@
 #include "common/sidecar/union.h"
 #include "common/store/add.h"
 #include "common/store/store.h"
+#include "formats/image.h"
 #include "split/cli/commands.h"
+#include "split/cli/found_image.h"
+#include "split/cli/image_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/sidecar_search.h"
@@ -199,19 +206,45 @@ static void report_failure(struct export *export, const struct error *error)
     export->failed = true;
 }
 
-static void export_from(struct export *export, const char *path, const struct uuid *uuid)
+/* Exports the sidecar, and closes it; reports the error if it is NULL. */
+static void export_opened(struct export *export, struct sidecar *sidecar, struct error *error)
+{
+    if (sidecar == NULL)
+        progress_add(&export->progress, UNITS_PER_SIDECAR);
+    if (sidecar == NULL || !export_one(export, sidecar, error))
+        report_failure(export, error);
+    sidecar_close(sidecar);
+}
+
+/* Exports a sidecar of a store. */
+static void export_stored(struct export *export, const char *path, const struct uuid *uuid)
 {
     struct error error = {0};
     struct sidecar *sidecar = sidecar_read_for(export->options, path, &error);
 
-    if (sidecar == NULL ||
-        (uuid != NULL && !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error))) {
-        progress_add(&export->progress, UNITS_PER_SIDECAR);
-        report_failure(export, &error);
-    } else if (!export_one(export, sidecar, &error)) {
-        report_failure(export, &error);
+    if (sidecar != NULL && !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error)) {
+        sidecar_close(sidecar);
+        sidecar = NULL;
     }
-    sidecar_close(sidecar);
+    export_opened(export, sidecar, &error);
+}
+
+/* Exports a sidecar, or an image that was not split. */
+static void export_file(struct export *export, const char *path)
+{
+    struct error error = {0};
+    struct sidecar *sidecar = NULL;
+    struct input input;
+    bool done = input_open(&input, path, &error);
+
+    if (done && image_is_linked(input.bytes))
+        sidecar =
+            image_sidecar_make(&input, option_number(export->options, OPTION_MEMORY_LIMIT), &error);
+    else if (done)
+        sidecar = sidecar_read_for(export->options, path, &error);
+    if (done)
+        input_close(&input);
+    export_opened(export, sidecar, &error);
 }
 
 /* Finds a sidecar. NULL with an error if there is none to export; *is_placeholder says that there
@@ -240,11 +273,7 @@ static void export_found(struct export *export, const struct uuid *start)
 
     if (sidecar_search_full_uuid(&export->places, start, &uuid, &error))
         sidecar = find_sidecar(export, &uuid, &is_placeholder, &error);
-    if (sidecar == NULL)
-        progress_add(&export->progress, UNITS_PER_SIDECAR);
-    if (sidecar == NULL || !export_one(export, sidecar, &error))
-        report_failure(export, &error);
-    sidecar_close(sidecar);
+    export_opened(export, sidecar, &error);
 }
 
 static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
@@ -265,7 +294,7 @@ static bool export_sidecar(void *context, const char *path, const struct uuid *u
     (void)error;
     /* Another process may clean up the store meanwhile. */
     if (access(path, F_OK) == 0 || errno != ENOENT)
-        export_from(context, path, uuid);
+        export_stored(context, path, uuid);
     return true;
 }
 
@@ -284,7 +313,6 @@ static bool export_stores(struct export *export, const struct store_list *stores
     return store_list_walk(stores, export_sidecar, export, error);
 }
 
-/* An operand that is no UUID is a sidecar for a union. */
 static void export_operand(struct export *export, const char *operand)
 {
     struct error error;
@@ -299,7 +327,7 @@ static void export_operand(struct export *export, const char *operand)
                   operand);
         report_failure(export, &error);
     } else {
-        export_from(export, operand, NULL);
+        export_file(export, operand);
     }
 }
 
@@ -493,14 +521,13 @@ static bool is_uuid(const struct parsed_options *options, size_t i)
     return uuid_parse(options->operands[i], &uuid);
 }
 
-/* The first operand that is a UUID, or that is none; NULL if there is no such operand. */
-static const char *find_operand(const struct parsed_options *options, bool as_uuid)
+static bool has_uuid(const struct parsed_options *options)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
-        if (is_uuid(options, i) == as_uuid)
-            return options->operands[i];
+        if (is_uuid(options, i))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 /* Whether an option or the environment names a store in which sidecars are looked for. */
@@ -512,37 +539,43 @@ static bool names_store(const struct parsed_options *options)
                                                    environment != NULL && environment[0] != '\0');
 }
 
-static int check_union_usage(const struct parsed_options *options)
+static int check_operands_usage(const struct parsed_options *options)
 {
-    if (options->operand_count != 0 && find_operand(options, true) == NULL &&
+    if (options->operand_count != 0 && !has_uuid(options) &&
         (option_given(options, OPTION_STORE) || option_given(options, OPTION_SIDECAR)))
         return message_usage("export",
-                             "'%s' is a sidecar, for which --store and --sidecar are not searched; "
-                             "give all sidecars as operands, or none",
+                             "'%s' is a file, for which --store and --sidecar are not searched; "
+                             "leave them out, or give a UUID ('covsplit show IMAGE' prints an "
+                             "image's)",
                              options->operands[0]);
     return STATUS_DONE;
 }
 
 static int check_object_usage(const struct parsed_options *options)
 {
-    const char *other = find_operand(options, false);
-    bool to_file = option_given(options, OPTION_OUTPUT);
-
-    if (to_file &&
+    if (option_given(options, OPTION_OUTPUT) &&
         (options->operand_count > 1 || (names_store(options) && options->operand_count == 0)))
         return message_usage("export",
-                             "-o takes one object; name one UUID, or use --union or --debug-dir");
-    if (other != NULL)
-        return message_usage("export",
-                             "'%s' is not a UUID: hexadecimal digits, two for a byte; 'covsplit "
-                             "show IMAGE' prints an image's",
-                             other);
+                             "-o takes one object; name one UUID or image, or use --union or "
+                             "--debug-dir");
+    for (size_t i = 0; i < options->operand_count; i++) {
+        const char *operand = options->operands[i];
+
+        if (!is_uuid(options, i) &&
+            (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !found_image_is_linked(operand)))
+            return message_usage("export",
+                                 "'%s' is not an image, nor a UUID: hexadecimal digits, two for a "
+                                 "byte; 'covsplit show IMAGE' prints an image's",
+                                 operand);
+    }
     return STATUS_DONE;
 }
 
 /* Checks what the table of options cannot express. */
 static int check_usage(const struct parsed_options *options)
 {
+    int status;
+
     if (!option_given(options, OPTION_OUTPUT) && !option_given(options, OPTION_DEBUG_DIRECTORY))
         return message_usage("export", option_given(options, OPTION_UNION)
                                            ? "--union makes one file: -o is missing"
@@ -552,8 +585,10 @@ static int check_usage(const struct parsed_options *options)
                              "'%s' is one operand too many: a UUID is looked for in stores and "
                              "directories, not in one sidecar",
                              options->operands[0]);
-    return option_given(options, OPTION_UNION) ? check_union_usage(options)
-                                               : check_object_usage(options);
+    status = check_operands_usage(options);
+    return status != STATUS_DONE || option_given(options, OPTION_UNION)
+               ? status
+               : check_object_usage(options);
 }
 
 int command_export(const struct parsed_options *options)

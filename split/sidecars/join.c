@@ -4,14 +4,19 @@
  *
  * The digest of each original is checked while it is written, and the output gets its name only
  * after that.
+ *
+ * With --mapping, the original is written to a file without a name first. If objects of it were
+ * packed, the output is that file with ordinary coverage mapping (formats/ordinary.h). An image
+ * that was not split needs no sidecar for that.
  */
 #include <stdlib.h>
 
 #include "common/base/file.h"
 #include "common/base/output.h"
+#include "common/edit/apply.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/container.h"
-#include "formats/image.h"
+#include "formats/ordinary.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
@@ -24,6 +29,7 @@ struct joining {
     struct input stripped;
     struct container container;           /* as in the stripped file; later as in the original */
     struct sidecar *sidecars[SLICES_MAX]; /* by slice; NULL: the slice is copied */
+    struct output original;               /* with --mapping; it has no name */
     struct output output;
 };
 
@@ -101,51 +107,138 @@ static bool find_sidecars(struct joining *joining, struct error *error)
 
 /* ---- the original ---- */
 
+struct slice_target {
+    struct joining *joining;
+    struct output *output;
+};
+
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
-    struct joining *joining = context;
+    const struct slice_target *target = context;
+    const struct joining *joining = target->joining;
     const struct input *stripped = &joining->container.slices[index].input;
     const struct sidecar *sidecar = joining->sidecars[index];
-    struct output *output = &joining->output;
+    struct output *output = target->output;
 
     return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, output_sink, output, error)
                             : output_write(output, stripped->bytes, error)) ||
            file_blame(joining->stripped.path, error);
 }
 
-static bool write_original(struct joining *joining, struct error *error)
+static bool write_original(struct joining *joining, struct output *output, struct error *error)
+{
+    struct slice_target target = {joining, output};
+    const char *name = joining->stripped.path;
+
+    return container_lay_out(&joining->container, name, error) &&
+           container_write(&joining->container, name, output_sink, output, write_slice, &target,
+                           error) &&
+           input_unchanged(&joining->stripped, error);
+}
+
+static bool create_output(struct joining *joining, struct error *error)
 {
     const struct input *stripped = &joining->stripped;
     const char *path = option_text(joining->options, OPTION_OUTPUT);
-    struct output_options output_options = {
+    struct output_options options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
         .in_place = paths_meet(path, stripped->path) ? stripped : NULL,
     };
+
+    return output_create(&joining->output, path, &options, error);
+}
+
+static bool join_to_original(struct joining *joining, struct error *error)
+{
     enum output_result result;
 
-    return container_lay_out(&joining->container, stripped->path, error) &&
-           output_create(&joining->output, path, &output_options, error) &&
-           container_write(&joining->container, stripped->path, output_sink, &joining->output,
-                           write_slice, joining, error) &&
-           input_unchanged(stripped, error) && output_commit(&joining->output, &result, error);
+    return create_output(joining, error) && write_original(joining, &joining->output, error) &&
+           output_commit(&joining->output, &result, error);
+}
+
+/* ---- ordinary mapping ---- */
+
+/* Writes the image, with ordinary mapping if some is packed. */
+static bool write_ordinary(struct joining *joining, const struct input *image, struct error *error)
+{
+    struct image_plan *plan = image_describe(image, error);
+    struct edit_script edits;
+    enum output_result result;
+    bool done = plan != NULL;
+
+    edit_script_init(&edits, image->bytes.size);
+    if (done)
+        done = plan->is_packed ? ordinary_plan(image, plan,
+                                               option_number(joining->options, OPTION_MEMORY_LIMIT),
+                                               &edits, error)
+                               : edit_script_finish(&edits, image->path, error);
+    done = done && create_output(joining, error) &&
+           edit_script_stream(&edits, image, output_sink, &joining->output, error) &&
+           input_unchanged(&joining->stripped, error) &&
+           output_commit(&joining->output, &result, error);
+    edit_script_free(&edits);
+    image_plan_free(plan);
+    return done;
+}
+
+/* Mach-O objects are not packed, so neither are the slices of a universal image. */
+static bool join_to_ordinary(struct joining *joining, struct error *error)
+{
+    const struct output_options options = {.mode = 0600, .is_nameless = true};
+    const char *path = option_text(joining->options, OPTION_OUTPUT);
+    struct input original = {.fd = -1};
+    bool done;
+
+    if (joining->container.is_universal)
+        return join_to_original(joining, error);
+    done = output_create(&joining->original, path, &options, error) &&
+           write_original(joining, &joining->original, error) &&
+           output_map(&joining->original, &original, error) &&
+           write_ordinary(joining, &original, error);
+    input_close(&original);
+    return done;
+}
+
+/* ---- the whole ---- */
+
+/* Sets *is_packed if the image was not split, and has packed mapping. False if memory ran out. */
+static bool find_out_whether_packed(const struct joining *joining, bool *is_packed,
+                                    struct error *error)
+{
+    struct split_image split;
+
+    *is_packed = !image_find_split(&joining->stripped, &split, error) && split.is_packed;
+    return !error_is_of_memory(error);
+}
+
+static bool join_with_sidecars(struct joining *joining, struct error *error)
+{
+    return sidecar_places_open(&joining->places, joining->options, false, error) &&
+           find_sidecars(joining, error) &&
+           (option_given(joining->options, OPTION_MAPPING) ? join_to_ordinary(joining, error)
+                                                           : join_to_original(joining, error));
 }
 
 static bool join(struct joining *joining, const struct parsed_options *options, struct error *error)
 {
-    bool done;
+    bool is_packed = false, done;
 
     joining->options = options;
-    joining->output.fd = -1;
+    joining->original.fd = joining->output.fd = -1;
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
-           sidecar_places_open(&joining->places, options, false, error) &&
-           sidecar_check_no_output(options, error) && find_sidecars(joining, error) &&
-           write_original(joining, error);
+           sidecar_check_no_output(options, error) &&
+           (!option_given(options, OPTION_MAPPING) ||
+            find_out_whether_packed(joining, &is_packed, error));
+    if (done)
+        done = is_packed ? write_ordinary(joining, &joining->stripped, error)
+                         : join_with_sidecars(joining, error);
     for (size_t i = 0; i < SLICES_MAX; i++)
         sidecar_close(joining->sidecars[i]);
     sidecar_places_close(&joining->places);
+    output_discard(&joining->original);
     output_discard(&joining->output);
     container_close(&joining->container);
     input_close(&joining->stripped);

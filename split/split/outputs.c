@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/file.h"
-#include "common/base/memory_limit.h"
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
@@ -115,8 +114,7 @@ static size_t add_made_mapping(struct slice_split *split,
 
 static bool make_mapping(struct slice_split *split, struct error *error)
 {
-    uint64_t given = option_number(split->job->options, OPTION_MEMORY_LIMIT);
-    uint64_t limit = given != 0 ? given : memory_limit_for(split->image.bytes.size);
+    uint64_t limit = option_number(split->job->options, OPTION_MEMORY_LIMIT);
 
     return !split->plan->is_packed || !image_plan_removes(split->plan, SECTION_COVMAP) ||
            image_plan_unpack(split->plan, &split->image, limit, &split->made[SECTION_COVMAP],

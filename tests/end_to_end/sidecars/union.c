@@ -597,7 +597,7 @@ START_TEST(test_refusals)
     assert_says(run(directory, 1, "export --union -o new.a a.covsplit nowhere"), "nowhere: ");
     assert_says(run(directory, 1, "export --union -o new.a a.covsplit data.covsplit"),
                 "no coverage mapping");
-    assert_says(run(directory, 1, "export --union -o new.a a.covsplit a"), "not a sidecar");
+    assert_says(run(directory, 1, "export --union -o new.a a.covsplit plain.c"), "not a sidecar");
     assert_says(run(directory, 1, "export --union -o new.a a.covsplit ."),
                 ".: is a directory; name a store with --store");
     assert_says(run(directory, 1, "export --union -o new.a plain.covsplit"),

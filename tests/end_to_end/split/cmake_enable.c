@@ -82,7 +82,7 @@ static char *shared_library(const char *build)
 static bool is_split(const char *image)
 {
     struct outcome outcome = covsplit_run(NULL, "show", image, NULL);
-    return strstr(outcome.output, "already split") != NULL;
+    return strstr(outcome.output, "already split        yes") != NULL;
 }
 
 /* llvm-cov's report of everything that was run. */
@@ -109,7 +109,7 @@ static const char *report(const char *build)
 START_TEST(test_everything)
 {
     char *build = path_join(scratch, "everything");
-    const char *printed = build_project(build, "-DUNUSED=");
+    const char *printed = build_project(build, "-DMISUSE=");
     const char *const packed[] = {
         object(build, "objects", "objects.c"), output(build, "libarchived.a"),
         object(build, "program", "program.c"), object(build, "alone", "small.c"),

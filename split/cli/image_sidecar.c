@@ -1,0 +1,125 @@
+/*
+ * The sidecar of an image that was not split: see image_sidecar.h.
+ */
+#include "split/cli/image_sidecar.h"
+
+#include "common/base/output.h"
+#include "common/codec/zstd.h"
+#include "common/edit/apply.h"
+#include "common/sidecar/write.h"
+#include "formats/image.h"
+
+/* What is read of an image. */
+struct readable {
+    const struct input *image;
+    struct image_plan *plan;
+    struct buffer covmap, covfun; /* if the image is packed */
+    struct sidecar_section_source sources[SECTION_KIND_MAX];
+    size_t count;
+};
+
+/* Data records are only needed where names are not in the program's memory. */
+#define CONTENTS_READ ((SECTION_REMOVABLE & ~SECTION_BIT(SECTION_DATA)) | SECTION_ARCHIVED)
+#define PLACES_READ   (SECTION_BIT(SECTION_COUNTERS) | SECTION_BIT(SECTION_BITMAP))
+
+static void add_section(struct readable *readable, const struct image_section *section)
+{
+    unsigned bit = SECTION_BIT(section->kind);
+    struct sidecar_section_source *source = &readable->sources[readable->count];
+
+    if ((bit & (CONTENTS_READ | PLACES_READ)) == 0 || section->size == 0 ||
+        ((bit & CONTENTS_READ) != 0 && section->encoded))
+        return;
+    *source = (struct sidecar_section_source){
+        .kind = section->kind,
+        .address = section->address,
+        .alignment = section->alignment,
+        .size = section->size,
+        .image_offset = section->offset,
+        .copied = (bit & SECTION_ARCHIVED) != 0,
+    };
+    if ((bit & CONTENTS_READ) != 0)
+        source->content = image_plan_bytes(readable->plan, readable->image, section->kind);
+    readable->count++;
+}
+
+static void add_made(struct readable *readable, enum section_kind kind, const struct buffer *made)
+{
+    if (made->size != 0)
+        readable->sources[readable->count++] = (struct sidecar_section_source){
+            .kind = kind, .alignment = 8, .size = made->size, .content = buffer_view(made)};
+}
+
+/* Lists the sections: with ordinary mapping in place of a packed image's own. */
+static bool list_sections(struct readable *readable, uint64_t limit, struct error *error)
+{
+    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
+    bool is_packed = readable->plan->is_packed;
+
+    for (size_t i = 0; i < readable->plan->section_count; i++) {
+        const struct image_section *section = &readable->plan->sections[i];
+
+        if (!is_packed || (SECTION_BIT(section->kind) & mapping) == 0)
+            add_section(readable, section);
+    }
+    if (!is_packed)
+        return true;
+    if (!image_plan_unpack(readable->plan, readable->image, limit, &readable->covmap,
+                           &readable->covfun, error))
+        return false;
+    add_made(readable, SECTION_COVMAP, &readable->covmap);
+    add_made(readable, SECTION_COVFUN, &readable->covfun);
+    return true;
+}
+
+static bool check_not_split(const struct readable *readable, struct error *error)
+{
+    return !readable->plan->already_split ||
+           error_set(error,
+                     "%s: the image was split, and its coverage mapping is in its sidecar; give "
+                     "the sidecar, or the UUID",
+                     readable->image->path);
+}
+
+/* Writes the sidecar, and opens it. */
+static struct sidecar *write_and_open(struct readable *readable, struct error *error)
+{
+    const struct input *image = readable->image;
+    struct sidecar_source source = {
+        .facts = readable->plan->facts,
+        .image_name = path_file_name(image->path),
+        .sections = readable->sources,
+        .section_count = readable->count,
+    };
+    struct sidecar_write_options options = {
+        .level = CODEC_LEVEL_MIN, .threads = 1, .portable = true};
+    struct sidecar *sidecar = NULL;
+    struct output file;
+
+    if (!input_digest(image, &source.facts.original_digest, error) ||
+        !output_create_in_memory(&file, image->path, error))
+        return NULL;
+    source.facts.original_size = source.facts.stripped_size = image->bytes.size;
+    source.facts.stripped_digest = source.facts.original_digest;
+    source.facts.is_inexact = true;
+    if (sidecar_write(&source, &options, &file, error) && output_lend(&file, error))
+        sidecar = sidecar_read_descriptor(file.fd, image->path, error);
+    if (sidecar != NULL)
+        sidecar_limit_memory(sidecar, UINT64_MAX); /* its contents have been in memory before */
+    output_discard(&file);
+    return sidecar;
+}
+
+struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error)
+{
+    struct readable readable = {.image = image, .plan = image_describe(image, error)};
+    struct sidecar *sidecar = NULL;
+
+    if (readable.plan != NULL && check_not_split(&readable, error) &&
+        list_sections(&readable, limit, error))
+        sidecar = write_and_open(&readable, error);
+    buffer_free(&readable.covmap);
+    buffer_free(&readable.covfun);
+    image_plan_free(readable.plan);
+    return sidecar;
+}
