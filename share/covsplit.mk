@@ -27,14 +27,12 @@
 #
 # For make's own rules, CC = $(COVSPLIT_COMPILE) clang. Links may have it too; they pass unchanged.
 #
-# Variables: COVSPLIT, the command; COVSPLIT_OPTIONS, for `covsplit split`;
-# COVSPLIT_COMPILE_OPTIONS, for `covsplit compile`. COVSPLIT_CLEAN lists everything that these rules make,
-# except sidecars in stores.
+# Variables: COVSPLIT, the command; COVSPLIT_OPTIONS, for `covsplit split`. COVSPLIT_CLEAN lists
+# everything that these rules make, except sidecars in stores.
 
 COVSPLIT ?= covsplit
 COVSPLIT_OPTIONS ?=
-COVSPLIT_COMPILE_OPTIONS ?=
-COVSPLIT_COMPILE = $(COVSPLIT) compile $(COVSPLIT_COMPILE_OPTIONS) --
+COVSPLIT_COMPILE = $(COVSPLIT) compile --
 COVSPLIT_CLEAN ?=
 
 # If an output is missing although its stamp exists, the split must be done again, once for all
