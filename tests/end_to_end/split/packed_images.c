@@ -396,6 +396,17 @@ START_TEST(test_batch)
 }
 END_TEST
 
+/* With the link itself. */
+START_TEST(test_link)
+{
+    run(text_format("link --sidecar side -- %s -fuse-ld=%s " INSTRUMENT_COVERAGE
+                    " %s -no-pie -Wl,--build-id=none -o out",
+                    versioned_tool("clang++", clang), linker, images[PACKED + _i].objects));
+    assert_joins(images[PACKED + _i].name);
+    assert_same_sections("side", "ordinary");
+}
+END_TEST
+
 START_TEST(test_coff)
 {
     run(text_format("split %s -o out --sidecar side packed.exe", forms[_i]));
@@ -413,7 +424,7 @@ int main(int count, char **words)
     TCase *test_case = suite_case("packed images", 120, prepare);
     size_t form_count = sizeof forms / sizeof *forms;
     suite_loops(test_case, PACKED_COUNT * form_count, test_split);
-    suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped);
+    suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped, test_link);
     suite_loops(test_case, 2, test_repack);
     suite_loops(test_case, form_count, test_coff);
     suite_tests(test_case, test_page, test_store, test_show, test_tripwire, test_split_before,
