@@ -36,7 +36,7 @@ SIDECARS = {"CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "
 
 # What packs objects in the recipes, and what stands there without.
 PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVSPLIT_COMPILE) ", ""),
-           ("covsplit_enable()", "covsplit_enable(NO_PACK)"),
+           ("covsplit_enable()", "covsplit_enable(NO_PACK)"), ("covsplit;compile;--;ccache", "ccache"),
            ('    "-DCMAKE_C_COMPILER_LAUNCHER=covsplit;compile;--" \\\n', ""),
            ('rustc-wrapper = "/usr/local/share/covsplit/covsplit-compile"\n', ""))
 
