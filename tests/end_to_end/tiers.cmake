@@ -9,7 +9,7 @@ set(quick_suites
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
   out-of-memory-all packed-images-clang14
-  readme packages run-inside cmake-package recipes-slow
+  readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   compile-clang14 compile-clang19
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
