@@ -236,7 +236,9 @@ static enum result check_sections(struct elf_object *object)
 
         if (header.sh_name >= object->section_names.size)
             return elf_object_damaged(object, "the name of a section is");
-        if (i == 0 && header.sh_type == SHT_NULL)
+        if (i == 0 && header.sh_type != SHT_NULL)
+            return elf_object_damaged(object, "the first section header is");
+        if (i == 0)
             continue; /* has numbers of its own */
         if (header.sh_link >= object->section_count || !slice_section(object, &header, &bytes) ||
             (header.sh_addralign != 0 && !is_power_of_two(header.sh_addralign)))
