@@ -20,3 +20,8 @@ if(22 IN_LIST COVSPLIT_TEST_CLANGS)
   add_run(coff-bad-images-1 coff_bad images 1 ${half})
   add_run(coff-bad-images-2 coff_bad images ${middle} ${half})
 endif()
+
+add_suites(packed_coff)
+foreach(clang IN LISTS COVSPLIT_TEST_CLANGS)
+  add_run(packed-coff-objects-clang${clang} packed_coff ${clang})
+endforeach()
