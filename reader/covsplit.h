@@ -139,7 +139,9 @@ bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
 
 /* Looks up a section by its ELF name, which is used whatever the image's format: "__llvm_covmap",
  * "__llvm_covfun", "__llvm_prf_names", "__llvm_prf_data", "__llvm_covnames", "__llvm_covdata",
- * "__llvm_prf_cnts" or "__llvm_prf_bits". Returns false if the sidecar has no such section. */
+ * "__llvm_prf_cnts" or "__llvm_prf_bits". Of an image with packed objects there are also
+ * ".covsplit.covmap" and perhaps ".covsplit.covfun", the mapping as it was linked, which only
+ * joining needs. Returns false if the sidecar has no such section. */
 bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
                            covsplit_section *section);
 

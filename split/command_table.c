@@ -272,6 +272,10 @@ static const struct option_description store_gc_options[] = {
     FLAG(OPTION_DRY_RUN, "dry-run", 'n', "only print what would be removed"),
 };
 
+static const struct option_description compile_options[] = {
+    VERBOSE("print the sizes before and after"),
+};
+
 static const struct option_description pack_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "OUT", "write to OUT instead of replacing the file"),
     THREADS("work on"),
@@ -390,6 +394,19 @@ static const struct command commands[] = {
      "of the output, any other with its path and with every part of that which follows a\n"
      "slash; its * matches slashes too.\n",
      OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
+    {"compile", "Run a compiler and pack the objects that it writes",
+     "[-v] -- COMMAND [ARGUMENT...]",
+     "COMMAND is a compiler with its arguments, as a build calls it, or a launcher like ccache\n"
+     "with one. The objects are those that its arguments name (-o, -c with any number of\n"
+     "sources, -save-temps, clang-cl's /Fo, rustc's --crate-name and --out-dir), also in a\n"
+     "response file. Those that COMMAND has written are packed, as by 'covsplit pack'.\n"
+     "Everything else, also an image that COMMAND links, is left alone, so a build may use this\n"
+     "for everything that it compiles and links.\n"
+     "\n"
+     "The exit status is that of COMMAND; if that fails, nothing is packed. If an object cannot\n"
+     "be packed since memory or room on the disk is lacking, it stays as COMMAND has written it,\n"
+     "and the exit status is 1. An object that must stay as it is gives a warning.\n",
+     OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_compile},
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
      "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
@@ -489,9 +506,10 @@ static const struct command commands[] = {
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
-     "place and size, or was 'kept' in the image, or 'copied': both kept and stored. In an\n"
-     "object or a raw profile, it is 'present'. In a union, each image is described. FILE may\n"
-     "be a FIFO, or '-' for standard input.\n"
+     "place and size, or was 'kept' in the image, or 'copied': both kept and stored; or it\n"
+     "was 'made' of what packed objects have in its place. In an object or a raw profile, it\n"
+     "is 'present'. In a union, each image is described. FILE may be a FIFO, or '-' for\n"
+     "standard input.\n"
      "\n"
      "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
      "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"

@@ -116,6 +116,23 @@ static inline void store_u64(uint8_t *to, uint64_t value, bool big_endian)
     memcpy(to, &value, sizeof(value));
 }
 
+/* How many bytes at `a` and `b` are equal, at most `most`. */
+static inline unsigned bytes_common_length(const uint8_t *a, const uint8_t *b, unsigned most)
+{
+    unsigned length = 0;
+
+    while (length + 8 <= most) {
+        uint64_t left = load_u64(a + length, false), right = load_u64(b + length, false);
+
+        if (left != right)
+            return length + (unsigned)__builtin_ctzll(left ^ right) / 8;
+        length += 8;
+    }
+    while (length < most && a[length] == b[length])
+        length++;
+    return length;
+}
+
 /* A byte array on the heap that grows. Initialize to {0}; free with buffer_free. */
 struct buffer {
     uint8_t *data;

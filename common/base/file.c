@@ -41,6 +41,20 @@ bool file_is(const char *path, const struct stat *status)
     return stat(path, &other) == 0 && file_is_same(&other, status);
 }
 
+struct file_before file_look_before(const char *path)
+{
+    struct file_before before;
+
+    before.exists = stat(path, &before.status) == 0;
+    return before;
+}
+
+bool file_was_written(const struct file_before *before, const char *path, struct stat *now)
+{
+    return stat(path, now) == 0 && S_ISREG(now->st_mode) &&
+           (!before->exists || !file_is_untouched(&before->status, now));
+}
+
 bool path_is_directory(const char *path)
 {
     struct stat status;

@@ -28,6 +28,18 @@ bool file_is_untouched(const struct stat *before, const struct stat *now);
 /* True if the file at `path` exists and is the file that `status` describes. */
 bool file_is(const char *path, const struct stat *status);
 
+/* What is at a path before another program may write it. */
+struct file_before {
+    bool exists;
+    struct stat status;
+};
+
+struct file_before file_look_before(const char *path);
+
+/* Whether a regular file is there, and is not the one, or not as it was, before. *now gets its
+ * status. */
+bool file_was_written(const struct file_before *before, const char *path, struct stat *now);
+
 /* True if the path is that of a directory, or of a link to one. */
 bool path_is_directory(const char *path);
 

@@ -69,6 +69,10 @@ static bool digest_sources(const struct transform *transform,
         digest_stream_add(stream, (struct bytes){context->sources.names.bytes, DIGEST_SIZE});
     if (transform->needs_data)
         digest_stream_add(stream, (struct bytes){context->sources.data.bytes, DIGEST_SIZE});
+    if (transform->needs_mapping) {
+        digest_stream_add(stream, (struct bytes){context->sources.covmap.bytes, DIGEST_SIZE});
+        digest_stream_add(stream, (struct bytes){context->sources.covfun.bytes, DIGEST_SIZE});
+    }
     for (size_t i = 0; i < streams->count; i++)
         sizes[i] = streams->stream[i].size;
     digest_stream_add(stream,

@@ -9,8 +9,9 @@
 #include "common/codec/transforms.h"
 
 static const struct transform *const transforms[] = {
-    &names_transform,   &data_transform,           &filenames_transform,
-    &mapping_transform, &mapping_blocks_transform,
+    &names_transform,         &data_transform,           &filenames_transform,
+    &mapping_transform,       &mapping_blocks_transform, &linked_covmap_transform,
+    &linked_covfun_transform,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))

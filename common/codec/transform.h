@@ -8,8 +8,9 @@
  * up on anything it does not expect.
  *
  * Sections repeat each other's information: names imply the hashes in data and in the mapping of
- * functions, and data implies more of the latter. So a transform may use the sections decoded
- * before it, in the order names, data, mapping. The forms are described in docs/format.md.
+ * functions, and data implies more of the latter. The coverage mapping implies nearly all of the
+ * sections that it was unpacked from. So a transform may use the sections decoded before it, in the
+ * order names, data, mapping, linked mapping. The forms are described in docs/format.md.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORM_H
 #define COVSPLIT_COMMON_CODEC_TRANSFORM_H
@@ -37,15 +38,18 @@ enum transform_id {
     TRANSFORM_FILENAMES = 0x6c760302,
     TRANSFORM_MAPPING = 0x6c760405,
     TRANSFORM_MAPPING_BLOCKS = 0x6c760406, /* blocks of TRANSFORM_MAPPING */
+    TRANSFORM_LINKED_COVMAP = 0x6c760501,
+    TRANSFORM_LINKED_COVFUN = 0x6c760601,
 };
 
 /* Larger sections should be cut into blocks of about this size, in bytes. */
 #define TRANSFORM_BLOCK_SIZE ((uint64_t)4 << 20)
 
-/* Digests of what a context's `names` and `data` come from, by which a memo identifies them: the
- * packed names section, and the data section itself. All zeros if there is none. */
+/* Digests of what a context's parts come from, by which a memo identifies them: the packed names
+ * section, and the other sections themselves. All zeros if there is none. */
 struct transform_sources {
     struct digest names, data;
+    struct digest covmap, covfun; /* of the sections */
 };
 
 /* What a transform may use. It must be the same when a section is written and when it is read. */
@@ -56,7 +60,8 @@ struct transform_context {
     /* For reading, only the NameRefs are needed; for writing, the names must be indexed. NULL if
      * the sidecar has no names in a transformed form. */
     const struct names *names;
-    struct bytes data; /* the data section; empty if the sidecar has none */
+    struct bytes data;           /* the data section; empty if the sidecar has none */
+    struct bytes covmap, covfun; /* the ordinary coverage mapping; likewise */
     /* The following do not affect what is decoded. */
     uint64_t block_size;                /* of blocks to write, in bytes; not 0 */
     const struct data_records *records; /* of `data`; NULL: made where they are needed */
@@ -71,6 +76,7 @@ struct transform {
     unsigned kinds; /* mask of SECTION_BIT */
     bool needs_names;
     bool needs_data;
+    bool needs_mapping; /* covmap and covfun */
     /* The most bytes of streams for each byte of the section; more are neither written nor read. */
     unsigned streams_per_byte;
     /* If not NULL, the section is cut into blocks (blocks.h), which this transform encodes. Then

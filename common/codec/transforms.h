@@ -11,5 +11,7 @@ extern const struct transform data_transform;
 extern const struct transform filenames_transform;
 extern const struct transform mapping_transform;
 extern const struct transform mapping_blocks_transform;
+extern const struct transform linked_covmap_transform;
+extern const struct transform linked_covfun_transform;
 
 #endif

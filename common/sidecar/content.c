@@ -5,8 +5,9 @@
  * bytes themselves are not needed, only a buffer of fixed size is used.
  *
  * Sections in compact forms depend on each other: data needs names, the coverage mapping needs
- * both. When a section is read, only what it needs is decoded with it. Of the names that is only
- * their text, so no zlib stream is ever recreated for another section.
+ * both, and the linked one needs the coverage mapping. When a section is read, only what it needs
+ * is decoded with it. Of the names that is only their text, so no zlib stream is ever recreated for
+ * another section.
  */
 #include "common/sidecar/content.h"
 
@@ -77,15 +78,15 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     return true;
 }
 
-/* Loads the names that other sections need, without their text. */
-static bool load_names(const struct sidecar *sidecar, struct transform_context *context,
-                       struct error *error)
+/* Loads the names that the form needs, without their text. */
+static bool load_names(const struct sidecar *sidecar, const struct transform *transform,
+                       struct transform_context *context, struct error *error)
 {
     const struct sidecar_content *content = names_content(sidecar);
     struct names names;
     bool done = true;
 
-    if (content == NULL)
+    if (content == NULL || !transform->needs_names)
         return true;
     if (atomic_load(&sidecar->references->known) == NULL) {
         done = names_decode(context, &content->packed, &names, NULL, error) &&
@@ -96,17 +97,42 @@ static bool load_names(const struct sidecar *sidecar, struct transform_context *
     return done;
 }
 
-static bool load_data(const struct sidecar *sidecar, struct transform_context *context,
-                      struct buffer *data, struct error *error)
+/* Other sections that a form needs. */
+struct needed {
+    struct buffer data, covmap, covfun;
+};
+
+static void free_needed(struct needed *needed)
 {
-    const struct sidecar_content *content = content_of_kind(sidecar, SECTION_DATA);
+    buffer_free(&needed->data);
+    buffer_free(&needed->covmap);
+    buffer_free(&needed->covfun);
+}
+
+/* Loads a section of this kind, if there is one, and sets *view to it. */
+static bool load_kind(const struct sidecar *sidecar, enum section_kind kind, struct buffer *loaded,
+                      struct bytes *view, struct error *error)
+{
+    const struct sidecar_content *content = content_of_kind(sidecar, kind);
 
     if (content == NULL)
         return true;
-    if (!content_load(sidecar, content, data, error))
+    if (!content_load(sidecar, content, loaded, error))
         return false;
-    context->data = buffer_view(data);
+    *view = buffer_view(loaded);
     return true;
+}
+
+/* Loads what the form needs, except for names. */
+static bool load_sections(const struct sidecar *sidecar, const struct transform *transform,
+                          struct transform_context *context, struct needed *needed,
+                          struct error *error)
+{
+    return (!transform->needs_data ||
+            load_kind(sidecar, SECTION_DATA, &needed->data, &context->data, error)) &&
+           (!transform->needs_mapping ||
+            (load_kind(sidecar, SECTION_COVMAP, &needed->covmap, &context->covmap, error) &&
+             load_kind(sidecar, SECTION_COVFUN, &needed->covfun, &context->covfun, error)));
 }
 
 /* The context without the contents of other sections, but with the sources by which a memo
@@ -115,6 +141,8 @@ static struct transform_context reader_context(const struct sidecar *sidecar)
 {
     const struct sidecar_content *names = names_content(sidecar);
     const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
+    const struct sidecar_content *covmap = content_of_kind(sidecar, SECTION_COVMAP);
+    const struct sidecar_content *covfun = content_of_kind(sidecar, SECTION_COVFUN);
     const struct sidecar_facts *facts = &sidecar->notes.facts;
     struct transform_context context = {.big_endian = facts->elf_data == ELFDATA2MSB,
                                         .pointer_size = (unsigned)facts->pointer_size,
@@ -125,40 +153,34 @@ static struct transform_context reader_context(const struct sidecar *sidecar)
 
     if (context.memo != NULL && names != NULL)
         context.sources.names = digest_of(names->packed.bytes);
-    /* load_data checks the data against this digest. */
+    /* load_kind checks the sections against these digests. */
     if (data != NULL)
         context.sources.data = data->digest;
+    if (covmap != NULL)
+        context.sources.covmap = covmap->digest;
+    if (covfun != NULL)
+        context.sources.covfun = covfun->digest;
     return context;
-}
-
-/* Loads what the form needs. The data goes to a buffer that the caller frees. */
-static bool load_needed(const struct sidecar *sidecar, const struct transform *transform,
-                        struct transform_context *context, struct buffer *data, struct error *error)
-{
-    return (!transform->needs_names || load_names(sidecar, context, error)) &&
-           (!transform->needs_data || load_data(sidecar, context, data, error));
 }
 
 /* ---- as a whole ---- */
 
-/* Asks the memo first: what it knows can be loaded without names and data. */
+/* Asks the memo first: what it knows can be loaded without names. */
 static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
                          struct buffer *loaded, struct error *error)
 {
     const struct transform *transform = content->transform;
     struct transform_context context = reader_context(sidecar);
-    struct buffer data = {0};
-    bool found = false, done = true;
+    struct needed needed = {0};
+    bool found = false;
+    bool done = load_sections(sidecar, transform, &context, &needed, error);
 
-    if (context.memo != NULL)
-        done = (!transform->needs_data || load_data(sidecar, &context, &data, error)) &&
-               codec_recall(transform, &context, &content->packed, loaded, &found, error);
-    if (done && !found) {
-        buffer_free(&data);
-        done = load_needed(sidecar, transform, &context, &data, error) &&
+    if (done && context.memo != NULL)
+        done = codec_recall(transform, &context, &content->packed, loaded, &found, error);
+    if (done && !found)
+        done = load_names(sidecar, transform, &context, error) &&
                codec_decode(transform, &context, &content->packed, loaded, error);
-    }
-    buffer_free(&data);
+    free_needed(&needed);
     return done;
 }
 
@@ -196,7 +218,7 @@ struct content_stream {
     /* For a section in blocks: those from `next` on are not decoded yet. */
     struct blocks blocks;
     size_t next;
-    struct buffer data; /* what the blocks need */
+    struct needed needed; /* what the blocks need */
 };
 
 static bool open_blocks(struct content_stream *stream)
@@ -205,7 +227,8 @@ static bool open_blocks(struct content_stream *stream)
     const struct sidecar_content *content = stream->content;
     struct transform_context context = reader_context(sidecar);
 
-    return load_needed(sidecar, content->transform, &context, &stream->data, stream->error) &&
+    return load_names(sidecar, content->transform, &context, stream->error) &&
+           load_sections(sidecar, content->transform, &context, &stream->needed, stream->error) &&
            blocks_open(&stream->blocks, content->transform, &context, &content->packed,
                        stream->error);
 }
@@ -253,7 +276,7 @@ void content_stream_free(struct content_stream *stream)
         return;
     codec_stream_free(stream->zstd);
     blocks_close(&stream->blocks);
-    buffer_free(&stream->data);
+    free_needed(&stream->needed);
     buffer_free(&stream->loaded);
     free(stream);
 }

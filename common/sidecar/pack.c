@@ -1,7 +1,8 @@
 /*
  * Packing sections: see pack.h.
  *
- * Names come first, then data, which needs them, then the coverage mapping, which needs both.
+ * Names come first, then data, which needs them, then the coverage mapping, which needs both, then
+ * the linked one, which needs that.
  */
 #include "common/sidecar/pack.h"
 
@@ -10,8 +11,9 @@
 #include "common/codec/names/chunks.h"
 
 /* Sections that others depend on come first. */
-static const enum section_kind order[] = {SECTION_NAMES,   SECTION_COVNAMES, SECTION_DATA,
-                                          SECTION_COVDATA, SECTION_COVMAP,   SECTION_COVFUN};
+static const enum section_kind order[] = {
+    SECTION_NAMES,  SECTION_COVNAMES, SECTION_DATA,          SECTION_COVDATA,
+    SECTION_COVMAP, SECTION_COVFUN,   SECTION_LINKED_COVMAP, SECTION_LINKED_COVFUN};
 
 #define ORDER_COUNT (sizeof(order) / sizeof(order[0]))
 
@@ -50,6 +52,28 @@ static bool take_names(struct sidecar_packed *packed, enum section_kind kind, ui
            error_out_of_memory(error, name, names->text.size);
 }
 
+/* Has the sections that are encoded after this one use it. */
+static void take_section(const struct sidecar_section_source *section,
+                         struct transform_context *context)
+{
+    const struct {
+        enum section_kind kind;
+        struct bytes *content;
+        struct digest *digest;
+    } used[] = {
+        {SECTION_DATA, &context->data, &context->sources.data},
+        {SECTION_COVMAP, &context->covmap, &context->sources.covmap},
+        {SECTION_COVFUN, &context->covfun, &context->sources.covfun},
+    };
+
+    for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
+        if (section->kind == used[i].kind) {
+            *used[i].content = section->content;
+            *used[i].digest = digest_of(section->content);
+        }
+    }
+}
+
 static bool encode_section(struct sidecar_packed *packed,
                            const struct sidecar_section_source *section,
                            const struct codec_options *codec, struct transform_context *context,
@@ -59,10 +83,7 @@ static bool encode_section(struct sidecar_packed *packed,
         transform_for(section->kind, section->content.size > context->block_size);
     bool fits;
 
-    if (section->kind == SECTION_DATA) {
-        context->data = section->content;
-        context->sources.data = digest_of(section->content);
-    }
+    take_section(section, context);
     if (transform == NULL)
         return true;
     if (!codec_encode(transform, context, section->content, codec, name,

@@ -267,7 +267,7 @@ static enum result read_group(struct elf_object *object, uint32_t number, const 
     uint32_t covfun = 0;
 
     if (group.size % GROUP_WORD != 0 || words == 0 || header->sh_link != object->symbol_table ||
-        header->sh_info == 0 || header->sh_info >= object->symbol_count)
+        header->sh_info >= object->symbol_count)
         return elf_object_damaged(object, "a group of sections is");
     for (uint64_t i = 1; i < words; i++) {
         uint32_t member = load_u32(group.data + i * GROUP_WORD, object->big_endian);
@@ -279,11 +279,17 @@ static enum result read_group(struct elf_object *object, uint32_t number, const 
     }
     if (covfun == 0)
         return RESULT_OK;
-    if (words != 2 || load_u32(group.data, object->big_endian) != GRP_COMDAT ||
-        object->roles[covfun] != ROLE_COVFUN || object->signatures[covfun] != 0)
+    if (words != 2 || object->roles[covfun] != ROLE_COVFUN)
         return object_keep(object->packing,
-                           "a group has other sections than a function's record; compile it with "
+                           "a function's record is in a group with other sections; compile it with "
                            "clang 13 or later");
+    if (load_u32(group.data, object->big_endian) != GRP_COMDAT)
+        return object_keep(object->packing,
+                           "a function's record is in a group that is not COMDAT; pack the object "
+                           "before its symbols are made local");
+    if (header->sh_info == 0 || object->signatures[covfun] != 0 ||
+        object->new_symbols[header->sh_info] == SYMBOL_SIGNATURE)
+        return elf_object_damaged(object, "a group of sections is");
     object->roles[number] = ROLE_GROUP;
     object->signatures[covfun] = header->sh_info;
     object->new_symbols[header->sh_info] = SYMBOL_SIGNATURE;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
+#include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 
 enum result object_keep(struct object_packing *packing, const char *format, ...)
@@ -154,26 +155,60 @@ enum result object_units_add_covfun(struct object_units *units, struct bytes cov
     return RESULT_OK;
 }
 
+/* Whether two units are the same but for where they are. */
+static bool is_same(const struct packed_unit *one, const struct packed_unit *other)
+{
+    if (one->version != other->version || one->count != other->count ||
+        one->reference != other->reference || !bytes_equal(one->filenames, other->filenames))
+        return false;
+    for (size_t i = 0; i < one->count; i++) {
+        const struct packed_record *a = &one->records[i], *b = &other->records[i];
+
+        if (a->name_reference != b->name_reference || a->function_hash != b->function_hash ||
+            a->group != b->group || !bytes_equal(a->mapping, b->mapping))
+            return false;
+    }
+    return true;
+}
+
+/* Appends a packed unit, and proves that it can be read. */
+static enum result write_unit(const struct object_units *units, const struct packed_unit *unit,
+                              struct buffer *section, struct packed_unit *again)
+{
+    size_t start = section->size;
+    enum result result = packed_unit_write(unit, units->big_endian, section);
+    struct bytes packed;
+
+    if (result != RESULT_OK)
+        return result;
+    packed = (struct bytes){section->data + start, section->size - start};
+    result = packed_unit_read(again, packed, units->big_endian, MEMORY_LIMIT_MOST);
+    if (result == RESULT_NO_MEMORY)
+        return result;
+    return result == RESULT_OK && is_same(unit, again) ? RESULT_OK : RESULT_UNFIT;
+}
+
 enum result object_units_write(const struct object_units *units, struct buffer *section,
                                struct object_packing *packing)
 {
     size_t start = section->size;
+    struct packed_unit again = {0};
+    enum result result = RESULT_OK;
 
     packing->record_count = 0;
-    for (size_t i = 0; i < units->count; i++) {
-        size_t padded = (size_t)align_up(section->size - start, COVERAGE_ALIGNMENT) + start;
-        enum result result;
+    for (size_t i = 0; result == RESULT_OK && i < units->count; i++) {
+        uint64_t padding = -(uint64_t)(section->size - start) % COVERAGE_ALIGNMENT;
 
-        if (!buffer_append_zeros(section, padded - section->size))
-            return RESULT_NO_MEMORY;
-        result = packed_unit_write(&units->units[i], units->big_endian, section);
-        if (result == RESULT_UNFIT)
-            return object_keep(packing, "its coverage mapping is too large to be packed; leave it "
-                                        "as it is");
-        if (result != RESULT_OK)
-            return result;
+        if (!buffer_append_zeros(section, (size_t)padding))
+            result = RESULT_NO_MEMORY;
+        else
+            result = write_unit(units, &units->units[i], section, &again);
         packing->record_count += units->units[i].count;
     }
+    packed_unit_free(&again);
     packing->packed_size = section->size - start;
-    return RESULT_OK;
+    return result != RESULT_UNFIT
+               ? result
+               : object_keep(packing, "its records are damaged, or too large to be packed; compile "
+                                      "it again");
 }

@@ -39,7 +39,16 @@ void child_hold_signals(struct child *child)
     sigaction(SIGCHLD, &by_default, &child->child_ends_before);
 }
 
-/* Runs in the child: becomes the command, or reports the errno through the pipe. */
+/* Becomes the command, or returns the errno that says why not. */
+static int become(char **command)
+{
+    signal(SIGXFSZ, SIG_DFL); /* was ignored by main */
+    execvp(command[0], command);
+    return errno;
+}
+
+/* Runs in the child, which shares the memory of its parent until it is the command: becomes the
+ * command, or reports the errno through the pipe. */
 static _Noreturn void become_command(const struct child *child, pid_t parent, char **command,
                                      int pipe_end)
 {
@@ -50,11 +59,9 @@ static _Noreturn void become_command(const struct child *child, pid_t parent, ch
      * last. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
         _exit(EXIT_NOT_RUN);
-    signal(SIGXFSZ, SIG_DFL); /* was ignored by main */
     sigaction(SIGCHLD, &child->child_ends_before, NULL);
     sigprocmask(SIG_SETMASK, &child->mask_before, NULL);
-    execvp(command[0], command);
-    number = errno;
+    number = become(command);
     (void)!write(pipe_end, &number, sizeof(number));
     _exit(EXIT_NOT_RUN);
 }
@@ -67,7 +74,8 @@ bool child_start(struct child *child, char **command, int *number, struct error 
 
     if (pipe2(ends, O_CLOEXEC) != 0)
         return error_set_errno(error, errno, "%s: cannot be run", command[0]);
-    child->process = fork();
+    /* A copy of the page tables would take longer than all else here. */
+    child->process = vfork();
     if (child->process == 0)
         become_command(child, parent, command, ends[1]);
     *number = errno;
@@ -142,13 +150,35 @@ int child_end_like(int status)
     return EXIT_BY_SIGNAL(number);
 }
 
-int child_report_not_run(const struct child *child, const char *command, int number)
+static int report_not_run(const char *command, int number)
 {
     struct error error;
 
-    waitpid(child->process, NULL, 0);
     error_set(&error, "%s: cannot be run: %s; name a program after '--'", command,
               strerror(number));
     message_error(&error);
-    return W_EXITCODE(number == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN, 0);
+    return number == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+}
+
+int child_report_not_run(const struct child *child, const char *command, int number)
+{
+    waitpid(child->process, NULL, 0);
+    return W_EXITCODE(report_not_run(command, number), 0);
+}
+
+/* ---- the whole ---- */
+
+bool child_run(struct child *child, char **command, int *status, struct error *error)
+{
+    int number = 0;
+
+    if (!child_start(child, command, &number, error))
+        return false;
+    *status = number == 0 ? child_wait(child) : child_report_not_run(child, command[0], number);
+    return true;
+}
+
+int child_replace_process(char **command)
+{
+    return report_not_run(command[0], become(command));
 }

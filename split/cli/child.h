@@ -41,6 +41,14 @@ int child_held_signal(const struct child *child);
  * reason. */
 int child_report_not_run(const struct child *child, const char *command, int number);
 
+/* Starts the command and waits until it has ended. If it could not be run, this is reported.
+ * *status is that of waitpid. */
+bool child_run(struct child *child, char **command, int *status, struct error *error);
+
+/* Becomes the command, with no child: for commands after which there is nothing to do. Returns only
+ * if it cannot be run: the exit code, after this has been reported. */
+int child_replace_process(char **command);
+
 /* Ends this process by the signal that ended the command; if it exited, returns its exit code. */
 int child_end_like(int status);
 

@@ -9,6 +9,7 @@
 
 #include "split/cli/options.h"
 
+int command_compile(const struct parsed_options *options);
 int command_correlate(const struct parsed_options *options);
 int command_export(const struct parsed_options *options);
 int command_join(const struct parsed_options *options);

@@ -13,7 +13,6 @@
 #include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
-#include "split/cli/table.h"
 #include "split/compile/pack_file.h"
 
 struct job {
@@ -48,20 +47,6 @@ static void run_job(void *context, void *added)
             error_set(&job->error, "%s: neither an object nor an archive; leave it out", job->path);
 }
 
-static void report_verbose(const struct job *job)
-{
-    const struct pack_report *report = &job->report;
-    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], count[COUNT_TEXT_MAX];
-
-    if (report->outcome == PACK_DONE)
-        message_line(stdout, "%s: %s packed: %s before, %s after", job->path,
-                     count_text(report->object_count, "object", count),
-                     human_size(report->size_before, before),
-                     human_size(report->size_after, after));
-    else
-        message_line(stdout, "%s: nothing to pack", job->path);
-}
-
 static void retire_job(void *context, void *done)
 {
     struct pack_run *run = context;
@@ -72,7 +57,7 @@ static void retire_job(void *context, void *done)
     if (!job->done)
         message_error(&job->error);
     else if (option_given(run->options, OPTION_VERBOSE))
-        report_verbose(job);
+        pack_report_print(&job->report, job->path);
     run->failed += !job->done;
     progress_add(&run->progress, 1);
 }

@@ -50,4 +50,7 @@ void pack_report_free(struct pack_report *report);
 /* Prints the notes as warnings. */
 void pack_report_warn(const struct pack_report *report);
 
+/* Prints the sizes, or that there was nothing to pack. */
+void pack_report_print(const struct pack_report *report, const char *path);
+
 #endif

@@ -1,6 +1,7 @@
 /*
  * Packing object files, and what that has in common with packing archives: see pack_job.h.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 #include "formats/image.h"
 #include "split/cli/found_image.h"
 #include "split/cli/message.h"
+#include "split/cli/table.h"
 #include "split/compile/pack_job.h"
 
 #define PERMISSION_BITS 07777
@@ -37,6 +39,19 @@ void pack_report_warn(const struct pack_report *report)
         message_warning("%s", note);
         place += strlen(note) + 1;
     }
+}
+
+void pack_report_print(const struct pack_report *report, const char *path)
+{
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], count[COUNT_TEXT_MAX];
+
+    if (report->outcome == PACK_DONE)
+        message_line(stdout, "%s: %s packed: %s before, %s after", path,
+                     count_text(report->object_count, "object", count),
+                     human_size(report->size_before, before),
+                     human_size(report->size_after, after));
+    else
+        message_line(stdout, "%s: nothing to pack", path);
 }
 
 void pack_report_free(struct pack_report *report)

@@ -28,23 +28,10 @@
 struct link {
     const struct parsed_options *options;
     struct link_command command;
-    bool was_there; /* the output existed before the link; see `before` */
-    struct stat before;
     struct stat linked; /* the output after the link */
 };
 
 /* ---- the output ---- */
-
-/* A file that has not changed was not written by this command: for example, a compiler that is
- * called without -o and without linking has a.out as its output, but does not write it. */
-static bool is_written(struct link *link)
-{
-    const struct stat *now = &link->linked;
-
-    if (stat(link->command.output, &link->linked) != 0 || !S_ISREG(now->st_mode))
-        return false;
-    return !link->was_there || !file_is_untouched(&link->before, now);
-}
 
 /* The unsplit output must not be taken for the result. But by now another process may have written
  * the file, and then it is not ours to remove. A file with several names is written in place, so it
@@ -155,29 +142,20 @@ static bool treat_output(const struct link *link, struct error *error)
 
 /* ---- the whole ---- */
 
-/* Runs the command; *status is that of waitpid. */
-static bool run_link(const struct link *link, struct child *child, int *status, struct error *error)
-{
-    /* The operands are main's arguments, which execvp may take. */
-    char **command = (char **)(uintptr_t)link->options->operands;
-    int number = 0;
-
-    if (!child_start(child, command, &number, error))
-        return false;
-    *status = number == 0 ? child_wait(child) : child_report_not_run(child, command[0], number);
-    return true;
-}
-
 static bool run(struct link *link, int *status, struct error *error)
 {
     struct child child = {0};
+    /* The operands are main's arguments, which execvp may take. */
+    char **command = (char **)(uintptr_t)link->options->operands;
+    struct file_before before = file_look_before(link->command.output);
     int number;
 
-    link->was_there = stat(link->command.output, &link->before) == 0;
     child_hold_signals(&child);
-    if (!run_link(link, &child, status, error))
+    if (!child_run(&child, command, status, error))
         return false;
-    if (*status != 0 || !is_written(link))
+    /* A compiler that is called without -o and without linking has a.out as its output, but does
+     * not write it. */
+    if (*status != 0 || !file_was_written(&before, link->command.output, &link->linked))
         return true;
     if (!treat_output(link, error)) {
         /* A sidecar that exists belongs to an earlier image, which may still need it. */

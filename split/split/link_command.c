@@ -3,24 +3,14 @@
  */
 #include "split/split/link_command.h"
 
-#include <ctype.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
-#include "common/base/bytes.h"
-#include "common/base/file.h"
-#include "common/base/memory_limit.h"
+#include "split/cli/command_words.h"
 
 #define DEFAULT_OUTPUT "a.out"
-
-/* Response files are never nested this deep in practice. */
-#define DEPTH_MAX 10
-/* The command may follow launchers: "ccache clang", "env A=b link". */
-#define LAUNCHERS_MAX 4
 
 struct search {
     bool is_msvc;          /* options are those of link.exe */
@@ -161,118 +151,16 @@ static bool take_word(struct search *search, const char *word)
     return value == NULL || name_output(search, value, false);
 }
 
-/* ---- response files ---- */
-
-static bool take(struct search *search, const char *word, unsigned depth);
-
-/* A backslash protects the next character; for MSVC, only if that is a quote. */
-static bool is_guard(const struct search *search, const char *at)
+static bool take_words(struct search *search, const struct path_list *words)
 {
-    return *at == '\\' && (search->is_msvc ? at[1] == '"' : at[1] != '\0');
-}
+    bool done = true;
 
-/* Cuts the next word off *rest, in place; NULL if there are no more. */
-static char *next_word(const struct search *search, char **rest)
-{
-    char *from = *rest, *word, *to;
-    char quote = '\0';
-
-    while (isspace((unsigned char)*from))
-        from++;
-    if (*from == '\0')
-        return NULL;
-    for (word = to = from; *from != '\0' && (quote != '\0' || !isspace((unsigned char)*from));
-         from++) {
-        if (is_guard(search, from))
-            *to++ = *++from;
-        else if (quote == '\0' && (*from == '"' || (*from == '\'' && !search->is_msvc)))
-            quote = *from;
-        else if (quote != '\0' && *from == quote)
-            quote = '\0';
-        else
-            *to++ = *from;
-    }
-    *rest = *from == '\0' ? from : from + 1;
-    *to = '\0';
-    return word;
-}
-
-/* rustc writes UTF-16 for link.exe. Non-ASCII characters become '?': if the output's path contains
- * any, the file is not found, and nothing is split. */
-static void narrow(struct buffer *text)
-{
-    size_t size = 0;
-
-    if (text->size < 3 || text->data[0] != 0xff || text->data[1] != 0xfe)
-        return;
-    for (size_t i = 2; i + 1 < text->size; i += 2) {
-        uint16_t unit = load_u16(text->data + i, false);
-
-        text->data[size++] = unit < 0x80 ? (uint8_t)unit : '?';
-    }
-    text->data[size++] = '\0';
-    text->size = size;
-}
-
-static bool take_response_file(struct search *search, const char *path, unsigned depth)
-{
-    struct buffer text = {0};
-    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, search->error);
-    char *rest, *word;
-
-    if (done && !buffer_append(&text, "", 1))
-        done = error_out_of_memory(search->error, path, text.size);
-    if (done)
-        narrow(&text);
-    if (done && strlen((char *)text.data) + 1 < text.size)
-        done = error_set(search->error,
-                         "%s: not a response file: it contains NUL bytes; name a text file", path);
-    rest = (char *)text.data;
-    while (done && (word = next_word(search, &rest)) != NULL)
-        done = take(search, word, depth + 1);
-    buffer_free(&text);
+    for (size_t i = 0; i < words->count && done; i++)
+        done = take_word(search, words->paths[i]);
     return done;
 }
 
-static bool take(struct search *search, const char *word, unsigned depth)
-{
-    if (word[0] != '@' || search->is_awaited || access(word + 1, F_OK) != 0)
-        return take_word(search, word);
-    if (depth == DEPTH_MAX)
-        return error_set(search->error, "%s: response files name each other; leave one out",
-                         word + 1);
-    return take_response_file(search, word + 1, depth);
-}
-
 /* ---- the command ---- */
-
-struct msvc_program {
-    const char *name;
-    bool is_whole; /* else a suffix may follow: lld-link-19 */
-    bool is_compiler;
-};
-
-static void find_msvc_program(struct search *search, const char *word)
-{
-    static const struct msvc_program programs[] = {
-        {"lld-link", false, false}, {"link.exe", false, false}, {"link", true, false},
-        {"clang-cl", false, true},  {"cl.exe", false, true},    {"cl", true, true},
-    };
-    const char *name = path_file_name(word);
-    bool is_driver = strcmp(word, "--driver-mode=cl") == 0;
-
-    search->is_msvc |= is_driver;
-    search->is_msvc_compiler |= is_driver;
-    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
-        const struct msvc_program *program = &programs[i];
-
-        if (program->is_whole ? strcasecmp(name, program->name) != 0
-                              : value_of(name, program->name, true) == NULL)
-            continue;
-        search->is_msvc = true;
-        search->is_msvc_compiler |= program->is_compiler;
-    }
-}
 
 /* Adds the extension as cl.exe does. */
 static bool complete_output(struct search *search)
@@ -296,13 +184,16 @@ bool link_command_read(struct link_command *command, const char *const *words, s
                        struct error *error)
 {
     struct search search = {.inputs = &command->inputs, .error = error};
-    bool done = true;
+    struct command_words read;
+    bool done;
 
     *command = (struct link_command){.output = NULL};
-    for (size_t i = 0; i < count && i < LAUNCHERS_MAX; i++)
-        find_msvc_program(&search, words[i]);
-    for (size_t i = 1; i < count && done; i++)
-        done = take(&search, words[i], 0);
+    if (!command_words_read(&read, words, count, error))
+        return false;
+    search.is_msvc_compiler = read.style == STYLE_MSVC;
+    search.is_msvc = search.is_msvc_compiler || read.style == STYLE_MSVC_LINKER;
+    done = take_words(&search, &read.words);
+    command_words_free(&read);
     command->names_output = search.output != NULL;
     if (done && search.output == NULL)
         done = name_output(&search, DEFAULT_OUTPUT, false);

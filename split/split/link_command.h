@@ -4,9 +4,8 @@
  *
  * The options of GNU ld, lld, ld64 and their drivers are understood (-o FILE, -oFILE, --output
  * FILE, --output=FILE; the default is a.out), those of link.exe, lld-link and clang-cl (/out:FILE,
- * -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE) of both, which may be nested, or in
- * UTF-16, as rustc writes them for link.exe. If there are several outputs, the last one counts, as
- * it does for the tools.
+ * -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE) of both (cli/command_words.h). If
+ * there are several outputs, the last one counts, as it does for the tools.
  *
  * The command line only tells what would be written: compilers are also called without linking
  * anything. Whether an output was written must be seen from the file itself.
@@ -27,8 +26,7 @@ struct link_command {
     struct path_list inputs; /* words that are not options: files, and values of some options */
 };
 
-/* False, with nothing to free, if out of memory or if a response file is invalid. If there is no
- * file of that name, @FILE is an ordinary word, as it is for the tools. */
+/* False, with nothing to free, if out of memory or if a response file is invalid. */
 bool link_command_read(struct link_command *command, const char *const *words, size_t count,
                        struct error *error);
 void link_command_free(struct link_command *command);

@@ -8,8 +8,9 @@ set(quick_suites
   bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
-  out-of-memory-all
+  out-of-memory-all packed-images-clang14
   readme packages run-inside cmake-package recipes-slow
+  compile-clang14 compile-clang19
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 
+#include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/process.h"
 
@@ -103,6 +104,9 @@ static void compile_instrumented(const struct windows_program *program, const ch
                      ".lcovfun$M=alloc,readonly,data", "--set-section-flags",
                      ".lcovmap$M=alloc,readonly,data", "--set-section-flags", ".lprfc$M=alloc,data",
                      "--set-section-flags", ".lprfd$M=alloc,data", object, NULL);
+    }
+    if (program->packed) {
+        covsplit_run_words(directory, 0, text_format("pack %s", object));
     }
 }
 

@@ -11,6 +11,7 @@
 #include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"
 
+#define FILES     9
 #define TEXTS_MAX ((size_t)8 << 20)
 
 /* Regions without counters, as of functions that are not used: one, two, and one of rustc's. */
@@ -50,6 +51,20 @@ static struct bytes random_mapping(struct random_state *random, struct buffer *t
     return kept;
 }
 
+/* A function of a header: the same in all units, except for the number of its file. */
+static struct bytes shared_mapping(uint64_t function, const struct packed_unit *unit,
+                                   struct buffer *texts)
+{
+    uint8_t mapping[] = {1, 0, 0, 1, 1, (uint8_t)(function % 100), 1, 2, 9};
+
+    /* Behind the number of names, the sizes and the names before it. */
+    for (size_t at = 4; at < unit->filenames.size; at += 2) {
+        if (unit->filenames.data[at] == 'a' + function % FILES)
+            mapping[1] = (uint8_t)((at - 4) / 2);
+    }
+    return keep(texts, mapping, sizeof(mapping));
+}
+
 static void add_record(struct random_state *random, size_t variety, struct packed_unit *unit,
                        struct buffer *texts)
 {
@@ -65,6 +80,9 @@ static void add_record(struct random_state *random, size_t variety, struct packe
         record.mapping = keep(texts, unused[which], unused_size[which]);
     } else if (kind == 1) {
         record.mapping = keep(texts, used_without_hash, sizeof(used_without_hash));
+    } else if (kind < 6) {
+        record.function_hash = 1 + function;
+        record.mapping = shared_mapping(function, unit, texts);
     } else {
         record.function_hash = 1 + random_below(random, 3) * random_next(random) / 2;
         record.mapping = random_mapping(random, texts);
@@ -79,23 +97,53 @@ static void add_record(struct random_state *random, size_t variety, struct packe
     unit->records[unit->count++] = record;
 }
 
+/* Some of the names "a", "b" and so on, in any order, not compressed, behind how many they are and
+ * the size of the text. */
+static struct bytes random_filenames(struct random_state *random, bool alike, struct buffer *texts)
+{
+    uint8_t list[3 + 2 * FILES] = {0}, order[FILES];
+    uint8_t count = alike ? FILES : (uint8_t)(FILES - random_below(random, FILES));
+
+    for (uint8_t i = 0; i < FILES; i++)
+        order[i] = (uint8_t)('a' + i);
+    for (uint8_t i = 0; i < FILES && (!alike || (i < 1 && random_below(random, 2) == 0)); i++) {
+        size_t other = (size_t)random_below(random, FILES);
+        uint8_t former = order[i];
+
+        order[i] = order[other];
+        order[other] = former;
+    }
+    list[0] = count;
+    list[1] = (uint8_t)(2 * count);
+    for (uint8_t i = 0; i < count; i++) {
+        list[3 + 2 * i] = 1;
+        list[4 + 2 * i] = order[i];
+    }
+    return keep(texts, list, 3 + 2 * (size_t)count);
+}
+
 void packed_make_unit(struct random_state *random, size_t variety, bool alike,
                       struct packed_unit *unit, struct buffer *texts)
 {
-    uint8_t filenames[40] = {1, 30, 0, 29};
-    size_t count = (size_t)random_below(random, 20), size = 4 + (size_t)random_below(random, 36);
+    size_t count = (size_t)random_below(random, 20);
 
-    *unit = (struct packed_unit){.version = (uint32_t)(3 + random_below(random, 4))};
-    random_fill(random, filenames + 4, sizeof(filenames) - 4, 256);
-    if (alike) {
-        memset(filenames + 4, (int)random_below(random, 2), sizeof(filenames) - 4);
-        size = sizeof(filenames);
-    } else if (size < 20) {
-        size = 20;
-    }
-    unit->filenames = keep(texts, filenames, size);
+    *unit = (struct packed_unit){.version = (uint32_t)(3 + random_below(random, 4)),
+                                 .filenames = random_filenames(random, alike, texts)};
     for (size_t i = 0; i < count; i++)
         add_record(random, variety, unit, texts);
+}
+
+/* Whether an earlier object has a unit with the same filenames. */
+static bool is_known(const struct linked_program *program, size_t before,
+                     const struct packed_unit *unit)
+{
+    for (size_t i = 0; i < before; i++) {
+        for (size_t j = 0; j < program->objects[i].unit_count; j++) {
+            if (bytes_equal(program->objects[i].units[j].filenames, unit->filenames))
+                return true;
+        }
+    }
+    return false;
 }
 
 void packed_make_program(struct random_state *random, bool alike, struct linked_program *program)
@@ -109,8 +157,13 @@ void packed_make_program(struct random_state *random, bool alike, struct linked_
 
         object->unit_count =
             random_below(random, 3) != 0 ? 1 : (size_t)random_below(random, LINKED_UNITS_MAX + 1);
-        for (size_t j = 0; j < object->unit_count; j++)
+        for (size_t j = 0; j < object->unit_count; j++) {
             packed_make_unit(random, variety, alike, &object->units[j], &program->texts);
+            while (!alike && is_known(program, i, &object->units[j])) {
+                packed_unit_free(&object->units[j]);
+                packed_make_unit(random, variety, alike, &object->units[j], &program->texts);
+            }
+        }
     }
 }
 

@@ -1,18 +1,23 @@
 /*
  * Packed units, and ordinary sections made of them: units of random records read as they were
  * written; whatever objects of a program are packed, the sections that are unpacked from its link
- * are those of the link without packing.
+ * are those of the link without packing; linked sections come back from their streams; and what is
+ * damaged is refused or sound.
  */
 #include <stdlib.h>
 
 #include "common/base/md5.h"
+#include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 
 #define UNITS    200
 #define PROGRAMS 300
-#define MEMORY   ((uint64_t)64 << 20)
+/* So many are damaged, and each in so many ways. */
+#define DAMAGED 100
+#define ROUNDS  50
+#define MEMORY  ((uint64_t)64 << 20)
 
 static void check_same_unit(const struct packed_unit *a, const struct packed_unit *b)
 {
@@ -123,11 +128,193 @@ START_TEST(test_alike)
 }
 END_TEST
 
+/* ---- linked sections, in terms of the ordinary ones ---- */
+
+struct linked_sections {
+    struct transform_context context;
+    struct buffer linked[2], ordinary[2];
+};
+
+static const enum section_kind linked_kinds[2] = {SECTION_LINKED_COVMAP, SECTION_LINKED_COVFUN};
+
+static void make_linked(struct linked_sections *sections, uint64_t seed)
+{
+    struct random_state random = random_start(seed);
+    struct linked_program program;
+
+    *sections = (struct linked_sections){.context = {.big_endian = seed % 2 != 0,
+                                                     .pointer_size = 8,
+                                                     .threads = 1 + (unsigned)(seed / 2 % 2)}};
+    packed_make_program(&random, seed % 5 == 0, &program);
+    packed_link(&program, 0, seed % 2 != 0, &sections->ordinary[0], &sections->ordinary[1]);
+    packed_link(&program, (unsigned)random_next(&random), seed % 2 != 0, &sections->linked[0],
+                &sections->linked[1]);
+    sections->context.covmap = buffer_view(&sections->ordinary[0]);
+    sections->context.covfun = buffer_view(&sections->ordinary[1]);
+    packed_free_program(&program);
+}
+
+static void free_linked(struct linked_sections *sections)
+{
+    for (int i = 0; i < 2; i++) {
+        buffer_free(&sections->linked[i]);
+        buffer_free(&sections->ordinary[i]);
+    }
+}
+
+START_TEST(test_linked)
+{
+    struct linked_sections sections;
+
+    make_linked(&sections, (uint64_t)_i);
+    for (int i = 0; i < 2; i++) {
+        const struct transform *transform = transform_for(linked_kinds[i], false);
+        struct bytes section = buffer_view(&sections.linked[i]);
+        struct streams streams = {0};
+        struct buffer again = {0};
+
+        ck_assert_int_eq(transform->encode(&sections.context, section, &streams), RESULT_OK);
+        ck_assert_int_eq(transform->decode(&sections.context, &streams, section.size, &again),
+                         RESULT_OK);
+        ck_assert(bytes_equal(buffer_view(&again), section));
+        buffer_free(&again);
+        streams_free(&streams);
+    }
+    free_linked(&sections);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+static void mutate(struct random_state *random, uint8_t *bytes, size_t size)
+{
+    uint64_t changes = 1 + random_below(random, 3);
+
+    for (; size != 0 && changes != 0; changes--) {
+        uint8_t *byte = &bytes[random_below(random, size)];
+
+        *byte = random_below(random, 2) == 0 ? (uint8_t)random_next(random)
+                                             : *byte ^ (uint8_t)(1 << random_below(random, 8));
+    }
+}
+
+/* A damaged unit is refused; if it is not, then it is a unit itself: written again, it is read as
+ * what it was read as. The bytes of its text are covered by a sum, but not those in front. */
+START_TEST(test_damaged_unit)
+{
+    struct random_state random = random_start(1000 + (uint64_t)_i);
+    struct packed_unit unit, read = {0}, again = {0};
+    struct buffer texts = {0}, section = {0}, written = {0};
+    bool big = _i % 2 != 0;
+
+    packed_make_unit(&random, 1000, false, &unit, &texts);
+    ck_assert_int_eq(packed_unit_write(&unit, big, &section), RESULT_OK);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct buffer damaged = {0};
+        struct bytes view;
+
+        ck_assert(buffer_append(&damaged, section.data, section.size));
+        mutate(&random, damaged.data, damaged.size);
+        view = buffer_view(&damaged);
+        if (random_below(&random, 4) == 0)
+            view.size = random_below(&random, view.size);
+        if (packed_unit_read(&read, view, big, MEMORY) == RESULT_OK) {
+            struct bytes whole;
+
+            written.size = 0;
+            ck_assert_int_eq(packed_unit_write(&read, big, &written), RESULT_OK);
+            whole = buffer_view(&written);
+            ck_assert_int_eq(packed_unit_read(&again, whole, big, MEMORY), RESULT_OK);
+            check_same_unit(&again, &read);
+        }
+        buffer_free(&damaged);
+    }
+    packed_unit_free(&unit);
+    packed_unit_free(&read);
+    packed_unit_free(&again);
+    buffer_free(&texts);
+    buffer_free(&section);
+    buffer_free(&written);
+}
+END_TEST
+
+/* Damaged linked sections are refused, or unpacked to sections of sound units and records. */
+START_TEST(test_damaged_link)
+{
+    struct random_state random = random_start(2000 + (uint64_t)_i);
+    struct linked_sections sections;
+    bool big = _i % 2 != 0;
+
+    make_linked(&sections, (uint64_t)_i);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct buffer damaged[2] = {{0}, {0}}, made[2] = {{0}, {0}};
+        struct error error = {0};
+
+        for (int j = 0; j < 2; j++)
+            ck_assert(buffer_append(&damaged[j], sections.linked[j].data, sections.linked[j].size));
+        mutate(&random, damaged[i % 2].data, damaged[i % 2].size);
+        if (unpack_mapping(
+                &(struct mapping_sections){buffer_view(&damaged[0]), buffer_view(&damaged[1])}, big,
+                MEMORY, "image", &made[0], &made[1], &error)) {
+            struct bytes covmap = buffer_view(&made[0]), covfun = buffer_view(&made[1]);
+            struct covmap_unit unit;
+            struct covfun_record record;
+
+            while (covmap_take(&covmap, big, &unit))
+                continue;
+            while (covfun_take(&covfun, big, &record))
+                continue;
+            ck_assert_uint_eq(covmap.size, 0);
+            ck_assert_uint_eq(covfun.size, 0);
+        } else {
+            ck_assert_ptr_nonnull(strstr(error.message, "image: "));
+        }
+        for (int j = 0; j < 2; j++) {
+            buffer_free(&damaged[j]);
+            buffer_free(&made[j]);
+        }
+    }
+    free_linked(&sections);
+}
+END_TEST
+
+/* Damaged streams, or streams with other ordinary sections, give no more than they may. */
+START_TEST(test_damaged_streams)
+{
+    struct random_state random = random_start(3000 + (uint64_t)_i);
+    struct linked_sections sections;
+
+    make_linked(&sections, (uint64_t)_i);
+    for (int i = 0; i < ROUNDS; i++) {
+        const struct transform *transform = transform_for(linked_kinds[i % 2], false);
+        struct bytes section = buffer_view(&sections.linked[i % 2]);
+        struct transform_context context = sections.context;
+        struct streams streams = {0};
+        struct buffer made = {0};
+
+        ck_assert_int_eq(transform->encode(&context, section, &streams), RESULT_OK);
+        if (random_below(&random, 8) == 0)
+            context.covfun.size = random_below(&random, context.covfun.size + 1);
+        else
+            for (size_t j = 0; j < streams.count; j++) {
+                if (random_below(&random, streams.count) <= 1)
+                    mutate(&random, streams.stream[j].data, streams.stream[j].size);
+            }
+        if (transform->decode(&context, &streams, section.size, &made) == RESULT_OK)
+            ck_assert_uint_eq(made.size, section.size);
+        buffer_free(&made);
+        streams_free(&streams);
+    }
+    free_linked(&sections);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
 
-    suite_loops(all, UNITS, test_round_trip, test_unpack);
+    suite_loops(all, UNITS, test_round_trip, test_unpack, test_linked);
+    suite_loops(all, DAMAGED, test_damaged_unit, test_damaged_link, test_damaged_streams);
     suite_tests(all, test_alike);
     return suite_main("packed-units", all);
 }

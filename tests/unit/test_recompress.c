@@ -7,7 +7,9 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "common/base/md5.h"
 #include "common/codec/deflate/memo.h"
+#include "common/codec/deflate/quick.h"
 #include "common/codec/deflate/recompress.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -35,8 +37,26 @@ static void check_level(struct bytes text, enum zlib_level level)
     buffer_free(&again);
 }
 
+/* zlib reads what the quick search makes. */
+static void check_quick(struct bytes text)
+{
+    struct buffer stream = {0}, found = {0};
+    uLongf size = (uLong)text.size;
+
+    ck_assert(buffer_append(&stream, "before", 6));
+    ck_assert_int_eq(quick_compress(text, &stream), RESULT_OK);
+    ck_assert_mem_eq(stream.data, "before", 6);
+    ck_assert(buffer_reserve(&found, size + 1));
+    ck_assert_int_eq(uncompress(found.data, &size, stream.data + 6, stream.size - 6), Z_OK);
+    found.size = size;
+    ck_assert(bytes_equal(buffer_view(&found), text));
+    buffer_free(&stream);
+    buffer_free(&found);
+}
+
 static void check_text(struct bytes text)
 {
+    check_quick(text);
     for (size_t i = 0; i < LEVELS; i++)
         check_level(text, levels[i]);
 }
@@ -72,6 +92,24 @@ static struct buffer random_text(struct random_state *random, size_t size)
     }
     return text;
 }
+
+/* Sidecars rely on it that the quick search always makes these bytes. */
+START_TEST(test_quick_is_fixed)
+{
+    struct random_state random = random_start(1);
+    struct buffer stream = {0};
+
+    for (size_t size = 1; size <= 1000000; size *= 10) {
+        struct buffer text = random_text(&random, size);
+
+        ck_assert_int_eq(quick_compress(buffer_view(&text), &stream), RESULT_OK);
+        buffer_free(&text);
+    }
+    ck_assert_uint_eq(stream.size, 86433);
+    ck_assert_uint_eq(md5_name_reference(buffer_view(&stream)), UINT64_C(10917280586848020131));
+    buffer_free(&stream);
+}
+END_TEST
 
 START_TEST(test_random)
 {
@@ -236,6 +274,6 @@ int main(void)
     tcase_add_test(same, test_short);
     suite_loops(same, 8, test_random);
     suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,
-                test_memo);
+                test_memo, test_quick_is_fixed);
     return suite_main("zlib again", same);
 }

@@ -200,30 +200,6 @@ static void enter_ahead(struct matcher *matcher, uint32_t place)
     matcher->entered = at;
 }
 
-/* How many bytes at `a` and `b` are equal, at most `most`. */
-static unsigned common_length(const uint8_t *a, const uint8_t *b, unsigned most)
-{
-    unsigned length = 0;
-
-    while (length + 8 <= most) {
-        uint64_t left, right;
-
-        memcpy(&left, a + length, sizeof(left));
-        memcpy(&right, b + length, sizeof(right));
-        if (left != right) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            return length + (unsigned)__builtin_ctzll(left ^ right) / 8;
-#else
-            return length + (unsigned)__builtin_clzll(left ^ right) / 8;
-#endif
-        }
-        length += 8;
-    }
-    while (length < most && a[length] == b[length])
-        length++;
-    return length;
-}
-
 /* A search for a match at a place. */
 struct search {
     uint32_t place;
@@ -247,7 +223,7 @@ static unsigned steps_to(const struct matcher *matcher, const struct search *sea
 static bool take_longer(const struct matcher *matcher, struct search *search, uint32_t distance)
 {
     const uint8_t *here = matcher->text + search->place;
-    unsigned length = common_length(here - distance, here, search->most);
+    unsigned length = bytes_common_length(here - distance, here, search->most);
 
     if (length <= search->best)
         return false;

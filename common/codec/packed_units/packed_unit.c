@@ -21,7 +21,7 @@
 #include "common/base/inflate.h"
 #include "common/base/md5.h"
 #include "common/base/numbers.h"
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/deflate/quick.h"
 #include "common/llvm/coverage.h"
 
 /* What the bytes behind the header begin with. As the number of filenames, 0 is an error for LLVM.
@@ -63,7 +63,7 @@ static bool put_groups_and_sizes(const struct packed_unit *unit, struct buffer *
 {
     uint8_t *to;
 
-    if (!buffer_reserve(text, unit->count * (1 + NUMBER_32_SIZE_MAX)))
+    if (!buffer_reserve(text, 1 + unit->count * (1 + NUMBER_32_SIZE_MAX)))
         return false;
     to = text->data + text->size;
     for (size_t i = 0; i < unit->count; i++)
@@ -166,7 +166,7 @@ enum result packed_unit_write(const struct packed_unit *unit, bool big_endian,
     if (result == RESULT_OK && !put_start(unit, text.size, heads_size, big_endian, section))
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
-        result = recompress(buffer_view(&text), ZLIB_LEVEL_DEFAULT, UINT32_MAX, section);
+        result = quick_compress(buffer_view(&text), section);
     if (result == RESULT_OK)
         result = put_header(section, start, big_endian);
     if (result != RESULT_OK)

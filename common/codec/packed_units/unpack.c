@@ -16,9 +16,8 @@
 #include "common/base/array.h"
 #include "common/base/intern_table.h"
 #include "common/base/memory_limit.h"
+#include "common/codec/packed_units/known_records.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/llvm/coverage.h"
-#include "common/llvm/mapping.h"
 
 /* A run with a unit of these filenames. */
 struct place {
@@ -191,40 +190,15 @@ static bool read_ordinary(struct unpacking *unpacking, struct bytes covfun)
 
 /* ---- groups ---- */
 
-/* Sets *is_used to false if the record is of a function that its translation unit does not use. The
- * compiler gives such a record the hash 0, and regions without counters: clang a single one, rustc
- * those that the function would have. */
-static enum result tell_use(struct mapping *mapping, const struct covfun_record *record,
-                            bool *is_used)
-{
-    enum result result;
-
-    *is_used = true;
-    if (record->function_hash != 0)
-        return RESULT_OK;
-    result = mapping_read(mapping, record->mapping);
-    if (result != RESULT_OK)
-        return result;
-    for (size_t i = 0; i < mapping->region_count; i++) {
-        const struct region *region = &mapping->regions[i];
-
-        for (unsigned j = 0; j < region_counters(region->kind); j++) {
-            if (COUNTER_TAG(region->operands[j]) != COUNTER_ZERO)
-                return RESULT_OK;
-        }
-    }
-    *is_used = false;
-    return RESULT_OK;
-}
-
 /* Who has the record of a group that stays. */
 enum holder { HELD_BY_PACKED, HELD_BY_ORDINARY, HELD_BY_NONE };
 
 /* Makes `holder` the holder of the group, if it has none. Sets *former to the one it had. */
-static bool claim_group(struct unpacking *unpacking, uint64_t name_reference, bool is_used,
-                        enum holder holder, enum holder *former)
+static bool claim_group(struct unpacking *unpacking, uint64_t name_reference,
+                        enum packed_group group, enum holder holder, enum holder *former)
 {
-    struct intern_table *groups = is_used ? &unpacking->used : &unpacking->unused;
+    struct intern_table *groups =
+        group == PACKED_GROUP_OF_USED ? &unpacking->used : &unpacking->unused;
     uint64_t found;
 
     *former = HELD_BY_NONE;
@@ -297,8 +271,7 @@ static bool put_packed_record(struct unpacking *unpacking, const struct packed_r
     enum holder former = HELD_BY_NONE;
 
     if (packed->group != PACKED_GROUP_NONE &&
-        !claim_group(unpacking, packed->name_reference, packed->group == PACKED_GROUP_OF_USED,
-                     HELD_BY_PACKED, &former))
+        !claim_group(unpacking, packed->name_reference, packed->group, HELD_BY_PACKED, &former))
         return false;
     return former != HELD_BY_NONE ||
            put_record(unpacking, &(struct covfun_record){
@@ -314,14 +287,14 @@ static bool put_packed_record(struct unpacking *unpacking, const struct packed_r
 static bool put_ordinary_record(struct unpacking *unpacking, const struct covfun_record *record)
 {
     enum holder former;
-    bool is_used;
-    enum result result = tell_use(&unpacking->mapping, record, &is_used);
+    enum packed_group group;
+    enum result result = known_group(&unpacking->mapping, record, &group);
 
     if (result == RESULT_NO_MEMORY)
         return fail_memory(unpacking);
     if (result != RESULT_OK)
         return fail_damaged(unpacking, "__llvm_covfun");
-    if (!claim_group(unpacking, record->name_reference, is_used, HELD_BY_ORDINARY, &former))
+    if (!claim_group(unpacking, record->name_reference, group, HELD_BY_ORDINARY, &former))
         return false;
     if (former == HELD_BY_ORDINARY)
         return error_set(unpacking->error,

@@ -90,6 +90,26 @@ static void make_dumps(const char *directory)
                      "rm program");
 }
 
+/* An image of a packed object and an ordinary one that share a function. */
+static void make_packed(const char *inputs)
+{
+    char *directory = path_join(inputs, "objects");
+
+    directory_create(directory);
+    file_write_text(path_join(directory, "shared.h"),
+                    "inline int shared(int value) { return value > 3 ? value * 2 : 1; }\n");
+    file_write_text(path_join(directory, "one.cc"),
+                    "#include \"shared.h\"\nint one(int value) { return shared(value) + 1; }\n");
+    file_write_text(path_join(directory, "main.cc"),
+                    "#include \"shared.h\"\nint one(int value);\n"
+                    "int main(int count, char **) { return one(count) + shared(count) == 77; }\n");
+    shell(directory, "clang++-" CLANG " " INSTRUMENT_COVERAGE " -O1 -c one.cc main.cc");
+    covsplit_run_words(directory, 0, "pack one.o");
+    shell(directory, "clang++-" CLANG " -fuse-ld=lld " INSTRUMENT_COVERAGE
+                     " -Wl,--build-id=sha1 one.o main.o -o ../packed");
+    covsplit_run_words(inputs, 0, "split -o packed.stripped --sidecar packed.side packed");
+}
+
 static void make_elf(const char *inputs)
 {
     struct run_files files = run_files_create("out-of-memory-elf");
@@ -134,6 +154,7 @@ static void make_elf(const char *inputs)
           "-ex \"gcore $i.core\" ./$i; done\nrm gone");
     make_twins(path_join(inputs, "twins"));
     make_dumps(path_join(inputs, "dumps"));
+    make_packed(inputs);
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     covsplit_run_words(inputs, 0, "export --union --store store -o all.a");
     covsplit_run_words(inputs, 0, "merge --store store --into tests --by-path profiles");
@@ -216,6 +237,7 @@ static const struct scenario {
     {.words = "split -j1 -r --store store dist", .copied = "dist", .is_batch = true},
     {.words = "split -j1 --json -r --store store dist", .copied = "dist", .is_batch = true},
     {.words = "split -j1 --json -o out ../in/stripped"},
+    {.words = "split -j1 -o out --sidecar side ../in/packed"},
     {.words = "split -j1 -o out --sidecar side ../in/msvc.exe"},
     {.words = "split -j1 --map ../in/arm64.exe.map -o out --sidecar side ../in/arm64.exe"},
     {.words = "split -j1 --map ../in/i686.exe.map -o out --sidecar side ../in/i686.exe"},
@@ -230,6 +252,7 @@ static const struct scenario {
     {.words = "join --store ../in/store -o out ../in/stripped"},
     {.words = "join --sidecar ../in/loose -o out ../in/stripped"},
     {.words = "join --sidecar ../in/merged.side -o out ../in/merged.stripped"},
+    {.words = "join --sidecar ../in/packed.side -o out ../in/packed.stripped"},
     {.words = "join --store ../in/fat -o out ../in/universal.stripped"},
 
     {.words = "show ../in/app ../in/stripped ../in/side ../in/object ../in/light.profraw"},
@@ -238,6 +261,7 @@ static const struct scenario {
     {.words = "show --json ../in/app ../in/side ../in/light.profraw"},
 
     {.words = "verify -v ../in/side ../in/portable.side ../in/light.side ../in/merged.side"},
+    {.words = "verify --image ../in/packed.stripped ../in/packed.side"},
     {.words = "verify --json --image ../in/stripped ../in/side"},
     {.words = "verify --image ../in/merged.stripped ../in/merged.side"},
 

@@ -1,0 +1,227 @@
+/*
+ * Command lines of compilers and linkers: see command_words.h.
+ */
+#include "split/cli/command_words.h"
+
+#include <ctype.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/base/bytes.h"
+#include "common/base/file.h"
+#include "common/base/memory_limit.h"
+
+/* Response files are never nested this deep in practice. */
+#define DEPTH_MAX 10
+/* An unknown launcher may stand in front of the program: this many words may be its name. */
+#define NAMES_MAX 4
+
+/* ---- the program ---- */
+
+struct program {
+    const char *name;
+    bool is_whole; /* else a suffix may follow: lld-link-19 */
+    enum command_style style;
+};
+
+static const struct program programs[] = {
+    {"lld-link", false, STYLE_MSVC_LINKER},
+    {"link.exe", false, STYLE_MSVC_LINKER},
+    {"link", true, STYLE_MSVC_LINKER},
+    {"clang-cl", false, STYLE_MSVC},
+    {"cl.exe", false, STYLE_MSVC},
+    {"cl", true, STYLE_MSVC},
+    {"rustc", true, STYLE_RUST},
+};
+
+static bool find_style(const char *word, enum command_style *style)
+{
+    const char *name = path_file_name(word);
+
+    for (size_t i = 0; i < sizeof(programs) / sizeof(programs[0]); i++) {
+        const struct program *program = &programs[i];
+
+        if (program->is_whole ? strcasecmp(name, program->name) != 0
+                              : strncasecmp(name, program->name, strlen(program->name)) != 0)
+            continue;
+        *style = program->style;
+        return true;
+    }
+    return false;
+}
+
+static bool is_launcher(const char *word)
+{
+    static const char *const launchers[] = {"ccache", "sccache",   "buildcache", "distcc", "icecc",
+                                            "gomacc", "rewrapper", "env",        "nice",   "time"};
+    const char *name = path_file_name(word);
+
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        if (strcmp(name, launchers[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Finds the program, and returns its index. Launchers may have options, and settings like A=b. */
+static size_t find_program(const char *const *words, size_t count, enum command_style *style)
+{
+    size_t first = 0;
+
+    *style = STYLE_GNU;
+    while (first + 1 < count && is_launcher(words[first])) {
+        do
+            first++;
+        while (first + 1 < count && (words[first][0] == '-' || strchr(words[first], '=') != NULL));
+    }
+    for (size_t i = first; i < count && i < first + NAMES_MAX && words[i][0] != '-'; i++) {
+        if (find_style(words[i], style))
+            return i;
+    }
+    return first;
+}
+
+/* ---- response files ---- */
+
+struct reading {
+    struct path_list *words;
+    bool is_windows_quoted;
+    bool has_lines; /* a word on each line, without quotes */
+    struct error *error;
+};
+
+static bool take(struct reading *reading, const char *word, unsigned depth);
+
+/* A backslash protects the next character; on Windows, only if that is a quote. */
+static bool is_guard(const struct reading *reading, const char *at)
+{
+    return *at == '\\' && (reading->is_windows_quoted ? at[1] == '"' : at[1] != '\0');
+}
+
+static char *next_line(char **rest)
+{
+    char *line = *rest, *end = line + strcspn(line, "\n");
+
+    if (*line == '\0')
+        return NULL;
+    *rest = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return line;
+}
+
+/* Cuts the next word off *rest, in place; NULL if there are no more. */
+static char *next_word(const struct reading *reading, char **rest)
+{
+    char *from = *rest, *word, *to;
+    char quote = '\0';
+
+    if (reading->has_lines)
+        return next_line(rest);
+    while (isspace((unsigned char)*from))
+        from++;
+    if (*from == '\0')
+        return NULL;
+    for (word = to = from; *from != '\0' && (quote != '\0' || !isspace((unsigned char)*from));
+         from++) {
+        if (is_guard(reading, from))
+            *to++ = *++from;
+        else if (quote == '\0' && (*from == '"' || (*from == '\'' && !reading->is_windows_quoted)))
+            quote = *from;
+        else if (quote != '\0' && *from == quote)
+            quote = '\0';
+        else
+            *to++ = *from;
+    }
+    *rest = *from == '\0' ? from : from + 1;
+    *to = '\0';
+    return word;
+}
+
+/* rustc writes UTF-16 for link.exe. Non-ASCII characters become '?': if the output's path contains
+ * any, the file is not found, and nothing is done. */
+static void narrow(struct buffer *text)
+{
+    size_t size = 0;
+
+    if (text->size < 3 || text->data[0] != 0xff || text->data[1] != 0xfe)
+        return;
+    for (size_t i = 2; i + 1 < text->size; i += 2) {
+        uint16_t unit = load_u16(text->data + i, false);
+
+        text->data[size++] = unit < 0x80 ? (uint8_t)unit : '?';
+    }
+    text->data[size++] = '\0';
+    text->size = size;
+}
+
+static bool take_response_file(struct reading *reading, const char *path, unsigned depth)
+{
+    struct buffer text = {0};
+    bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, reading->error);
+    char *rest, *word;
+
+    if (done && !buffer_append(&text, "", 1))
+        done = error_out_of_memory(reading->error, path, text.size);
+    if (done)
+        narrow(&text);
+    if (done && strlen((char *)text.data) + 1 < text.size)
+        done = error_set(reading->error,
+                         "%s: not a response file: it contains NUL bytes; name a text file", path);
+    rest = (char *)text.data;
+    while (done && (word = next_word(reading, &rest)) != NULL)
+        done = take(reading, word, depth + 1);
+    buffer_free(&text);
+    return done;
+}
+
+static bool take(struct reading *reading, const char *word, unsigned depth)
+{
+    if (word[0] != '@' || access(word + 1, F_OK) != 0)
+        return path_list_add(reading->words, word, reading->error);
+    if (depth == DEPTH_MAX)
+        return error_set(reading->error, "%s: response files name each other; leave one out",
+                         word + 1);
+    return take_response_file(reading, word + 1, depth);
+}
+
+/* ---- the whole ---- */
+
+/* Clang's options that say whose options and quoting follow. */
+static void apply_mode(enum command_style *style, bool *is_windows_quoted, const char *word)
+{
+    if (strcmp(word, "--driver-mode=cl") == 0) {
+        *style = STYLE_MSVC;
+        *is_windows_quoted = true;
+    } else if (strcmp(word, "--rsp-quoting=windows") == 0) {
+        *is_windows_quoted = true;
+    } else if (strcmp(word, "--rsp-quoting=posix") == 0) {
+        *is_windows_quoted = false;
+    }
+}
+
+bool command_words_read(struct command_words *command, const char *const *words, size_t count,
+                        struct error *error)
+{
+    struct reading reading = {.words = &command->words, .error = error};
+    bool done = true;
+    size_t program;
+
+    *command = (struct command_words){.style = STYLE_GNU};
+    program = find_program(words, count, &command->style);
+    reading.is_windows_quoted = command->style == STYLE_MSVC || command->style == STYLE_MSVC_LINKER;
+    reading.has_lines = command->style == STYLE_RUST;
+    for (size_t i = program + 1; i < count; i++)
+        apply_mode(&command->style, &reading.is_windows_quoted, words[i]);
+    for (size_t i = program + 1; i < count && done; i++)
+        done = take(&reading, words[i], 0);
+    if (!done)
+        command_words_free(command);
+    return done;
+}
+
+void command_words_free(struct command_words *command)
+{
+    path_list_free(&command->words);
+}
