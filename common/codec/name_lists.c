@@ -69,13 +69,25 @@ static bool make_room(struct name_list_writer *writer)
     return ARRAY_ROOM_FOR_ONE(writer->state.lists, writer->capacity, writer->state.new_number);
 }
 
+uint64_t name_list_writer_expected(const struct name_list_writer *writer)
+{
+    return expected(&writer->state);
+}
+
 bool name_list_writer_put(struct name_list_writer *writer, struct bytes name)
 {
+    uint64_t number;
+
+    return names_add(&writer->names, name, &number) && name_list_writer_put_number(writer, number);
+}
+
+bool name_list_writer_put_number(struct name_list_writer *writer, uint64_t number)
+{
     struct name_list_state *state = &writer->state;
-    uint64_t next = expected(state), number;
+    uint64_t next = expected(state);
     uint8_t code, bytes[NAME_WIDTH_MAX];
 
-    if (!make_room(writer) || !names_add(&writer->names, name, &number))
+    if (!make_room(writer))
         return false;
     code = number == next                ? NAME_EXPECTED
            : number == state->new_number ? NAME_NEW

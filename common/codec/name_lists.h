@@ -56,6 +56,11 @@ void name_list_writer_start_list(struct name_list_writer *writer);
 /* False if out of memory. */
 bool name_list_writer_put(struct name_list_writer *writer, struct bytes name);
 
+/* For lists of other things, whose distinct ones the caller numbers: the number that is expected,
+ * and to put one. A new one must have the number state.new_number. */
+uint64_t name_list_writer_expected(const struct name_list_writer *writer);
+bool name_list_writer_put_number(struct name_list_writer *writer, uint64_t number);
+
 /* Narrows the numbers to the least *width, in bytes, that suffices for all names. False if none
  * does. */
 bool name_list_writer_finish(struct name_list_writer *writer, unsigned *width);

@@ -116,11 +116,11 @@ bool covfun_read_files(const struct covfun_record *record, struct covfun_files *
     uint64_t number;
 
     files->rest = record->mapping;
-    if (!bytes_take_uleb128(&files->rest, &files->count) || files->count > files->rest.size)
+    if (!take_number(&files->rest, &files->count) || files->count > files->rest.size)
         return false;
     files->numbers = files->rest;
     for (uint64_t i = 0; i < files->count; i++) {
-        if (!bytes_take_uleb128(&files->rest, &number))
+        if (!take_number(&files->rest, &number))
             return false;
     }
     files->numbers.size -= files->rest.size;

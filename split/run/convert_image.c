@@ -271,7 +271,8 @@ static bool convert_packed(const struct subject *subject, const struct run_sidec
 {
     const struct input image = {.path = (char *)(uintptr_t)subject->name,
                                 .fd = -1,
-                                .bytes = buffer_view(&subject->content)};
+                                .bytes = buffer_view(&subject->content),
+                                .held = subject->content}; /* which keeps it */
     struct sidecar *sidecar = image_sidecar_make(&image, run_sidecars_limit(sidecars), error);
     bool done = sidecar != NULL && convert_to_object(sidecar, file, error);
 

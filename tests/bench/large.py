@@ -41,6 +41,20 @@ def table(head, rows):
     return "".join("| " + " | ".join(row) + " |\n" for row in lines)
 
 
+def best_of(best, directory, command):
+    """Runs the command; the best of its costs and of those before, if not None: seconds, processor
+    seconds, memory in MB."""
+    start = time.monotonic()
+    child = subprocess.Popen([str(word) for word in command], cwd=directory,
+                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise SystemExit(f"failed: {' '.join(map(str, command))}")
+    seen = (time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000)
+    return tuple(map(min, best, seen)) if best else seen
+
+
 class Bench:
     def __init__(self, cache, program):
         self.cache, self.program = cache, program
@@ -84,16 +98,8 @@ class Bench:
         for _ in range(3):
             if before:
                 before()
-            start = time.monotonic()
-            child = subprocess.Popen([str(word) for word in command], cwd=self.work,
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            _, status, usage = os.wait4(child.pid, 0)
-            child.returncode = os.waitstatus_to_exitcode(status)
-            if child.returncode != 0:
-                raise SystemExit(f"failed: {' '.join(map(str, command))}")
-            seen = (time.monotonic() - start, usage.ru_utime + usage.ru_stime, usage.ru_maxrss)
-            best = tuple(map(min, best, seen)) if best else seen
-        return [f"{best[0]:.2f}", f"{best[1]:.2f}", f"{best[2] / 1000:.0f}"]
+            best = best_of(best, self.work, command)
+        return [f"{best[0]:.2f}", f"{best[1]:.2f}", f"{best[2]:.0f}"]
 
     # ---- what is compared ----
 

@@ -12,7 +12,7 @@ import re
 import sys
 
 PROGRAM = "rocksdb"
-BEGIN = "<!-- by tests/bench/large.sh {} -->\n"
+BEGIN = "<!-- by tests/bench/{} {} -->\n"
 END = "<!-- end -->"
 
 # The rows of costs that the README has.
@@ -32,9 +32,9 @@ text { font: 15px sans-serif; fill: #24292f }
 WIDTH, LABELS, NUMBERS, BAR, GAP = 760, 190, 100, 20, 18
 
 
-def block(text, name):
+def block(text, name, script="large.sh"):
     """What is between the markers, and what is before and after it."""
-    before, found, rest = text.partition(BEGIN.format(name))
+    before, found, rest = text.partition(BEGIN.format(script, name))
     if not found or END not in rest:
         raise SystemExit(f"shown.py: there is no block '{name}'")
     inside, _, after = rest.partition(END)

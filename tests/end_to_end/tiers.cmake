@@ -33,6 +33,7 @@ set(campaign_suites
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
+  packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386
   device-clang16 device-clang19 union-clang14 union-clang16 union-clang19
   union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
@@ -55,6 +56,7 @@ set(sanitized_campaign_suites
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
   device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
+  packed-ordinary-clang14 packed-ordinary-s390x
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
 
 get_property(suites DIRECTORY PROPERTY TESTS)

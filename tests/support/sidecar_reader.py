@@ -17,6 +17,7 @@ import zlib
 # What runs this leaves nothing in the sources.
 sys.dont_write_bytecode = True
 
+from linked_reader import decode_linked_covfun, decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
@@ -27,6 +28,7 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
 MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
+LINKED_COVMAP, LINKED_COVFUN = 0x6c760501, 0x6c760601
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
 
 
@@ -458,7 +460,8 @@ def decode_covfun(sidecar, streams, size):
 
 
 DECODERS = {NAMES: decode_names, DATA: decode_data, FILENAMES: decode_covmap,
-            MAPPING: decode_covfun}
+            MAPPING: decode_covfun, LINKED_COVMAP: decode_linked_covmap,
+            LINKED_COVFUN: decode_linked_covfun}
 # Forms that are blocks of another.
 BLOCKS = {MAPPING_BLOCKS: MAPPING}
 

@@ -20,6 +20,8 @@
 
 /* ---- writing ---- */
 
+#define NOT_LISTED UINT64_MAX
+
 /* Records are equal if this is, unless hashes collide; then decoding does not give the section, and
  * it is stored in another form. */
 static uint64_t content_key(const struct known_record *record)
@@ -30,6 +32,25 @@ static uint64_t content_key(const struct known_record *record)
 
     all = digest_of((struct bytes){(const uint8_t *)parts, sizeof(parts)});
     return load_u64(all.bytes, false);
+}
+
+static bool has_content(const struct known_record *a, const struct known_record *b)
+{
+    return a->name_reference == b->name_reference && a->function_hash == b->function_hash &&
+           a->group == b->group && bytes_equal(a->mapping.rest, b->mapping.rest);
+}
+
+/* Makes room for the list numbers of all known records, of which those from `first` on are new. */
+static bool add_list_numbers(struct linked_writer *writer, size_t first)
+{
+    size_t count = writer->known.count;
+
+    if (!array_make_room(&writer->list_numbers, &writer->list_number_capacity, first, count - first,
+                         sizeof(*writer->list_numbers)))
+        return false;
+    for (size_t i = first; i < count; i++)
+        writer->list_numbers[i] = NOT_LISTED;
+    return true;
 }
 
 enum result linked_writer_start(struct linked_writer *writer,
@@ -45,6 +66,8 @@ enum result linked_writer_start(struct linked_writer *writer,
         if (!intern_table_put(&writer->by_content, content_key(&writer->known.records[i]), i))
             return RESULT_NO_MEMORY;
     }
+    if (!add_list_numbers(writer, 0))
+        return RESULT_NO_MEMORY;
     streams->count = LINKED_STREAMS;
     writer->streams = streams;
     writer->lists = (struct name_list_writer){.codes = &streams->stream[LINKED_LIST_CODES],
@@ -62,6 +85,8 @@ void linked_writer_free(struct linked_writer *writer)
     for (size_t i = 0; i < writer->copy_count; i++)
         free(writer->copies[i]);
     free(writer->copies);
+    free(writer->listed);
+    free(writer->list_numbers);
 }
 
 void linked_writer_start_list(struct linked_writer *writer)
@@ -69,7 +94,8 @@ void linked_writer_start_list(struct linked_writer *writer)
     name_list_writer_start_list(&writer->lists);
 }
 
-static bool put_other(struct linked_writer *writer, const struct packed_record *record)
+static bool put_other(struct linked_writer *writer, const struct known_record *record,
+                      struct bytes mapping)
 {
     struct buffer *others = &writer->streams->stream[LINKED_OTHERS];
     uint8_t header[OTHER_HEADER_SIZE] = {(uint8_t)record->group};
@@ -77,15 +103,17 @@ static bool put_other(struct linked_writer *writer, const struct packed_record *
     store_u64(header + 1, record->name_reference, false);
     store_u64(header + 9, record->function_hash, false);
     return buffer_append(others, header, sizeof(header)) &&
-           buffer_append_uleb128(others, record->mapping.size) &&
-           buffer_append(others, record->mapping.data, (size_t)record->mapping.size);
+           buffer_append_uleb128(others, mapping.size) &&
+           buffer_append(others, mapping.data, (size_t)mapping.size);
 }
 
-/* Adds a record that is none of the ordinary ones. Of its mapping, only the files are needed. */
-static bool add_known(struct linked_writer *writer, struct known_record *added)
+/* Adds a record that is none of the ordinary ones, with a copy of its mapping. */
+static bool add_known(struct linked_writer *writer, const struct known_record *record,
+                      struct bytes mapping)
 {
-    struct bytes *files = &added->mapping.files;
-    void *copy = malloc((size_t)files->size + 1);
+    size_t first = writer->known.count;
+    struct known_record added = *record;
+    void *copy = malloc((size_t)mapping.size + 1);
 
     if (copy == NULL ||
         !ARRAY_ROOM_FOR_ONE(writer->copies, writer->copy_capacity, writer->copy_count)) {
@@ -93,48 +121,58 @@ static bool add_known(struct linked_writer *writer, struct known_record *added)
         return false;
     }
     writer->copies[writer->copy_count++] = copy;
-    if (files->size != 0)
-        memcpy(copy, files->data, (size_t)files->size);
-    files->data = copy;
-    added->mapping.rest = (struct bytes){0};
-    return known_records_add(&writer->known, added);
+    if (mapping.size != 0)
+        memcpy(copy, mapping.data, (size_t)mapping.size);
+    added.mapping = mapping_split((struct bytes){copy, mapping.size});
+    return known_records_add(&writer->known, &added) && add_list_numbers(writer, first) &&
+           put_other(writer, record, mapping) &&
+           intern_table_put(&writer->by_content, content_key(record), first);
 }
 
-/* Finds the known record with the same content, or adds it. */
-static bool find_known(struct linked_writer *writer, const struct packed_record *record,
-                       uint32_t unit, uint64_t *number)
+/* The number of the known record that is expected next; the count of known ones if there is none.
+ */
+static uint64_t expected_record(const struct linked_writer *writer)
 {
-    struct known_record added = {.name_reference = record->name_reference,
-                                 .function_hash = record->function_hash,
-                                 .mapping = mapping_split(record->mapping),
-                                 .group = record->group,
-                                 .unit = unit};
-    uint64_t key = content_key(&added);
+    uint64_t listed = name_list_writer_expected(&writer->lists);
 
-    if (intern_table_find(&writer->by_content, key, number))
+    return listed < writer->listed_count ? writer->listed[listed] : writer->next;
+}
+
+/* Finds the known record with the same content, or adds it. Nearly always it is the expected one,
+ * so that nothing must be hashed. */
+static bool find_known(struct linked_writer *writer, const struct known_record *record,
+                       struct bytes mapping, uint64_t *number)
+{
+    *number = expected_record(writer);
+    if (*number < writer->known.count && has_content(&writer->known.records[*number], record))
+        return true;
+    if (intern_table_find(&writer->by_content, content_key(record), number))
         return true;
     *number = writer->known.count;
-    return intern_table_put(&writer->by_content, key, *number) && add_known(writer, &added);
+    return add_known(writer, record, mapping);
 }
 
-static bool put_new(struct linked_writer *writer, const struct packed_record *record,
-                    uint64_t number, bool is_other)
+/* Gives the known record the next list number. */
+static bool put_new(struct linked_writer *writer, uint64_t number, bool is_other)
 {
     uint64_t code = NEW_OTHER;
 
-    if (is_other)
-        return put_other(writer, record) && buffer_append_uleb128(&writer->new_codes, code);
-    code = 1 + zigzag(number - writer->next);
-    writer->next = number + 1;
+    if (!ARRAY_ROOM_FOR_ONE(writer->listed, writer->listed_capacity, writer->listed_count))
+        return false;
+    writer->list_numbers[number] = writer->listed_count;
+    writer->listed[writer->listed_count++] = number;
+    if (!is_other) {
+        code = 1 + zigzag(number - writer->next);
+        writer->next = number + 1;
+    }
     return buffer_append_uleb128(&writer->new_codes, code);
 }
 
 /* The files, unless they are as predicted. */
-static enum result put_files(struct linked_writer *writer, const struct packed_record *record,
-                             uint64_t number, uint32_t unit)
+static enum result put_files(struct linked_writer *writer, struct bytes files, uint64_t number,
+                             uint32_t unit)
 {
     struct buffer *stream = &writer->streams->stream[LINKED_FILES];
-    struct bytes files = mapping_split(record->mapping).files;
     enum result result;
 
     writer->files.size = 0;
@@ -152,19 +190,23 @@ static enum result put_files(struct linked_writer *writer, const struct packed_r
     return RESULT_OK;
 }
 
-enum result linked_writer_put(struct linked_writer *writer, const struct packed_record *record,
+enum result linked_writer_put(struct linked_writer *writer, const struct packed_record *packed,
                               uint32_t unit)
 {
-    size_t known = writer->known.count, listed = writer->lists.names.count;
+    const struct known_record record = {.name_reference = packed->name_reference,
+                                        .function_hash = packed->function_hash,
+                                        .mapping = mapping_split(packed->mapping),
+                                        .group = packed->group,
+                                        .unit = unit};
+    size_t known = writer->known.count;
     uint64_t number;
 
-    if (!find_known(writer, record, unit, &number) ||
-        !name_list_writer_put(&writer->lists,
-                              (struct bytes){(const uint8_t *)&number, sizeof(number)}) ||
-        (writer->lists.names.count != listed &&
-         !put_new(writer, record, number, writer->known.count != known)))
+    if (!find_known(writer, &record, packed->mapping, &number) ||
+        (writer->list_numbers[number] == NOT_LISTED &&
+         !put_new(writer, number, writer->known.count != known)) ||
+        !name_list_writer_put_number(&writer->lists, writer->list_numbers[number]))
         return RESULT_NO_MEMORY;
-    return put_files(writer, record, number, unit);
+    return put_files(writer, record.mapping.files, number, unit);
 }
 
 enum result linked_writer_finish(struct linked_writer *writer)
@@ -174,7 +216,7 @@ enum result linked_writer_finish(struct linked_writer *writer)
 
     if (!name_list_writer_finish(&writer->lists, &width))
         return RESULT_UNFIT;
-    return buffer_append_uleb128(stream, writer->lists.names.count) &&
+    return buffer_append_uleb128(stream, writer->listed_count) &&
                    buffer_append_uleb128(stream, width) &&
                    buffer_append(stream, writer->new_codes.data, writer->new_codes.size)
                ? RESULT_OK

@@ -36,6 +36,10 @@ struct linked_writer {
     struct name_list_writer lists;
     struct intern_table by_content;
     struct buffer new_codes, files;
+    uint64_t *listed; /* the number of the known record that each listed one is */
+    size_t listed_count, listed_capacity;
+    uint64_t *list_numbers; /* of each known record: its number among the listed ones */
+    size_t list_number_capacity;
     uint64_t next;      /* the known record after the last new one */
     uint64_t predicted; /* records since the last whose files were not as predicted */
     void **copies;      /* what known records that are none of the ordinary ones point to */
@@ -48,7 +52,7 @@ void linked_writer_free(struct linked_writer *writer);
 void linked_writer_start_list(struct linked_writer *writer);
 
 /* `unit` is the first one with the filenames of the record's; UINT32_MAX if there is none. */
-enum result linked_writer_put(struct linked_writer *writer, const struct packed_record *record,
+enum result linked_writer_put(struct linked_writer *writer, const struct packed_record *packed,
                               uint32_t unit);
 enum result linked_writer_finish(struct linked_writer *writer);
 

@@ -357,8 +357,8 @@ END_TEST
 
 /* ---- sizes ---- */
 
-#define LARGE_COPIES 100
-#define LARGE_PEAK   40 /* MiB */
+#define LARGE_COPIES 60
+#define LARGE_PEAK   30 /* MiB */
 
 /* Memory does not grow with the archive. */
 START_TEST(test_memory)
@@ -372,7 +372,7 @@ START_TEST(test_memory)
                              "ld -r -o big.o noise.o ordinary/unit0.o\n"
                              "for i in $(seq %d); do echo big.o; done | xargs ar qcs large.a",
                              LARGE_COPIES));
-    ck_assert_uint_gt(file_size(path_join(place, "large.a")), 90u << 20);
+    ck_assert_uint_gt(file_size(path_join(place, "large.a")), 55u << 20);
     outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
     if (!covsplit_is_sanitized())
@@ -387,7 +387,7 @@ START_TEST(test_4_gibibytes)
     static const char script[] =
         "import subprocess, sys\n"
         "small = open('small.a', 'rb').read()\n"
-        "hole, shift = 5 << 30, (5 << 30) + 60\n"
+        "hole, shift = 4 << 30, (4 << 30) + 60\n"
         "size = int(small[8 + 48:8 + 58])\n"
         "index, rest = small[68:68 + size], small[68 + size:]\n"
         "count = int.from_bytes(index[:8], 'big')\n"
@@ -408,7 +408,7 @@ START_TEST(test_4_gibibytes)
 
     shell(place, "cd ordinary && SYM64_THRESHOLD=1 llvm-ar-22 rcs ../small.a " OBJECTS);
     run_or_abort(place, "python3", "-c", script, NULL);
-    ck_assert_uint_gt(file_size(path_join(place, "large.a")), 5ul << 30);
+    ck_assert_uint_gt(file_size(path_join(place, "large.a")), 4ul << 30);
     outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
     if (!covsplit_is_sanitized())
@@ -434,6 +434,8 @@ int main(void)
     suite_loops(coff, COFF_WRITER_COUNT, test_coff_writers);
     suite_tests(coff, test_import_members);
     suite_loops(links, LINKER_COUNT, test_linking);
-    suite_tests(sizes, test_memory, test_4_gibibytes);
+    suite_tests(sizes, test_memory);
+    if (rounds_are_all()) /* many pages, although nearly all of them are in a hole */
+        suite_tests(sizes, test_4_gibibytes);
     return suite_main("archives", forms, coff, links, sizes);
 }

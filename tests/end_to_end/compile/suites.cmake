@@ -1,8 +1,21 @@
 # Objects and archives without the mapping's weight.
-add_suites(compile)
+add_suites(compile pack archives bad_archives)
 foreach(clang 14 19 22)
   add_run(compile-clang${clang} compile ${clang})
 endforeach()
 add_run(compile-gcc compile gcc)
-add_suites(archives)
+add_run(pack pack)
 add_run(archives archives)
+add_run(bad-archives bad_archives 1 2000)
+
+# Packed images that were not split.
+add_suites(packed_ordinary)
+set(linker bfd)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(packed-ordinary-clang${clang} packed_ordinary ${clang} ${linker} x86-64)
+  change_linker()
+endforeach()
+foreach(machine s390x i386)
+  add_run(packed-ordinary-${machine} packed_ordinary 19 lld ${machine})
+  set_tests_properties(packed-ordinary-${machine} PROPERTIES FIXTURES_REQUIRED runtimes)
+endforeach()

@@ -89,6 +89,37 @@ START_TEST(test_compact)
 }
 END_TEST
 
+/* The forms of linked mapping, of a link of packed objects and others; what the reader makes of the
+ * sidecar is what it makes of that of the ordinary image. */
+START_TEST(test_packed)
+{
+    static const char *const types[] = {" 0x6c760501\n", " 0x6c760601\n"};
+    static const char *const parts[] = {"__llvm_covmap", "__llvm_covfun"};
+
+    const char *place = path_join(scratch, "objects");
+
+    directory_create(place);
+    program_build(&elf_program, place);
+    file_copy(path_join(place, "first.o"), path_join(place, "packed.o"));
+    covsplit_run_words(place, 0, "pack packed.o");
+    program_link(&elf_program, place, "-pie", "main.o packed.o second.o", "../mixed");
+    for (size_t i = 0; i < 2; i++) {
+        split(PROGRAM_NAME, "");
+        read_by_page(text_format("section sidecar %s ordinary", parts[i]));
+        split("mixed", "");
+        read_by_page(text_format("section sidecar %s unpacked", parts[i]));
+        files_assert_equal(path_join(scratch, "unpacked"), path_join(scratch, "ordinary"),
+                           parts[i]);
+    }
+    const char *sections = read_by_page("check sidecar");
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert_msg(strstr(sections, types[i]) != NULL, "%s", sections);
+    }
+    read_by_page("join sidecar stripped joined");
+    files_assert_equal(path_join(scratch, "joined"), path_join(scratch, "mixed"), "mixed");
+}
+END_TEST
+
 /* Headers and notes, all of which the seal covers. */
 #define SEALED_FIRST 64
 #define SEALED_END   600
@@ -116,6 +147,6 @@ int main(void)
 {
     TCase *test_case = suite_case("format", 120, prepare);
     suite_loops(test_case, IMAGE_COUNT, test_portable, test_compact);
-    tcase_add_test(test_case, test_damage);
+    suite_tests(test_case, test_packed, test_damage);
     return suite_main("sidecar format", test_case);
 }

@@ -1,0 +1,130 @@
+/*
+ * Damaged archives: packed or refused, but never a crash, and never a file that another pack would
+ * change again. A refused archive is not touched.
+ *
+ * Usage: bad_archives FIRST COUNT      seeds of the mutations
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/file_system.h"
+#include "tests/support/hostile.h"
+#include "tests/support/many_units.h"
+#include "tests/support/mutation.h"
+#include "tests/support/process.h"
+#include "tests/support/program.h"
+#include "tests/support/suite.h"
+
+#define TEST_TIMEOUT_SECONDS 1500
+#define MAGIC_SIZE           8
+#define HEADER_SIZE          60
+#define PARTS_MAX            32
+
+/* Of how much of a member, from its header on, numbers are changed: a whole index, and the headers
+ * of an object. */
+#define PART_SIZE 600
+
+static const char *const kinds[] = {"gnu", "gnu64", "bsd", "bsd64", "coff", "thin"};
+#define KIND_COUNT (sizeof kinds / sizeof *kinds)
+
+static char *scratch;
+
+/* The archives in scratch, and in "place" the objects of the thin one. */
+static void prepare(void)
+{
+    scratch = scratch_create("bad-archives");
+    many_units_write(scratch);
+    run_or_abort(scratch, "sh", "-ec",
+                 "for i in 0 1; do\n"
+                 "  clang++-19 " INSTRUMENT_COVERAGE
+                 " -c unit$i.cc -o a-long-name-of-an-object-$i.o\n"
+                 "  clang++-19 --target=x86_64-pc-windows-msvc " INSTRUMENT_COVERAGE
+                 " -c unit$i.cc -o $i.obj\n"
+                 "done\n"
+                 "llvm-ar-22 rcs gnu *.o; SYM64_THRESHOLD=1 llvm-ar-22 rcs gnu64 *.o\n"
+                 "llvm-ar-22 --format=bsd rcs bsd *.o\n"
+                 "SYM64_THRESHOLD=1 llvm-ar-22 --format=darwin rcs bsd64 *.o\n"
+                 "llvm-lib-22 /out:coff 0.obj 1.obj\n"
+                 "mkdir place; cp *.o place; cd place; ar rcsT ../thin *.o",
+                 NULL);
+}
+
+/* The headers of all members, and what follows them. */
+static size_t list_parts(const struct contents *archive, struct mutated_part parts[PARTS_MAX])
+{
+    bool is_thin = memcmp(archive->data, "!<thin>\n", MAGIC_SIZE) == 0;
+    size_t count = 0, at = MAGIC_SIZE;
+
+    while (at + HEADER_SIZE <= archive->size) {
+        const char *header = (const char *)archive->data + at;
+        bool has_contents = !is_thin || strncmp(header, "/ ", 2) == 0 || header[1] == '/';
+        size_t size = has_contents ? strtoul(header + 48, NULL, 10) : 0;
+        size_t part = HEADER_SIZE + size < PART_SIZE ? HEADER_SIZE + size : PART_SIZE;
+
+        ck_assert_uint_lt(count, PARTS_MAX);
+        parts[count++] = (struct mutated_part){at, HEADER_SIZE};
+        parts[count++] = (struct mutated_part){at, part};
+        at += HEADER_SIZE + size + size % 2;
+    }
+    return count;
+}
+
+static void check(const char *place, const struct contents *damaged, int *exit_code,
+                  struct verdict *verdict)
+{
+    struct contents packed;
+    int again = -1;
+
+    file_write(path_join(place, "input"), damaged->data, damaged->size);
+    if (!hostile_run(place, "pack -j1 input", exit_code, verdict))
+        return;
+    if (*exit_code == 1) {
+        hostile_holds(place, "input", damaged, verdict);
+        return;
+    }
+    packed = file_read(path_join(place, "input"));
+    if (hostile_run(place, "pack -j1 input", &again, verdict) && again != 0)
+        verdict_fail(verdict, "what was packed is damaged");
+    hostile_holds(place, "input", &packed, verdict);
+    contents_free(&packed);
+}
+
+START_TEST(test_damaged)
+{
+    char *place = path_join(scratch, "place");
+    unsigned refused = 0, accepted = 0;
+
+    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
+        struct contents archive = file_read(path_join(scratch, kinds[seed % KIND_COUNT]));
+        struct mutated_part parts[PARTS_MAX];
+        size_t count = list_parts(&archive, parts);
+        struct verdict verdict = {0};
+        char *description = NULL;
+        int exit_code = -1;
+        struct contents damaged = mutate_parts(&archive, parts, count, seed, &description);
+
+        hostile_fork_most(seed);
+        check(place, &damaged, &exit_code, &verdict);
+        verdict_assert(&verdict, text_format("%s: %s", kinds[seed % KIND_COUNT], description));
+        refused += exit_code == 1;
+        accepted += exit_code == 0;
+        contents_free(&damaged);
+        contents_free(&archive);
+        free(description);
+    }
+    hostile_assert_mixed(accepted, refused);
+}
+END_TEST
+
+int main(int argument_count, char **arguments)
+{
+    TCase *mutations = suite_case("mutations", TEST_TIMEOUT_SECONDS, prepare);
+
+    hostile_in_memory();
+    if (argument_count != 3)
+        return suite_usage(arguments[0], "FIRST COUNT");
+    hostile_seeds(arguments[1], arguments[2]);
+    suite_loops(mutations, hostile_tests(), test_damaged);
+    return suite_main("bad archives", mutations);
+}
