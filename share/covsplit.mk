@@ -19,11 +19,20 @@
 # Sidecars in a store are not targets, and a store is not cleaned: it may have sidecars of other builds.
 # A sidecar deleted from it is made again only when app is.
 #
+# To pack objects when they are compiled, so that they and the link are smaller, put COVSPLIT_COMPILE in
+# front of the compiler:
+#
+#   %.o: %.c
+#           $(COVSPLIT_COMPILE) $(CC) $(CFLAGS) -c -o $@ $<
+#
+# For make's own rules, CC = $(COVSPLIT_COMPILE) clang. Links may have it too; they pass unchanged.
+#
 # Variables: COVSPLIT, the command; COVSPLIT_OPTIONS, for `covsplit split`. COVSPLIT_CLEAN lists
 # everything that these rules make, except sidecars in stores.
 
 COVSPLIT ?= covsplit
 COVSPLIT_OPTIONS ?=
+COVSPLIT_COMPILE = $(COVSPLIT) compile --
 COVSPLIT_CLEAN ?=
 
 # If an output is missing although its stamp exists, the split must be done again, once for all

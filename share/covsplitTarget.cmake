@@ -75,7 +75,7 @@ function(covsplit_target target)
   endif()
 
   set_property(TARGET ${target} PROPERTY COVSPLIT_IS_SPLIT TRUE)
-  _covsplit_leave_launcher(${target})
+  _covsplit_change_launchers(${target} LINKER "") # it would split first, and put the sidecar elsewhere
   add_custom_command(
     TARGET ${target} POST_BUILD
     COMMAND "${CMAKE_COMMAND}" -P "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/covsplitSplit.cmake" --
@@ -147,32 +147,6 @@ function(_covsplit_add_watch)
     BYPRODUCTS ${stamps}
     COMMENT "Looking for lost sidecars"
     VERBATIM)
-endfunction()
-
-# A launcher that splits would split the image before this does, and put its sidecar elsewhere. So
-# "covsplit;link;OPTION...;--" is removed from each launcher, and the rest is kept.
-function(_covsplit_leave_launcher target)
-  get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
-  foreach(language IN LISTS languages)
-    get_target_property(launcher ${target} ${language}_LINKER_LAUNCHER)
-    set(kept)
-    set(program)
-    set(inside FALSE)
-    foreach(word IN LISTS launcher)
-      if(inside)
-        string(COMPARE NOTEQUAL "${word}" "--" inside)
-      elseif(word STREQUAL "link" AND program MATCHES "(^|[/\\:])covsplit(\\.exe|::command>)?$")
-        list(REMOVE_AT kept -1)
-        set(inside TRUE)
-      else()
-        list(APPEND kept "${word}")
-      endif()
-      set(program "${word}")
-    endforeach()
-    if(launcher)
-      set_property(TARGET ${target} PROPERTY ${language}_LINKER_LAUNCHER "${kept}")
-    endif()
-  endforeach()
 endfunction()
 
 function(_covsplit_check_target target)

@@ -10,6 +10,9 @@ in the paragraph before it. The blocks before the first recipe, which make the s
 Bazel and grcov are not in Debian, and GitHub's runners are not available here: for these, there are
 stand-ins below that do what the files say. A recipe passes if all its commands succeed without warnings,
 its sidecars exist, and each report shows that the program was run.
+
+A recipe that packs objects is walked once more without that. All that it compiles must be packed the
+first time only, and the reports must have the same totals.
 """
 
 import os
@@ -30,6 +33,12 @@ MAY_BE_MISSING = {"cargo": "cargo"}
 # The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
 # What tools link only as a test has none.
 SIDECARS = {"CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
+
+# What packs objects in the recipes, and what stands there without.
+PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVSPLIT_COMPILE) ", ""),
+           ("covsplit_enable()", "covsplit_enable(NO_PACK)"), ("covsplit;compile;--;ccache", "ccache"),
+           ('    "-DCMAKE_C_COMPILER_LAUNCHER=covsplit;compile;--" \\\n', ""),
+           ('rustc-wrapper = "/usr/local/share/covsplit/covsplit-compile"\n', ""))
 
 # Stands for grcov: makes a report for each ELF file below -b from the given profiles.
 GRCOV = """#!/bin/bash
@@ -84,6 +93,7 @@ class Walk:
             "CCACHE_DIR": f"{place}/.ccache",
             "GITHUB_STEP_SUMMARY": f"{place}/summary",
         }
+        self.totals = []
 
     def run(self, commands, environment=None):
         print(commands, end="" if commands.endswith("\n") else "\n", flush=True)
@@ -98,6 +108,7 @@ class Walk:
         if re.search(r"covsplit: (warning|error)|linker stderr: (?!.*has no records)", done.stdout):
             raise Failure("covsplit has something to say")
         for total in re.findall(r"^TOTAL.*$", done.stdout, re.M):
+            self.totals.append(total)
             if float(re.search(r"([0-9.]+)%", total)[1]) == 0:
                 raise Failure("the report has seen nothing run")
         if "llvm-cov report" in commands and "TOTAL" not in done.stdout:
@@ -161,7 +172,20 @@ class Walk:
             raise Failure(f"{ran} steps were run")
 
 
+def without_packing(text):
+    for packing, without in PACKING:
+        text = text.replace(packing, without)
+    return text
+
+
+def objects_with(place, section):
+    """The objects, archives and crates that have a section with coverage mapping."""
+    objects = [path for path in place.rglob("*") if path.suffix in (".o", ".a", ".rlib")]
+    return [str(path) for path in objects if section in path.read_bytes()]
+
+
 def walk(scratch, prefix, name, text, preparation):
+    """Walks a recipe in a new directory below `scratch`. Returns that, and the totals of all reports."""
     place = scratch / name.replace(" ", "-") / ("project" if name in NO_BLANKS else "my project")
     place.mkdir(parents=True)
     stand_ins = place.parent / "bin"
@@ -179,6 +203,23 @@ def walk(scratch, prefix, name, text, preparation):
     sidecars = [str(path) for path in place.rglob("*.covsplit")]
     if len(sidecars) != SIDECARS.get(name, 1):
         raise Failure(f"the sidecars are {sidecars}")
+    return place, walker.totals
+
+
+def walk_both(scratch, prefix, name, text, preparation):
+    """Walks a recipe; if it packs objects, once more without that, and compares."""
+    place, totals = walk(scratch, prefix, name, text, preparation)
+    plain = without_packing(text)
+    if plain == text:
+        return
+    ordinary = objects_with(place, b"__llvm_covfun\0")
+    if ordinary or not objects_with(place, b"__llvm_covmap\0"):
+        raise Failure(f"not packed: {ordinary}")
+    place, plain_totals = walk(scratch / "without-packing", prefix, name, plain, preparation)
+    if not objects_with(place, b"__llvm_covfun\0"):
+        raise Failure("packed in any case")
+    if totals != plain_totals:
+        raise Failure(f"other totals without packing: {totals}, {plain_totals}")
 
 
 def main():
@@ -198,7 +239,7 @@ def main():
             print(f"there is no {tool} here: left out")
             continue
         try:
-            walk(scratch, prefix, name, text, preparation)
+            walk_both(scratch, prefix, name, text, preparation)
         except Failure as failure:
             sys.exit(f"{name}: {failure} (the files are in {scratch})")
         count += 1

@@ -54,8 +54,9 @@ static bool find_style(const char *word, enum command_style *style)
 
 static bool is_launcher(const char *word)
 {
-    static const char *const launchers[] = {"ccache", "sccache",   "buildcache", "distcc", "icecc",
-                                            "gomacc", "rewrapper", "env",        "nice",   "time"};
+    static const char *const launchers[] = {"covsplit", "ccache", "sccache", "buildcache",
+                                            "distcc",   "icecc",  "gomacc",  "rewrapper",
+                                            "env",      "nice",   "time"};
     const char *name = path_file_name(word);
 
     for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
@@ -65,17 +66,26 @@ static bool is_launcher(const char *word)
     return false;
 }
 
-/* Finds the program, and returns its index. Launchers may have options, and settings like A=b. */
+/* Skips a launcher with its options, and settings like A=b; of covsplit's own, all up to "--". */
+static size_t skip_launcher(const char *const *words, size_t count, size_t at)
+{
+    bool ends_by_dashes = strcmp(path_file_name(words[at]), "covsplit") == 0;
+
+    do
+        at++;
+    while (at + 1 < count && (ends_by_dashes ? strcmp(words[at - 1], "--") != 0
+                                             : words[at][0] == '-' || strchr(words[at], '=')));
+    return at;
+}
+
+/* Finds the program, and returns its index. */
 static size_t find_program(const char *const *words, size_t count, enum command_style *style)
 {
     size_t first = 0;
 
     *style = STYLE_GNU;
-    while (first + 1 < count && is_launcher(words[first])) {
-        do
-            first++;
-        while (first + 1 < count && (words[first][0] == '-' || strchr(words[first], '=') != NULL));
-    }
+    while (first + 1 < count && is_launcher(words[first]))
+        first = skip_launcher(words, count, first);
     for (size_t i = first; i < count && i < first + NAMES_MAX && words[i][0] != '-'; i++) {
         if (find_style(words[i], style))
             return i;

@@ -1,9 +1,9 @@
 /*
  * The command line of a compiler or linker, as that program reads it.
  *
- * Launchers in front of the program (ccache, env, ...) are left out, and response files (@FILE) are
- * replaced by the words in them. These may be nested, or in UTF-16, as rustc writes them for
- * link.exe, and are quoted in the way of the program.
+ * Launchers in front of the program (ccache, env, covsplit itself, ...) are left out, and response
+ * files (@FILE) are replaced by the words in them. These may be nested, or in UTF-16, as rustc
+ * writes them for link.exe, and are quoted in the way of the program.
  */
 #ifndef COVSPLIT_SPLIT_CLI_COMMAND_WORDS_H
 #define COVSPLIT_SPLIT_CLI_COMMAND_WORDS_H

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "common/base/digest.h"
-#include "split/cli/message.h"
 #include "split/cli/found_image.h"
+#include "split/cli/message.h"
 #include "split/split/outputs.h"
 #include "split/split/place.h"
 

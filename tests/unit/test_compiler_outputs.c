@@ -71,6 +71,9 @@ static const struct row rows[] = {
     {"/usr/bin/ccache compiler_check=none clang++ -c a.c", "a.o "},
     {"sccache distcc icecc clang -c a.c", "a.o "},
     {"env -i A=b PATH=/bin clang -c a.c", "a.o "},
+    {"covsplit link --store s -- covsplit compile -- clang -c a.c", "a.o "},
+    {"covsplit link --store s -- ccache clang-cl /c a.c", "a.obj "},
+    {"covsplit link", ""},
     {"env", ""},
     {"wrapper clang-cl /c a.c", "a.obj "},
     /* clang-cl and cl. */

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/cmake_project.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
@@ -17,22 +18,13 @@
 static char *scratch;
 static char *prefix;
 
-/* The package must work wherever its directory is moved to. */
 static void prepare(void)
 {
     scratch = scratch_create("cmake-package");
-    prefix = path_join(scratch, "prefix with blank");
-    char *first = path_join(scratch, "first");
-    run_or_abort(NULL, "cmake", "--install", COVSPLIT_BUILD_DIRECTORY, "--prefix", first, NULL);
-    ck_assert_int_eq(rename(first, prefix), 0);
+    prefix = cmake_install_package(COVSPLIT_BUILD_DIRECTORY, scratch);
 }
 
-struct generator {
-    const char *name;
-    const char *configuration; /* "" but with a generator of several: a directory of the build */
-};
-
-static const struct generator generators[] = {
+static const struct cmake_generator generators[] = {
     {"Ninja", ""},
     {"Unix Makefiles", ""},
     {"Ninja Multi-Config", "Debug"},
@@ -41,50 +33,19 @@ static const struct generator generators[] = {
 
 static struct outcome configure(const char *build, const char *generator, const char *option)
 {
-    struct command command = {0};
-    text_list_add_words(&command.arguments, "cmake -S " PROJECT " -B");
-    text_list_add(&command.arguments, build);
-    text_list_add(&command.arguments, "-G");
-    text_list_add(&command.arguments, generator);
-    text_list_add_words(&command.arguments, "-DCMAKE_C_COMPILER=clang-22");
-    text_list_add_format(&command.arguments, "-DCMAKE_PREFIX_PATH=%s", prefix);
-    text_list_add(&command.arguments, option);
-    struct outcome outcome = command_run(&command);
-    return outcome;
-}
-
-/* No warning is printed, either. */
-static void assert_smooth(const struct outcome *outcome)
-{
-    ck_assert_msg(outcome_exited(outcome, 0) && strstr(outcome->output, "Warning") == NULL &&
-                      strstr(outcome->errors, "Warning") == NULL,
-                  "%s%s", outcome->output, outcome->errors);
+    return cmake_configure(PROJECT, build, prefix, generator, option, NULL);
 }
 
 static void configure_or_abort(const char *build, const char *generator, const char *option)
 {
     struct outcome outcome = configure(build, generator, option);
-    assert_smooth(&outcome);
-}
-
-static struct outcome run_build(const char *build, const char *configuration, const char *words)
-{
-    struct command command = {0};
-    text_list_add_words(&command.arguments, "cmake --build");
-    text_list_add(&command.arguments, build);
-    if (configuration[0] != '\0') {
-        text_list_add(&command.arguments, "--config");
-        text_list_add(&command.arguments, configuration);
-    }
-    text_list_add_words(&command.arguments, words);
-    struct outcome outcome = command_run(&command);
-    return outcome;
+    cmake_assert_smooth(&outcome);
 }
 
 static void build_or_abort(const char *build, const char *configuration, const char *words)
 {
-    struct outcome outcome = run_build(build, configuration, words);
-    assert_smooth(&outcome);
+    struct outcome outcome = cmake_build(build, configuration, words);
+    cmake_assert_smooth(&outcome);
 }
 
 /* The image is one that was split, and the sidecar, or the store, gives its original back. */
@@ -95,26 +56,26 @@ static void assert_split(const char *option, const char *sidecar, const char *im
 }
 
 /* A sidecar that was deleted comes back with its image, and then nothing is left to do. */
-static void assert_comes_back(const char *build, const struct generator *generator,
+static void assert_comes_back(const char *build, const struct cmake_generator *generator,
                               const char *image, const char *sidecar)
 {
     struct contents deleted = file_read(sidecar);
     ck_assert_int_eq(unlink(sidecar), 0);
-    struct outcome outcome = run_build(build, generator->configuration, "");
-    assert_smooth(&outcome);
+    struct outcome outcome = cmake_build(build, generator->configuration, "");
+    cmake_assert_smooth(&outcome);
     ck_assert_msg(strstr(outcome.output, " is lost: ") != NULL, "%s", outcome.output);
     outcome_free(&outcome);
     struct contents made = file_read(sidecar);
     ck_assert(contents_equal(&made, &deleted));
     assert_split("--sidecar", sidecar, image);
-    outcome = run_build(build, generator->configuration, "");
-    assert_smooth(&outcome);
+    outcome = cmake_build(build, generator->configuration, "");
+    cmake_assert_smooth(&outcome);
     ck_assert_msg(strstr(outcome.output, "Linking") == NULL, "%s", outcome.output);
 }
 
 START_TEST(test_build)
 {
-    const struct generator *generator = &generators[_i];
+    const struct cmake_generator *generator = &generators[_i];
     char *build = path_join(scratch, text_format("build%d", _i));
     char *output = path_join(build, generator->configuration);
     char *installed = path_join(scratch, text_format("installed%d", _i));
@@ -131,16 +92,8 @@ START_TEST(test_build)
     ck_assert_ptr_nonnull(
         memmem(description.data, description.size, "already split", strlen("already split")));
 
-    struct command install = {0};
-    text_list_add_words(&install.arguments, "cmake --install");
-    text_list_add(&install.arguments, build);
-    text_list_add(&install.arguments, "--prefix");
-    text_list_add(&install.arguments, installed);
-    if (generator->configuration[0] != '\0') {
-        text_list_add(&install.arguments, "--config");
-        text_list_add(&install.arguments, generator->configuration);
-    }
-    command_run_or_abort(&install);
+    struct outcome outcome = cmake_install(build, generator->configuration, installed);
+    cmake_assert_smooth(&outcome);
     assert_split("--store", path_join(installed, "share/sidecars"),
                  path_join(installed, "lib/libnumbers.so"));
     ck_assert(file_exists(path_join(installed, "share/covsplit-sidecars/program.covsplit")));
@@ -166,7 +119,7 @@ START_TEST(test_failure)
     char *build = path_join(scratch, text_format("failure%d", _i));
     configure_or_abort(build, generators[_i].name, "-DSPLIT_OPTIONS=--no-such-option");
     for (int i = 0; i < 2; i++) {
-        struct outcome outcome = run_build(build, "", "");
+        struct outcome outcome = cmake_build(build, "", "");
         ck_assert_msg(outcome.exit_code > 0, "%s", outcome.output);
         ck_assert(!file_exists(path_join(build, "program")));
         ck_assert(!file_exists(path_join(build, "program.covsplit")));
@@ -233,9 +186,9 @@ START_TEST(test_clash)
         configure(build, clashes[_i].generator,
                   text_format("-DMISUSE=covsplit_target(other SIDECAR %s)", clashes[_i].sidecar));
     if (!clashes[_i].when_configured) {
-        assert_smooth(&outcome);
+        cmake_assert_smooth(&outcome);
         outcome_free(&outcome);
-        outcome = run_build(build, "", "--target other");
+        outcome = cmake_build(build, "", "--target other");
     }
     ck_assert_msg(outcome.exit_code > 0 && (strstr(outcome.output, clashes[_i].problem) != NULL ||
                                             strstr(outcome.errors, clashes[_i].problem) != NULL),
@@ -252,7 +205,7 @@ START_TEST(test_no_place)
     char *build = path_join(scratch, text_format("no place%d", _i));
     configure_or_abort(build, "Ninja",
                        text_format("-DMISUSE=covsplit_target(other %s)", places[_i]));
-    struct outcome outcome = run_build(build, "", "--target other");
+    struct outcome outcome = cmake_build(build, "", "--target other");
     ck_assert_msg(outcome.exit_code > 0 && strstr(outcome.output, problems[_i]) != NULL, "%s",
                   outcome.output);
     ck_assert(!file_exists(path_join(build, "other")));
@@ -263,15 +216,13 @@ END_TEST
 START_TEST(test_launcher)
 {
     char *build = path_join(scratch, "launcher");
-    struct command command = {0};
-    text_list_add_words(&command.arguments, "cmake -S " PROJECT "/../link_launcher -G Ninja "
-                                            "-DCMAKE_C_COMPILER=clang-22 -B");
-    text_list_add(&command.arguments, build);
-    text_list_add_format(&command.arguments,
-                         "-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--fast;--store;"
-                         "%s/sidecars;--",
-                         prefix, build);
-    command_run_or_abort(&command);
+    struct outcome outcome =
+        cmake_configure(COVSPLIT_FIXTURE_DIRECTORY "/link_launcher", build, prefix, "Ninja",
+                        text_format("-DCMAKE_C_LINKER_LAUNCHER=%s/bin/covsplit;link;--fast;"
+                                    "--store;%s/sidecars;--",
+                                    prefix, build),
+                        NULL);
+    ck_assert(outcome_exited(&outcome, 0)); /* it has no use for the prefix, as CMake warns */
     build_or_abort(build, "", "");
     assert_split("--store", path_join(build, "sidecars"), path_join(build, "program"));
     run_or_abort(build, path_join(build, "program"), NULL);
@@ -290,7 +241,7 @@ START_TEST(test_launcher_beside)
                        text_format("-DCMAKE_C_LINKER_LAUNCHER=%s;%s/bin/covsplit;link;--store;"
                                    "%s/others;--",
                                    count, prefix, build));
-    struct outcome outcome = run_build(build, "", "");
+    struct outcome outcome = cmake_build(build, "", "");
     ck_assert_msg(outcome_exited(&outcome, 0) && strstr(outcome.output, "warning") == NULL &&
                       strstr(outcome.errors, "warning") == NULL,
                   "%s%s", outcome.output, outcome.errors);

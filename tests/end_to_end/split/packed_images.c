@@ -387,7 +387,7 @@ END_TEST
 START_TEST(test_page)
 {
     static const char reader[] = COVSPLIT_FIXTURE_DIRECTORY "/../support/sidecar_reader.py";
-    run("split " UUID " --portable -o out --sidecar side ends");
+    run(text_format("split " UUID " %s -o out --sidecar side ends", forms[_i]));
     run_or_abort(directory, "python3", reader, "check", "side", NULL);
     run_or_abort(directory, "python3", reader, "join", "side", "out", "joined", NULL);
     assert_same("joined", "ends");
@@ -440,9 +440,9 @@ int main(int count, char **words)
     size_t form_count = sizeof forms / sizeof *forms;
     suite_loops(test_case, PACKED_COUNT * form_count, test_split);
     suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped, test_link);
-    suite_loops(test_case, 2, test_repack);
+    suite_loops(test_case, 2, test_repack, test_page);
     suite_loops(test_case, COFF_COUNT, test_coff);
-    suite_tests(test_case, test_page, test_store, test_show, test_tripwire, test_split_before,
-                test_sections, test_memory_limit, test_damage, test_batch);
+    suite_tests(test_case, test_store, test_show, test_tripwire, test_split_before, test_sections,
+                test_memory_limit, test_damage, test_batch);
     return suite_main("packed images", test_case);
 }

@@ -10,9 +10,15 @@ add_run(link link 22)
 add_fetched_run(build-rules build_rules 22)
 
 if(NOT COVSPLIT_SANITIZE) # what is built like this is not what others link with
-  add_suites(cmake_package)
-  target_compile_definitions(suite_cmake_package PRIVATE
-    COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
+  add_suites(cmake_package cmake_enable)
+  foreach(suite IN ITEMS cmake_package cmake_enable)
+    target_compile_definitions(suite_${suite} PRIVATE
+      COVSPLIT_BUILD_DIRECTORY="${CMAKE_BINARY_DIR}")
+  endforeach()
   add_run(cmake-package cmake_package)
-  set_tests_properties(cmake-package PROPERTIES RESOURCE_LOCK installation)
+  add_run(cmake-enable cmake_enable Ninja -)
+  add_run(cmake-enable-make cmake_enable "Unix Makefiles" -)
+  add_run(cmake-enable-multi cmake_enable "Ninja Multi-Config" Release)
+  set_tests_properties(cmake-package cmake-enable cmake-enable-make cmake-enable-multi
+                       PROPERTIES RESOURCE_LOCK installation)
 endif()
