@@ -39,6 +39,7 @@ ROOMS = {
     "formats/coff": "common/* formats/machine formats/plan formats/runtime formats",
     "formats/macho": "common/* formats/machine formats/plan formats/runtime formats",
     "formats/image": "common/* formats formats/plan formats/elf formats/coff formats/macho",
+    "formats/ordinary": "common/* formats/plan formats/image",
     "formats/container": "common/* formats/*",
     "formats/object": "common/* formats/machine",
     "reader": "common/*",

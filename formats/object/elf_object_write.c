@@ -451,12 +451,10 @@ static bool has_section_in_info(const Elf64_Shdr *header)
 static enum result renumber_info(const struct elf_object *object, const Elf64_Shdr *header,
                                  uint32_t *info)
 {
-    *info = header->sh_info;
+    *info = header->sh_type == SHT_SYMTAB ? object->new_local_count : header->sh_info;
     if (header->sh_type == SHT_GROUP)
         return renumber_symbol(object, info);
-    if (header->sh_type == SHT_SYMTAB)
-        *info = object->new_local_count;
-    if (!has_section_in_info(header) || *info == 0)
+    if (header->sh_type == SHT_SYMTAB || !has_section_in_info(header) || *info == 0)
         return RESULT_OK;
     if (*info >= object->section_count)
         return elf_object_damaged(object, "a section header is");

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/memory_limit.h"
 #include "common/sidecar/object.h"
 #include "formats/container.h"
 #include "formats/image.h"
@@ -266,17 +267,56 @@ static bool join(const struct subject *subject, struct run_sidecars *sidecars,
 
 /* ---- packed images ---- */
 
-static bool convert_packed(const struct subject *subject, const struct run_sidecars *sidecars,
-                           struct memory_file *file, struct error *error)
+static bool convert_packed(const struct subject *subject, const struct buffer *content,
+                           const struct run_sidecars *sidecars, struct memory_file *file,
+                           struct error *error)
 {
     const struct input image = {.path = (char *)(uintptr_t)subject->name,
                                 .fd = -1,
-                                .bytes = buffer_view(&subject->content),
-                                .held = subject->content}; /* which keeps it */
+                                .bytes = buffer_view(content),
+                                .held = *content}; /* which stays the caller's */
     struct sidecar *sidecar = image_sidecar_make(&image, run_sidecars_limit(sidecars), error);
     bool done = sidecar != NULL && convert_to_object(sidecar, file, error);
 
     sidecar_close(sidecar);
+    return done;
+}
+
+/* A sidecar can claim any size of its original. */
+struct bounded_buffer {
+    const char *name;
+    struct buffer buffer;
+    uint64_t limit;
+};
+
+/* A bytes_sink. */
+static bool append_part(void *context, struct bytes part, struct error *error)
+{
+    struct bounded_buffer *to = context;
+
+    return memory_limit_allows(to->limit, to->buffer.size + part.size, to->name,
+                               "the original image", error) &&
+           (buffer_append(&to->buffer, part.data, (size_t)part.size) ||
+            error_out_of_memory(error, to->name, to->buffer.size + part.size));
+}
+
+/* Converts an image from which a split (--sections) has not taken the packed mapping. */
+static bool convert_partly_split(const struct subject *subject, struct run_sidecars *sidecars,
+                                 struct memory_file *file, struct error *error)
+{
+    struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
+    struct bounded_buffer original = {.name = subject->name};
+    bool done;
+
+    if (sidecar == NULL)
+        return false;
+    if (!add_fits(sidecar_memory_limit(sidecar->sidecar), subject->content.size, &original.limit))
+        original.limit = UINT64_MAX;
+    done = sidecar_restore(sidecar->sidecar, buffer_view(&subject->content), subject->name,
+                           append_part, &original, error);
+    run_sidecars_release(sidecars, sidecar);
+    done = done && convert_packed(subject, &original.buffer, sidecars, file, error);
+    buffer_free(&original.buffer);
     return done;
 }
 
@@ -287,12 +327,9 @@ bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struc
                    const char **what, struct error *error)
 {
     const struct split_slice *first = &subject->slices->slices[0];
+    bool is_universal = subject->slices->container.is_universal;
 
-    if (!subject->slices->container.is_universal && !first->is_split) {
-        *what = "an object of its coverage mapping";
-        return read_content(subject, error) && convert_packed(subject, sidecars, file, error);
-    }
-    if (!subject->slices->container.is_universal) {
+    if (!is_universal && first->is_split) {
         struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
         bool is_enough = sidecar != NULL && is_complete(sidecar->sidecar), done = false;
 
@@ -304,5 +341,11 @@ bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struc
         if (sidecar == NULL || is_enough)
             return done;
     }
-    return read_content(subject, error) && join(subject, sidecars, file, what, error);
+    if (!read_content(subject, error))
+        return false;
+    if (is_universal || !first->image.is_packed)
+        return join(subject, sidecars, file, what, error);
+    *what = "an object with its coverage mapping";
+    return first->is_split ? convert_partly_split(subject, sidecars, file, error)
+                           : convert_packed(subject, &subject->content, sidecars, file, error);
 }

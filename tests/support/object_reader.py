@@ -2,13 +2,16 @@
 """A second reader of ELF relocatables, written from the gABI and LLVM's extensions alone.
 
 Usage: object_reader.py compare ORIGINAL PACKED [ORIGINAL PACKED...]
-       object_reader.py link ORDINARY PACKED     of two linked images, which differ only in the coverage
-                                                 mapping, whose ordinary form is made here, too
-       object_reader.py count OBJECT             of sections and symbols
+       object_reader.py link ORDINARY PACKED [ORDINARY PACKED...]
+       object_reader.py link-gold ORDINARY PACKED [ORDINARY PACKED...]
 
 compare   The packed object must be the original without coverage mapping: all other sections, symbols,
           groups and relocations in the same order, with everything that a number refers to compared
           itself. Its packed units (docs/format.md) must have the original's units and records.
+link      Of two linked images, the packed one must be the ordinary one but for the coverage mapping, and
+          what is made of its packed units must be the ordinary one's mapping, byte for byte.
+link-gold The same, but the dynamic symbols and what refers to them may be in another order: gold's is
+          that of a hash table, whose size depends on the number of symbols.
 
 Prints each difference; status 1 if there is one.
 """
@@ -387,9 +390,10 @@ def compare_mapping(before, after, problems):
 
 
 def unused_names(view):
-    """Whether there are names of what went."""
-    names = b"".join(s.data for s in view.rewritten_tables())
-    return b"__covrec_" in names or b"__llvm_covfun" in names
+    """Strings that nothing uses."""
+    names = {s.name for s in view.elf.sections} | {s.name for s in view.elf.symbols}
+    strings = b"".join(s.data for s in view.rewritten_tables()).decode("latin-1").split("\0")
+    return set(strings[:-1]) - names
 
 
 def compare(original, packed):
@@ -414,8 +418,8 @@ def compare(original, packed):
     if before.file_order() != after.file_order():
         problems.append("the sections are in another order in the file")
     compare_mapping(before, after, problems)
-    if before.rewritten_tables() and unused_names(after):
-        problems.append("names of what went are still there")
+    if unused_names(after):
+        problems.append(f"strings are left over: {unused_names(after)}")
     return problems
 
 
@@ -426,17 +430,26 @@ LINKED_APART = {".symtab", ".strtab", ".shstrtab", ".symtab_shndx", COVMAP, COVF
                 ".note.gnu.build-id", ".debug_gdb_index"}
 
 
-def linked_contents(elf):
+DYNAMIC = {".dynsym", ".dynstr", ".hash", ".gnu.hash", ".gnu.version", ".gnu.version_r", ".rela.dyn",
+           ".rela.plt", ".dynamic"}
+
+
+def linked_contents(elf, apart):
     return [(s.name, s.type, s.flags, s.address, s.data if s.type != SHT["NOBITS"] else s.size)
-            for s in elf.sections if s.name not in LINKED_APART]
+            for s in elf.sections if s.name not in apart]
 
 
-def compare_links(ordinary, packed):
+def compare_gold_links(ordinary, packed):
+    return compare_links(ordinary, packed, LINKED_APART | DYNAMIC)
+
+
+def compare_links(ordinary, packed, apart=frozenset(LINKED_APART)):
     one, other = Elf(ordinary), Elf(packed)
     problems = []
-    if linked_contents(one) != linked_contents(other):
+    before, after = linked_contents(one, apart), linked_contents(other, apart)
+    if before != after:
         problems.append("sections other than those of the coverage mapping differ: " + " ".join(
-            a[0] for a, b in zip(linked_contents(one), linked_contents(other)) if a != b))
+            a[0] for a, b in zip(before, after) if a != b))
     units = []
     for section in (s for s in other.sections if s.name == COVMAP):
         units += [unpack_unit(other.order, covered)
@@ -459,18 +472,14 @@ def read(path):
 def main():
     command, paths = sys.argv[1], sys.argv[2:]
     failed = False
-    if command == "count":
-        elf = Elf(read(paths[0]))
-        print(len(elf.sections), len(elf.symbols))
-        return 0
-    function = {"compare": compare, "link": compare_links}[command]
+    function = {"compare": compare, "link": compare_links, "link-gold": compare_gold_links}[command]
     for one, other in zip(paths[::2], paths[1::2]):
         try:
             problems = function(read(one), read(other))
         except (Damaged, struct.error, IndexError, ValueError, KeyError, zlib.error) as error:
             problems = [f"cannot be read: {error!r}"]
         for problem in problems:
-            print(f"{one}: {problem}")
+            print(f"{one}: {problem}"[:500])
             failed = True
     return 1 if failed else 0
 

@@ -17,10 +17,13 @@
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_image.h"
+#include "tests/support/windows_program.h"
 
-#define DAMAGES      200
-#define SEED         2121
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define COFF_FUNCTIONS 30
+#define DAMAGES        200
+#define SEED           2121
+#define COUNT(array)   (sizeof(array) / sizeof *(array))
 
 /* What the objects are compiled by and for, and linked by. */
 static struct program program = {.language = LANGUAGE_C, /* the driver: there is no libstdc++ */
@@ -184,6 +187,17 @@ static const char *covsplit_run_front(void)
     return text_format("%s run --", covsplit_path());
 }
 
+/* ---- what LLVM's tools say of packed images ---- */
+
+static void assert_fails(const char *words)
+{
+    struct command command = command_words(
+        directory, "%s", llvm_cov(text_format("report -instr-profile=app.profdata %s", words)));
+    struct outcome outcome = command_expect(&command, 1);
+    assert_contains(outcome.errors, "error: ");
+    ck_assert_msg(strstr(outcome.output, "TOTAL") == NULL, "%s: %s", words, outcome.output);
+}
+
 /* ---- what gives ordinary mapping ---- */
 
 START_TEST(test_join)
@@ -268,6 +282,50 @@ START_TEST(test_many)
 }
 END_TEST
 
+/* A split that leaves the mapping in the image. */
+START_TEST(test_part)
+{
+    run(0, "split --sections names,data -o part --sidecar part.covsplit all");
+    assert_reports(covsplit_run_front(), "part", "ordinary");
+    run(0, "join --mapping --sidecar part.covsplit -o mapped part");
+    assert_ordinary("mapped");
+}
+END_TEST
+
+/* COFF images, in which there is no room for ordinary mapping. The last test: it has a profile of
+ * its own. */
+START_TEST(test_coff)
+{
+    struct windows_program windows = {.clang = program.clang,
+                                      .target = WINDOWS_MSVC_X86_64,
+                                      .instrumentation =
+                                          INSTRUMENT_COVERAGE " -fcoverage-compilation-dir=.",
+                                      .functions = COFF_FUNCTIONS};
+    const char *place = path_join(directory, "coff");
+    const char *image = path_join(place, WINDOWS_PROGRAM);
+    const char *map = text_format("%s.map", image);
+    directory_create(place);
+    windows_program_build(&windows, place);
+    struct pe_file pe = pe_file_read(image);
+    windows_profile_write(&pe, map, false, path_join(directory, "app.profdata.raw"));
+    run_tool(text_format("%s merge -o app.profdata app.profdata.raw",
+                         versioned_tool("llvm-profdata", program.clang)));
+    file_copy(image, path_join(directory, "plain.exe"));
+    windows.packed = true;
+    windows_program_build(&windows, place);
+    file_copy(image, path_join(directory, "packed.exe"));
+
+    assert_reports(covsplit_run_front(), "packed.exe", "plain.exe");
+    run(0, "export -o object packed.exe");
+    assert_reports("env", "object", "plain.exe");
+    assert_fails("packed.exe");
+    assert_contains(run(0, "show packed.exe").output, "packed units");
+    assert_contains(run(1, "join --mapping -o new packed.exe").errors,
+                    "cannot be put into COFF images; use 'covsplit run' or 'covsplit export'");
+    ck_assert(!file_exists(path_join(directory, "new")));
+}
+END_TEST
+
 /* What is in the image, for people and for programs. */
 START_TEST(test_show)
 {
@@ -280,17 +338,6 @@ START_TEST(test_show)
     ck_assert_ptr_null(strstr(run(0, "show --json ordinary").output, "packed"));
 }
 END_TEST
-
-/* ---- what LLVM's tools say of packed images ---- */
-
-static void assert_fails(const char *words)
-{
-    struct command command = command_words(
-        directory, "%s", llvm_cov(text_format("report -instr-profile=app.profdata %s", words)));
-    struct outcome outcome = command_expect(&command, 1);
-    assert_contains(outcome.errors, "error: ");
-    ck_assert_msg(strstr(outcome.output, "TOTAL") == NULL, "%s: %s", words, outcome.output);
-}
 
 /* It must never be a report in which some of the functions are missing. */
 START_TEST(test_never_split)
@@ -420,6 +467,9 @@ int main(int count, char **words)
     suite_loops(all, PACKED_COUNT, test_join, test_run, test_export, test_never_split,
                 test_readers);
     suite_loops(all, 3, test_many);
-    suite_tests(all, test_not_packed, test_show, test_damaged, test_any_damage);
+    suite_tests(all, test_not_packed, test_part, test_show, test_damaged, test_any_damage);
+    if (program.target == NULL && strcmp(program.clang, "22") == 0) {
+        suite_tests(all, test_coff);
+    }
     return suite_main("packed-ordinary", all);
 }

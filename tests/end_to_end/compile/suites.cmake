@@ -8,6 +8,13 @@ add_run(pack pack)
 add_run(archives archives)
 add_run(bad-archives bad_archives 1 2000)
 
+# Packed ELF objects: what they are like, and what linkers make of them.
+add_suites(packed_objects)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(packed-objects-clang${clang} packed_objects ${clang})
+endforeach()
+add_run(packed-objects-machines packed_objects machines)
+
 # Packed images that were not split.
 add_suites(packed_ordinary)
 set(linker bfd)
