@@ -89,6 +89,9 @@ static bool is_split(const char *image)
 static const char *report(const char *build)
 {
     char *profiles = path_join(build, "profiles");
+    if (configuration[0] != '\0') { /* where it is looked for */
+        file_copy(output(build, "alone.covsplit"), path_join(build, "alone.covsplit"));
+    }
     static const char *const programs[] = {"program", "united", "alone"};
     for (size_t i = 0; i < 3; i++) {
         struct command run = {0};
