@@ -26,3 +26,11 @@ foreach(machine s390x i386)
   add_run(packed-ordinary-${machine} packed_ordinary 19 lld ${machine})
   set_tests_properties(packed-ordinary-${machine} PROPERTIES FIXTURES_REQUIRED runtimes)
 endforeach()
+
+# Reports of packed images that were split.
+add_suites(packed_reports)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  foreach(linker bfd gold lld mold)
+    add_run(packed-reports-clang${clang}-${linker} packed_reports ${clang} ${linker})
+  endforeach()
+endforeach()
