@@ -39,7 +39,7 @@ set(campaign_suites
   union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
-  portable-reports-leveldb)
+  portable-reports-leveldb ${packed_reports_runs})
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
@@ -59,7 +59,8 @@ set(sanitized_campaign_suites
   device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-clang14 packed-ordinary-s390x
-  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
+  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
+  packed-reports-clang22-lld)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
