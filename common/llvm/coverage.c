@@ -113,8 +113,16 @@ bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *r
 
 bool covfun_read_files(const struct covfun_record *record, struct covfun_files *files)
 {
+    const uint8_t *data = record->mapping.data;
     uint64_t number;
 
+    /* Nearly all mappings have one file, with a small number. */
+    if (record->mapping.size >= 2 && data[0] == 1 && data[1] < 0x80) {
+        files->count = 1;
+        files->numbers = (struct bytes){data + 1, 1};
+        files->rest = (struct bytes){data + 2, record->mapping.size - 2};
+        return true;
+    }
     files->rest = record->mapping;
     if (!take_number(&files->rest, &files->count) || files->count > files->rest.size)
         return false;

@@ -140,13 +140,8 @@ static bool without_underscore(const struct coff_object *object, struct bytes *n
 }
 
 /* A symbol that stays must not be another object's record. */
-static enum result check_kept_symbol(struct coff_packing *state,
-                                     const struct coff_object_symbol *symbol)
+static enum result check_kept_name(struct coff_packing *state, struct bytes name)
 {
-    struct bytes name;
-
-    if (!coff_object_symbol_name(&state->object, symbol, &name))
-        return coff_keep_damaged(state, "a symbol has no name");
     if (without_underscore(&state->object, &name) && coff_name_is_of_record(name))
         return object_keep(state->packing, "it refers to a function's record that is in none of "
                                            "its own sections; compile it again");
@@ -160,16 +155,18 @@ static enum result read_symbols(struct coff_packing *state)
 
     for (uint32_t i = 0; i < state->object.symbol_count; i += 1u + symbol.aux_count) {
         struct coff_part *part;
+        struct bytes name;
         enum result result;
 
-        if (!coff_object_symbol_read(&state->object, i, &symbol))
-            return coff_keep_damaged(state, "a symbol is in no section, or cut short");
+        if (!coff_object_symbol_read(&state->object, i, &symbol) ||
+            !coff_object_symbol_name(&state->object, &symbol, &name))
+            return coff_keep_damaged(state, "a symbol has no name, or is in no section");
         part = symbol.section > 0 ? &state->parts[symbol.section - 1] : NULL;
         if (part != NULL && part->purpose == COFF_RECORD) {
             result = add_record_symbol(state, part, i, &symbol, &last);
             state->symbols[i] = COFF_SYMBOL_GONE;
         } else {
-            result = check_kept_symbol(state, &symbol);
+            result = check_kept_name(state, name);
             state->symbols[i] = state->symbol_count;
             state->symbol_count += 1u + symbol.aux_count;
         }

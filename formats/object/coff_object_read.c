@@ -225,6 +225,14 @@ static bool section_name(const struct coff_object *object, const uint8_t *header
     return true;
 }
 
+/* A piece of a section: `count` records behind each other. A pointer of 0 means that there are
+ * none. */
+static bool find_records(const struct coff_object *object, uint64_t offset, uint64_t count,
+                         uint64_t size, struct bytes *records)
+{
+    return count == 0 || (offset != 0 && bytes_slice(object->file, offset, count * size, records));
+}
+
 /* The relocations; their number is in the first one if the header has no room for it. */
 static bool find_relocations(const struct coff_object *object, struct coff_object_section *section)
 {
@@ -232,8 +240,6 @@ static bool find_relocations(const struct coff_object *object, struct coff_objec
     uint64_t count = load_u16(section->header + COFF_OBJECT_NUMBER_OF_RELOCATIONS, false);
     struct bytes first;
 
-    if (count == 0)
-        return true;
     if (coff_relocations_overflow(section)) {
         if (!bytes_slice(object->file, offset, COFF_OBJECT_RELOCATION_SIZE, &first))
             return false;
@@ -241,8 +247,7 @@ static bool find_relocations(const struct coff_object *object, struct coff_objec
         if (count == 0)
             return false;
     }
-    return bytes_slice(object->file, offset, count * COFF_OBJECT_RELOCATION_SIZE,
-                       &section->relocations);
+    return find_records(object, offset, count, COFF_OBJECT_RELOCATION_SIZE, &section->relocations);
 }
 
 bool coff_object_section_read(const struct coff_object *object, uint32_t index,
@@ -250,20 +255,18 @@ bool coff_object_section_read(const struct coff_object *object, uint32_t index,
 {
     const uint8_t *header = object->sections.data + (uint64_t)index * COFF_OBJECT_SECTION_SIZE;
     uint64_t offset = load_u32(header + COFF_OBJECT_POINTER_TO_RAW_DATA, false);
-    uint64_t lines = load_u16(header + COFF_OBJECT_NUMBER_OF_LINENUMBERS, false);
+    uint64_t size = load_u32(header + COFF_OBJECT_SIZE_OF_RAW_DATA, false);
 
     *section = (struct coff_object_section){
         .header = header,
         .characteristics = load_u32(header + COFF_OBJECT_CHARACTERISTICS, false),
     };
     return section_name(object, header, &section->name) &&
-           (offset == 0 || bytes_slice(object->file, offset,
-                                       load_u32(header + COFF_OBJECT_SIZE_OF_RAW_DATA, false),
-                                       &section->contents)) &&
+           (offset == 0 || bytes_slice(object->file, offset, size, &section->contents)) &&
            find_relocations(object, section) &&
-           (lines == 0 ||
-            bytes_slice(object->file, load_u32(header + COFF_OBJECT_POINTER_TO_LINENUMBERS, false),
-                        lines * COFF_OBJECT_LINE_SIZE, &section->line_numbers));
+           find_records(object, load_u32(header + COFF_OBJECT_POINTER_TO_LINENUMBERS, false),
+                        load_u16(header + COFF_OBJECT_NUMBER_OF_LINENUMBERS, false),
+                        COFF_OBJECT_LINE_SIZE, &section->line_numbers);
 }
 
 bool coff_object_symbol_read(const struct coff_object *object, uint32_t index,

@@ -268,8 +268,8 @@ enum result coff_references_change(const struct coff_numbering *numbering,
     *changes = false;
     if (!tell_form(section, &form))
         return object_keep(packing,
-                           "it has a section for the linker (%.*s) that is not known and may refer "
-                           "to symbols by number; leave it as it is",
+                           "it has a section for the linker that is not known (%.*s), and that may "
+                           "refer to symbols by number; leave it as it is",
                            (int)section->name.size, (const char *)section->name.data);
     if (form == FORM_NONE || section->contents.size == 0)
         return RESULT_OK;

@@ -17,12 +17,12 @@
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
+#include "split/cli/found_image.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/path_list.h"
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
-#include "split/cli/found_image.h"
 #include "split/split/split_file.h"
 
 struct job {

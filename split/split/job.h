@@ -23,12 +23,12 @@ struct slice_split {
     struct image_plan *plan;
     struct output stripped;
     struct output sidecar;
-    char *sidecar_path;                          /* NULL: not chosen yet, or there is no sidecar */
-    bool has_pending_sidecar;                    /* the sidecar gets its name when the image does */
-    uint64_t sidecar_size;                       /* bytes; of the sidecar, written now or before */
-    char *row_name;                              /* for the report */
-    struct buffer json;                          /* for the report, with --json */
-    size_t notes_begin, notes_end;               /* the range of its notes in the report */
+    char *sidecar_path;            /* NULL: not chosen yet, or there is no sidecar */
+    bool has_pending_sidecar;      /* the sidecar gets its name when the image does */
+    uint64_t sidecar_size;         /* bytes; of the sidecar, written now or before */
+    char *row_name;                /* for the report */
+    struct buffer json;            /* for the report, with --json */
+    size_t notes_begin, notes_end; /* the range of its notes in the report */
     /* By kind: bytes of the sidecar's sections, and how many bytes of the file they take. */
     uint64_t sizes[SECTION_KIND_MAX + 1];
     uint64_t stored_sizes[SECTION_KIND_MAX + 1];

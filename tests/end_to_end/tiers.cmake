@@ -29,6 +29,7 @@ set(campaign_suites
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
+  packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
@@ -45,6 +46,7 @@ set(sanitized_campaign_suites
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
+  packed-coff-objects-clang14 packed-coff-objects-clang22
   sqlite-clang14-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime

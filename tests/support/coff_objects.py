@@ -4,15 +4,20 @@ Usage: coff_objects.py ORIGINAL PACKED [ORIGINAL PACKED]...
 
 Written from Microsoft's "PE Format" and LLVM's sources, for objects of clang. Sections and symbols
 are compared by what they are, with every number of one replaced by its place among those that
-stay. The contents of .lcovmap$M are not looked at.
+stay. The packed units in .lcovmap$M must have the original's units and records.
 """
 import re
 import struct
 import sys
 import zlib
 
+from object_reader import Damaged, covfun_records, covmap_units, files_reference, unpack_unit
+
+LISTS = b".gfids$y", b".giats$y", b".gljmp$y", b".gehcont$y", b".sxdata"
 RECORD, UNITS = b".lcovfun$M", b".lcovmap$M"
 STATIC, FILE, WEAK = 3, 103, 105
+CHANGED = LISTS + (UNITS, b".drectve", b".llvm_addrsig", b".llvm.call-graph-profile")
+COMDAT, I386 = 0x1000, 0x14C
 DIRECTIVE = re.compile(rb"[ \0]*[-/](?:include|exclude-symbols):_?(__covrec_[0-9A-F]+u?)(?=[ \0]|$)",
                        re.IGNORECASE)
 
@@ -91,21 +96,23 @@ class Object:
                 offset = offset * 64 + (b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                         b"0123456789+/").index(digit)
             return self.string(offset)
-        return self.string(int(short[1:].rstrip(b"\0"))) if short[:1] == b"/" else \
-            short.rstrip(b"\0")
+        short = short.split(b"\0")[0]
+        return self.string(int(short[1:])) if re.fullmatch(rb"/[0-9]+", short) else short
 
     def symbol_name(self, fixed):
         if fixed[:4] == b"\0\0\0\0":
             return self.string(struct.unpack_from("<I", fixed, 4)[0])
-        return fixed[:8].rstrip(b"\0")
+        return fixed[:8].split(b"\0")[0]
 
     def ranks(self):
         """The places of what stays, among what stays."""
-        self.section_ranks, self.symbol_ranks = {0: 0, -1: -1, -2: -2}, {}
+        self.section_ranks, self.symbol_ranks = {0: 0}, {}
         for number, section in enumerate(self.sections, 1):
             if section.name != RECORD:
-                self.section_ranks[number] = len(self.section_ranks)
+                self.section_ranks[number] = len(self.section_ranks)  # 1 for the first
         for index, symbol in self.symbols.items():
+            if symbol.section < 0:
+                self.section_ranks[symbol.section] = symbol.section
             if symbol.section in self.section_ranks:
                 self.symbol_ranks[index] = len(self.symbol_ranks)
 
@@ -132,7 +139,7 @@ def contents_of(each, section):
         return DIRECTIVE.sub(b"", contents)
     if section.name == b".llvm_addrsig":
         return each.listed(number for number in addresses(contents) if number in each.symbol_ranks)
-    if section.name in (b".gfids$y", b".giats$y", b".gljmp$y", b".gehcont$y", b".sxdata"):
+    if section.name in LISTS:
         return each.listed(number for number, in struct.iter_unpack("<I", contents))
     if section.name == b".llvm.call-graph-profile":
         return [each.listed(edge[:2]) + [edge[2]] for edge in struct.iter_unpack("<IIQ", contents)]
@@ -149,10 +156,10 @@ def aux_of(each, symbol):
     size, relocations, lines, _, number, selection, high = \
         struct.unpack_from("<IHHIHBxH", symbol.aux)
     section = each.sections[symbol.section - 1]
-    if size != section.size and section.raw:
-        fail(f"the definition of {section.name} has another size")
+    if size == section.size or section.name in CHANGED:
+        size = "right"
     number |= high << 16 if each.big else 0
-    return [relocations, lines, each.section_ranks[number], selection]
+    return [size, relocations, lines, each.section_ranks[number], selection]
 
 
 def check_sum_is_right(section):
@@ -175,26 +182,68 @@ def describe(each):
     return (each.machine, each.stamp, each.big, each.rest), sections, symbols
 
 
+def units_of(each):
+    return next(section for section in each.sections if section.name == UNITS).contents
+
+
+def group_of(each, section, name_reference):
+    """0: no COMDAT; otherwise by the name of its symbol."""
+    if not section.flags & COMDAT:
+        return 0
+    number = each.sections.index(section) + 1
+    name = next(symbol.name for symbol in each.symbols.values()
+                if symbol.section == number and not symbol.is_definition())
+    prefix = "___covrec_" if each.machine == I386 else "__covrec_"
+    return {f"{prefix}{name_reference:X}".encode(): 1,
+            f"{prefix}{name_reference:X}u".encode(): 2}[name]
+
+
+def original_units(each):
+    units = [(version, filenames, []) for version, filenames in covmap_units("<", units_of(each))]
+    by_reference = {files_reference(filenames): records for _, filenames, records in units}
+    for section in each.sections:
+        if section.name == RECORD:
+            for record in covfun_records("<", section.contents):
+                by_reference[record[2]].append((*record, group_of(each, section, record[0])))
+    return units
+
+
+def packed_units(each):
+    units = []
+    for version, covered in covmap_units("<", units_of(each)):
+        if version is not None:
+            fail("a unit is not packed")
+        units.append(unpack_unit("<", covered))
+    return units
+
+
 def compare(original, packed):
     before, after = Object(original), Object(packed)
     if not any(section.name == RECORD for section in before.sections):
         fail("the original has no records")
-    if any(section.name == RECORD for section in after.sections) or b"__covrec_" in after.data:
+    if any(section.name == RECORD or section.name == b".drectve" and
+           b"__covrec_" in section.contents for section in after.sections) or \
+            b"__covrec_" in after.strings:
         fail("records are left")
     for what, one, other in zip(("header", "sections", "symbols"), describe(before),
                                 describe(after)):
         if one != other:
             pairs = [pair for pair in zip(one, other) if pair[0] != pair[1]][:3]
             fail(f"{what} differ: {len(one)} and {len(other)}: {pairs}")
-    checked = [section for each in (before, after) for section in each.sections
-               if section.definition and section.contents]
-    for section in checked:
-        if not check_sum_is_right(section):
-            fail(f"{section.name} has a wrong checksum")
+    if original_units(before) != packed_units(after):
+        fail("units or records differ")
+    kept = [section for section in before.sections if section.name != RECORD]
+    for one, other in zip(kept, after.sections):
+        if one.definition and other.contents and check_sum_is_right(one) and \
+                not check_sum_is_right(other):
+            fail(f"{one.name} has a wrong checksum")
 
 
+failed = False
 for original, packed in zip(sys.argv[1::2], sys.argv[2::2]):
     try:
         compare(original, packed)
-    except (ValueError, KeyError, IndexError, struct.error) as error:
-        sys.exit(f"{packed}: {type(error).__name__} {error}")
+    except (Damaged, ValueError, KeyError, IndexError, struct.error) as error:
+        print(f"{packed}: {type(error).__name__} {error}")
+        failed = True
+sys.exit(failed)

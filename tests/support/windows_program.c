@@ -177,10 +177,24 @@ static void make_import_library(const struct windows_program *program, const cha
     command_free(&command);
 }
 
-static void build_msvc(const struct windows_program *program, const char *directory)
+/* The entry point of lld-link's images is not that of a C library. */
+static const char *with_entry(const struct windows_program *program, const char *inputs)
+{
+    return windows_target_is_msvc(program->target) ? text_format("%s /entry:program_entry", inputs)
+                                                   : inputs;
+}
+
+void windows_program_link(const struct windows_program *program, const char *directory,
+                          const char *inputs)
+{
+    (windows_target_is_msvc(program->target) ? link_msvc : link_mingw)(
+        program, directory, with_entry(program, inputs), WINDOWS_PROGRAM);
+}
+
+/* The DLL, and the object of the main program. Returns what the program is linked from. */
+static const char *prepare_msvc(const struct windows_program *program, const char *directory)
 {
     const char *source = fixture("windows/program.c");
-    const char *program_inputs = "main.o first.o second.o /entry:program_entry";
     make_import_library(program, directory);
     if (program->library) {
         compile_runtime(program, directory, "second");
@@ -189,36 +203,34 @@ static void build_msvc(const struct windows_program *program, const char *direct
                   "entry.o second.o /dll /entry:library_entry /export:second_run "
                   "/implib:second.lib",
                   WINDOWS_LIBRARY);
-        program_inputs = "main.o first.o second.lib /entry:program_entry";
     }
     compile_runtime(program, directory, "program");
     compile_instrumented(program, directory, source, "main.o",
                          program->library ? "-DLIBRARY_CALLS" : "");
-    link_msvc(program, directory, program_inputs, WINDOWS_PROGRAM);
+    return program->library ? "main.o first.o second.lib" : WINDOWS_OBJECTS;
 }
 
-static void build_mingw(const struct windows_program *program, const char *directory)
+static const char *prepare_mingw(const struct windows_program *program, const char *directory)
 {
     const char *source = fixture(program->language == LANGUAGE_CXX ? "program.cc" : "program.c");
-    const char *program_inputs = "main.o first.o second.o";
     if (program->library) {
         compile_runtime(program, directory, "second");
         link_mingw(program, directory, "-shared second.o", WINDOWS_LIBRARY);
-        program_inputs = "main.o first.o " WINDOWS_LIBRARY;
     }
     compile_runtime(program, directory, "program");
     compile_instrumented(program, directory, source, "main.o", "");
-    link_mingw(program, directory, program_inputs, WINDOWS_PROGRAM);
+    return program->library ? "main.o first.o " WINDOWS_LIBRARY : WINDOWS_OBJECTS;
 }
 
 void windows_program_build(const struct windows_program *program, const char *directory)
 {
-    bool cxx = program->language == LANGUAGE_CXX;
+    bool cxx = program->language == LANGUAGE_CXX, msvc = windows_target_is_msvc(program->target);
     unsigned functions = program->functions != 0 ? program->functions : WINDOWS_FUNCTIONS;
     const char *first = cxx ? "first.cc" : "first.c", *second = cxx ? "second.cc" : "second.c";
     source_generate(path_join(directory, first), program->language, "first", functions);
     source_generate(path_join(directory, second), program->language, "second", functions + 20);
     compile_instrumented(program, directory, first, "first.o", "");
     compile_instrumented(program, directory, second, "second.o", "");
-    (windows_target_is_msvc(program->target) ? build_msvc : build_mingw)(program, directory);
+    windows_program_link(program, directory,
+                         (msvc ? prepare_msvc : prepare_mingw)(program, directory));
 }

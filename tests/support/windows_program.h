@@ -36,6 +36,8 @@ struct windows_program {
 #define WINDOWS_FUNCTIONS 120
 #define WINDOWS_PROGRAM   "program.exe"
 #define WINDOWS_LIBRARY   "second.dll"
+/* What a program without a DLL is linked from, beside the runtime. */
+#define WINDOWS_OBJECTS "main.o first.o second.o"
 
 bool windows_target_is_msvc(enum windows_target target);
 
@@ -47,6 +49,11 @@ const char *windows_target_processor(enum windows_target target);
  * it if it has one; lld-link also makes map files: program.exe.map. Aborts the Check test if a tool
  * fails. */
 void windows_program_build(const struct windows_program *program, const char *directory);
+
+/* Links the program, which must have no DLL, once more from objects and libraries (words) in a
+ * directory that also has the other files of that in which it was built. */
+void windows_program_link(const struct windows_program *program, const char *directory,
+                          const char *inputs);
 
 /* For messages. Never freed. */
 const char *windows_program_describe(const struct windows_program *program);

@@ -2,7 +2,7 @@
  * Packed units, and ordinary sections made of them: units of random records read as they were
  * written; whatever objects of a program are packed, the sections that are unpacked from its link
  * are those of the link without packing; linked sections come back from their streams; and what is
- * damaged is refused or sound.
+ * damaged is refused or sound; memory that fails is an error.
  */
 #include <stdlib.h>
 
@@ -11,13 +11,15 @@
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
+#include "tests/unit/refused_memory.h"
 
 #define UNITS    200
 #define PROGRAMS 300
 /* So many are damaged, and each in so many ways. */
-#define DAMAGED 100
-#define ROUNDS  50
-#define MEMORY  ((uint64_t)64 << 20)
+#define DAMAGED  100
+#define ROUNDS   50
+#define MEMORIES 8
+#define MEMORY   ((uint64_t)64 << 20)
 
 static void check_same_unit(const struct packed_unit *a, const struct packed_unit *b)
 {
@@ -309,12 +311,66 @@ START_TEST(test_damaged_streams)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Does everything with the sections once. False if memory ran out; asserts that nothing else is
+ * said then. */
+static bool use_all(const struct linked_sections *sections)
+{
+    struct buffer made[2] = {{0}, {0}}, again = {0};
+    struct streams streams = {0};
+    struct error error = {0};
+    enum result result = RESULT_OK;
+    bool done =
+        unpack_mapping(&(struct mapping_sections){buffer_view(&sections->linked[0]),
+                                                  buffer_view(&sections->linked[1])},
+                       sections->context.big_endian, MEMORY, "image", &made[0], &made[1], &error);
+
+    ck_assert(done || error_is_of_memory(&error));
+    for (int i = 0; done && i < 2; i++) {
+        const struct transform *transform = transform_for(linked_kinds[i], false);
+        struct bytes section = buffer_view(&sections->linked[i]);
+
+        result = transform->encode(&sections->context, section, &streams);
+        if (result == RESULT_OK)
+            result = transform->decode(&sections->context, &streams, section.size, &again);
+        ck_assert(result == RESULT_OK || result == RESULT_NO_MEMORY);
+        done = result == RESULT_OK;
+        streams_free(&streams);
+        buffer_free(&again);
+    }
+    buffer_free(&made[0]);
+    buffer_free(&made[1]);
+    return done;
+}
+
+/* Every allocation fails in turn. */
+START_TEST(test_memory)
+{
+    struct linked_sections sections;
+    size_t granted = 0;
+    bool done = false;
+
+    make_linked(&sections, 10 + (uint64_t)_i);
+    sections.context.threads = 1;
+    for (; !done; granted++) {
+        memory_granted = granted;
+        done = use_all(&sections);
+        ck_assert(!done || memory_granted != MEMORY_ALL);
+    }
+    memory_granted = MEMORY_ALL;
+    ck_assert_uint_gt(granted, 10);
+    free_linked(&sections);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
 
     suite_loops(all, UNITS, test_round_trip, test_unpack, test_linked);
     suite_loops(all, DAMAGED, test_damaged_unit, test_damaged_link, test_damaged_streams);
+    suite_loops(all, MEMORIES, test_memory);
     suite_tests(all, test_alike);
     return suite_main("packed-units", all);
 }

@@ -180,9 +180,24 @@ enum result known_records_read(struct known_records *known, const struct mapping
 
 /* ---- files ---- */
 
-enum result known_records_files(const struct known_records *known,
-                                const struct known_record *record, uint32_t unit,
-                                struct buffer *files)
+/* Finds the number of the file in the unit. */
+static bool find_file(struct known_records *known, uint32_t unit, uint32_t name, uint64_t *number)
+{
+    uint64_t key = file_key(unit, name);
+    size_t place = (name ^ unit) % KNOWN_FILES;
+
+    if (known->files[place].number_and_one == 0 || known->files[place].key != key) {
+        if (!intern_table_find(&known->file_numbers, key, number))
+            return false;
+        known->files[place].key = key;
+        known->files[place].number_and_one = *number + 1;
+    }
+    *number = known->files[place].number_and_one - 1;
+    return true;
+}
+
+enum result known_records_files(struct known_records *known, const struct known_record *record,
+                                uint32_t unit, struct buffer *files)
 {
     struct bytes from = record->mapping.files;
     const struct known_unit *own;
@@ -199,8 +214,7 @@ enum result known_records_files(const struct known_records *known,
     for (uint64_t i = 0; i < count; i++) {
         take_number(&from, &number);
         if (number >= own->name_end - own->name_start ||
-            !intern_table_find(&known->file_numbers,
-                               file_key(unit, known->names[own->name_start + number]), &number))
+            !find_file(known, unit, known->names[own->name_start + number], &number))
             return RESULT_UNFIT;
         if (!buffer_append_uleb128(files, number))
             return RESULT_NO_MEMORY;

@@ -44,6 +44,9 @@ struct known_record {
     enum packed_group group;
 };
 
+/* How many files are remembered. */
+#define KNOWN_FILES 1024
+
 /* Initialize to {0}; free with known_records_free. */
 struct known_records {
     struct known_unit *units;
@@ -52,6 +55,10 @@ struct known_records {
     size_t name_count, name_capacity;
     struct intern_table units_by_reference;
     struct intern_table file_numbers; /* of unit (high half) and name: its number in the unit */
+    /* The latest of these that were looked for; a unit names few files most of the time. */
+    struct {
+        uint64_t key, number_and_one; /* 0: free */
+    } files[KNOWN_FILES];
     struct known_record *records;
     size_t count, capacity;
 };
@@ -77,8 +84,7 @@ enum result known_group(struct mapping *mapping, const struct covfun_record *rec
 
 /* Appends the list of files that the record would have in the unit, which must be the first one of
  * its filenames. Unfit if it has a file that the unit does not have. */
-enum result known_records_files(const struct known_records *known,
-                                const struct known_record *record, uint32_t unit,
-                                struct buffer *files);
+enum result known_records_files(struct known_records *known, const struct known_record *record,
+                                uint32_t unit, struct buffer *files);
 
 #endif

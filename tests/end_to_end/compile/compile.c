@@ -500,6 +500,40 @@ START_TEST(test_ninja)
 }
 END_TEST
 
+/* Libraries of Rust are archives; a program that is linked of a packed one runs. */
+START_TEST(test_rustc)
+{
+    static const char command[] =
+        "rustc -C instrument-coverage --crate-type rlib --crate-name twice "
+        "-C extra-filename=-1 --out-dir out twice.rs";
+    char *place = path_join(scratch, "rustc");
+    struct command rustc = command_words(place, "rustc --version");
+
+    write_sources(place);
+    if (command_run(&rustc).exit_code != 0) {
+        printf("no rustc here: not tested with it\n");
+        return;
+    }
+    file_write_text(path_join(place, "twice.rs"),
+                    "pub fn twice(x: i32) -> i32 { if x > 5 { 2 * x } else { x } }\n");
+    file_write_text(path_join(place, "main.rs"),
+                    "fn main() { println!(\"{}\", twice::twice(21)); }\n");
+    rustc = command_words(place, "%s", command);
+    command_expect(&rustc, 0);
+    covsplit_run_words(place, 0, "pack -o expected out/libtwice-1.rlib");
+    ck_assert_uint_lt(file_size(path_join(place, "expected")),
+                      file_size(path_join(place, "out/libtwice-1.rlib")));
+    covsplit_run_words(place, 0, text_format("compile -- %s", command));
+    files_assert_equal(path_join(place, "out/libtwice-1.rlib"), path_join(place, "expected"),
+                       "rlib");
+    covsplit_run_words(place, 0,
+                       "compile -- rustc -C instrument-coverage --extern "
+                       "twice=out/libtwice-1.rlib main.rs");
+    rustc = command_words(place, "env LLVM_PROFILE_FILE=/dev/null ./main");
+    ck_assert_str_eq(command_expect(&rustc, 0).output, "42\n");
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "COMPILER", &version);
@@ -509,7 +543,7 @@ int main(int argument_count, char **arguments)
         suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
         suite_loops(test_case, 3, test_earlier_object);
         suite_tests(test_case, test_attributes, test_signal, test_kills, test_stops, test_no_room,
-                    test_kept, test_ninja);
+                    test_kept, test_ninja, test_rustc);
         suite_loops(test_case, 4, test_ccache);
     }
     return suite_main("compile", test_case);

@@ -255,6 +255,8 @@ static const struct scenario {
     {.words = "join --sidecar ../in/loose -o out ../in/stripped"},
     {.words = "join --sidecar ../in/merged.side -o out ../in/merged.stripped"},
     {.words = "join --sidecar ../in/packed.side -o out ../in/packed.stripped"},
+    {.words = "join --mapping --sidecar ../in/packed.side -o out ../in/packed.stripped"},
+    {.words = "join --mapping -o out ../in/packed"},
     {.words = "join --store ../in/fat -o out ../in/universal.stripped"},
 
     {.words = "show ../in/app ../in/stripped ../in/side ../in/object ../in/light.profraw"},
@@ -307,6 +309,7 @@ static const struct scenario {
      .is_batch = true},
 
     {.words = "export --sidecar ../in/side -o out"},
+    {.words = "export -o out ../in/packed"},
     {.words = "export --sidecar ../in/loose --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store --debug-dir debug", .is_batch = true},
     {.words = "export --store ../in/store -v --debug-dir debug", .copied = "debug"},

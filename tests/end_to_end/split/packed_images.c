@@ -29,23 +29,23 @@ static char *directory;
 /* ---- the images ---- */
 
 static const char shared_header[] =
-    "inline int shared_branch(int value) { return value % 3 == 0 ? value / 3 : value + 1; }\n"
-    "template <typename T> T shared_sum(T first, T last) {\n"
-    "  T sum = 0;\n"
-    "  for (T i = first; i < last; ++i)\n"
-    "    sum += i & 1 ? i : shared_branch(static_cast<int>(i));\n"
-    "  return sum;\n"
+    "inline int halved(int value) { return value % 3 == 0 ? value / 3 : value + 1; }\n"
+    "template <typename T> T total(T first, T last) {\n"
+    "  T all = 0;\n"
+    "  for (T i = first; i < last; i++)\n"
+    "    all += i & 1 ? i : halved(static_cast<int>(i));\n"
+    "  return all;\n"
     "}\n"
     "inline int never_called(int value) { return value * 2; }\n"
     "inline int called_once(int value) { return value > 3 ? value * 2 : 1; }\n";
 
 static const char *const units[][2] = {
     {"one", "static int local(int value) { return value > 1 ? 1 : 2; }\n"
-            "int one(int value) { return local(value) + shared_sum(0, value) + "
+            "int one(int value) { return local(value) + total(0, value) + "
             "called_once(value); }\n"},
     {"two", "static int local(int value) { return value > 2 ? 1 : 2; }\n"
-            "int two(int value) { return local(value) + shared_sum(0, value) + "
-            "(int)shared_sum(1L, (long)value); }\n"},
+            "int two(int value) { return local(value) + total(0, value) + "
+            "(int)total(1L, (long)value); }\n"},
     {"main", "int one(int); int two(int);\n"
              "int main(int count, char **) { return one(count) + two(count) == 77; }\n"},
 };
