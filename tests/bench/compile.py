@@ -31,7 +31,7 @@ COVERAGE = "-O1 -fprofile-instr-generate -fcoverage-mapping"
 LINKERS = ("lld", "bfd", "mold")
 FORMS = ("ordinary", "packed")
 RUNS = 3
-SOURCES_MAX = 12  # that are compiled for the measurement
+SOURCES_MAX = 6   # that are compiled for the measurement
 
 
 # ---- the programs ----
