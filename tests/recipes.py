@@ -180,7 +180,8 @@ def without_packing(text):
 
 def objects_with(place, section):
     """The objects, archives and crates that have a section with coverage mapping."""
-    objects = [path for path in place.rglob("*") if path.suffix in (".o", ".a", ".rlib")]
+    objects = [path for path in place.rglob("*") if path.suffix in (".o", ".a", ".rlib")
+               and "incremental" not in path.parts]  # rustc's, of the program's own crates
     return [str(path) for path in objects if section in path.read_bytes()]
 
 

@@ -2,9 +2,11 @@
  * New numbers for the sections and symbols of an ELF relocatable: see elf_object.h.
  *
  * Besides the symbols of the sections that go, only their groups' names go, which are defined in
- * them, and the mapping symbols of some psABIs ("$d"), which say that there is data.
+ * them, the names of other objects' records, and the mapping symbols of some psABIs ("$d"), which
+ * say that there is data.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "formats/object/elf_object.h"
 
@@ -73,6 +75,17 @@ static enum result look_at_goner(const struct elf_object *object,
                        name);
 }
 
+/* Whether it names a record of another object, as rustc's ThinLTO leaves such names: nothing refers
+ * to them, but GNU ld wants a definition, and lld looks for one in archives. */
+static bool is_record_elsewhere(const struct elf_object *object,
+                                const struct elf_object_symbol *symbol)
+{
+    static const char start[] = "__covrec_";
+
+    return !symbol->is_special && symbol->section == SHN_UNDEF &&
+           strncmp(elf_object_symbol_name(object, symbol), start, sizeof(start) - 1) == 0;
+}
+
 static enum result look_at_symbol(const struct elf_object *object, uint32_t number, bool *goes)
 {
     const struct elf_object_symbol symbol = elf_object_symbol(object, number);
@@ -84,6 +97,10 @@ static enum result look_at_symbol(const struct elf_object *object, uint32_t numb
     role = symbol.is_special ? ROLE_STAYS : (enum elf_object_role)object->roles[symbol.section];
     if (role == ROLE_COVMAP && !*goes)
         return look_at_covmap_symbol(object, &symbol, goes);
+    if (!*goes && is_record_elsewhere(object, &symbol)) {
+        *goes = true;
+        return RESULT_OK;
+    }
     *goes = *goes || !stays(role);
     return *goes ? look_at_goner(object, &symbol, number) : RESULT_OK;
 }

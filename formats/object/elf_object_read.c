@@ -234,10 +234,13 @@ static enum result check_sections(struct elf_object *object)
         enum result result = RESULT_OK;
         struct bytes bytes;
 
-        if (i == 0 && header.sh_type == SHT_NULL)
+        if (header.sh_name >= object->section_names.size)
+            return elf_object_damaged(object, "the name of a section is");
+        if (i == 0 && header.sh_type != SHT_NULL)
+            return elf_object_damaged(object, "the first section header is");
+        if (i == 0)
             continue; /* has numbers of its own */
         if (header.sh_link >= object->section_count || !slice_section(object, &header, &bytes) ||
-            header.sh_name >= object->section_names.size ||
             (header.sh_addralign != 0 && !is_power_of_two(header.sh_addralign)))
             return elf_object_damaged(object, "a section header is");
         if (header.sh_type == SHT_SYMTAB)

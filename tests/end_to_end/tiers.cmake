@@ -11,7 +11,7 @@ set(campaign_suites
   out-of-memory-all packed-images-clang14
   readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   compile-clang14 compile-clang19
-  packed-objects-clang16 packed-objects-clang19
+  packed-objects-clang14 packed-objects-clang16 packed-objects-clang19
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
@@ -42,7 +42,7 @@ set(campaign_suites
   portable-reports-leveldb)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
-  packed-objects-clang14 packed-objects-clang22 packed-objects-machines
+  packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld

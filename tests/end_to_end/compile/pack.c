@@ -176,6 +176,23 @@ START_TEST(test_kept)
 }
 END_TEST
 
+/* rustc's ThinLTO leaves names of other objects' records, undefined, to which nothing refers. If
+ * they stayed, GNU ld would not find what defines them. */
+START_TEST(test_names_of_others)
+{
+    char *place = place_create();
+
+    file_write_text(path_join(place, "main.c"),
+                    "__asm__(\".globl __covrec_123u\\n.hidden __covrec_123u\\n.globl other\");\n"
+                    "int main(void) { return 0; }\n");
+    shell(place, "clang-19 " INSTRUMENT_COVERAGE " -c main.c\n"
+                 "nm main.o | grep -q 'U __covrec_123u'");
+    covsplit_run_words(place, 0, "pack main.o");
+    shell(place, "nm main.o | grep -q 'U other'; ! nm main.o | grep -q covrec\n"
+                 "clang-19 -fuse-ld=bfd " INSTRUMENT_COVERAGE " main.o -o main");
+}
+END_TEST
+
 START_TEST(test_reports)
 {
     char *place = place_create();
@@ -322,7 +339,7 @@ int main(void)
 
     scratch_use_memory();
     suite_tests(files, test_untouched, test_in_place, test_output, test_refused, test_kept,
-                test_reports);
+                test_names_of_others, test_reports);
     suite_tests(faults, test_cut_archive, test_no_room, test_meets_itself, test_every_system_call);
     return suite_main("pack", files, faults);
 }

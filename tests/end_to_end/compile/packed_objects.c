@@ -15,6 +15,7 @@
 #include "tests/support/file_system.h"
 #include "tests/support/many_units.h"
 #include "tests/support/program.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/support/target.h"
 
@@ -121,7 +122,9 @@ START_TEST(test_kind)
     run_words(ordinary, text_format("clang++-%s " INSTRUMENT_COVERAGE " %s -c unit0.cc -o %s",
                                     clang, kind->options, name));
     pack(name);
-    ask_tools(name);
+    if (rounds_have((unsigned)_i, 3)) {
+        ask_tools(name);
+    }
 }
 END_TEST
 
@@ -159,9 +162,12 @@ static void link_both(const char *linker, const char *words)
 
 START_TEST(test_link)
 {
-    link_both(linkers[_i], OBJECTS);
-    link_both(linkers[_i], "-Wl,--gc-sections " OBJECTS);
-    link_both(linkers[_i], "-no-pie " OBJECTS);
+    static const char *const words[] = {"-Wl,--gc-sections " OBJECTS, OBJECTS, "-no-pie " OBJECTS};
+    for (size_t i = 0; i < COUNT(words); i++) {
+        if (rounds_have((unsigned)i + (unsigned)_i, COUNT(words))) {
+            link_both(linkers[_i], words[i]);
+        }
+    }
 }
 END_TEST
 
@@ -207,7 +213,7 @@ START_TEST(test_many_sections)
                                    "        .macro function number\n"
                                    "        .section .text.f\\number,\"ax\",@progbits\n"
                                    "f\\number:\n"
-                                   "        .quad f\\number, unit0\n"
+                                   "        .quad f\\number, _Z5unit0i\n"
                                    "        .endm\n"
                                    "        .set i, 0\n"
                                    "        .rept 33000\n"
@@ -232,6 +238,9 @@ START_TEST(test_machine)
     for (size_t i = 0; i < COUNT(versions); i++) {
         clang = versions[i];
         if (!target_has_tools(target, clang, "lld") && !target_has_tools(target, clang, "bfd")) {
+            continue;
+        }
+        if (!rounds_are_all() && strcmp(clang, "19") != 0) {
             continue;
         }
         for (size_t j = 0; j < COUNT(target->options); j++) {

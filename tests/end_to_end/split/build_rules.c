@@ -1,6 +1,6 @@
 /*
  * The rules for ninja and make in share/, in builds as users have them: what is made again and what
- * is not, what a clean removes, and what a failure leaves.
+ * is not, what a clean removes, and what a failure leaves; and the wrappers of compilers.
  *
  * Usage: build_rules CLANG
  */
@@ -308,6 +308,50 @@ START_TEST(test_store)
 }
 END_TEST
 
+/* ---- packed objects ---- */
+
+/* A wrapper of share/, with the command under test in PATH, and NAME=value words. */
+static void run_wrapper(const char *place, const char *settings, const char *name,
+                        const char *words)
+{
+    struct command command = command_words(place, COVSPLIT_SHARE_DIRECTORY "/%s %s", name, words);
+    text_list_add_words(&command.environment, settings);
+    text_list_add_format(&command.environment, "PATH=%s:%s", COVSPLIT_COMMAND_DIRECTORY,
+                         getenv("PATH"));
+    command_run_or_abort(&command);
+}
+
+static bool has_records(const char *place, const char *object)
+{
+    struct contents file = file_read(path_join(place, object));
+    return memmem(file.data, file.size, "__llvm_covfun", strlen("__llvm_covfun")) != NULL;
+}
+
+/* The wrappers for tools that accept only a program: both pack, and one splits, too. */
+START_TEST(test_wrappers)
+{
+    char *place = path_join(scratch, "wrappers");
+    const char *compile = COVERAGE " -Wl,--build-id -c main.c -o";
+    const char *linker = text_format("COVSPLIT_LINKER=clang-%s COVSPLIT_LINK_STORE=%s/sidecars",
+                                     clang_version, place);
+    directory_create(place);
+    file_write_text(path_join(place, "main.c"),
+                    "int main(int c, char **v) { return !v[c - 1]; }\n");
+    run_wrapper(place, linker, "covsplit-cc", text_format("%s ordinary.o", compile));
+    ck_assert(has_records(place, "ordinary.o"));
+    linker = text_format("%s COVSPLIT_PACK=1", linker);
+    run_wrapper(place, linker, "covsplit-cc", text_format("%s packed.o", compile));
+    ck_assert(!has_records(place, "packed.o"));
+    run_wrapper(place, linker, "covsplit-cc", COVERAGE " -Wl,--build-id packed.o -o app");
+    covsplit_assert(0, place, "join", "--store", "sidecars", "-o", "joined", "app", NULL);
+    run_or_abort(place, "./app", NULL);
+
+    run_wrapper(place, "COVSPLIT_LAUNCHER=env", "covsplit-compile",
+                text_format("clang-%s %s behind.o", clang_version, compile));
+    files_assert_equal(path_join(place, "behind.o"), path_join(place, "packed.o"), "packed");
+}
+END_TEST
+
 /* ---- LevelDB ---- */
 
 static const char *library_objects(const char *objects)
@@ -409,7 +453,7 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("rules", 300, prepare);
     suite_loops(test_case, TOOL_COUNT, test_build, test_changes, test_deleted);
-    suite_tests(test_case, test_lost_together, test_no_coverage);
+    suite_tests(test_case, test_lost_together, test_no_coverage, test_wrappers);
     suite_loops(test_case, TOOL_COUNT, test_clean, test_failure, test_store, test_leveldb);
     return suite_main("build rules", test_case);
 }

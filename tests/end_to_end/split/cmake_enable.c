@@ -89,6 +89,9 @@ static bool is_split(const char *image)
 static const char *report(const char *build)
 {
     char *profiles = path_join(build, "profiles");
+    if (configuration[0] != '\0') { /* where it is looked for */
+        file_copy(output(build, "alone.covsplit"), path_join(build, "alone.covsplit"));
+    }
     static const char *const programs[] = {"program", "united", "alone"};
     for (size_t i = 0; i < 3; i++) {
         struct command run = {0};
@@ -111,8 +114,10 @@ START_TEST(test_everything)
     char *build = path_join(scratch, "everything");
     const char *printed = build_project(build, "-DMISUSE=");
     const char *const packed[] = {
-        object(build, "objects", "objects.c"), output(build, "libarchived.a"),
-        object(build, "program", "program.c"), object(build, "alone", "small.c"),
+        object(build, "objects", "objects.c"),
+        output(build, "libarchived.a"),
+        object(build, "program", "program.c"),
+        object(build, "alone", "small.c"),
         text_format("%s/CMakeFiles/united.dir/%s/Unity/unity_0_cxx.cxx.o", build, configuration),
         text_format("%s/below/CMakeFiles/shared.dir/%s/shared.c.o", build, configuration)};
     for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
@@ -148,8 +153,8 @@ START_TEST(test_behind)
 {
     char *build = path_join(scratch, "behind");
     char *count = path_join(scratch, "count it");
-    file_write_text(count, text_format("#!/bin/sh\necho >> '%s/compilations'\nexec \"$@\"\n",
-                                       scratch));
+    file_write_text(count,
+                    text_format("#!/bin/sh\necho >> '%s/compilations'\nexec \"$@\"\n", scratch));
     ck_assert_int_eq(chmod(count, 0755), 0);
     build_project(build, text_format("-DCMAKE_C_COMPILER_LAUNCHER=%s;ccache", count));
     ck_assert(is_packed(object(build, "objects", "objects.c")));
