@@ -410,10 +410,10 @@ static const struct command commands[] = {
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
      "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
-     "become one. They can be linked like others, and together with them. After a split of the\n"
-     "linked image, reports are the same. If it is not split, llvm-cov alone refuses it, but\n"
-     "'covsplit run' and 'covsplit export' read it, and 'covsplit join --mapping' makes an\n"
-     "ordinary image of it.\n"
+     "become one. They can be linked like others, and together with them. Reports on the linked\n"
+     "image are the same, once it is split. If it is not split, llvm-cov alone refuses it, while\n"
+     "under 'covsplit run' it does not. 'covsplit export' makes an object of such an image,\n"
+     "and 'covsplit join --mapping' an ordinary image.\n"
      "\n"
      "A file is replaced by a rename, and keeps its mode and modification time. Files that have\n"
      "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
