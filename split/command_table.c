@@ -411,9 +411,9 @@ static const struct command commands[] = {
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
      "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
      "become one. They can be linked like others, and together with them. Reports on the linked\n"
-     "image are the same, once it is split. If it is not split, llvm-cov alone refuses it, while\n"
-     "under 'covsplit run' it does not. 'covsplit export' makes an object of such an image,\n"
-     "and 'covsplit join --mapping' an ordinary image.\n"
+     "image are the same, once it is split. llvm-cov refuses an image that was not split, except\n"
+     "under 'covsplit run'. For such an image, 'covsplit export' makes an object that llvm-cov\n"
+     "reads, and 'covsplit join --mapping' an ordinary image.\n"
      "\n"
      "A file is replaced by a rename, and keeps its mode and modification time. Files that have\n"
      "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
