@@ -105,6 +105,7 @@ static void make_packed(const char *inputs)
                     "int main(int count, char **) { return one(count) + shared(count) == 77; }\n");
     shell(directory, "clang++-" CLANG " " INSTRUMENT_COVERAGE " -O1 -c one.cc main.cc");
     file_copy(path_join(directory, "main.o"), path_join(inputs, "main.o"));
+    shell(directory, "ar rcs ../archive.a one.o main.o; cd .. && ar rcsT thin.a main.o");
     covsplit_run_words(directory, 0, "pack one.o");
     shell(directory, "clang++-" CLANG " -fuse-ld=lld " INSTRUMENT_COVERAGE
                      " -Wl,--build-id=sha1 one.o main.o -o ../packed");
@@ -331,6 +332,9 @@ static const struct scenario {
     {.words = "split --help"},
 
     {.words = "link -j1 --store store -- sh ../in/linker ../in/app -o out", .is_batch = true},
+    {.words = "pack -j1 -v main.o archive.a", .copied = "main.o archive.a", .is_batch = true},
+    {.words = "pack -j1 --json thin.a", .copied = "thin.a main.o", .is_batch = true},
+    {.words = "pack -j1 -o out.a archive.a", .copied = "archive.a"},
     /* It writes what was there; what cannot be packed stays. */
     {.words = "compile -v -- sh ../in/linker ../in/main.o -o main.o", .copied = "main.o"},
     {.words = "run --sidecar ../in/side -- llvm-profdata-19 show --all-functions --counts "

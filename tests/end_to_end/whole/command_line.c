@@ -79,6 +79,8 @@ static const char *const usage_errors[] = {
     "export --union --debug-dir objects side",
     "export --union -o all.a --store store side",
     "repack",
+    "pack",
+    "pack -o out one.o two.o",
     "snapshot -o profiles",
     "snapshot --pid 1",
     "snapshot --pid 0 -o profiles",
