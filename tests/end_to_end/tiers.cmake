@@ -32,6 +32,7 @@ set(campaign_suites
   packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
+  reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
   packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386

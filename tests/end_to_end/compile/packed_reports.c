@@ -94,25 +94,10 @@ static void link_image(const char *directory, const char *image, const char *wor
 
 /* ---- comparing ---- */
 
-static void assert_same_section(const char *path, const char *other, const char *name)
-{
-    struct elf_file file = elf_file_read(path);
-    struct elf_file expected = elf_file_read(other);
-    const Elf64_Shdr *section = elf_file_section(&file, name);
-    const Elf64_Shdr *wanted = elf_file_section(&expected, name);
-    ck_assert_msg(section != NULL && wanted != NULL && wanted->sh_size != 0, "no %s", name);
-    ck_assert_msg(section->sh_size == wanted->sh_size &&
-                      memcmp(file.file.data + section->sh_offset,
-                             expected.file.data + wanted->sh_offset, wanted->sh_size) == 0,
-                  "%s: %s is not that of %s", path, name, other);
-    elf_file_free(&file);
-    elf_file_free(&expected);
-}
-
 static void assert_same_mapping(const char *path, const char *other)
 {
-    assert_same_section(path, other, "__llvm_covmap");
-    assert_same_section(path, other, "__llvm_covfun");
+    elf_files_assert_same_section(path, other, "__llvm_covmap");
+    elf_files_assert_same_section(path, other, "__llvm_covfun");
 }
 
 /* Runs the program of a directory, and indexes its profiles, by covsplit if they are light. Returns
@@ -353,7 +338,7 @@ START_TEST(test_kind)
     bool is_shared = kind->made != NULL && kind->maker == NULL;
     bool is_certain = !kind->has_bitcode || strcmp(linker, "bfd") == 0;
     const char *words = text_format(PROGRAM_ID " %s", kind->words);
-    if (atoi(clang) < kind->first ||
+    if (!rounds_have((unsigned)_i, 3) || atoi(clang) < kind->first ||
         (kind->linkers != NULL && strstr(kind->linkers, linker) == NULL) ||
         (kind->has_bitcode && !reads_bitcode())) {
         return;
@@ -419,6 +404,9 @@ static const struct {
 START_TEST(test_changed)
 {
     const char *change = text_replace(changes[_i].words, "%s", clang);
+    if (!rounds_have((unsigned)_i, 3)) {
+        return;
+    }
     compile_kind(&(struct kind){.options = "-O0 -g"});
     link_image(ordinary, "app", PROGRAM_ID " " ALL);
     link_image(packed, "app", PROGRAM_ID " " ALL);
