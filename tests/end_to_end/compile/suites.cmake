@@ -1,4 +1,4 @@
-# Objects and archives without the mapping's weight.
+# Packed objects and archives: covsplit compile and covsplit pack.
 add_suites(compile pack archives bad_archives)
 foreach(clang 14 19 22)
   add_run(compile-clang${clang} compile ${clang})
