@@ -22,8 +22,8 @@ static bool add_counts(struct packed_unit *unit, struct bytes packed, bool big_e
         return error_out_of_memory(error, image->path, packed.size);
     default:
         return error_set(error,
-                         "%s: damaged coverage mapping: packed unit %llu cannot be read; link the "
-                         "image again",
+                         "%s: damaged coverage mapping: packed unit %llu cannot be read, or was "
+                         "packed by a later covsplit; link the image again, or use that covsplit",
                          image->path, (unsigned long long)counts->units);
     }
 }

@@ -46,7 +46,8 @@ struct unpacking {
 static bool fail_damaged(struct unpacking *unpacking, const char *section)
 {
     return error_set(unpacking->error,
-                     "%s: %s is damaged, or was made by a later covsplit; link the image again",
+                     "%s: %s is damaged, or was packed by a later covsplit; link the image "
+                     "again, or use that covsplit",
                      unpacking->name, section);
 }
 

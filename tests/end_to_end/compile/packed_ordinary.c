@@ -442,6 +442,21 @@ START_TEST(test_damaged)
 END_TEST
 
 /* Any byte of the section: refused, or a file that can be read. */
+/* A unit in a form that does not exist yet: the error says that a later covsplit may know it. */
+START_TEST(test_later_form)
+{
+    write_damaged(offset_of_covmap() + HEADER_SIZE + 1, 2);
+    remove(path_join(directory, "new"));
+    for (size_t i = 0; i < COUNT(damaged_words); i++) {
+        const char *errors = run(1, damaged_words[i]).errors;
+        ck_assert_msg(strstr(errors, "by a later covsplit") != NULL, "%s: %s", damaged_words[i],
+                      errors);
+    }
+    ck_assert_ptr_nonnull(strstr(run(1, "split -o new damaged").errors, "by a later covsplit"));
+    ck_assert(!file_exists(path_join(directory, "new")));
+}
+END_TEST
+
 START_TEST(test_any_damage)
 {
     struct elf_file file = elf_file_read(path_join(directory, "all"));
@@ -468,7 +483,8 @@ int main(int count, char **words)
     suite_loops(all, PACKED_COUNT, test_join, test_run, test_export, test_never_split,
                 test_readers);
     suite_loops(all, 3, test_many);
-    suite_tests(all, test_not_packed, test_part, test_show, test_damaged, test_any_damage);
+    suite_tests(all, test_not_packed, test_part, test_show, test_damaged, test_later_form,
+                test_any_damage);
     if (program.target == NULL && strcmp(program.clang, "22") == 0) {
         suite_tests(all, test_coff);
     }
