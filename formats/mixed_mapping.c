@@ -6,6 +6,7 @@
 #include <elf.h>
 
 #include "common/base/intern_table.h"
+#include "common/base/numbers.h"
 #include "common/llvm/coverage.h"
 
 /* Data records begin with NameRef and FuncHash, and are aligned to this. */
