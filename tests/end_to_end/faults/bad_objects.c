@@ -6,6 +6,7 @@
  * Usage: bad_objects FIRST COUNT      seeds of the mutations
  */
 #include <elf.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -153,6 +154,27 @@ START_TEST(test_damaged_object)
 }
 END_TEST
 
+/* The first symbol is none, so that it is in no section: not in one that exists, that goes, or that
+ * does not exist. */
+START_TEST(test_first_symbol)
+{
+    const struct elf_file *elf = &objects[FORMS - 1];
+    const Elf64_Shdr *covfun = elf_file_section(elf, "__llvm_covfun");
+    const uint16_t sections[] = {1, (uint16_t)(covfun - elf->sections), SHN_LORESERVE - 1};
+    for (size_t i = 0; i < elf->header->e_shnum; i++) {
+        uint8_t *section =
+            elf->file.data + elf->sections[i].sh_offset + offsetof(Elf64_Sym, st_shndx);
+        if (elf->sections[i].sh_type == SHT_SYMTAB) {
+            memcpy(section, &sections[_i], sizeof sections[_i]);
+        }
+    }
+    file_write(path_join(scratch, "first.o"), elf->file.data, elf->file.size);
+    struct outcome outcome = covsplit_run_words(scratch, 0, "pack first.o");
+    ck_assert_str_eq(outcome.errors, "covsplit: warning: first.o: its symbol table is damaged; "
+                                     "compile it again\n");
+}
+END_TEST
+
 int main(int count, char **words)
 {
     const char *first, *seeds;
@@ -161,5 +183,6 @@ int main(int count, char **words)
     hostile_seeds(first, seeds);
     TCase *mutations = suite_case("objects", TEST_TIMEOUT_SECONDS, prepare);
     suite_loops(mutations, hostile_tests(), test_damaged_object);
+    suite_loops(mutations, 3, test_first_symbol);
     return suite_main("bad objects", mutations);
 }
