@@ -19,8 +19,8 @@
 # Sidecars in a store are not targets, and a store is not cleaned: it may have sidecars of other builds.
 # A sidecar deleted from it is made again only when app is.
 #
-# To pack objects when they are compiled, so that they and the link are smaller, put COVSPLIT_COMPILE in
-# front of the compiler:
+# To pack objects when they are compiled, so that they are smaller and linked faster, put COVSPLIT_COMPILE
+# in front of the compiler:
 #
 #   %.o: %.c
 #           $(COVSPLIT_COMPILE) $(CC) $(CFLAGS) -c -o $@ $<

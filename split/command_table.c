@@ -400,20 +400,20 @@ static const struct command commands[] = {
      "with one. The objects are those that its arguments name (-o, -c with any number of\n"
      "sources, -save-temps, clang-cl's /Fo, rustc's --crate-name and --out-dir), also in a\n"
      "response file. Those that COMMAND has written are packed, as by 'covsplit pack'.\n"
-     "Everything else, also an image that COMMAND links, is left alone, so a build may use this\n"
-     "for everything that it compiles and links.\n"
+     "Everything else is left alone, also an image that COMMAND links, so a build may use this\n"
+     "for all that it compiles and links.\n"
      "\n"
-     "The exit status is that of COMMAND; if that fails, nothing is packed. If an object cannot\n"
-     "be packed since memory or room on the disk is lacking, it stays as COMMAND has written it,\n"
-     "and the exit status is 1. An object that must stay as it is gives a warning.\n",
+     "The exit status is that of COMMAND; if that fails, nothing is packed. If memory or room on\n"
+     "the disk is lacking, the object stays as COMMAND has written it, and the exit status is 1.\n"
+     "If an object must stay as it is for another reason, a warning says why.\n",
      OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_compile},
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
      "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
-     "become one. They can be linked like others, and together with them. A split of the linked\n"
-     "image gives the same sidecar, and so the same reports. An image of packed objects that is\n"
-     "not split is read with 'covsplit run' or 'covsplit export', or made an ordinary\n"
-     "one by 'join --mapping': llvm-cov alone refuses it.\n"
+     "become one. They can be linked like others, and together with them. Reports on the linked\n"
+     "image are the same, once it is split. llvm-cov refuses an image that was not split, except\n"
+     "under 'covsplit run'. For such an image, 'covsplit export' makes an object that llvm-cov\n"
+     "reads, and 'covsplit join --mapping' an ordinary image.\n"
      "\n"
      "A file is replaced by a rename, and keeps its mode and modification time. Files that have\n"
      "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
@@ -428,9 +428,9 @@ static const struct command commands[] = {
      "  the *.covsplit files in the directory of STRIPPED\n"
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS "\n"
-     "With --mapping, OUT is the original image, but if objects of it were packed, with the\n"
-     "coverage mapping that it would have if none had been, which llvm-cov reads. STRIPPED may\n"
-     "then also be such an image that was not split, and no sidecar is needed.\n",
+     "With --mapping, and if objects of the image were packed, OUT has the coverage mapping of\n"
+     "ordinary objects, which llvm-cov reads; otherwise it is the original image. STRIPPED may\n"
+     "then also be an image that was not split, which needs no sidecar.\n",
      OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
@@ -475,7 +475,7 @@ static const struct command commands[] = {
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
      OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
-    {"export", "Make objects of sidecars and images that llvm-cov and llvm-profdata read",
+    {"export", "Make objects of sidecars and images, for llvm-cov and llvm-profdata",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID or IMAGE]...\n"
      "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
@@ -483,15 +483,14 @@ static const struct command commands[] = {
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
-     "start of one, if no other starts with it. An IMAGE is one that was not split; llvm-cov\n"
-     "needs its object in place of it if objects (.o) of it were packed.\n"
+     "start of one, if no other starts with it. An IMAGE is one that was not split, as of\n"
+     "packed object files (covsplit pack), which llvm-cov alone refuses.\n"
      "\n"
      "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
      "of what they share, and reports are those of '-object A -object B ...'. Each operand is a\n"
-     "UUID, a sidecar, or an image that was not split. The images are in\n"
-     "the order of the operands; those of a store or --sidecar in the order of their UUIDs.\n"
-     "Sidecars of images without coverage are ignored. If a sidecar is bad, no FILE is\n"
-     "written.\n"
+     "UUID, a sidecar, or an image that was not split. The images are in the order of the\n"
+     "operands; those of a store or --sidecar in the order of their UUIDs. Sidecars of images\n"
+     "without coverage are ignored. If a sidecar is bad, no FILE is written.\n"
      "\n"
      "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
      "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"

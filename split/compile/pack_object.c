@@ -51,7 +51,8 @@ void pack_report_print(const struct pack_report *report, const char *path)
                      human_size(report->size_before, before),
                      human_size(report->size_after, after));
     else
-        message_line(stdout, "%s: nothing to pack", path);
+        message_line(stdout, "%s: %s", path,
+                     report->outcome == PACK_KEPT ? "not packed" : "nothing to pack");
 }
 
 void pack_report_free(struct pack_report *report)

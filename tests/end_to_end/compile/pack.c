@@ -217,9 +217,9 @@ START_TEST(test_reports)
                  "assert kept['objects_kept'] == 1 and kept['objects_packed'] == 0\n"
                  "assert plain['size_before'] == plain['size_after'] == size('plain.o')\n",
                  NULL);
-    outcome = covsplit_run_words(place, 0, "pack -v unit0.o plain.o");
+    outcome = covsplit_run_words(place, 0, "pack -v unit0.o plain.o kept.o");
     ck_assert_uint_eq(text_count(outcome.output, "unit0.o: 1 object packed: "), 1);
-    assert_contains(outcome.output, "plain.o: nothing to pack\n");
+    assert_contains(outcome.output, "plain.o: nothing to pack\nkept.o: not packed\n");
     outcome = covsplit_run_words(place, 0, "pack packed/lib.a");
     ck_assert_str_eq(outcome.output, "");
 }
