@@ -201,7 +201,8 @@ static enum result copy(struct writing *writing, struct bytes from, uint8_t **at
     return RESULT_OK;
 }
 
-/* The members are in bounds, and none of them goes: elf_object_read.c has looked at them. */
+/* The members are in bounds: elf_object_read.c has looked at them, but before it was known of other
+ * groups whether they go. */
 static enum result write_group(struct writing *writing, struct bytes from)
 {
     const struct elf_object *object = writing->object;
@@ -209,9 +210,13 @@ static enum result write_group(struct writing *writing, struct bytes from)
     enum result result = copy(writing, from, &at);
 
     for (uint64_t i = sizeof(Elf32_Word); result == RESULT_OK && i < from.size;
-         i += sizeof(Elf32_Word))
-        store_u32(at + i, object->new_sections[load_u32(at + i, object->big_endian)],
-                  object->big_endian);
+         i += sizeof(Elf32_Word)) {
+        uint32_t member = object->new_sections[load_u32(at + i, object->big_endian)];
+
+        if (member == NUMBER_GONE)
+            return elf_object_damaged(object, "a group of sections is");
+        store_u32(at + i, member, object->big_endian);
+    }
     return result;
 }
 
