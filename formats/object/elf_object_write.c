@@ -95,14 +95,12 @@ static enum result use_symbol_names(struct writing *writing)
     const struct elf_object *object = writing->object;
 
     for (uint32_t i = 0; i < object->symbol_count; i++) {
-        uint32_t name;
+        uint32_t name = elf_object_symbol(object, i).name;
 
-        if (object->new_symbols[i] == NUMBER_GONE)
-            continue;
-        name = elf_object_symbol(object, i).name;
         if (name >= writing->symbol_names.table.size)
             return elf_object_damaged(object, "the name of a symbol is");
-        kept_strings_use(&writing->symbol_names, name);
+        if (object->new_symbols[i] != NUMBER_GONE)
+            kept_strings_use(&writing->symbol_names, name);
     }
     return RESULT_OK;
 }
