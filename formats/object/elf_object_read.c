@@ -128,8 +128,7 @@ static bool recognize(struct elf_object *object)
     return machine != NULL;
 }
 
-/* Where there are many sections, the first header, of no section, has the numbers that do not fit
- * the header of the file. */
+/* If there are many sections, section header 0 has the numbers that do not fit the ELF header. */
 static enum result read_header(struct elf_object *object)
 {
     const uint8_t *at = object->file.data;

@@ -371,8 +371,9 @@ static enum result write_crel(struct writing *writing, struct bytes from)
     return result;
 }
 
-/* .llvm_addrsig: the symbols whose addresses matter. Linkers ignore it if it does not belong to the
- * symbol table: then a tool has joined several without knowing what is in them. */
+/* .llvm_addrsig: the symbols whose addresses matter. If it does not belong to the symbol table,
+ * linkers ignore it: then it is several that a tool has put together without knowing what they are.
+ */
 static enum result write_address_symbols(struct writing *writing, struct bytes from)
 {
     const struct elf_object *object = writing->object;
@@ -485,7 +486,7 @@ static enum result write_section_header(const struct writing *writing, uint32_t 
     return RESULT_OK;
 }
 
-/* The header of the file, and that of no section, which has what does not fit the former. */
+/* The ELF header, and section header 0, which has the numbers that do not fit the ELF header. */
 static void write_file_header(const struct writing *writing)
 {
     const struct elf_object *object = writing->object;
@@ -570,8 +571,9 @@ static enum result order_pieces(struct writing *writing)
                                               "it is");
 }
 
-/* What the piece was aligned to. Nothing of the file's size is added for what is not as it should
- * be: a section without bytes can have any offset. */
+/* What the piece was aligned to. 1 if its offset is not a multiple of its alignment, or not behind
+ * the piece before: a section without bytes can have any offset, and must not make the file larger.
+ */
 static uint64_t alignment_of(const struct elf_object *object, const struct piece *piece,
                              uint64_t end)
 {

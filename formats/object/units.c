@@ -70,8 +70,8 @@ enum result object_units_add_covmap(struct object_units *units, struct bytes cov
         struct bytes before = covmap;
 
         if (packed_unit_recognize(covmap, units->big_endian))
-            return object_keep(packing, "objects that were packed and objects that were not are "
-                                        "linked into it; pack all of them before");
+            return object_keep(packing, "it was linked from packed objects and ordinary ones; pack "
+                                        "all of them before that");
         if (!covmap_take(&covmap, units->big_endian, &unit) ||
             !is_padded(before, covmap, COVMAP_HEADER_SIZE + unit.filenames.size,
                        COVMAP_UNIT_PADDING))
@@ -134,7 +134,7 @@ enum result object_units_add_covfun(struct object_units *units, struct bytes cov
 
     packing->mapping_size += covfun.size;
     if (is_one && covfun.size == 0)
-        return object_keep(packing, "a group of a function's record has none; compile it again");
+        return object_keep(packing, "a group for a function's record is empty; compile it again");
     while (covfun.size != 0) {
         struct bytes before = covfun;
 

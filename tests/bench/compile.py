@@ -8,7 +8,8 @@ build/large, unless they are there: RocksDB by large.sh, in 15 minutes of proces
 are copied twice, and one of the copies is packed. Both are then linked, as a shared library, and split.
 
 Costs are the best of three runs: seconds of processor time, and the memory of the largest process, which
-is the compiler that calls the linker if that takes less. Ordinary and packed take turns. That the sidecars have the same mapping is checked.
+is the compiler that calls the linker if that takes less. Ordinary and packed take turns. That the
+sidecars have the same mapping is checked.
 Compiling is measured with some of the sources, each three times with and without `covsplit compile`.
 
 With --write, the tables of docs/benchmarks.md are written.

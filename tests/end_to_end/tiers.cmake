@@ -32,6 +32,7 @@ set(campaign_suites
   packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
+  reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
   packed-ordinary-clang14 packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386
@@ -39,7 +40,7 @@ set(campaign_suites
   union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
-  portable-reports-leveldb)
+  portable-reports-leveldb ${packed_reports_runs})
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
@@ -59,7 +60,8 @@ set(sanitized_campaign_suites
   device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-s390x
-  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad)
+  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
+  packed-reports-clang22-lld)
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)

@@ -164,3 +164,18 @@ uint64_t elf_file_page_size(const struct elf_file *elf)
     }
     return largest;
 }
+
+void elf_files_assert_same_section(const char *path, const char *other, const char *name)
+{
+    struct elf_file file = elf_file_read(path);
+    struct elf_file expected = elf_file_read(other);
+    const Elf64_Shdr *section = elf_file_section(&file, name);
+    const Elf64_Shdr *wanted = elf_file_section(&expected, name);
+    ck_assert_msg(section != NULL && wanted != NULL && wanted->sh_size != 0, "no %s", name);
+    ck_assert_msg(section->sh_size == wanted->sh_size &&
+                      memcmp(file.file.data + section->sh_offset,
+                             expected.file.data + wanted->sh_offset, wanted->sh_size) == 0,
+                  "%s: %s is not that of %s", path, name, other);
+    elf_file_free(&file);
+    elf_file_free(&expected);
+}

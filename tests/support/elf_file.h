@@ -32,6 +32,10 @@ uint64_t elf_file_section_size(const struct elf_file *elf, const char *name);
 /* The section's size in the file: 0 for SHT_NOBITS. */
 uint64_t elf_file_section_file_size(const struct elf_file *elf, const char *name);
 
+/* Fails the Check test unless both files have a section of that name, not empty, with equal
+ * contents. */
+void elf_files_assert_same_section(const char *path, const char *other, const char *name);
+
 /* Reads a number of `size` bytes, at most 8, in the file's byte order. */
 uint64_t elf_file_number(const struct elf_file *elf, uint64_t offset, size_t size);
 

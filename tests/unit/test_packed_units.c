@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "common/base/md5.h"
+#include "common/codec/deflate/quick.h"
 #include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
@@ -20,6 +21,9 @@
 #define ROUNDS   50
 #define MEMORIES 8
 #define MEMORY   ((uint64_t)64 << 20)
+/* Units with so many filenames each. */
+#define LARGE_UNITS 64
+#define LARGE_NAMES 20000
 
 static void check_same_unit(const struct packed_unit *a, const struct packed_unit *b)
 {
@@ -313,6 +317,57 @@ END_TEST
 
 /* ---- memory ---- */
 
+/* Appends a unit with so many empty filenames, compressed; units of different counts differ. */
+static void add_large_unit(struct buffer *covmap, size_t name_count)
+{
+    struct buffer text = {0}, stream = {0}, filenames = {0};
+    uint8_t header[COVMAP_HEADER_SIZE] = {0};
+
+    ck_assert(buffer_append_zeros(&text, name_count));
+    ck_assert_int_eq(quick_compress(buffer_view(&text), &stream), RESULT_OK);
+    ck_assert(buffer_append_uleb128(&filenames, name_count) &&
+              buffer_append_uleb128(&filenames, text.size) &&
+              buffer_append_uleb128(&filenames, stream.size) &&
+              buffer_append(&filenames, stream.data, stream.size));
+    store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, false);
+    store_u32(header + COVMAP_VERSION, COVMAP_VERSION_4, false);
+    ck_assert(buffer_append(covmap, header, sizeof header) &&
+              buffer_append(covmap, filenames.data, filenames.size) &&
+              buffer_append_zeros(covmap, -covmap->size % COVERAGE_ALIGNMENT));
+    buffer_free(&text);
+    buffer_free(&stream);
+    buffer_free(&filenames);
+}
+
+/* Units that are small, but have more filenames together than may be held. */
+START_TEST(test_many_filenames)
+{
+    const struct transform *transform = transform_for(SECTION_LINKED_COVMAP, false);
+    struct transform_context context = {.pointer_size = 8, .threads = 1};
+    struct streams streams = {0};
+    struct buffer covmap = {0}, made = {0};
+    enum result result;
+
+    for (size_t i = 0; i < LARGE_UNITS; i++)
+        add_large_unit(&covmap, LARGE_NAMES + i);
+    context.covmap = buffer_view(&covmap);
+    result = transform->encode(&context, context.covmap, &streams);
+    ck_assert_int_eq(result, RESULT_OK);
+    context.memory_limit = (uint64_t)LARGE_UNITS * LARGE_NAMES * sizeof(uint32_t) / 2;
+    ck_assert_uint_gt(context.memory_limit, 16 * LARGE_NAMES * 2);
+    result = transform->decode(&context, &streams, covmap.size, &made);
+    ck_assert_int_eq(result, RESULT_OVER_LIMIT);
+    context.memory_limit = 0;
+    made.size = 0;
+    result = transform->decode(&context, &streams, covmap.size, &made);
+    ck_assert_int_eq(result, RESULT_OK);
+    ck_assert(bytes_equal(buffer_view(&made), buffer_view(&covmap)));
+    buffer_free(&covmap);
+    buffer_free(&made);
+    streams_free(&streams);
+}
+END_TEST
+
 /* Does everything with the sections once. False if memory ran out; asserts that nothing else is
  * said then. */
 static bool use_all(const struct linked_sections *sections)
@@ -371,6 +426,6 @@ int main(void)
     suite_loops(all, UNITS, test_round_trip, test_unpack, test_linked);
     suite_loops(all, DAMAGED, test_damaged_unit, test_damaged_link, test_damaged_streams);
     suite_loops(all, MEMORIES, test_memory);
-    suite_tests(all, test_alike);
+    suite_tests(all, test_alike, test_many_filenames);
     return suite_main("packed-units", all);
 }

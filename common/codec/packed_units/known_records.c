@@ -39,12 +39,19 @@ static uint64_t file_key(uint32_t unit, uint32_t name)
     return (uint64_t)unit << 32 | name;
 }
 
-/* Adds the filenames of the last unit. `all` are the distinct filenames of all units. */
+/* What a filename of a unit takes: its number, and two entries of a table, which may be half empty,
+ * of a key and a value each. */
+#define NAME_COST (sizeof(uint32_t) + 4 * sizeof(uint64_t))
+
+/* Adds the filenames of the last unit. `all` are the distinct filenames of all units. Many small
+ * units can each have many filenames, compressed, so these are counted, too. */
 static enum result add_names(struct known_records *known, const struct covmap_names *list,
-                             struct names *all)
+                             struct names *all, uint64_t limit)
 {
     struct known_unit *unit = &known->units[known->unit_count - 1];
 
+    if (known->name_count + list->count > limit / NAME_COST || all->text.size > limit)
+        return RESULT_OVER_LIMIT;
     if (!array_make_room(&known->names, &known->name_capacity, known->name_count, list->count,
                          sizeof(*known->names)))
         return RESULT_NO_MEMORY;
@@ -83,7 +90,7 @@ static enum result add_unit(struct known_records *known, const struct covmap_uni
     if (first + 1 != known->unit_count)
         return RESULT_OK;
     result = covmap_names_read(list, unit->filenames, limit);
-    return result == RESULT_OK      ? add_names(known, list, all)
+    return result == RESULT_OK      ? add_names(known, list, all, limit)
            : result == RESULT_UNFIT ? RESULT_OK
                                     : result;
 }
@@ -96,10 +103,8 @@ static enum result read_units(struct known_records *known, struct bytes covmap, 
     enum result result = RESULT_OK;
     struct covmap_unit unit;
 
-    while (result == RESULT_OK && covmap_take(&covmap, big_endian, &unit)) {
-        result =
-            all.text.size > limit ? RESULT_OVER_LIMIT : add_unit(known, &unit, &list, &all, limit);
-    }
+    while (result == RESULT_OK && covmap_take(&covmap, big_endian, &unit))
+        result = add_unit(known, &unit, &list, &all, limit);
     covmap_names_free(&list);
     names_free(&all);
     return result;

@@ -1,7 +1,7 @@
 /*
- * COFF objects, packed: they are compared with what they were, and linked; what the sidecars of the
- * images have is compared with that of images of objects that are not packed. And objects that are
- * damaged: they stay as they are, or what is made of them is what they were.
+ * Packed COFF objects: they are compared with the ordinary ones, and linked; the sidecars of the
+ * images are compared with those of images of ordinary objects. And damaged objects: each stays as
+ * it is, or what is made of it is the damaged object without coverage mapping.
  *
  * Usage: packed_coff CLANG
  *        packed_coff damaged FIRST COUNT      seeds of the mutations

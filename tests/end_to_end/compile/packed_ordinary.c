@@ -1,7 +1,7 @@
 /*
  * Images of packed objects that were never split, and what gives them ordinary coverage mapping:
- * join --mapping, run, and export. LLVM's tools must say of each what they say of the image of the
- * same objects unpacked; and of the packed image itself they must say nothing but an error.
+ * join --mapping, run, and export. LLVM's tools must say of each what they say of the image of
+ * ordinary objects; and of the image of packed objects itself they must say nothing but an error.
  *
  * Usage: packed_ordinary CLANG LINKER MACHINE
  */

@@ -1,4 +1,4 @@
-# Objects and archives without the mapping's weight.
+# Packed objects and archives: covsplit compile and covsplit pack.
 add_suites(compile pack archives bad_archives)
 foreach(clang 14 19 22)
   add_run(compile-clang${clang} compile ${clang})
@@ -25,4 +25,16 @@ endforeach()
 foreach(machine s390x i386)
   add_run(packed-ordinary-${machine} packed_ordinary 19 lld ${machine})
   set_tests_properties(packed-ordinary-${machine} PROPERTIES FIXTURES_REQUIRED runtimes)
+endforeach()
+
+# Reports of packed images that were split.
+add_suites(packed_reports)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  foreach(linker bfd gold lld mold)
+    set(run packed-reports-clang${clang}-${linker})
+    add_run(${run} packed_reports ${clang} ${linker})
+    if(NOT run STREQUAL packed-reports-clang22-lld)
+      list(APPEND packed_reports_runs ${run})
+    endif()
+  endforeach()
 endforeach()

@@ -13,7 +13,11 @@
  * suites. Each way has a directory of its own in which the images have the same relative names, so
  * that the tool has no other name to print.
  *
- * Usage: reports (leveldb | sqlite | small) CLANG LINKER
+ * `packed` is LevelDB again, with split images that were linked of packed objects. They have build
+ * IDs of their own, so only the ways that name the objects are taken, and `covsplit run` from the
+ * packed images, before they are split.
+ *
+ * Usage: reports (leveldb | packed | sqlite | small) CLANG LINKER
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -38,6 +42,9 @@
 /* Where a directory of HTML is written, for all ways. */
 #define HTML "html"
 
+/* The directory of images that were linked of packed objects. */
+#define PACKED "packed"
+
 static const char *clang_version;
 static const char *linker_name;
 
@@ -52,6 +59,7 @@ struct way {
 
 static const struct way ways[] = {
     {"unsplit images", "original", NULL, NULL, false},
+    {"run with packed images", PACKED, "run --", NULL, false},
     {"run with stripped images", "split", "run --store ../store --", NULL, false},
     {"run with sidecars", "sidecars", "run --", NULL, false},
     {"exported objects", "objects", NULL, NULL, false},
@@ -68,6 +76,7 @@ static const struct way ways[] = {
 struct subject {
     char *scratch;
     struct text_list images; /* names below each way's directory */
+    bool is_packed;          /* the images to split are in PACKED */
     struct debuginfod_server server;
 };
 
@@ -94,7 +103,7 @@ static struct subject subject_create(const char *label)
 
 static void split_image(const struct subject *subject, const char *image)
 {
-    const char *original = path_join("original", image);
+    const char *original = path_join(subject->is_packed ? PACKED : "original", image);
     const char *sidecar = path_join("sidecars", image);
     run_or_abort(subject->scratch, covsplit_path(), "split", "-o", path_join("split", image),
                  "--store", "store", original, NULL);
@@ -131,6 +140,9 @@ static void prepare_ways(struct subject *subject)
     for (size_t i = 0; i < subject->images.count; i++) {
         split_image(subject, subject->images.items[i]);
     }
+    if (subject->is_packed) {
+        return;
+    }
     run_or_abort(subject->scratch, covsplit_path(), "export", "--store", "store", "--debug-dir",
                  "debug", NULL);
     run_or_abort(subject->scratch, covsplit_path(), "export", "--union", "--store", "store", "-o",
@@ -143,7 +155,7 @@ static void prepare_ways(struct subject *subject)
 
 static void subject_remove(struct subject *subject)
 {
-    if (finds_objects()) {
+    if (finds_objects() && !subject->is_packed) {
         debuginfod_server_stop(&subject->server);
     }
 }
@@ -312,7 +324,9 @@ static void check_report(const struct subject *subject, const struct report *rep
     bool found = false;
     for (size_t i = 0; i < WAY_COUNT; i++) {
         struct text_list texts;
-        if ((ways[i].finds_objects && (report->needs_objects || !finds_objects())) ||
+        if ((strcmp(ways[i].directory, PACKED) == 0 && !subject->is_packed) ||
+            (ways[i].options != NULL && subject->is_packed) ||
+            (ways[i].finds_objects && (report->needs_objects || !finds_objects())) ||
             (ways[i].options != NULL && report->needs_each)) {
             continue;
         }
@@ -349,19 +363,58 @@ static void check_main_reports(const struct subject *subject, const char *part)
 
 /* ---- the programs ---- */
 
-START_TEST(test_leveldb)
+/* Links LevelDB of its objects, packed. */
+static void link_packed(const struct subject *subject)
+{
+    char *objects = path_join(subject->scratch, "packed-objects");
+    run_or_abort(subject->scratch, "cp", "-r", leveldb_objects(clang_version), objects, NULL);
+    run_or_abort(subject->scratch, "find", objects, "-name", "*.o", "-exec", covsplit_path(),
+                 "pack", "{}", "+", NULL);
+    leveldb_link(clang_version, linker_name, objects, path_join(subject->scratch, PACKED),
+                 "db_bench", LEVELDB_DB_BENCH);
+}
+
+static void assert_same_mapping(const struct subject *subject)
+{
+    for (size_t i = 0; i < subject->images.count; i++) {
+        char *object = text_format("%s/objects/%s", subject->scratch, subject->images.items[i]);
+        char *image = text_format("%s/original/%s", subject->scratch, subject->images.items[i]);
+        elf_files_assert_same_section(object, image, "__llvm_covmap");
+        elf_files_assert_same_section(object, image, "__llvm_covfun");
+    }
+}
+
+static void check_leveldb(bool is_packed)
 {
     struct subject subject = subject_create("reports-leveldb");
     char *original = path_join(subject.scratch, "original");
+    subject.is_packed = is_packed;
     text_list_add(&subject.images, "db_bench");
     text_list_add(&subject.images, LEVELDB_LIBRARY);
     leveldb_link(clang_version, linker_name, leveldb_objects(clang_version), original, "db_bench",
                  LEVELDB_DB_BENCH);
+    if (is_packed) {
+        link_packed(&subject);
+    }
     prepare_ways(&subject);
+    if (is_packed) {
+        assert_same_mapping(&subject);
+    }
     make_profile(&subject, "db_bench",
                  "--db=database --num=2000 --benchmarks=fillseq,readseq,readrandom", 0);
     check_main_reports(&subject, "db_impl.cc");
     subject_remove(&subject);
+}
+
+START_TEST(test_leveldb)
+{
+    check_leveldb(false);
+}
+END_TEST
+
+START_TEST(test_packed)
+{
+    check_leveldb(true);
 }
 END_TEST
 
@@ -467,12 +520,14 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("reports", 1500, NULL);
     if (strcmp(kind, "leveldb") == 0) {
         tcase_add_test(test_case, test_leveldb);
+    } else if (strcmp(kind, "packed") == 0) {
+        tcase_add_test(test_case, test_packed);
     } else if (strcmp(kind, "sqlite") == 0) {
         tcase_add_test(test_case, test_sqlite);
     } else if (strcmp(kind, "small") == 0) {
         suite_tests(test_case, test_options, test_moved_sources, test_relative_sources);
     } else {
-        return suite_usage(arguments[0], "(leveldb | sqlite | small) CLANG LINKER");
+        return suite_usage(arguments[0], "(leveldb | packed | sqlite | small) CLANG LINKER");
     }
     clang_version = arguments[2];
     linker_name = arguments[3];

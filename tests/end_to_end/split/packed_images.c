@@ -1,7 +1,7 @@
 /*
- * Images that were linked of packed objects, all or some of them. What a split makes of such an
- * image is what it makes of the image of the same objects unpacked: the same sections in the
- * sidecar, the same program. And join gives back the image that was linked.
+ * Images that were linked from packed objects, all or some of them. What a split makes of such an
+ * image is what it makes of the image of ordinary objects: the same sections in the sidecar, the
+ * same program. And join gives back the image that was linked.
  *
  * Usage: packed_images CLANG LINKER
  */
