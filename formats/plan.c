@@ -10,6 +10,7 @@
 
 #include "common/base/memory_limit.h"
 #include "common/codec/packed_units/unpack.h"
+#include "formats/mixed_mapping.h"
 
 struct image_plan *image_plan_new(const struct input *input, struct error *error)
 {
@@ -93,7 +94,8 @@ bool image_plan_unpack(const struct image_plan *plan, const struct input *image,
 
     return unpack_mapping(&linked, plan->facts.elf_data == ELFDATA2MSB,
                           limit != 0 ? limit : memory_limit_for(image->bytes.size), image->path,
-                          covmap, covfun, error);
+                          covmap, covfun, error) &&
+           mixed_mapping_check(plan, image, buffer_view(covfun), error);
 }
 
 static int compare_sections(const void *left, const void *right)

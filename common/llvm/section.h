@@ -21,7 +21,7 @@ enum section_kind {
     /* Never removed, but copied: a program instrumented by XRay uses them to patch itself. */
     SECTION_XRAY_MAP = 9,    /* xray_instr_map */
     SECTION_XRAY_INDEX = 10, /* xray_fn_idx */
-    /* The coverage mapping of an image with packed objects, as it was linked; only joining needs
+    /* The coverage mapping of an image of packed objects, as it was linked; only joining needs
      * it. What everybody else reads is SECTION_COVMAP and SECTION_COVFUN, which are made of it
      * (codec/packed_units/unpack.h). No image has sections of these names. */
     SECTION_LINKED_COVMAP = 11, /* .covsplit.covmap: the image's __llvm_covmap */

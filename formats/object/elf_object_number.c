@@ -111,6 +111,9 @@ static enum result number_symbols(struct elf_object *object)
 
     if (object->symbol_table != 0)
         locals = elf_object_section(object, object->symbol_table).sh_info;
+    /* The first one stands for no symbol. */
+    if (object->symbol_count != 0 && elf_object_symbol(object, 0).section != SHN_UNDEF)
+        return elf_object_damaged(object, "its symbol table is");
     object->new_symbol_count = 0;
     for (uint32_t i = 0; i < object->symbol_count; i++) {
         bool goes = false;

@@ -95,14 +95,12 @@ static enum result use_symbol_names(struct writing *writing)
     const struct elf_object *object = writing->object;
 
     for (uint32_t i = 0; i < object->symbol_count; i++) {
-        uint32_t name;
+        uint32_t name = elf_object_symbol(object, i).name;
 
-        if (object->new_symbols[i] == NUMBER_GONE)
-            continue;
-        name = elf_object_symbol(object, i).name;
         if (name >= writing->symbol_names.table.size)
             return elf_object_damaged(object, "the name of a symbol is");
-        kept_strings_use(&writing->symbol_names, name);
+        if (object->new_symbols[i] != NUMBER_GONE)
+            kept_strings_use(&writing->symbol_names, name);
     }
     return RESULT_OK;
 }
@@ -201,7 +199,8 @@ static enum result copy(struct writing *writing, struct bytes from, uint8_t **at
     return RESULT_OK;
 }
 
-/* The members are in bounds, and none of them goes: elf_object_read.c has looked at them. */
+/* The members are in bounds: elf_object_read.c has looked at them, but before it was known of other
+ * groups whether they go. */
 static enum result write_group(struct writing *writing, struct bytes from)
 {
     const struct elf_object *object = writing->object;
@@ -209,9 +208,13 @@ static enum result write_group(struct writing *writing, struct bytes from)
     enum result result = copy(writing, from, &at);
 
     for (uint64_t i = sizeof(Elf32_Word); result == RESULT_OK && i < from.size;
-         i += sizeof(Elf32_Word))
-        store_u32(at + i, object->new_sections[load_u32(at + i, object->big_endian)],
-                  object->big_endian);
+         i += sizeof(Elf32_Word)) {
+        uint32_t member = object->new_sections[load_u32(at + i, object->big_endian)];
+
+        if (member == NUMBER_GONE)
+            return elf_object_damaged(object, "a group of sections is");
+        store_u32(at + i, member, object->big_endian);
+    }
     return result;
 }
 

@@ -130,6 +130,8 @@ static enum pack_outcome judge_other(struct bytes bytes)
          4},
         {"\0asm", 4},
         {"\0\0\xff\xff", 4}, /* COFF: import objects, and others without the usual header */
+        {"\xc4\x01", 2},
+        {"\x41\xa6", 2}, /* COFF of 32-bit Arm and of ARM64EC */
     };
 
     if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes))

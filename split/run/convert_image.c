@@ -1,7 +1,7 @@
 /*
  * Converting images: see convert_image.h.
  *
- * An image with packed objects that was not split is converted as if it had been, to the object of
+ * An image of packed objects that was not split is converted as if it had been, to the object of
  * a sidecar that is made for that (cli/image_sidecar.h).
  *
  * The sidecar of a slice is borrowed twice, first for the size of the original, then for joining,
@@ -265,7 +265,7 @@ static bool join(const struct subject *subject, struct run_sidecars *sidecars,
     return done;
 }
 
-/* ---- packed images ---- */
+/* ---- images of packed objects ---- */
 
 static bool convert_packed(const struct subject *subject, const struct buffer *content,
                            const struct run_sidecars *sidecars, struct memory_file *file,

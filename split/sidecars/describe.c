@@ -98,7 +98,7 @@ static bool add_image_uuid(struct report *report, const struct input *input,
     return true;
 }
 
-/* Says of an image with packed objects, which LLVM's tools cannot read, how they can. */
+/* Says of an image of packed objects, which LLVM's tools cannot read, how they can. */
 static bool add_packing(struct report *report, const struct input *input,
                         const struct image_plan *plan, struct error *error)
 {

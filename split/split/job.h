@@ -34,7 +34,7 @@ struct slice_split {
     uint64_t stored_sizes[SECTION_KIND_MAX + 1];
     struct memo *memo; /* what was proved while making the sidecar; may be NULL */
     /* Contents that are not the image's own, by kind: with --no-exact the new names, and of an
-     * image with packed objects the ordinary coverage mapping. */
+     * image of packed objects the ordinary coverage mapping. */
     struct buffer made[SECTION_KIND_MAX + 1];
 };
 

@@ -1,5 +1,5 @@
 /*
- * The linked coverage mapping of an image with packed objects, stored in terms of the ordinary one
+ * The linked coverage mapping of an image of packed objects, stored in terms of the ordinary one
  * that is made of it: "Linked mapping" in docs/format.md.
  *
  * The units of both are the same, in the same order, so of each only whether it was packed is

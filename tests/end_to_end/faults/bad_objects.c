@@ -6,6 +6,7 @@
  * Usage: bad_objects FIRST COUNT      seeds of the mutations
  */
 #include <elf.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -153,6 +154,65 @@ START_TEST(test_damaged_object)
 }
 END_TEST
 
+/* Packs the object without options, as it is now, and expects that it stays, with this warning. */
+static void assert_kept(const struct elf_file *elf, const char *reason)
+{
+    file_write(path_join(scratch, "kept.o"), elf->file.data, elf->file.size);
+    struct outcome outcome = covsplit_run_words(scratch, 0, "pack kept.o");
+    ck_assert_str_eq(outcome.errors,
+                     text_format("covsplit: warning: kept.o: %s; compile it again\n", reason));
+}
+
+/* The first section of this type that is larger than that. */
+static const Elf64_Shdr *find_larger(const struct elf_file *elf, uint32_t type, uint64_t size)
+{
+    size_t i = 0;
+    while (i < elf->header->e_shnum &&
+           (elf->sections[i].sh_type != type || elf->sections[i].sh_size <= size)) {
+        i++;
+    }
+    ck_assert_uint_lt(i, elf->header->e_shnum);
+    return &elf->sections[i];
+}
+
+/* The first symbol is none, so that it is in no section: not in one that exists, that goes, or that
+ * does not exist. */
+START_TEST(test_first_symbol)
+{
+    const struct elf_file *elf = &objects[FORMS - 1];
+    const Elf64_Shdr *covfun = elf_file_section(elf, "__llvm_covfun");
+    const uint16_t sections[] = {1, (uint16_t)(covfun - elf->sections), SHN_LORESERVE - 1};
+    memcpy(elf->file.data + find_larger(elf, SHT_SYMTAB, 0)->sh_offset +
+               offsetof(Elf64_Sym, st_shndx),
+           &sections[_i], sizeof sections[_i]);
+    assert_kept(elf, "its symbol table is damaged");
+}
+END_TEST
+
+/* A group that stays cannot have a group that goes as a member, also if that comes later. */
+START_TEST(test_group_of_group)
+{
+    struct command command =
+        command_words(scratch, "clang++-14 " INSTRUMENT_COVERAGE " -O0 -c unit0.cc -o group.o");
+    command_run_or_abort(&command);
+    const struct elf_file made = elf_file_read(path_join(scratch, "group.o")), *elf = &made;
+    /* The group of a record has one member, that of a function has relocations, too. */
+    const Elf64_Shdr *group = find_larger(elf, SHT_GROUP, 2 * sizeof(Elf32_Word));
+    uint32_t last = 0;
+    for (uint32_t i = (uint32_t)(group - elf->sections); i < elf->header->e_shnum; i++) {
+        uint64_t members = elf->sections[i].sh_offset + sizeof(Elf32_Word);
+        if (elf->sections[i].sh_type == SHT_GROUP &&
+            (elf->sections[elf_file_number(elf, members, sizeof(Elf32_Word))].sh_flags &
+             SHF_ALLOC) == 0) { /* of a record, which is not loaded */
+            last = i;
+        }
+    }
+    ck_assert_uint_ne(last, 0);
+    memcpy(elf->file.data + group->sh_offset + sizeof(Elf32_Word), &last, sizeof last);
+    assert_kept(elf, "a group of sections is damaged");
+}
+END_TEST
+
 int main(int count, char **words)
 {
     const char *first, *seeds;
@@ -161,5 +221,7 @@ int main(int count, char **words)
     hostile_seeds(first, seeds);
     TCase *mutations = suite_case("objects", TEST_TIMEOUT_SECONDS, prepare);
     suite_loops(mutations, hostile_tests(), test_damaged_object);
+    suite_loops(mutations, 3, test_first_symbol);
+    suite_tests(mutations, test_group_of_group);
     return suite_main("bad objects", mutations);
 }

@@ -425,6 +425,49 @@ START_TEST(test_link)
 }
 END_TEST
 
+/* Two objects with an inline function, of which the second one is packed. If the first is bitcode,
+ * and was compiled from other text, the program has its code, but the packed object's record comes
+ * first. */
+static const struct {
+    const char *compile, *objects;
+    bool is_refused;
+} bitcode[] = {
+    {"-flto", "other.o object.o", false},         {"-flto -DOTHER", "other.o object.o", true},
+    {"-flto -DOTHER", "object.o other.o", false}, {"-DOTHER", "other.o object.o", false},
+    {"-DOTHER", "object.o other.o", false},
+};
+#define BITCODE_COUNT (sizeof bitcode / sizeof *bitcode)
+
+static void run_clang(const char *words)
+{
+    struct command command =
+        command_words(directory, "%s -O0 " INSTRUMENT_COVERAGE " -Wl,--build-id=none %s",
+                      versioned_tool("clang++", clang), words);
+    command_run_or_abort(&command);
+}
+
+START_TEST(test_bitcode)
+{
+    file_write_text(path_join(directory, "inline.h"),
+                    "inline int shared(int value) {\n"
+                    "#ifdef OTHER\n  if (value > 5)\n    return value;\n#endif\n"
+                    "  return value + 1;\n}\n");
+    file_write_text(path_join(directory, "other.cc"),
+                    "#include \"inline.h\"\nint other(int value) { return shared(value); }\n");
+    file_write_text(path_join(directory, "object.cc"),
+                    "#include \"inline.h\"\nint other(int);\n"
+                    "int main() { return other(1) + shared(2) == 77; }\n");
+    run_clang(text_format("%s -c other.cc -o other.o", bitcode[_i].compile));
+    run_clang("-c object.cc -o object.o");
+    run("pack object.o");
+    run_clang(text_format("-flto -fuse-ld=lld %s -o mixed", bitcode[_i].objects));
+    if (bitcode[_i].is_refused)
+        assert_refuses("split -o out --sidecar side mixed", "different records");
+    else
+        run("split -o out --sidecar side mixed");
+}
+END_TEST
+
 START_TEST(test_coff)
 {
     directory = build_coff(coff[_i].target);
@@ -445,6 +488,7 @@ int main(int count, char **words)
     suite_loops(test_case, PACKED_COUNT * form_count, test_split);
     suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped, test_link);
     suite_loops(test_case, 2, test_repack, test_page);
+    suite_loops(test_case, BITCODE_COUNT, test_bitcode);
     suite_loops(test_case, COFF_COUNT, test_coff);
     suite_tests(test_case, test_store, test_show, test_tripwire, test_split_before, test_sections,
                 test_memory_limit, test_damage, test_batch);

@@ -1,0 +1,22 @@
+/*
+ * A check of the ordinary coverage mapping of an image in which only some objects were packed.
+ *
+ * Of all records of a function, the first in the order of the link is kept (unpack.h). Objects that
+ * the linker makes of bitcode (LTO) come last in that order, but it chooses functions when it reads
+ * the bitcode. So the program can have the code of a function from bitcode, when a packed object
+ * behind it has the first record. That does no harm if both were compiled from the same text. If
+ * not, the record is of code that the program does not have.
+ */
+#ifndef COVSPLIT_FORMATS_MIXED_MAPPING_H
+#define COVSPLIT_FORMATS_MIXED_MAPPING_H
+
+#include <stdbool.h>
+
+#include "formats/plan.h"
+
+/* Fails if the image has data records of functions whose records are in its own __llvm_covfun, but
+ * not in the one that was made. */
+bool mixed_mapping_check(const struct image_plan *plan, const struct input *image,
+                         struct bytes made_covfun, struct error *error);
+
+#endif
