@@ -3,8 +3,6 @@
  */
 #include "formats/mixed_mapping.h"
 
-#include <elf.h>
-
 #include "common/base/intern_table.h"
 #include "common/base/numbers.h"
 #include "common/llvm/coverage.h"
@@ -78,27 +76,24 @@ static bool look_for_lost(struct functions *functions, struct bytes data, bool b
     return true;
 }
 
-bool mixed_mapping_check(const struct image_plan *plan, const struct input *image,
-                         struct bytes made_covfun, struct error *error)
+bool mixed_mapping_check(const struct mixed_mapping *mapping, bool big_endian, const char *name,
+                         struct error *error)
 {
-    bool big_endian = plan->facts.elf_data == ELFDATA2MSB;
-    struct bytes covfun = image_plan_bytes(plan, image, SECTION_COVFUN);
     struct functions functions = {0};
     bool is_sound = true;
-    bool done =
-        covfun.size == 0 || (add_functions(made_covfun, big_endian, NULL, &functions.made) &&
-                             add_functions(covfun, big_endian, &functions.made, &functions.lost) &&
-                             look_for_lost(&functions, image_plan_bytes(plan, image, SECTION_DATA),
-                                           big_endian, &is_sound));
+    bool done = mapping->covfun.size == 0 ||
+                (add_functions(mapping->made_covfun, big_endian, NULL, &functions.made) &&
+                 add_functions(mapping->covfun, big_endian, &functions.made, &functions.lost) &&
+                 look_for_lost(&functions, mapping->data, big_endian, &is_sound));
 
     if (!done)
-        error_out_of_memory(error, image->path, made_covfun.size);
+        error_out_of_memory(error, name, mapping->made_covfun.size);
     else if (!is_sound)
         done = error_set(error,
                          "%s: a packed object and bitcode (LTO) have different records of a "
                          "function, and the first is not that of the code; pack all objects of "
                          "the image, or none, and link it again",
-                         image->path);
+                         name);
     intern_table_free(&functions.made);
     intern_table_free(&functions.lost);
     intern_table_free(&functions.kept);

@@ -12,11 +12,18 @@
 
 #include <stdbool.h>
 
-#include "formats/plan.h"
+#include "common/base/bytes.h"
+#include "common/base/error.h"
 
-/* Fails if the image has data records of functions whose records are in its own __llvm_covfun, but
- * not in the one that was made. */
-bool mixed_mapping_check(const struct image_plan *plan, const struct input *image,
-                         struct bytes made_covfun, struct error *error);
+/* Sections of an image, but for the last. Each may be empty. */
+struct mixed_mapping {
+    struct bytes covfun, data;
+    struct bytes made_covfun; /* what was made of the packed units and covfun */
+};
+
+/* Fails if there are data records of functions whose records are in covfun, but not in made_covfun.
+ * `name` is for messages. */
+bool mixed_mapping_check(const struct mixed_mapping *mapping, bool big_endian, const char *name,
+                         struct error *error);
 
 #endif

@@ -92,10 +92,17 @@ bool image_plan_unpack(const struct image_plan *plan, const struct input *image,
     const struct mapping_sections linked = {image_plan_bytes(plan, image, SECTION_COVMAP),
                                             image_plan_bytes(plan, image, SECTION_COVFUN)};
 
-    return unpack_mapping(&linked, plan->facts.elf_data == ELFDATA2MSB,
-                          limit != 0 ? limit : memory_limit_for(image->bytes.size), image->path,
-                          covmap, covfun, error) &&
-           mixed_mapping_check(plan, image, buffer_view(covfun), error);
+    bool big_endian = plan->facts.elf_data == ELFDATA2MSB;
+    size_t start = covfun->size;
+    struct mixed_mapping mixed = {.covfun = linked.covfun,
+                                  .data = image_plan_bytes(plan, image, SECTION_DATA)};
+
+    if (!unpack_mapping(&linked, big_endian,
+                        limit != 0 ? limit : memory_limit_for(image->bytes.size), image->path,
+                        covmap, covfun, error))
+        return false;
+    bytes_slice(buffer_view(covfun), start, covfun->size - start, &mixed.made_covfun);
+    return mixed_mapping_check(&mixed, big_endian, image->path, error);
 }
 
 static int compare_sections(const void *left, const void *right)

@@ -29,13 +29,13 @@ set(campaign_suites
   leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
-  packed-coff-objects-clang16 packed-coff-objects-clang19
+  packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
   reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
-  packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386
+  packed-ordinary-clang14 packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386
   device-clang16 device-clang19 union-clang14 union-clang16 union-clang19
   union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
@@ -47,7 +47,7 @@ set(sanitized_campaign_suites
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
-  packed-coff-objects-clang14 packed-coff-objects-clang22
+  packed-coff-objects-clang22
   sqlite-clang14-bfd foreign-references-clang22-lld
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
@@ -59,7 +59,7 @@ set(sanitized_campaign_suites
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
   device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
-  packed-ordinary-clang14 packed-ordinary-s390x
+  packed-ordinary-s390x
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
   packed-reports-clang22-lld)
 

@@ -10,6 +10,7 @@
 #include "common/codec/deflate/quick.h"
 #include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 #include "tests/unit/refused_memory.h"
@@ -423,8 +424,9 @@ int main(void)
 {
     TCase *all = tcase_create("all");
 
-    suite_loops(all, UNITS, test_round_trip, test_unpack, test_linked);
-    suite_loops(all, DAMAGED, test_damaged_unit, test_damaged_link, test_damaged_streams);
+    suite_loops(all, (int)rounds(UNITS), test_round_trip, test_unpack, test_linked);
+    suite_loops(all, (int)rounds(DAMAGED), test_damaged_unit, test_damaged_link,
+                test_damaged_streams);
     suite_loops(all, MEMORIES, test_memory);
     suite_tests(all, test_alike, test_many_filenames);
     return suite_main("packed-units", all);

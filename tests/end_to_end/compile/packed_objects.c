@@ -174,6 +174,9 @@ END_TEST
 /* Relocatable links, whose results are packed, or whose inputs were. */
 START_TEST(test_relocatable)
 {
+    if (!rounds_have((unsigned)_i, 3)) {
+        return;
+    }
     const char *linker = linkers[_i];
     const char *join = text_format("ld.%s -r -o joined.o %s", linker, OBJECTS);
     run_words(ordinary, join);
@@ -254,7 +257,9 @@ START_TEST(test_machine)
             text_list_add(&command.arguments, "unit0.cc");
             command_run_or_abort(&command);
             pack(name);
-            ask_tools(name);
+            if (rounds_have((unsigned)j, 2)) {
+                ask_tools(name);
+            }
         }
     }
 }

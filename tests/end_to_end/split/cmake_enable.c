@@ -234,7 +234,7 @@ int main(int argument_count, char **arguments)
     configuration = is_alone ? "" : configuration;
     TCase *test_case = suite_case("enable", 600, prepare);
     suite_tests(test_case, test_everything);
-    if (strcmp(generator, "Ninja") != 0) { /* that one is daily */
+    if (strcmp(generator, "Ninja") != 0) { /* the daily tier runs Ninja only */
         suite_tests(test_case, test_behind, test_parts, test_subdirectory);
         suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
     }

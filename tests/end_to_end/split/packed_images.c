@@ -201,11 +201,15 @@ static const char *shown(const char *file)
 
 static const char *const forms[] = {"", "--portable", "--fast", "--level 19 -j2"};
 
-/* All images in all forms. */
+/* All images in all forms; daily each image in two of them. */
 START_TEST(test_split)
 {
-    const char *image = images[PACKED + (size_t)_i % PACKED_COUNT].name;
-    const char *form = forms[(size_t)_i / PACKED_COUNT];
+    size_t image_number = (size_t)_i % PACKED_COUNT, form_number = (size_t)_i / PACKED_COUNT;
+    if (!rounds_have((unsigned)(image_number + form_number), 2)) {
+        return;
+    }
+    const char *image = images[PACKED + image_number].name;
+    const char *form = forms[form_number];
     run(text_format("split " UUID " %s -o out --sidecar side %s", form, image));
     assert_joins(image);
     assert_same_sections("side", "ordinary");
