@@ -17,6 +17,15 @@ static uint64_t function_key(uint64_t name_reference, uint64_t function_hash)
     return name_reference ^ function_hash * UINT64_C(0x9e3779b97f4a7c15);
 }
 
+/* Whether the program may have code that the record is of. A function without control flow has the
+ * hash 0, as has the record of one that its translation unit does not use. */
+static bool has_code(const struct covfun_record *record)
+{
+    bool is_dummy;
+
+    return !covfun_tell_dummy(record, &is_dummy) || !is_dummy;
+}
+
 /* Adds the used functions of the section that are not in `known`, which may be NULL. */
 static bool add_functions(struct bytes covfun, bool big_endian, const struct intern_table *known,
                           struct intern_table *functions)
@@ -27,8 +36,7 @@ static bool add_functions(struct bytes covfun, bool big_endian, const struct int
     while (covfun_take(&covfun, big_endian, &record)) {
         uint64_t key = function_key(record.name_reference, record.function_hash);
 
-        if (record.function_hash != 0 &&
-            (known == NULL || !intern_table_find(known, key, &ignored)) &&
+        if (has_code(&record) && (known == NULL || !intern_table_find(known, key, &ignored)) &&
             !intern_table_put(functions, key, 0))
             return false;
     }

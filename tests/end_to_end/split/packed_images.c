@@ -429,12 +429,16 @@ END_TEST
  * and was compiled from other text, the program has its code, but the packed object's record comes
  * first. */
 static const struct {
-    const char *compile, *objects;
+    const char *compile, *compile_packed, *objects;
     bool is_refused;
 } bitcode[] = {
-    {"-flto", "other.o object.o", false},         {"-flto -DOTHER", "other.o object.o", true},
-    {"-flto -DOTHER", "object.o other.o", false}, {"-DOTHER", "other.o object.o", false},
-    {"-DOTHER", "object.o other.o", false},
+    {"-flto", "", "other.o object.o", false},
+    {"-flto -DOTHER", "", "other.o object.o", true},
+    {"-flto", "-DOTHER", "other.o object.o", true}, /* the hash of the code is 0 */
+    {"-flto -DOTHER", "", "object.o other.o", false},
+    {"-flto", "-DOTHER", "object.o other.o", false},
+    {"-DOTHER", "", "other.o object.o", false},
+    {"-DOTHER", "", "object.o other.o", false},
 };
 #define BITCODE_COUNT (sizeof bitcode / sizeof *bitcode)
 
@@ -449,16 +453,18 @@ static void run_clang(const char *words)
 START_TEST(test_bitcode)
 {
     file_write_text(path_join(directory, "inline.h"),
-                    "inline int shared(int value) {\n"
-                    "#ifdef OTHER\n  if (value > 5)\n    return value;\n#endif\n"
-                    "  return value + 1;\n}\n");
-    file_write_text(path_join(directory, "other.cc"),
-                    "#include \"inline.h\"\nint other(int value) { return shared(value); }\n");
+                    "inline void shared(int *value) {\n"
+                    "#ifdef OTHER\n  if (*value > 5)\n    return;\n#endif\n"
+                    "  ++*value;\n}\n");
+    file_write_text(
+        path_join(directory, "other.cc"),
+        "#include \"inline.h\"\nint other(int value) { return shared(&value), value; }\n");
     file_write_text(path_join(directory, "object.cc"),
                     "#include \"inline.h\"\nint other(int);\n"
-                    "int main() { return other(1) + shared(2) == 77; }\n");
+                    "int main() {\n  int value = 2;\n  shared(&value);\n"
+                    "  return other(1) + value == 77;\n}\n");
     run_clang(text_format("%s -c other.cc -o other.o", bitcode[_i].compile));
-    run_clang("-c object.cc -o object.o");
+    run_clang(text_format("%s -c object.cc -o object.o", bitcode[_i].compile_packed));
     run("pack object.o");
     run_clang(text_format("-flto -fuse-ld=lld %s -o mixed", bitcode[_i].objects));
     if (bitcode[_i].is_refused)
