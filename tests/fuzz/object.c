@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/memory_limit.h"
 #include "common/codec/packed_units/unpack.h"
 #include "common/llvm/coverage.h"
 #include "formats/object/archive.h"
@@ -144,9 +145,9 @@ static void expect_same_mapping(struct bytes object, struct bytes packed)
     struct object_mapping made = {.big_endian = false};
     struct error error;
 
-    FUZZ_EXPECT(
-        unpack_mapping(&linked, after.big_endian, 0, "object", &made.covmap, &made.covfun, &error),
-        "what was packed cannot be unpacked: %s", error.message);
+    FUZZ_EXPECT(unpack_mapping(&linked, after.big_endian, memory_limit_for(packed.size), "object",
+                               &made.covmap, &made.covfun, &error),
+                "what was packed cannot be unpacked: %s", error.message);
     append(&made.covmap, NULL, 0);
     append(&made.covfun, NULL, 0);
     FUZZ_EXPECT(bytes_equal(buffer_view(&before.covmap), buffer_view(&made.covmap)),

@@ -99,18 +99,35 @@ sizes="-DSHORT $long"
 
 # ---- COFF ----
 
+# compile_windows CLANG TARGET: the runtime's objects
+compile_windows() {
+    local part
+    for part in sections writer; do
+        compile "$1" "--target=$2 $runtime -ffreestanding -DPROFILE_MODULE=\"image\"" \
+            "$fixtures/windows/profile_$part.c" $part.o || return
+    done
+}
+
+for machine in x64:i386:x86-64 arm64:arm64 x86:i386; do
+    definition=$fixtures/windows/kernel32.def
+    options=
+    if [ $machine = x86:i386 ]; then
+        definition=$fixtures/windows/kernel32-x86.def
+        options=-k
+    fi
+    try llvm-dlltool-19 $options -m "${machine#*:}" -d "$definition" -l "kernel32-${machine%%:*}.lib" || true
+done
+
 # coff NAME CLANG ARCHITECTURE MACHINE LINK-OPTION...
 coff() {
-    local name=$1 clang=$2 architecture=$3 machine=$4 size
-    local target=--target=$architecture-pc-windows-msvc
+    local name=$1 clang=$2 target=$3-pc-windows-msvc machine=$4 size
     shift 4
-    compile "$clang" "$target $runtime -ffreestanding" "$fixtures/windows/profile_sections.c" \
-        sections.o || return 0
+    compile_windows "$clang" "$target" || return 0
     for size in $sizes; do
-        compile_program "$clang" "$target $size -DLIBRARY -ffreestanding" || return 0
+        compile_program "$clang" "--target=$target $size -DLIBRARY -DWRITES -ffreestanding" || return 0
         rm -f image.pdb
         try "lld-link-$clang" "/machine:$machine" /dll /noentry /nodefaultlib "$@" program.o sections.o \
-            /out:image || return 0
+            writer.o "kernel32-$machine.lib" /out:image || return 0
         seed coff "$name-$clang-${size:2:1}" image '\0'
     done
 }
@@ -142,12 +159,12 @@ coff guard 19 x86_64 x64 /debug /guard:cf
 
 # mingw NAME LINK-OPTION...
 mingw() {
-    local name=$1 target=--target=x86_64-w64-mingw32
+    local name=$1 target=x86_64-w64-mingw32
     shift
-    compile 19 "$target -ffreestanding" "$fixtures/windows/profile_sections.c" sections.o &&
-        compile_program 19 "$target -DSHORT -DLIBRARY -ffreestanding" &&
-        try clang-19 $target -fuse-ld=lld -shared -nostdlib -Wl,-e,program_entry "$@" program.o sections.o \
-            -o image || return 0
+    compile_windows 19 $target &&
+        compile_program 19 "--target=$target -DSHORT -DLIBRARY -DWRITES -ffreestanding" &&
+        try clang-19 --target=$target -fuse-ld=lld -shared -nostdlib -Wl,-e,program_entry "$@" program.o \
+            sections.o writer.o kernel32-x64.lib -o image || return 0
     seed coff "mingw-$name" image '\0'
 }
 mingw plain -Wl,--build-id
@@ -156,16 +173,24 @@ sizes="-DSHORT $long"
 
 # ---- Mach-O ----
 
+# Symbols that an image needs least, and that make it large.
+cat >local <<'END'
+___prof?_*
+_a_function_*
+___covrec_*
+END
+
 # macho NAME CLANG ARCHITECTURE LINK-OPTION...: the images stay, as macho-NAME, for those below
 macho() {
     local name=$1 clang=$2 architecture=$3 size
     local target="--target=$architecture-apple-macos13"
     shift 3
-    compile "$clang" "$target -ffreestanding" "$fixtures/darwin/profile_runtime.c" runtime.o || return 0
+    compile "$clang" "$target -ffreestanding" "$fixtures/darwin/profile_runtime.c" runtime.o &&
+        compile "$clang" "$target -ffreestanding" "$fixtures/darwin/profile_writer.c" writer.o || return 0
     for size in $sizes; do
-        compile_program "$clang" "$target $size -DLIBRARY -ffreestanding" || return 0
+        compile_program "$clang" "$target $size -DLIBRARY -DWRITES -ffreestanding" || return 0
         try "ld64.lld-$clang" -arch "$architecture" -platform_version macos 13 13 -dylib -install_name lib \
-            -undefined dynamic_lookup "$@" program.o runtime.o -o "macho-$name" || return 0
+            -undefined dynamic_lookup -non_global_symbols_strip_list local "$@" program.o runtime.o writer.o -o "macho-$name" || return 0
         seed macho "$name-$clang-${size:2:1}" "macho-$name" '\0'
     done
 }
@@ -175,6 +200,9 @@ for clang in 14 16 19 22; do
 done
 macho x86-64 19 x86_64 -fixup_chains
 macho opcodes 19 x86_64 -no_fixup_chains
+# For its pages of 16 KiB.
+sizes=$long$(printf 'and_longer_%.0s' {1..15})
+macho arm64 19 arm64 -fixup_chains
 macho opcodes-arm64 19 arm64 -no_fixup_chains
 sizes=-DSHORT
 macho no-uuid 19 arm64 -no_uuid
