@@ -15,6 +15,7 @@
 #include "formats/object/archive.h"
 #include "formats/object/object.h"
 #include "tests/fuzz/support.h"
+#include "tests/fuzz/windows.h"
 
 /* What an archive may grow by: paddings, and the numbers in its index. */
 #define GROWTH_MAX (UINT64_C(1) << 16)
@@ -276,6 +277,18 @@ static void try_archive(struct bytes bytes)
     else if (!is_unknown(&archive))
         rewrite_archive(&archive);
     archive_free(&archive);
+}
+
+static void find_windows(struct bytes object, struct fuzz_windows *windows)
+{
+    fuzz_elf_windows(object, windows);
+    if (windows->count == 0 && !archive_recognize(object))
+        fuzz_coff_windows(object, windows);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
+{
+    return fuzz_mutate(data, size, max_size, seed, find_windows);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -21,7 +21,7 @@ sizes="-DSHORT $long"
 # compile CLANG "OPTION..." SOURCE OBJECT
 compile() {
     # shellcheck disable=SC2086
-    try "clang-$1" $2 -O1 -w -c "$3" -o "$4"
+    try "clang-$1" $2 -Os -w -c "$3" -o "$4"
 }
 
 # compile_program CLANG "OPTION..." NAME-SUFFIX
