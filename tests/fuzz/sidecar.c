@@ -8,19 +8,17 @@
  * A sidecar is refused with a reason, or every way to read a section gives the same bytes, as many
  * as it says that there are.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/sidecar/object.h"
 #include "common/sidecar/repack.h"
 #include "common/sidecar/union.h"
-#include "reader/covsplit.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/digests.h"
 #include "tests/fuzz/parts.h"
+#include "tests/fuzz/reader_api.h"
 #include "tests/fuzz/sidecar_edit.h"
 #include "tests/fuzz/support.h"
 
@@ -43,32 +41,6 @@ enum variant {
 #define BLOCK_MOST ((size_t)96 << 20)
 #define ALL_MOST   ((size_t)2 << 30)
 
-/* What the library passes to its caller. */
-struct taken {
-    struct buffer bytes;
-    uint64_t limit;
-};
-
-static bool take(void *context, const void *data, size_t size)
-{
-    struct taken *taken = context;
-
-    FUZZ_EXPECT(size <= taken->limit - taken->bytes.size, "more than %llu bytes",
-                (unsigned long long)taken->limit);
-    FUZZ_EXPECT(buffer_append(&taken->bytes, data, size), "no memory for the target");
-    return true;
-}
-
-/* The call failed: then it said why. */
-static void refused(covsplit_error *error)
-{
-    FUZZ_EXPECT(error != NULL, "failed without an error");
-    FUZZ_EXPECT(covsplit_error_message(error)[0] != '\0', "failed without a reason");
-    FUZZ_EXPECT(!covsplit_error_is_of_memory(error), "out of memory: %s",
-                covsplit_error_message(error));
-    covsplit_error_free(error);
-}
-
 /* ---- sections ---- */
 
 static void check_part(covsplit_sidecar *sidecar, const char *name, struct bytes whole,
@@ -85,30 +57,30 @@ static void check_part(covsplit_sidecar *sidecar, const char *name, struct bytes
     free(part);
     part = covsplit_sidecar_read_part(sidecar, name, whole.size, 1, &error);
     FUZZ_EXPECT(part == NULL, "a byte behind the end");
-    refused(error);
+    api_refused(error);
 }
 
 static void check_section(covsplit_sidecar *sidecar, const covsplit_section *section,
                           const uint8_t *fixed)
 {
-    struct taken taken = {.limit = section->size};
+    struct api_taken taken = {.limit = section->size};
     covsplit_error *error = NULL;
     const void *kept;
     size_t size, kept_size;
     uint8_t *read = covsplit_sidecar_read(sidecar, section->name, &size, &error);
 
     if (read == NULL) {
-        refused(error);
+        api_refused(error);
         error = NULL;
         if (covsplit_sidecar_content(sidecar, section->name, &size, &error) == NULL)
-            refused(error);
+            api_refused(error);
         return;
     }
     FUZZ_EXPECT(size == section->size, "a section not of its size");
     kept = covsplit_sidecar_content(sidecar, section->name, &kept_size, &error);
     FUZZ_EXPECT(kept != NULL && kept_size == size && memcmp(kept, read, size) == 0,
                 "a section is kept otherwise than it is read");
-    FUZZ_EXPECT(covsplit_sidecar_stream(sidecar, section->name, take, &taken, &error),
+    FUZZ_EXPECT(covsplit_sidecar_stream(sidecar, section->name, api_take, &taken, &error),
                 "a section that can be read is not passed on: %s", covsplit_error_message(error));
     FUZZ_EXPECT(taken.bytes.size == size &&
                     (size == 0 || memcmp(taken.bytes.data, read, size) == 0),
@@ -140,7 +112,7 @@ static void check_functions(covsplit_sidecar *sidecar)
     covsplit_function function;
 
     if (functions == NULL) {
-        refused(error);
+        api_refused(error);
         return;
     }
     for (size_t i = 0; covsplit_functions_get(functions, i, &function); i++)
@@ -153,51 +125,48 @@ static void check_functions(covsplit_sidecar *sidecar)
 static void check_restore(const covsplit_sidecar *sidecar, struct bytes stripped, unsigned variant)
 {
     uint64_t original_size = covsplit_sidecar_original_size(sidecar);
-    struct taken taken = {.limit = original_size};
+    struct api_taken taken = {.limit = original_size};
     covsplit_error *error = NULL;
     bool done;
 
     if ((variant & VARIANT_FILE) != 0) {
-        int descriptor = memfd_create("stripped", MFD_CLOEXEC);
-        char path[32];
+        char path[API_PATH_SIZE];
+        int descriptor = api_file(stripped, path);
 
-        snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
-        FUZZ_EXPECT(write(descriptor, stripped.data, stripped.size) == (ssize_t)stripped.size,
-                    "no file for the target");
-        done = covsplit_sidecar_restore_file(sidecar, path, take, &taken, &error);
+        done = covsplit_sidecar_restore_file(sidecar, path, api_take, &taken, &error);
         close(descriptor);
     } else {
-        done = covsplit_sidecar_restore(sidecar, stripped.data, stripped.size, "stripped", take,
+        done = covsplit_sidecar_restore(sidecar, stripped.data, stripped.size, "stripped", api_take,
                                         &taken, &error);
     }
     if (done)
         FUZZ_EXPECT(taken.bytes.size == original_size, "an original not of its size");
     else
-        refused(error);
+        api_refused(error);
     buffer_free(&taken.bytes);
 }
 
 static void check_export(covsplit_sidecar *sidecar)
 {
-    struct taken taken = {.limit = ALL_MOST};
+    struct api_taken taken = {.limit = ALL_MOST};
     struct object_facts facts = {0};
     covsplit_error *error = NULL;
     struct error why = {0};
 
-    if (covsplit_sidecar_export(sidecar, take, &taken, &error)) {
+    if (covsplit_sidecar_export(sidecar, api_take, &taken, &error)) {
         FUZZ_EXPECT(covsplit_is_object(taken.bytes.data, taken.bytes.size),
                     "what is exported is no object");
         FUZZ_EXPECT(object_read(buffer_view(&taken.bytes), "object", &facts, &why),
                     "what is exported cannot be read: %s", why.message);
         object_facts_free(&facts);
     } else {
-        refused(error);
+        api_refused(error);
     }
     buffer_free(&taken.bytes);
 }
 
 /* Whether the bytes are a union with that many members. */
-static void check_members(const struct taken *taken, size_t count)
+static void check_members(const struct api_taken *taken, size_t count)
 {
     struct union_member_view member;
     struct error error = {0};
@@ -215,9 +184,9 @@ static void check_members(const struct taken *taken, size_t count)
 
 static void check_union(const covsplit_sidecar *sidecar, struct bytes other)
 {
-    struct taken taken = {.limit = ALL_MOST};
+    struct api_taken taken = {.limit = ALL_MOST};
     covsplit_error *error = NULL;
-    covsplit_union *all = covsplit_union_new(take, &taken, &error);
+    covsplit_union *all = covsplit_union_new(api_take, &taken, &error);
     covsplit_sidecar *second = covsplit_sidecar_open_memory(other.data, other.size, "other", NULL);
 
     if (second != NULL)
@@ -227,7 +196,7 @@ static void check_union(const covsplit_sidecar *sidecar, struct bytes other)
         covsplit_union_finish(all, &error))
         check_members(&taken, second == NULL ? 1 : 2);
     else
-        refused(error);
+        api_refused(error);
     covsplit_union_free(all);
     covsplit_sidecar_close(second);
     buffer_free(&taken.bytes);
@@ -266,13 +235,12 @@ static void check_repack(struct bytes bytes)
 static covsplit_sidecar *open_sidecar(struct bytes bytes, unsigned variant, covsplit_error **error)
 {
     covsplit_sidecar *sidecar;
+    char path[API_PATH_SIZE];
     int descriptor;
 
     if ((variant & VARIANT_DESCRIPTOR) == 0)
         return covsplit_sidecar_open_memory(bytes.data, bytes.size, "sidecar", error);
-    descriptor = memfd_create("sidecar", MFD_CLOEXEC);
-    FUZZ_EXPECT(write(descriptor, bytes.data, bytes.size) == (ssize_t)bytes.size,
-                "no file for the target");
+    descriptor = api_file(bytes, path);
     sidecar = covsplit_sidecar_open_fd(descriptor, "sidecar", error);
     close(descriptor);
     return sidecar;
@@ -300,7 +268,7 @@ static void run(const struct parts *parts)
     covsplit_sidecar *sidecar = open_sidecar(bytes, variant, &error);
 
     if (sidecar == NULL) {
-        refused(error);
+        api_refused(error);
         covsplit_is_sidecar(bytes.data, bytes.size);
         return;
     }
@@ -311,7 +279,7 @@ static void run(const struct parts *parts)
     check_functions(sidecar);
     check_sections(sidecar, parts->fixed);
     if (!covsplit_sidecar_verify(sidecar, &error))
-        refused(error);
+        api_refused(error);
     check_export(sidecar);
     if ((variant & VARIANT_UNION) != 0)
         check_union(sidecar, parts_get(parts, PART_OTHER));
