@@ -25,6 +25,14 @@ const struct codec_transform codec_transforms[CODEC_TRANSFORMS] = {
     {&mapping_transform, 75, 9}, {&linked_covmap_transform, 7, 6}, {&linked_covfun_transform, 7, 6},
 };
 
+/* Inputs are small and many, so what ASan remembers of each allocation is most of the time. A
+ * finding can be run again with more. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "malloc_context_size=1:quarantine_size_mb=4:detect_stack_use_after_return=0";
+}
+
 /* The image of which the sections are. */
 static struct transform_context shape(uint8_t bits)
 {
@@ -70,15 +78,18 @@ void codec_copy(struct bytes from, struct buffer *to)
                 "no memory for the target");
 }
 
-void codec_input_take_sections(struct codec_run *run, size_t from)
+void codec_input_take_sections(struct codec_run *run, const struct transform *transform,
+                               size_t from, bool for_writing)
 {
     struct buffer text = {0};
 
-    codec_copy(parts_get(&run->parts, from), &text);
-    if (text.size != 0 && names_take_text(&run->names, &text) == RESULT_OK &&
-        names_index(&run->names, 1))
-        run->context.names = &run->names;
-    buffer_free(&text);
+    if (transform->needs_names) {
+        codec_copy(parts_get(&run->parts, from), &text);
+        if (text.size != 0 && names_take_text(&run->names, &text) == RESULT_OK &&
+            (for_writing ? names_index : names_hash)(&run->names, 1))
+            run->context.names = &run->names;
+        buffer_free(&text);
+    }
     run->context.data = parts_get(&run->parts, from + 1);
     run->context.covmap = parts_get(&run->parts, from + 2);
     run->context.covfun = parts_get(&run->parts, from + 3);

@@ -46,9 +46,10 @@ void codec_input_run(const struct codec_kind *kinds, size_t count, struct bytes 
 /* Sets the fields from the input's fixed bytes. */
 void codec_input_start(struct codec_run *run);
 
-/* Takes the sections behind the first `from` parts into the context: text of names, data, covmap,
- * covfun. The names are freed by the caller. */
-void codec_input_take_sections(struct codec_run *run, size_t from);
+/* Takes the sections that the transform may use into the context, from part `from` on: text of
+ * names, data, covmap, covfun. Names are indexed for writing only. They are freed by the caller. */
+void codec_input_take_sections(struct codec_run *run, const struct transform *transform,
+                               size_t from, bool for_writing);
 
 /* Appends the bytes. */
 void codec_copy(struct bytes from, struct buffer *to);

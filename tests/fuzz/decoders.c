@@ -29,7 +29,7 @@ static void run_streams(struct codec_run *run, size_t number)
     const struct codec_transform *transform = &codec_transforms[number];
     struct buffer section = {0}, again = {0};
 
-    codec_input_take_sections(run, transform->streams);
+    codec_input_take_sections(run, transform->transform, transform->streams, false);
     if (codec_decode_streams(run, transform, &section) == RESULT_OK && section.size == run->size)
         FUZZ_EXPECT(codec_decode_streams(run, transform, &again) == RESULT_OK &&
                         bytes_equal(buffer_view(&section), buffer_view(&again)),
@@ -47,7 +47,8 @@ static void run_packed(struct codec_run *run, size_t number)
     struct buffer section = {0};
     struct error error = {0};
 
-    codec_input_take_sections(run, 1);
+    codec_input_take_sections(run, transform->block != NULL ? transform->block : transform, 1,
+                              false);
     if (codec_decode(transform, &run->context, &packed, &section, &error))
         FUZZ_EXPECT(section.size == run->size, "a section not of its size");
     else
@@ -276,7 +277,7 @@ static void fit_size(struct codec_run *run, const struct codec_transform *transf
     uint64_t size;
 
     codec_input_start(run);
-    codec_input_take_sections(run, transform->streams);
+    codec_input_take_sections(run, transform->transform, transform->streams, false);
     run->size = UINT16_MAX;
     codec_decode_streams(run, transform, &section);
     size = section.size;
@@ -302,7 +303,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
     else
         parts_mutate(&run.parts, 1, &random, &room);
     kind = run.parts.fixed[0] % DECODERS_KINDS;
-    if (kinds[kind].run == run_streams && random_below(&random, 4) != 0)
+    if (kinds[kind].run == run_streams && random_below(&random, 4) == 0)
         fit_size(&run, &codec_transforms[kinds[kind].number]);
     size = parts_write(&run.parts, data, size, most);
     buffer_free(&room);

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `read` reads the `size` bytes as the target does. */
+/* `read` reads the `size` bytes as the target does, as far as digests are concerned. */
 void digests_heal(uint8_t *data, size_t size, void (*read)(const uint8_t *data, size_t size));
 
 #endif

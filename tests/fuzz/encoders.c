@@ -37,7 +37,7 @@ static void encode_and_compare(const struct codec_run *run, size_t number, struc
 
 static void run_section(struct codec_run *run, size_t number)
 {
-    codec_input_take_sections(run, 1);
+    codec_input_take_sections(run, codec_transforms[number].transform, 1, true);
     encode_and_compare(run, number, parts_get(&run->parts, 0));
 }
 
@@ -71,7 +71,7 @@ static void run_blocks(struct codec_run *run, size_t number)
     bool fits;
 
     (void)number;
-    codec_input_take_sections(run, 1);
+    codec_input_take_sections(run, &mapping_transform, 1, true);
     run->context.block_size = 1 + run->size % 512;
     FUZZ_EXPECT(codec_encode(&mapping_blocks_transform, &run->context, section, &options, "input",
                              &packed, &fits, &error),

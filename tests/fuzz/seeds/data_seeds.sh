@@ -30,10 +30,12 @@ of_sidecar() {
 
 # split_seeds NAME OPTION...: seeds of the image "image"
 split_seeds() {
-    local name=$1
+    local name=$1 bits
     shift
     try "$COVSPLIT" split "$@" -o stripped --sidecar sidecar image || return 0
-    parts '\x0f\x40\x80\x00' sidecar stripped sidecar >"$directory/sidecar/$name"
+    for bits in 11 22 44 88; do # what is done with the sidecar: sidecar.c
+        parts "\\x$bits\\x40\\x80\\x00" sidecar stripped sidecar >"$directory/sidecar/$name-$bits"
+    done
 }
 
 # core_seeds NAME: of the images "image" and "stripped", which have the byte order and class of x86-64
