@@ -218,8 +218,8 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 
 /* ---- bounds that two sections share ---- */
 
-/* Sections that linkers may place right before names or data, and what in their runtimes refers to
- * the end of each: functions, and a variable. */
+/* Sections that linkers may place right before names or data, and what refers to the end of each:
+ * functions of runtimes and of the C library, and a variable. */
 static const struct other_end {
     const char *section;
     const char *user;
@@ -228,25 +228,48 @@ static const struct other_end {
     {"xray_fn_idx", "__xray_init"},
     {"__llvm_prf_vnds", "__llvm_profile_end_vnodes"},
     {"__llvm_prf_vnds", "EndVNode"},
+    {".tm_clone_table", "register_tm_clones"},
+    {".tm_clone_table", "deregister_tm_clones"},
+    {".data", "register_tm_clones"}, /* GNU ld drops the table if it is empty */
+    {".data", "deregister_tm_clones"},
+    {"__libc_atexit", "__run_exit_handlers"},
 };
 
 struct user_search {
     const char *name;
     struct bytes names;
-    uint64_t address; /* in it */
+    uint64_t address;
+    uint64_t start; /* of the last function or variable at or before it seen so far */
+    bool has_start;
+    bool is_user; /* that one has the name, and the address is in it */
 };
 
-/* An elf_symbol_visitor: stops at the function or variable of that name if the address is in it. */
-static bool is_other_symbol(void *context, const struct elf_symbol *symbol)
+static bool is_user(const struct user_search *search, const struct elf_symbol *symbol)
 {
-    const struct user_search *search = context;
     struct bytes name;
 
-    return (GELF_ST_TYPE(symbol->st_info) != STT_FUNC &&
-            GELF_ST_TYPE(symbol->st_info) != STT_OBJECT) ||
-           search->address - symbol->st_value >= symbol->st_size ||
-           !bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) ||
-           memcmp(name.data, search->name, (size_t)name.size) != 0;
+    /* Those of the C library's start files have no size. */
+    return (symbol->st_size == 0 || search->address - symbol->st_value < symbol->st_size) &&
+           bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) &&
+           memcmp(name.data, search->name, (size_t)name.size) == 0;
+}
+
+/* An elf_symbol_visitor. */
+static bool judge_user(void *context, const struct elf_symbol *symbol)
+{
+    struct user_search *search = context;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+
+    if ((type != STT_FUNC && type != STT_OBJECT) || symbol->section == SHN_UNDEF ||
+        symbol->st_value > search->address ||
+        (search->has_start && symbol->st_value < search->start))
+        return true;
+    if (!search->has_start || symbol->st_value != search->start)
+        search->is_user = false;
+    search->has_start = true;
+    search->start = symbol->st_value;
+    search->is_user |= is_user(search, symbol);
+    return true;
 }
 
 /* Whether `address` is in the function or variable with this name. */
@@ -260,7 +283,7 @@ static bool is_in_symbol(const struct elf_image *image, const char *name, uint64
     if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
         return false;
     search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    return !elf_symbols_each(image, table, is_other_symbol, &search);
+    return elf_symbols_each(image, table, judge_user, &search) && search.is_user;
 }
 
 static bool section_ends_at(const struct elf_image *image, const char *name, uint64_t address)

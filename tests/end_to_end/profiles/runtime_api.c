@@ -330,11 +330,13 @@ static const struct image images[] = {
      "shapes_one.cc shapes_two.cc -O2 -mllvm -enable-vtable-value-profiling=true -o app", VALUES,
      SITUATIONS(RUN("run", "../app; ../app 1 2 3", 1),
                 RUN("in a pool", ENTER "../app; ../app 1", 1))},
-    {"LTO", "14 19 22", NULL, "shapes_one.cc shapes_two.cc unused.c -O2 -flto -fuse-ld=lld -o app",
-     NULL, SITUATIONS(RUN("run", "../app 1", 1))},
-    {"LTO in parts", "14 19 22", NULL,
-     "shapes_one.cc shapes_two.cc -O2 -flto=thin -fuse-ld=lld -Wl,--gc-sections -o app", NULL,
-     SITUATIONS(RUN("run", "../app 1", 1))},
+    {"LTO", "14 19 22", NULL,
+     "shapes_one.cc shapes_two.cc unused.c -O2 -flto -o app\n"
+     "shapes_one.cc shapes_two.cc -O2 -flto=thin -Wl,--gc-sections -o thin\n"
+     "shapes_one.cc shapes_two.cc -O2 -flto -static -o static",
+     NULL,
+     SITUATIONS(
+         RUN("run", "for i in app thin static; do LLVM_PROFILE_FILE=$i.profraw ../$i; done", 3))},
     {"static", NULL, NULL, "shapes_one.cc shapes_two.cc -static -o app", NULL,
      SITUATIONS(RUN("run", ENTER "../app 1", 1))},
     {"unused functions", NULL, NULL,
