@@ -463,7 +463,7 @@ static char *directory_of(const char *kind, const char *number)
 /* What the script says, and how it ends. */
 static const char *run_script(const char *kind, const char *number, const char *script)
 {
-    struct command command = {.directory = directory_of(kind, number), .timeout_seconds = 30};
+    struct command command = {.directory = directory_of(kind, number)};
     directory_create(command.directory);
     text_list_add_words(&command.arguments, "sh -c");
     text_list_add_format(&command.arguments, "unset LLVM_PROFILE_FILE; TMPDIR=.; export TMPDIR; %s",
