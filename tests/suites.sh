@@ -48,6 +48,22 @@ build_sanitized() {
         -DCOVSPLIT_TEST_CLANGS="$clangs"
 }
 
+# build_and_test_sanitized SANITIZER: with MemorySanitizer the tests of modules, those of the quick tier,
+# and those with damaged files; with ThreadSanitizer those that start threads. All of them run fewer
+# rounds, unless COVSPLIT_TEST_PERCENT is set, since they take about ten times as long.
+build_and_test_sanitized() {
+    local sanitizer=$1 tests
+    build_variant "$sanitizer" -DCMAKE_C_COMPILER=clang-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCOVSPLIT_SANITIZE="$sanitizer" \
+        -DCOVSPLIT_WITH_LIEF=OFF "-DCOVSPLIT_TEST_CLANGS=14;22"
+    case $sanitizer in
+    memory) tests='^unit-|^command-files$|^no-exact$|^batch$|^merge-files$|^store$|^export$|bad-[a-z-]*(1|files|profiles)$' ;;
+    thread) tests='^unit-(claims|names|parallel|profile_sum|reader.*|sidecar.*|transforms|zstd)$' ;;
+    esac
+    CK_TIMEOUT_MULTIPLIER=10 COVSPLIT_TEST_PERCENT=${COVSPLIT_TEST_PERCENT-4} \
+        test_variant "$sanitizer" -R "$tests"
+}
+
 # test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script. Many
 # tests wait for wine, disks or timers, so half as many more tests as processors run at the same time.
 tests=0

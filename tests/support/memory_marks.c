@@ -10,7 +10,9 @@
  *
  * Linked with common/ if COVSPLIT_SANITIZE is `memory`.
  */
-/* So that no definition is visible to the libraries: zstd would call these instead of its own. */
+/* The definitions here are hidden from the libraries, like all functions of the project, which
+ * needs this: otherwise zstd would call them instead of its own, and its memory looks
+ * uninitialized. */
 #define ZSTDLIB_VISIBLE
 
 #include <dlfcn.h>
@@ -24,8 +26,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-/* The library's function. */
-#define REAL(function) ((__typeof__(&(function)))dlsym(RTLD_NEXT, #function))
+/* The library's function: of this name, the only one that is not hidden. */
+#define REAL(function) ((__typeof__(&(function)))dlsym(RTLD_DEFAULT, #function))
 
 static void will_read(const void *data, size_t size)
 {

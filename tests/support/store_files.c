@@ -54,10 +54,10 @@ static size_t root_length;
 
 static int add_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
 {
-    (void)type;
-    if (walk->level > 0) {
-        text_list_add_format(found, "%s%s", path + root_length + 1,
-                             S_ISDIR(status->st_mode) ? "/" : "");
+    (void)status;
+    (void)walk;
+    if (path[root_length] != '\0') {
+        text_list_add_format(found, "%s%s", path + root_length + 1, type == FTW_D ? "/" : "");
     }
     return 0;
 }

@@ -39,9 +39,14 @@
 #define WRITERS              16
 #define WRITER_KILLS         20
 
-/* Of each command, half of them at system calls. */
+/* Of each command: half of them at system calls, or more if that is not all of those. */
 #define KILLS       1000
 #define DAILY_KILLS 20
+
+static unsigned kills_of_each(void)
+{
+    return !rounds_are_all() ? DAILY_KILLS : covsplit_is_sanitized() ? KILLS / 5 : KILLS;
+}
 
 /* ---- files in memory ---- */
 
@@ -474,7 +479,7 @@ static unsigned long kill_at_system_calls(struct trial *trial, unsigned kills)
     struct traced whole = command_trace_and_kill(&command, 1000000);
     ck_assert_msg(!whole.was_stopped && whole.exit_code == 0, "%s: %s", trial->scene->name,
                   whole.errors);
-    unsigned long rounds = rounds_are_all() ? whole.stops : kills;
+    unsigned long rounds = kills_of_each() == KILLS ? whole.stops : kills;
     for (unsigned long i = 1; i <= rounds; i++) {
         unsigned long stop = i * whole.stops / rounds;
         tree_write(&trial->start, trial->place);
@@ -493,7 +498,7 @@ static unsigned long kill_at_system_calls(struct trial *trial, unsigned kills)
 START_TEST(test_kills)
 {
     const struct scene *scene = &scenes[_i];
-    unsigned kills = rounds_are_all() ? KILLS : DAILY_KILLS;
+    unsigned kills = kills_of_each();
     struct trial trial = trial_start(scene);
     unsigned long stops = kill_at_system_calls(&trial, kills / 2);
     unsigned at_calls = trial.kills[BEFORE] + trial.kills[BETWEEN] + trial.kills[DONE];
