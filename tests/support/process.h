@@ -61,8 +61,8 @@ const char *outcome_describe(const struct command *command, const struct outcome
  * caller waits for the process. */
 pid_t command_start(const struct command *command);
 
-/* Starts the command, kills it with SIGKILL after `seconds`, and waits for its end. Returns false if
- * it had ended by itself. */
+/* Starts the command, kills it with SIGKILL after `seconds`, and waits for its end. Returns false
+ * if it had ended by itself. */
 bool command_kill_after(const struct command *command, double seconds);
 
 /* Runs all commands at the same time; outcomes[i] is the outcome of commands[i]. */
