@@ -57,7 +57,8 @@ set(sanitized_campaign_suites
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
-  run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld pools-clang14 pools-clang22 pools-aarch64-clang22
+  run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld
+  pools-clang14 pools-clang22 pools-aarch64-clang22
   pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold

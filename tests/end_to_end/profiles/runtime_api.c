@@ -350,6 +350,9 @@ static const struct image images[] = {
      NULL,
      SITUATIONS(
          RUN("run", "for i in app thin static; do LLVM_PROFILE_FILE=$i.profraw ../$i; done", 3))},
+    {"LTO of a program that refers to its records", "14 19 22", NULL,
+     "shapes_one.cc shapes_two.cc -DREFERS -O2 -flto -o app", "refers to",
+     SITUATIONS(RUN("run", "../app", 1))},
     {"static", NULL, NULL, "shapes_one.cc shapes_two.cc -static -o app", NULL,
      SITUATIONS(RUN("run", ENTER "../app 1", 1))},
     {"unused functions", NULL, NULL,
