@@ -324,8 +324,8 @@ static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim
                                      "its bitmap cannot be told apart from other data");
 }
 
-/* The linker may have merged the counters or the bitmap into other data, or put something behind the
- * counters: then the stub would not be known by its covering all of them. */
+/* The linker may have merged the counters or the bitmap into other data, or put something behind
+ * the counters: then the stub would not be known by its covering all of them. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
     const struct image_section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
