@@ -238,14 +238,22 @@ static bool is_same_form(const struct stat *before, const struct stat *now)
     return file_is_same(before, now) && file_has_same_contents(before, now);
 }
 
-/* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
- * or an errno value. */
-static int swap_names(const struct output *output, struct stat *came_out)
+static bool exchange(const struct output *output)
 {
-    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
-                   lstat(output->temporary, came_out) == 0
-               ? 0
-               : errno;
+    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0;
+}
+
+/* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
+ * or an errno value. If it is not known what came out, it gets its path back. */
+static int swap_names(struct output *output, struct stat *came_out)
+{
+    if (!exchange(output))
+        return errno;
+    if (lstat(output->temporary, came_out) == 0)
+        return 0;
+    if (!exchange(output))
+        output_forget_temporary(output); /* it may be the only copy of another process's file */
+    return EIO;
 }
 
 /* Puts back what another process had put at the path at the last moment. If the path changes again
