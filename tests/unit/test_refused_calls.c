@@ -71,6 +71,13 @@ static void make_file(void)
     file_write(file_path, old_bytes, sizeof(old_bytes));
 }
 
+static void make_same(void)
+{
+    make_nothing();
+    file_write(file_path, new_bytes, sizeof(new_bytes));
+    ck_assert_int_eq(chmod(file_path, 0640), 0);
+}
+
 static void make_linked(void)
 {
     make_file();
@@ -288,6 +295,33 @@ static bool read_descriptor(struct error *error)
     return done;
 }
 
+/* Standard input is a pipe with the first bytes. */
+static void make_pipe(void)
+{
+    int ends[2];
+
+    ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(write(ends[1], new_bytes, SIZE / 4), SIZE / 4);
+    close(ends[1]);
+    ck_assert_int_eq(dup2(ends[0], STDIN_FILENO), STDIN_FILENO);
+    close(ends[0]);
+}
+
+static bool read_stream(struct error *error)
+{
+    struct input input;
+    bool done = stream_read_input(&input, "-", MEMORY_LIMIT_MOST, NULL, NULL, error);
+
+    if (done) {
+        ck_assert(bytes_equal(input.bytes, (struct bytes){new_bytes, SIZE / 4}));
+        ck_assert(input_unchanged(&input, error));
+        input_release_pages(&input, 0, SIZE / 4);
+        ck_assert_uint_eq(input.bytes.data[0], 'n');
+        input_close(&input);
+    }
+    return done;
+}
+
 /* An output without a name is written, mapped, written by another and taken back. */
 static bool lend(bool is_in_memory, struct error *error)
 {
@@ -452,12 +486,14 @@ static const struct action {
 } actions[] = {
     {"write a new file", make_nothing, write_new, check_file, 15, false},
     {"replace a file", make_file, write_new, check_file, 15, false},
+    {"write what is there", make_same, write_new, check_file, 10, false},
     {"edit a file", make_file, edit_in_place, check_file, 20, false},
     {"edit a file with two names", make_linked, edit_in_place, check_file, 20, false},
     {"edit behind a link", make_symbolic, edit_in_place, check_file, 20, false},
     {"change the form of a file", make_file, change_form, check_file, 20, false},
     {"read a file", make_sparse, read_ways, check_nothing, 20, false},
     {"read a descriptor", make_sparse, read_descriptor, check_nothing, 8, false},
+    {"read standard input", make_pipe, read_stream, check_nothing, 6, false},
     {"lend a file in memory", make_nothing, lend_memory, check_nothing, 8, false},
     {"lend a file", make_nothing, lend_file, check_nothing, 8, false},
     {"fill a set", make_nothing, fill_set, check_nothing, 3, false},
@@ -503,10 +539,90 @@ START_TEST(test_refused)
 }
 END_TEST
 
+/* ---- what is no file to read or to write ---- */
+
+START_TEST(test_wrong_paths)
+{
+    const struct output_options options = {.mode = 0640};
+    char long_path[PATH_MAX + 20], directory[PATH_MAX];
+    struct buffer buffer = {0};
+    struct error error = {0};
+    struct output output;
+    struct input input;
+    int fd = open(scratch, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    make_bytes();
+    make_file();
+    ck_assert(!input_open(&input, scratch, &error));
+    assert_says(error.message, "not a regular file");
+    ck_assert(!input_open_descriptor(&input, fd, "directory", &error));
+    assert_says(error.message, "directory: not a regular file");
+    ck_assert(!file_read_into(&buffer, scratch, MEMORY_LIMIT_MOST, &error));
+    ck_assert(!file_read_front(&buffer, scratch, 1, &error));
+    ck_assert(!file_read_into(&buffer, file_path, sizeof(old_bytes) - 1, &error));
+    assert_says(error.message, "memory");
+    ck_assert(!stream_read_into(&buffer, scratch, MEMORY_LIMIT_MOST, NULL, NULL, &error));
+    close(fd);
+
+    fd = open(file_path, O_RDONLY | O_CLOEXEC);
+    ck_assert(!file_read_at(fd, file_path, sizeof(old_bytes) - 1, directory, 2, &error));
+    assert_says(error.message, "changed while it was being read");
+    close(fd);
+
+    ck_assert(!output_create(&output, scratch, &options, &error));
+    ck_assert(
+        !output_create(&output, path_join(scratch, ".name.covsplit-abcdef"), &options, &error));
+    assert_says(error.message, "reserved");
+    ck_assert(!output_create(&output, "/dev/null", &options, &error));
+    ck_assert(!output_create(&output, path_join(scratch, "no/such"), &options, &error));
+    assert_says(error.message, "cannot be written");
+
+    memset(long_path, 'x', sizeof(long_path) - 1);
+    memcpy(long_path + sizeof(long_path) - 3, "/x", sizeof("/x"));
+    ck_assert(!path_directory(long_path, directory));
+    ck_assert_int_eq(errno, ENAMETOOLONG);
+    ck_assert(!output_create(&output, long_path, &options, &error));
+    ck_assert(path_directory("/x", directory));
+    ck_assert_str_eq(directory, "/");
+    ck_assert(paths_meet(file_path, file_path));
+    ck_assert(paths_meet("/new-name", "//new-name"));
+    ck_assert(!paths_meet("/new-name", "/other-name"));
+    ck_assert(!paths_meet("/new-name", "/tmp/new-name"));
+    ck_assert(!paths_meet(long_path, long_path));
+    buffer_free(&buffer);
+}
+END_TEST
+
+/* A file that changes after it was opened. */
+START_TEST(test_changed)
+{
+    struct error error = {0};
+    struct input input;
+
+    make_bytes();
+    make_file();
+    ck_assert(input_open(&input, file_path, &error));
+    ck_assert(input_unchanged(&input, &error));
+    input_release_pages(&input, 1, input.bytes.size);
+    file_write(file_path, new_bytes, sizeof(new_bytes));
+    ck_assert(!input_unchanged(&input, &error));
+    assert_says(error.message, "changed while it was being read");
+    error = (struct error){.number = EFAULT};
+    ck_assert(!file_blame(file_path, &error));
+    assert_says(error.message, "changed while it was being read");
+    error = (struct error){.number = EIO};
+    ck_assert(!file_blame(file_path, &error));
+    ck_assert_str_eq(error.message, "");
+    input_close(&input);
+    input_close(&input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = state_case();
 
+    suite_tests(all, test_wrong_paths, test_changed);
     suite_loops(all, ACTIONS * NUMBERS, test_refused);
     return suite_main("refused_calls", all);
 }
