@@ -32,7 +32,8 @@ const struct call_kind call_kinds[CALL_COUNT] = {
     [CALL_MEMORY] = {"malloc", {ENOMEM}},
     [CALL_MAP] = {"mmap", {ENOMEM, ENODEV, EPERM}},
     [CALL_MEMORY_FILE] = {"memfd_create", {ENOMEM, EMFILE, ENOSYS}},
-    [CALL_OPEN] = {"open", {EIO, EACCES, EMFILE, ENFILE, ENOMEM, EINTR, ENOSPC, EDQUOT, EROFS}},
+    [CALL_OPEN] = {"open", {EIO, EACCES, EMFILE, ENFILE, ENOMEM, EINTR, ESTALE}},
+    [CALL_CREATE] = {"creat", {ENOSPC, EIO, EACCES, EMFILE, EDQUOT, EROFS, ENOMEM, EINTR}},
     [CALL_READ] = {"read", {EIO, EINTR, CALL_SHORT, ESTALE, ENOMEM}},
     [CALL_WRITE] = {"write", {ENOSPC, EIO, EINTR, CALL_SHORT, EDQUOT, EFBIG}},
     [CALL_BYTE] = {"byte written", {EIO}},
@@ -165,7 +166,7 @@ void *aligned_alloc(size_t alignment, size_t size)
 
 /* clang-format off */
 FAILING(CALL_MEMORY_FILE, -1, int, memfd_create, (const char *name, unsigned flags), (name, flags))
-FAILING(CALL_OPEN, -1, int, mkostemp, (char *template, int flags), (template, flags))
+FAILING(CALL_CREATE, -1, int, mkostemp, (char *template, int flags), (template, flags))
 FAILING(CALL_OPEN, NULL, FILE *, fopen, (const char *path, const char *mode), (path, mode))
 FAILING(CALL_SYNC, -1, int, fsync, (int fd), (fd))
 FAILING(CALL_RENAME, -1, int, rename, (const char *from, const char *to), (from, to))
@@ -254,7 +255,9 @@ static int open_words(int (*next)(int fd, const char *path, int flags, ...), int
 {
     mode_t mode = (flags & (O_CREAT | __O_TMPFILE)) != 0 ? va_arg(words, mode_t) : 0;
 
-    return fails(CALL_OPEN) ? -1 : next(fd, path, flags, mode);
+    return fails(flags == (flags & ~(O_ACCMODE | O_CREAT)) ? CALL_OPEN : CALL_CREATE)
+               ? -1
+               : next(fd, path, flags, mode);
 }
 
 int openat(int fd, const char *path, int flags, ...)

@@ -20,7 +20,8 @@ enum call {
     CALL_MEMORY,
     CALL_MAP,
     CALL_MEMORY_FILE,
-    CALL_OPEN,
+    CALL_OPEN, /* to read */
+    CALL_CREATE,
     CALL_READ,
     CALL_WRITE,
     CALL_BYTE, /* each byte that is written to a file: it arrives as another one */

@@ -13,6 +13,7 @@ struct fault_command {
     const char *copied; /* names of inputs; NULL: none */
     const char *proof; /* words that succeed if all is good that the command has made; NULL: it does
                           not read again what it writes */
+    const char *next;  /* of a state: words that add to it */
     bool is_batch;     /* one file may be done and another not: a sidecar stays in its store */
     bool is_refused;   /* without a fault too: what was not read must not be taken for good */
     bool is_run;       /* the file is read as it is, which says enough: the tool refuses that */

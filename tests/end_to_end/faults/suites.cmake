@@ -1,5 +1,5 @@
 # What goes wrong: files that are damaged or changed meanwhile, kills, disks, memory.
-add_suites(bad_input kill races false_disk state_faults)
+add_suites(bad_input kill races state_faults)
 add_run(kill kill)
 add_run(races races)
 add_run(bad-files bad_input files)
@@ -17,7 +17,6 @@ add_run(bad-objects-2 bad_objects ${middle} ${half})
 add_run(bad-profiles bad_input profiles 1 ${half})
 if(NOT COVSPLIT_SANITIZE) # they are about what comes of it, not about the command
   add_run(bad-runs bad_input runs 1 5000)
-  add_run(false-disk false_disk)
   add_run(state-faults state_faults)
   # Every call fails once: with functions in place of libc's, which sanitizers have, too.
   add_suites(fault_sweep)
