@@ -48,6 +48,30 @@ build_sanitized() {
         -DCOVSPLIT_TEST_CLANGS="$clangs"
 }
 
+# build_and_test_sanitized memory|thread: with MemorySanitizer, the tests of modules, of damaged files, and
+# some of each other kind; with ThreadSanitizer, those whose subjects start threads. They take ten times
+# as long as others, so few rounds are run, unless COVSPLIT_TEST_PERCENT is set.
+build_and_test_sanitized() {
+    local sanitizer=$1 chosen
+    case $sanitizer in
+    memory)
+        chosen='unit-.*|bad-(archives|dumps-1|files|images-1|macho-1|macho-files|objects-1|profiles)'
+        chosen+='|bad-(sidecars-1|unions-1)|coff-bad-(files|images-1)|sidecar-safety|command-files|link'
+        chosen+='|matrix-clang14-bfd|matrix-clang22-lld|no-exact|batch|merge-files|store|export'
+        ;;
+    thread)
+        chosen='unit-(claims|names|packed_units|parallel|profile_sum|reader.*|sidecar.*|state|transforms|zstd)'
+        chosen+='|batch|merge-files|merge-state|per-image|consume|pack|archives|repack|store|store-writers'
+        chosen+='|union-clang22'
+        ;;
+    esac
+    build_variant "$sanitizer" -DCMAKE_C_COMPILER=clang-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+        "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCOVSPLIT_SANITIZE="$sanitizer" \
+        -DCOVSPLIT_WITH_LIEF=OFF "-DCOVSPLIT_TEST_CLANGS=14;22"
+    CK_TIMEOUT_MULTIPLIER=10 COVSPLIT_TEST_PERCENT=${COVSPLIT_TEST_PERCENT-4} \
+        test_variant "$sanitizer" -R "^($chosen)\$"
+}
+
 # test_variant NAME CTEST-OPTION...: adds to the counts; a failed test does not end the script. Many
 # tests wait for wine, disks or timers, so half as many more tests as processors run at the same time.
 tests=0

@@ -17,7 +17,9 @@ set(campaign_suites
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
   profiles-clang16-lld profiles-clang19-bfd
   own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
-  run-modes-clang16 run-modes-clang19 explain-clang14 explain-clang16 explain-clang19
+  run-modes-clang16 run-modes-clang19 runtime-api-clang14-lld runtime-api-clang16-bfd
+  runtime-api-clang16-lld runtime-api-clang19-bfd runtime-api-clang19-lld
+  runtime-api-clang22-bfd explain-clang14 explain-clang16 explain-clang19
   explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
   which-tests-clang14 which-tests-clang16 which-tests-clang19
@@ -41,7 +43,8 @@ set(campaign_suites
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs})
-# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
+# With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
+# moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
@@ -52,7 +55,8 @@ set(sanitized_campaign_suites
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
-  run-modes-clang14 run-modes-clang22 pools-clang14 pools-clang22 pools-aarch64-clang22
+  run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld
+  pools-clang14 pools-clang22 pools-aarch64-clang22
   pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
@@ -65,7 +69,8 @@ set(sanitized_campaign_suites
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
-  if(suite IN_LIST campaign_suites OR (COVSPLIT_SANITIZE AND suite IN_LIST sanitized_campaign_suites))
+  if(suite IN_LIST campaign_suites OR ((COVSPLIT_SANITIZE OR COVSPLIT_COVERAGE) AND
+                                       suite IN_LIST sanitized_campaign_suites))
     set(tier campaign)
   elseif(suite IN_LIST quick_suites)
     set(tier quick)

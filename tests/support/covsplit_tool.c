@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/file_system.h"
+#include "tests/support/sanitized.h"
 
 #define NOBODY       "65534"
 
@@ -21,11 +22,17 @@
  * main function is called in a fork of a test, the exit code tells that a sanitizer found something
  * else. */
 const char *__asan_default_options(void);
+const char *__msan_default_options(void);
 const char *__ubsan_default_options(void);
 
 const char *__asan_default_options(void)
 {
     return "detect_leaks=0:" SANITIZER_OPTIONS;
+}
+
+const char *__msan_default_options(void)
+{
+    return SANITIZER_OPTIONS;
 }
 
 const char *__ubsan_default_options(void)
@@ -41,17 +48,7 @@ const char *covsplit_path(void)
 
 bool covsplit_is_sanitized(void)
 {
-#ifdef __SANITIZE_ADDRESS__
-    return true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-    return true;
-#else
-    return false;
-#endif
-#else
-    return false;
-#endif
+    return IS_SANITIZED;
 }
 
 static struct command command_of(const char *directory, va_list words)
@@ -64,6 +61,7 @@ static struct command command_of(const char *directory, va_list words)
     }
     text_list_add(&command.environment, "ASAN_OPTIONS=" SANITIZER_OPTIONS);
     text_list_add(&command.environment, "LSAN_OPTIONS=" SANITIZER_OPTIONS);
+    text_list_add(&command.environment, "MSAN_OPTIONS=" SANITIZER_OPTIONS);
     text_list_add(&command.environment, "UBSAN_OPTIONS=print_stacktrace=1:" SANITIZER_OPTIONS);
     return command;
 }

@@ -14,7 +14,7 @@
 
 const char *covsplit_path(void);
 
-/* True if the command was built with AddressSanitizer, which makes it slower and larger. */
+/* True if the command was built with a sanitizer, which makes it slower and larger. */
 bool covsplit_is_sanitized(void);
 
 /* A command line that starts with covsplit; more words can be added. The list ends with NULL. */

@@ -202,7 +202,7 @@ pid_t command_start(const struct command *command)
     return process;
 }
 
-void command_kill_after(const struct command *command, double seconds)
+bool command_kill_after(const struct command *command, double seconds)
 {
     struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
     pid_t process = command_start(command);
@@ -210,6 +210,7 @@ void command_kill_after(const struct command *command, double seconds)
     kill(process, SIGKILL);
     int status = 0;
     ck_assert_int_eq(waitpid(process, &status, 0), process);
+    return WIFSIGNALED(status);
 }
 
 struct runner {

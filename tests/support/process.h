@@ -61,9 +61,9 @@ const char *outcome_describe(const struct command *command, const struct outcome
  * caller waits for the process. */
 pid_t command_start(const struct command *command);
 
-/* Starts the command, kills it with SIGKILL after `seconds` (it may have ended by then), and waits
- * for its end. */
-void command_kill_after(const struct command *command, double seconds);
+/* Starts the command, kills it with SIGKILL after `seconds`, and waits for its end. Returns false
+ * if it had ended by itself. */
+bool command_kill_after(const struct command *command, double seconds);
 
 /* Runs all commands at the same time; outcomes[i] is the outcome of commands[i]. */
 void commands_run_together(const struct command *commands, size_t count, struct outcome *outcomes);

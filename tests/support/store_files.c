@@ -5,7 +5,6 @@
 
 #include <check.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,18 +47,26 @@ char *store_entry(const char *store, const char *uuid)
     return text_format("%s/.build-id/%.2s/%s.covsplit", store, uuid, uuid + 2);
 }
 
-/* nftw has no argument for its user. */
-static struct text_list *found;
-static size_t root_length;
-
-static int add_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
+/* Adds what is below directory/PREFIX, with the prefix. */
+static void add_entries(struct text_list *list, const char *directory, const char *prefix)
 {
-    (void)type;
-    if (walk->level > 0) {
-        text_list_add_format(found, "%s%s", path + root_length + 1,
-                             S_ISDIR(status->st_mode) ? "/" : "");
+    char *place = path_join(directory, prefix);
+    struct text_list names = directory_list(place);
+    for (size_t i = 0; i < names.count; i++) {
+        char *path = path_join(place, names.items[i]);
+        struct stat status;
+        ck_assert_int_eq(lstat(path, &status), 0);
+        char *entry =
+            text_format("%s%s%s", prefix, names.items[i], S_ISDIR(status.st_mode) ? "/" : "");
+        text_list_add(list, entry);
+        if (S_ISDIR(status.st_mode)) {
+            add_entries(list, directory, entry);
+        }
+        free(entry);
+        free(path);
     }
-    return 0;
+    text_list_free(&names);
+    free(place);
 }
 
 static int compare_texts(const void *a, const void *b)
@@ -70,9 +77,7 @@ static int compare_texts(const void *a, const void *b)
 struct text_list tree_list(const char *directory)
 {
     struct text_list list = {0};
-    found = &list;
-    root_length = strlen(directory);
-    ck_assert_int_eq(nftw(directory, add_entry, 16, FTW_PHYS), 0);
+    add_entries(&list, directory, "");
     if (list.count != 0) {
         qsort(list.items, list.count, sizeof *list.items, compare_texts);
     }

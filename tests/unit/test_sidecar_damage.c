@@ -16,6 +16,7 @@
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
@@ -449,15 +450,6 @@ END_TEST
 
 /* ---- sizes ---- */
 
-/* A sanitizer's shadow memory is larger than any limit. gcc and clang say so in different sides. */
-#if defined(__SANITIZE_ADDRESS__)
-#define IS_SANITIZED true
-#elif defined(__has_feature)
-#define IS_SANITIZED __has_feature(address_sanitizer)
-#else
-#define IS_SANITIZED false
-#endif
-
 /* A frame of five bytes that claims, like its section, to hold 1 TiB. */
 START_TEST(test_claimed_terabyte)
 {
@@ -476,7 +468,7 @@ START_TEST(test_claimed_terabyte)
     store_u64(file.data + layout.contents[0] + 8, claimed, false);
     memcpy(file.data + layout.contents[0] + sizeof(Elf64_Chdr), frame, sizeof(frame));
     reseal(&file, &layout);
-    if (!IS_SANITIZED)
+    if (!IS_SANITIZED) /* whose shadow is larger than any limit */
         ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
     sidecar = sample_open(&file);
     ck_assert_uint_eq(sidecar_section(sidecar, 0)->size, claimed);

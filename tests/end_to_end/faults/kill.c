@@ -1,21 +1,29 @@
 /*
- * SIGKILL in the middle of a split in place, and of many splits into one store.
+ * SIGKILL while a command writes: at random moments, and at its system calls.
  *
- * Whenever it comes, the image is either the original or the finished stripped image, and the
- * stripped one is never there without its sidecar; splitting again always gets to the same end.
- * The moments are random ones, and then every single system call.
+ * For each command there is a place with files from before, and what the command makes of them is
+ * seen by running it. Whenever a kill comes, each file is as it was before or as it is in the end,
+ * a stripped image is never there without its sidecar, and the same command, run again, gets to the
+ * same end. What a kill may leave are files with temporary names.
+ *
+ * Prints the number of kills for each command, and what they found. All of them are 11,000;
+ * consume_kill.c has 10,000 of its own.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/moments.h"
+#include "tests/support/profile_farm.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sample.h"
 #include "tests/support/store_files.h"
@@ -23,155 +31,493 @@
 #include "tests/support/traced.h"
 #include "tests/support/windows_program.h"
 
-#define TEST_TIMEOUT_SECONDS 1500
-#define SAMPLE_FUNCTIONS     2000
+#define TEST_TIMEOUT_SECONDS 2800
+#define SAMPLE_FUNCTIONS     300
 #define SEED                 2
+#define IMAGES               4
+#define PROFILES             6
 #define WRITERS              16
-#define KILLS                200
-#define WRITER_FUNCTIONS     300
+#define WRITER_KILLS         20
+
+/* Of each command: half of them at system calls, or more if that is not all of those. */
+#define KILLS       1000
+#define DAILY_KILLS 20
+
+static unsigned kills_of_each(void)
+{
+    return !rounds_are_all() ? DAILY_KILLS : covsplit_is_sanitized() ? KILLS / 5 : KILLS;
+}
+
+/* ---- files in memory ---- */
+
+/* What is in and below a directory. */
+struct tree {
+    struct text_list paths; /* directories have a '/' at the end, and no contents */
+    struct contents *contents;
+};
+
+static bool is_directory(const char *path)
+{
+    return path[strlen(path) - 1] == '/';
+}
+
+static struct tree tree_read(const char *directory)
+{
+    struct tree tree = {.paths = tree_list(directory)};
+    tree.contents = calloc(tree.paths.count + 1, sizeof *tree.contents);
+    ck_assert_ptr_nonnull(tree.contents);
+    for (size_t i = 0; i < tree.paths.count; i++) {
+        if (!is_directory(tree.paths.items[i])) {
+            char *path = path_join(directory, tree.paths.items[i]);
+            tree.contents[i] = file_read(path);
+            free(path);
+        }
+    }
+    return tree;
+}
+
+/* The directory has these files, and no others. */
+static void tree_write(const struct tree *tree, const char *directory)
+{
+    directory_remove(directory);
+    directory_create(directory);
+    for (size_t i = 0; i < tree->paths.count; i++) {
+        char *path = path_join(directory, tree->paths.items[i]);
+        if (is_directory(path)) {
+            directory_create(path);
+        } else {
+            file_write(path, tree->contents[i].data, tree->contents[i].size);
+        }
+        free(path);
+    }
+}
+
+static void tree_free(struct tree *tree)
+{
+    for (size_t i = 0; i < tree->paths.count; i++) {
+        contents_free(&tree->contents[i]);
+    }
+    free(tree->contents);
+    text_list_free(&tree->paths);
+}
+
+/* NULL: there is no such file. */
+static const struct contents *tree_find(const struct tree *tree, const char *path)
+{
+    for (size_t i = 0; i < tree->paths.count; i++) {
+        if (strcmp(tree->paths.items[i], path) == 0) {
+            return &tree->contents[i];
+        }
+    }
+    return NULL;
+}
+
+/* Whether the file is the same in both, or in none. */
+static bool same_in(const struct tree *a, const struct tree *b, const char *path)
+{
+    const struct contents *one = tree_find(a, path), *other = tree_find(b, path);
+    return one == NULL || other == NULL ? one == other : contents_equal(one, other);
+}
+
+/* Whether all files of the first tree are the same in the second. */
+static bool same_all(const struct tree *a, const struct tree *b)
+{
+    for (size_t i = 0; i < a->paths.count; i++) {
+        if (!is_directory(a->paths.items[i]) && !same_in(a, b, a->paths.items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- the commands ---- */
 
 static struct sample sample;
+static char *windows_image;
+static struct farm farm;
+static char *variants[IMAGES];
+static char *variant_entries[IMAGES]; /* their sidecars, in place of "store/..." */
 
-/* What the two files of a split in place can hold. */
-static struct contents original;
-static struct contents finished;
-static struct contents finished_sidecar;
-
-static void take_samples(void)
+static void copy_image(const char *place)
 {
-    original = file_read(sample.image);
-    char *directory = sample_directory(&sample);
-    char *image = sample_copy(&sample, directory, "app");
-    covsplit_run_words(directory, 0, "split app");
-    finished = file_read(image);
-    finished_sidecar = file_read(path_join(directory, "app.covsplit"));
+    file_copy(sample.image, path_join(place, "app"));
 }
+
+static void copy_windows_image(const char *place)
+{
+    file_copy(windows_image, path_join(place, "app"));
+}
+
+static void copy_variants(const char *place)
+{
+    for (unsigned i = 0; i < IMAGES; i++) {
+        file_copy(variants[i], path_join(place, text_format("app-%u", i)));
+    }
+}
+
+static void split_image(const char *place)
+{
+    file_copy(sample.image, path_join(place, "app"));
+    covsplit_run_words(place, 0, "split app");
+}
+
+static void fill_store(const char *place)
+{
+    copy_variants(place);
+    covsplit_run_words(place, 0, "split --fast --store store app-0 app-1 app-2 app-3");
+}
+
+/* What the store shall keep is written down: the first image's sidecar. */
+static void fill_store_and_list(const char *place)
+{
+    fill_store(place);
+    const char *uuid = covsplit_run_words(place, 0, "show --json app-0").output;
+    uuid = strstr(uuid, "\"uuid\": \"");
+    ck_assert_ptr_nonnull(uuid);
+    file_write_text(path_join(place, "keep"),
+                    text_format("%.40s\n", uuid + strlen("\"uuid\": \"")));
+}
+
+static void write_profiles(const char *place)
+{
+    struct random_state random = random_start(SEED);
+    uint64_t *sums = farm_sums_create(&farm);
+    for (unsigned i = 0; i < PROFILES; i++) {
+        farm_write(&farm, &random, path_join(place, text_format("%u.profraw", i)), sums);
+    }
+    farm_sums_free(&farm, sums);
+}
+
+static void write_profiles_and_state(const char *place)
+{
+    write_profiles(place);
+    covsplit_run_words(place, 0, "merge --into state 0.profraw 1.profraw");
+}
+
+static void compile(const char *place, const char *name)
+{
+    source_generate(path_join(place, "source.c"), LANGUAGE_C, "unit", SAMPLE_FUNCTIONS);
+    run_or_abort(place, "clang-19", "-O1", "-w", "-fprofile-instr-generate", "-fcoverage-mapping",
+                 "-c", "-o", name, "source.c", NULL);
+}
+
+static void compile_units(const char *place)
+{
+    compile(place, "unit.o");
+    run_or_abort(place, "ar", "rcsD", "lib.a", "unit.o", NULL);
+}
+
+/* What is called as a compiler takes its object from here. */
+static void compile_for_compiler(const char *place)
+{
+    compile(place, "made.o");
+    file_write_text(path_join(place, "cc"), "cp made.o out.o\n");
+}
+
+static const struct scene {
+    const char *name, *words;
+    void (*prepare)(const char *place);
+    bool has_threads; /* there is an option -j */
+    /* "state" is compared by its sums, since its files have random names. */
+    bool has_state;
+    /* The second file may also have the contents of the first. */
+    const char *as_this, *also_this;
+    bool is_batch; /* of the variants; otherwise app.covsplit is the sidecar of app */
+} scenes[] = {
+    {.name = "split in place", .words = "split app", .prepare = copy_image, .has_threads = true},
+    {.name = "split in place, COFF",
+     .words = "split app",
+     .prepare = copy_windows_image,
+     .has_threads = true},
+    {.name = "batch into a store",
+     .words = "split --store store app-0 app-1 app-2 app-3",
+     .prepare = copy_variants,
+     .has_threads = true,
+     .is_batch = true},
+    {.name = "join", .words = "join -o joined app", .prepare = split_image},
+    {.name = "merge",
+     .words = "merge -o sum.profraw 0.profraw 1.profraw 2.profraw 3.profraw 4.profraw 5.profraw",
+     .prepare = write_profiles,
+     .has_threads = true},
+    {.name = "merge --into",
+     .words = "merge --into state 2.profraw 3.profraw 4.profraw 5.profraw",
+     .prepare = write_profiles_and_state,
+     .has_threads = true,
+     .has_state = true},
+    {.name = "repack", .words = "repack store", .prepare = fill_store, .has_threads = true},
+    {.name = "store gc",
+     .words = "store gc --keep-list keep store",
+     .prepare = fill_store_and_list},
+    {.name = "export", .words = "export --store store --debug-dir debug", .prepare = fill_store},
+    {.name = "pack", .words = "pack unit.o lib.a", .prepare = compile_units, .has_threads = true},
+    {.name = "compile",
+     .words = "compile -- sh cc -o out.o",
+     .prepare = compile_for_compiler,
+     .as_this = "made.o",
+     .also_this = "out.o"},
+};
+#define SCENE_COUNT (sizeof scenes / sizeof *scenes)
 
 static void prepare(void)
 {
-    sample = sample_create("kill", SAMPLE_FUNCTIONS);
-    take_samples();
-}
-
-static void prepare_coff(void)
-{
     struct windows_program program = {
         .clang = "19", .target = WINDOWS_MSVC_X86_64, .runtime_options = "-DPROFILE_MERGED"};
-    sample = (struct sample){.scratch = scratch_create("kill-coff")};
-    char *directory = path_join(sample.scratch, "sample");
+    sample = sample_create("kill", SAMPLE_FUNCTIONS);
+    char *directory = path_join(sample.scratch, "windows");
     directory_create(directory);
     windows_program_build(&program, directory);
-    sample.image = path_join(directory, WINDOWS_PROGRAM);
-    free(directory);
-    take_samples();
+    windows_image = path_join(directory, WINDOWS_PROGRAM);
+    farm = farm_create(path_join(sample.scratch, "farm"), 2, 20);
+    for (unsigned i = 0; i < IMAGES; i++) {
+        struct variant variant =
+            variant_create(sample.image, sample.scratch, text_format("app-%u", i), i, i);
+        variants[i] = variant.path;
+        variant_entries[i] = store_entry("store", variant.uuid);
+    }
 }
 
-struct place {
-    char *directory;
-    char *image;
-    char *sidecar;
+/* ---- what must hold ---- */
+
+enum stage { BEFORE, BETWEEN, DONE };
+
+struct trial {
+    const struct scene *scene;
+    char *place;
+    struct command command;
+    struct tree start; /* the files from before */
+    /* What is seen before, in the end, and after the command was run once more. */
+    struct tree views[3];
+    unsigned kills[3]; /* by stage */
+    unsigned left;     /* temporary files */
 };
 
-static struct place place_create(void)
+/* Runs it in a fork of this process, and waits for its end. */
+static void run_whole(const struct command *command)
 {
-    struct place place = {.directory = sample_directory(&sample)};
-    place.image = path_join(place.directory, "app");
-    place.sidecar = path_join(place.directory, "app.covsplit");
-    return place;
+    struct outcome outcome = command_expect(command, 0);
+    outcome_free(&outcome);
 }
 
-/* Only the original is there. */
-static void place_reset(const struct place *place)
+static bool is_below(const char *path, const char *directory)
 {
-    directory_remove(place->directory);
-    directory_create(place->directory);
-    file_copy(sample.image, place->image);
+    return strncmp(path, directory, strlen(directory)) == 0;
 }
 
-/* Aborts where data is lost. Returns true where the split came to its end. */
-static bool assert_nothing_lost(const struct place *place, const char *moment)
+/* The files; and for those of a state, what is merged from it. */
+static struct tree look(const struct trial *trial)
 {
-    struct contents image = file_read(place->image);
-    bool is_original = contents_equal(&image, &original);
-    bool is_finished = contents_equal(&image, &finished);
-    ck_assert_msg(is_original || is_finished, "%s: the image (%zu bytes) is neither", moment,
-                  image.size);
-    contents_free(&image);
-    if (file_exists(place->sidecar)) {
-        struct contents sidecar = file_read(place->sidecar);
-        ck_assert_msg(contents_equal(&sidecar, &finished_sidecar), "%s: half a sidecar", moment);
-        contents_free(&sidecar);
-    } else {
-        ck_assert_msg(!is_finished, "%s: the sidecar is lost", moment);
+    struct tree tree = tree_read(trial->place);
+    for (size_t i = 0; trial->scene->has_state && i < tree.paths.count; i++) {
+        char *path = tree.paths.items[i];
+        if (strcmp(path, "state/") == 0) {
+            struct command merge = covsplit_words(trial->place, "merge -o ../sums.profraw state");
+            merge.main_function = covsplit_main;
+            run_whole(&merge);
+            command_free(&merge);
+            tree.contents[i] = file_read(path_join(trial->place, "../sums.profraw"));
+            strcpy(path, "state"); /* a file now, for the comparison */
+        } else if (is_below(path, "state/")) {
+            strcpy(path, "/");
+        }
     }
-    return is_finished;
+    return tree;
 }
 
-/* Another split gets to the end, whatever was left behind. */
-static void assert_can_finish(const struct place *place, const char *moment)
+static bool is_temporary(const char *path)
 {
-    covsplit_run_words(place->directory, 0, "split app");
-    ck_assert_msg(assert_nothing_lost(place, moment), "%s: a second split does not finish", moment);
+    const char *slash = strrchr(path, '/');
+    const char *name = slash == NULL ? path : slash + 1;
+    return name[0] == '.' && strstr(name, ".covsplit-") != NULL;
 }
 
-START_TEST(test_random_moments)
+/* The image is never stripped without its sidecar. */
+static void assert_sidecar_first(const struct trial *trial, const struct tree *now,
+                                 const char *image, const char *sidecar, const char *moment)
 {
-    struct place place = place_create();
-    place_reset(&place);
-    struct outcome whole = covsplit_run(place.directory, "split", "app", NULL);
-    ck_assert(outcome_exited(&whole, 0));
+    const struct tree *before = &trial->views[BEFORE], *after = &trial->views[1];
+    bool is_stripped = tree_find(now, image) != NULL && !same_in(now, before, image);
+    ck_assert_msg(!is_stripped || same_in(now, after, sidecar), "%s: %s is without its sidecar",
+                  moment, image);
+}
+
+static void assert_sidecars_first(const struct trial *trial, const struct tree *now,
+                                  const char *moment)
+{
+    for (unsigned i = 0; i < IMAGES && trial->scene->is_batch; i++) {
+        assert_sidecar_first(trial, now, text_format("app-%u", i), variant_entries[i], moment);
+    }
+    assert_sidecar_first(trial, now, "app", "app.covsplit", moment);
+}
+
+/* Aborts where a file is neither as before nor as in the end. */
+static void assert_whole(const struct trial *trial, const struct tree *now, const char *path,
+                         const char *moment)
+{
+    const char *also = trial->scene->also_this;
+    bool may_be_other = also != NULL && strcmp(path, also) == 0;
+    const struct contents *contents = tree_find(now, path);
+    const struct contents *other =
+        may_be_other ? tree_find(&trial->views[BEFORE], trial->scene->as_this) : NULL;
+    ck_assert_msg(
+        same_in(now, &trial->views[BEFORE], path) || same_in(now, &trial->views[1], path) ||
+            (contents != NULL && other != NULL && contents_equal(contents, other)),
+        "%s: %s (%zu bytes) is neither", moment, path, contents == NULL ? 0 : contents->size);
+}
+
+static enum stage assert_nothing_lost(struct trial *trial, const char *moment)
+{
+    struct tree now = look(trial);
+    const struct tree *before = &trial->views[BEFORE], *after = &trial->views[1];
+    unsigned left = 0;
+    for (size_t i = 0; i < now.paths.count; i++) {
+        if (is_temporary(now.paths.items[i])) {
+            left++;
+            strcpy(now.paths.items[i], "/");
+        } else if (!is_directory(now.paths.items[i])) {
+            assert_whole(trial, &now, now.paths.items[i], moment);
+        }
+    }
+    for (size_t i = 0; i < before->paths.count; i++) {
+        if (!is_directory(before->paths.items[i])) {
+            assert_whole(trial, &now, before->paths.items[i], moment);
+        }
+    }
+    assert_sidecars_first(trial, &now, moment);
+    bool is_done = same_all(after, &now) && same_all(&now, after);
+    bool is_before = same_all(before, &now) && same_all(&now, before);
+    tree_free(&now);
+    trial->left += left;
+    return is_done ? DONE : is_before ? BEFORE : BETWEEN;
+}
+
+/* The command gets to the end, whatever was left behind. */
+static void assert_can_finish(const struct trial *trial, enum stage stage, const char *moment)
+{
+    const struct tree *end = &trial->views[stage == DONE ? 2 : 1];
+    run_whole(&trial->command);
+    struct tree now = look(trial);
+    for (size_t i = 0; i < now.paths.count; i++) {
+        if (is_temporary(now.paths.items[i])) {
+            strcpy(now.paths.items[i], "/");
+        }
+    }
+    ck_assert_msg(same_all(&now, end) && same_all(end, &now), "%s: it does not finish", moment);
+    tree_free(&now);
+}
+
+/* ---- kills ---- */
+
+static struct trial trial_start(const struct scene *scene)
+{
+    struct trial trial = {.scene = scene};
+    char *directory = sample_directory(&sample);
+    trial.place = path_join(directory, "place");
+    directory_create(trial.place);
+    scene->prepare(trial.place);
+    trial.start = tree_read(trial.place);
+    trial.command = covsplit_words(trial.place, scene->words);
+    if (scene->has_threads) {
+        text_list_add(&trial.command.arguments, "-j2");
+    }
+    trial.command.main_function = covsplit_main;
+    for (unsigned i = 0; i < 3; i++) {
+        trial.views[i] = look(&trial);
+        if (i < 2) {
+            run_whole(&trial.command);
+        }
+    }
+    /* So that what the killed command started can be waited for. */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    return trial;
+}
+
+static void wait_for_all(void)
+{
+    while (waitpid(-1, NULL, 0) > 0)
+        continue;
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+static void see_kill(struct trial *trial, const char *moment)
+{
+    enum stage stage = assert_nothing_lost(trial, moment);
+    trial->kills[stage]++;
+    assert_can_finish(trial, stage, moment);
+}
+
+static void kill_at_random_moments(struct trial *trial, unsigned kills)
+{
+    tree_write(&trial->start, trial->place);
+    struct outcome whole = command_expect(&trial->command, 0);
     struct moments moments = moments_start(SEED, whole.wall_seconds * 1.1);
-    unsigned early = 0;
-    unsigned late = 0;
-    for (unsigned i = 0; i < rounds(KILLS); i++) {
-        place_reset(&place);
+    outcome_free(&whole);
+    for (unsigned done = 0, tries = 0; done < kills; tries++) {
+        ck_assert_uint_lt(tries, 10 * kills);
+        tree_write(&trial->start, trial->place);
         double delay = moments_next(&moments);
-        const char *moment = text_format("kill %u after %.6f s", i, delay);
-        struct command command = covsplit_command(place.directory, "split", "app", NULL);
-        command_kill_after(&command, delay);
-        command_free(&command);
-        bool is_late = assert_nothing_lost(&place, moment);
-        moments_met(&moments, !is_late);
-        if (is_late) {
-            late++;
-        } else {
-            early++;
-            assert_can_finish(&place, moment);
+        bool was_at_work = command_kill_after(&trial->command, delay);
+        wait_for_all();
+        moments_met(&moments, was_at_work);
+        if (was_at_work) {
+            char *moment = text_format("%s, kill %u after %.6f s", trial->scene->name, done, delay);
+            see_kill(trial, moment);
+            free(moment);
+            done++;
         }
     }
-    /* The moments must have met splits that were not done. */
-    ck_assert_msg(early > rounds(KILLS) / 4, "%u early, %u late", early, late);
 }
-END_TEST
 
-START_TEST(test_every_system_call)
+/* At so many of the stops before and after system calls, in equal distances up to the last one, or
+ * at each. A thread alone has the same ones each time. Returns how many stops there are. */
+static unsigned long kill_at_system_calls(struct trial *trial, unsigned kills)
 {
-    struct place place = place_create();
-    unsigned calls = 0;
-    struct command command = covsplit_command(place.directory, "split", "-j1", "app", NULL);
-    struct traced split = {.was_stopped = true};
-    while (split.was_stopped) {
-        place_reset(&place);
-        calls += rounds_step();
-        split = command_trace_and_kill(&command, calls);
-        const char *moment = text_format("at stop %u", calls);
-        bool done = assert_nothing_lost(&place, moment);
-        ck_assert(done || split.was_stopped);
-        ck_assert_msg(split.was_stopped || split.exit_code == 0, "the split failed");
-        if (!done && calls % 8 == 0) {
-            assert_can_finish(&place, moment);
-        }
+    struct command command = covsplit_words(trial->place, trial->scene->words);
+    if (trial->scene->has_threads) {
+        text_list_add(&command.arguments, "-j1");
     }
-    ck_assert_uint_gt(calls, 50);
+    tree_write(&trial->start, trial->place);
+    struct traced whole = command_trace_and_kill(&command, 1000000);
+    ck_assert_msg(!whole.was_stopped && whole.exit_code == 0, "%s: %s", trial->scene->name,
+                  whole.errors);
+    unsigned long rounds = kills_of_each() == KILLS ? whole.stops : kills;
+    for (unsigned long i = 1; i <= rounds; i++) {
+        unsigned long stop = i * whole.stops / rounds;
+        tree_write(&trial->start, trial->place);
+        struct traced killed = command_trace_and_kill(&command, stop);
+        char *moment = text_format("%s, at stop %lu", trial->scene->name, stop);
+        ck_assert_msg(killed.was_stopped || killed.exit_code == 0, "%s: it failed", moment);
+        if (killed.was_stopped) {
+            see_kill(trial, moment);
+        }
+        free(moment);
+    }
+    command_free(&command);
+    return whole.stops;
+}
+
+START_TEST(test_kills)
+{
+    const struct scene *scene = &scenes[_i];
+    unsigned kills = kills_of_each();
+    struct trial trial = trial_start(scene);
+    unsigned long stops = kill_at_system_calls(&trial, kills / 2);
+    unsigned at_calls = trial.kills[BEFORE] + trial.kills[BETWEEN] + trial.kills[DONE];
+    ck_assert_uint_gt(stops, 50);
+    ck_assert_uint_ge(10 * at_calls, 9 * (kills == KILLS ? stops : kills / 2));
+    kill_at_random_moments(&trial, kills > at_calls ? kills - at_calls : 0);
+    unsigned all = trial.kills[BEFORE] + trial.kills[BETWEEN] + trial.kills[DONE];
+    printf("%s: %u kills, %u of them at system calls (of %lu moments): %u as before, %u between, "
+           "%u done; %u temporary files\n",
+           scene->name, all, at_calls, stops, trial.kills[BEFORE], trial.kills[BETWEEN],
+           trial.kills[DONE], trial.left);
+    /* The moments must have met commands that were not done, and such that were. */
+    ck_assert_uint_ge(all, kills);
+    ck_assert_uint_gt(trial.kills[BEFORE] + trial.kills[BETWEEN], all / 4);
+    ck_assert_uint_gt(trial.kills[DONE], 0);
 }
 END_TEST
 
 /* ---- many at once ---- */
-
-static void prepare_writers(void)
-{
-    sample = sample_create("kill-writers", WRITER_FUNCTIONS);
-}
 
 /* Splits all images of the directory into one store at the same time: eight images, each of them
  * under two names. */
@@ -210,7 +556,7 @@ START_TEST(test_many_writers)
 {
     char *directory = sample_directory(&sample), *store = path_join(directory, "store");
     struct command command = split_all(directory);
-    unsigned in_the_middle = 0, kills = rounds(KILLS / 10);
+    unsigned in_the_middle = 0, kills = rounds(WRITER_KILLS);
     struct outcome whole = command_run(&command);
     struct moments moments = moments_start(SEED, whole.wall_seconds);
     ck_assert_uint_eq(assert_store_is_good(directory), WRITERS);
@@ -244,11 +590,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *kills = suite_case("kill", TEST_TIMEOUT_SECONDS, prepare);
-    suite_tests(kills, test_random_moments, test_every_system_call);
-    TCase *writers = suite_case("writers", TEST_TIMEOUT_SECONDS, prepare_writers);
-    tcase_add_test(writers, test_many_writers);
-    TCase *coff = suite_case("coff", TEST_TIMEOUT_SECONDS, prepare_coff);
-    tcase_add_test(coff, test_every_system_call);
-    return suite_main("kill", kills, writers, coff);
+    scratch_use_memory();
+    TCase *kills = suite_case("kills", TEST_TIMEOUT_SECONDS, prepare);
+    suite_loops(kills, SCENE_COUNT, test_kills);
+    suite_tests(kills, test_many_writers);
+    return suite_main("kill", kills);
 }

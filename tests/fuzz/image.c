@@ -1,0 +1,256 @@
+/*
+ * Splitting an image in memory, and joining it: see image.h.
+ *
+ * This is what `covsplit split` does, less the files and less the codec, which takes far longer
+ * than everything else: the plan, the edit script, its inverse, and the mapping of packed units.
+ */
+#include "tests/fuzz/image.h"
+
+#include <string.h>
+
+#include "common/edit/apply.h"
+#include "common/edit/inverse.h"
+#include "formats/container.h"
+#include "formats/ordinary.h"
+
+/* What an edit script may add to an image: headers and tables that are written anew. */
+#define GROWTH_MAX (UINT64_C(1) << 20)
+#define UUID_BYTE  0x5a
+
+/* ---- options ---- */
+
+#define CHOICE_SECTIONS  0x07 /* one of the masks below */
+#define CHOICE_UUID      0x08
+#define CHOICE_SIGNATURE 0x10
+
+static struct image_options options_of(uint8_t choice, const struct input *map)
+{
+    static const unsigned masks[CHOICE_SECTIONS + 1] = {
+        SECTION_REMOVABLE,
+        SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN),
+        SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_DATA),
+        SECTION_BIT(SECTION_NAMES),
+        SECTION_BIT(SECTION_DATA),
+        SECTION_BIT(SECTION_COVMAP),
+        SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_DATA),
+        SECTION_REMOVABLE,
+    };
+    struct image_options options = {
+        .sections = masks[choice & CHOICE_SECTIONS],
+        .map = map,
+        .drop_signature = (choice & CHOICE_SIGNATURE) != 0,
+    };
+
+    if ((choice & CHOICE_UUID) != 0) {
+        options.uuid.size = UUID_SIZE_MAX;
+        memset(options.uuid.bytes, UUID_BYTE, UUID_SIZE_MAX);
+    }
+    return options;
+}
+
+/* ---- forward ---- */
+
+static struct buffer apply(const struct edit_script *edits, const struct input *image)
+{
+    struct fuzz_collection result = {.limit = image->bytes.size + GROWTH_MAX};
+    struct error error;
+
+    FUZZ_EXPECT(edit_script_stream(edits, image, fuzz_collect, &result, &error),
+                "the edit script failed: %s", error.message);
+    FUZZ_EXPECT(result.bytes.size == edit_script_result_size(edits),
+                "the edit script's result has not the size that it told");
+    return result.bytes;
+}
+
+/* ---- inverse ---- */
+
+static struct bytes section_part(const struct image_plan *plan, const struct input *image,
+                                 const struct inverse_step *step)
+{
+    struct bytes part = {0};
+
+    for (size_t i = 0; i < plan->range_count; i++) {
+        const struct section_range *range = &plan->ranges[i];
+
+        if ((unsigned)range->kind == step->source)
+            FUZZ_EXPECT(
+                bytes_slice(image->bytes, range->offset + step->source_offset, step->insert, &part),
+                "a section's range is not in the image");
+    }
+    FUZZ_EXPECT(part.size == step->insert, "the inverse needs a section that is not stored");
+    return part;
+}
+
+static void append(struct buffer *joined, struct bytes whole, uint64_t offset, uint64_t size)
+{
+    struct bytes part;
+
+    FUZZ_EXPECT(bytes_slice(whole, offset, size, &part) &&
+                    buffer_append(joined, part.data, part.size),
+                "the inverse goes beyond the stripped image");
+}
+
+static void expect_inverse(const struct image_plan *plan, const struct input *image,
+                           struct bytes stripped)
+{
+    uint64_t sizes[SECTION_KIND_MAX + 1] = {0}, place = 0;
+    struct buffer encoded = {0}, joined = {0};
+    struct inverse inverse;
+    struct error error;
+
+    for (size_t i = 0; i < plan->range_count; i++)
+        sizes[plan->ranges[i].kind] = plan->ranges[i].size;
+    FUZZ_EXPECT(inverse_encode(&plan->edits, image->bytes, plan->ranges, plan->range_count,
+                               image->path, &encoded, &error),
+                "no inverse: %s", error.message);
+    FUZZ_EXPECT(inverse_decode(buffer_view(&encoded), stripped.size, image->bytes.size, sizes,
+                               image->path, &inverse, &error),
+                "the inverse is not valid: %s", error.message);
+    for (size_t i = 0; i < inverse.count; i++) {
+        const struct inverse_step *step = &inverse.steps[i];
+        struct bytes part = step->source == 0 ? step->literals : section_part(plan, image, step);
+
+        append(&joined, stripped, place, step->keep);
+        append(&joined, part, 0, part.size);
+        place += step->keep + step->drop;
+    }
+    append(&joined, stripped, place, stripped.size - place);
+    FUZZ_EXPECT(bytes_equal(buffer_view(&joined), image->bytes), "joined, it is another image");
+    inverse_free(&inverse);
+    buffer_free(&encoded);
+    buffer_free(&joined);
+}
+
+/* ---- the stripped image ---- */
+
+/* It must be known for what it is: a second split has nothing to do. */
+static void expect_known_as_split(struct image_plan *plan, struct bytes stripped,
+                                  const struct input *image, const struct image_options *options)
+{
+    struct input again = fuzz_input(stripped, image->path);
+    struct split_image split;
+    struct error error;
+    struct image_plan *second;
+
+    FUZZ_EXPECT(image_find_split(&again, &split, &error), "a stripped image is not known as one");
+    second = image_plan_make(&again, options, &error);
+    FUZZ_EXPECT(second != NULL, "a stripped image is refused: %s", error.message);
+    FUZZ_EXPECT(second->already_split && second->edits.count == 0,
+                "a stripped image would be split again");
+    /* Where neither names nor data go, and there is no build ID, only the sidecar knows it. */
+    FUZZ_EXPECT(split.uuid.size != 0 ||
+                    (!plan->facts.has_stub && plan->facts.uuid_source != UUID_FROM_BUILD_ID),
+                "a stripped image has lost its UUID");
+    FUZZ_EXPECT(memcmp(split.uuid.bytes, plan->facts.uuid.bytes, split.uuid.size) == 0,
+                "a stripped image has another UUID");
+    image_plan_free(second);
+}
+
+/* ---- packed units ---- */
+
+/* They are refused, or give a mapping; and so does the image as a whole, if there is room. */
+static void try_ordinary(const struct image_plan *plan, const struct input *image)
+{
+    struct buffer covmap = {0}, covfun = {0};
+    struct packed_counts counts;
+    struct error error;
+
+    if (!image_plan_unpack(plan, image, 0, &covmap, &covfun, &error)) {
+        fuzz_expect_reason(&error);
+    } else {
+        struct edit_script edits;
+
+        FUZZ_EXPECT(ordinary_count(image, plan, &counts, &error), "not counted: %s", error.message);
+        edit_script_init(&edits, image->bytes.size);
+        if (!ordinary_plan(image, plan, 0, &edits, &error)) {
+            fuzz_expect_reason(&error);
+        } else {
+            struct buffer ordinary = apply(&edits, image);
+            struct input result = fuzz_input(buffer_view(&ordinary), image->path);
+            struct image_plan *described = image_describe(&result, &error);
+
+            FUZZ_EXPECT(described != NULL, "with ordinary mapping, refused: %s", error.message);
+            FUZZ_EXPECT(!described->is_packed, "there are packed units in the ordinary mapping");
+            image_plan_free(described);
+            buffer_free(&ordinary);
+        }
+        edit_script_free(&edits);
+    }
+    buffer_free(&covmap);
+    buffer_free(&covfun);
+}
+
+/* ---- the whole ---- */
+
+static void describe(const struct input *image)
+{
+    struct buffer outline = {0};
+    struct split_image split;
+    struct error error;
+    struct image_plan *plan;
+
+    image_is_linked(image->bytes);
+    image_find_split(image, &split, &error);
+    FUZZ_EXPECT(!error_is_of_memory(&error), "out of memory: %s", error.message);
+    if (!image_outline(image, &outline, &error))
+        fuzz_expect_reason(&error);
+    buffer_free(&outline);
+    plan = image_describe(image, &error);
+    if (plan == NULL)
+        fuzz_expect_reason(&error);
+    else if (plan->is_packed)
+        try_ordinary(plan, image);
+    image_plan_free(plan);
+}
+
+void fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map)
+{
+    struct image_options options = options_of(choice, map);
+    struct error error;
+    struct image_plan *plan = image_plan_make(image, &options, &error);
+
+    if (plan == NULL) {
+        fuzz_expect_reason(&error);
+        return;
+    }
+    if (plan->already_split || plan->range_count == 0) {
+        FUZZ_EXPECT(plan->edits.count == 0, "edits of an image from which nothing is taken");
+    } else {
+        struct buffer stripped = apply(&plan->edits, image);
+
+        expect_inverse(plan, image, buffer_view(&stripped));
+        expect_known_as_split(plan, buffer_view(&stripped), image, &options);
+        buffer_free(&stripped);
+    }
+    image_plan_free(plan);
+}
+
+static bool is_of_format(struct bytes bytes, enum image_format format)
+{
+    const char *name;
+
+    return container_is_universal(bytes)
+               ? format == IMAGE_MACHO
+               : image_recognize(bytes, &name) && strcmp(name, image_format_name(format)) == 0;
+}
+
+int fuzz_image(const uint8_t *data, size_t size, enum image_format format)
+{
+    static char name[] = "image";
+    struct bytes bytes = {data, size == 0 ? 0 : size - 1};
+    struct input file = fuzz_input(bytes, name);
+    struct container container;
+    struct error error;
+
+    if (!is_of_format(bytes, format))
+        return -1;
+    if (!container_open(&container, &file, &error))
+        fuzz_expect_reason(&error);
+    else
+        for (size_t i = 0; i < container.count; i++) {
+            describe(&container.slices[i].input);
+            fuzz_image_split(&container.slices[i].input, data[size - 1], NULL);
+        }
+    container_close(&container);
+    return 0;
+}

@@ -1,0 +1,244 @@
+/*
+ * Changing sidecars: see sidecar_edit.h.
+ */
+#include "tests/fuzz/sidecar_edit.h"
+
+#include <elf.h>
+#include <string.h>
+
+#include "common/codec/zstd.h"
+#include "common/elf_file/reader.h"
+#include "common/sidecar/note.h"
+#include "common/sidecar/sidecar.h"
+
+/* gABI, "Section Compression"; older versions of libelf do not define it. */
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+#define INVERSE ".covsplit.inverse"
+
+/* No contents that a mutator works on are larger. */
+#define CONTENT_MAX (1u << 20)
+
+/* Where a number is in the headers of each class, and how wide it is. */
+struct place {
+    size_t offset, width;
+};
+
+struct places {
+    struct place section_table; /* e_shoff */
+    size_t section_header;      /* the size of one */
+    struct place offset, size;  /* in a section header */
+    struct place content_size;  /* in a compression header */
+};
+
+static const struct places places_of[2] = {
+    {{32, 4}, sizeof(Elf32_Shdr), {16, 4}, {20, 4}, {4, 4}},
+    {{40, 8}, sizeof(Elf64_Shdr), {24, 8}, {32, 8}, {8, 8}},
+};
+
+static void store(uint8_t *to, struct place place, uint64_t value, bool big_endian)
+{
+    if (place.width == 4)
+        store_u32(to + place.offset, (uint32_t)value, big_endian);
+    else
+        store_u64(to + place.offset, value, big_endian);
+}
+
+static bool is_big_endian(const struct elf_reader *file)
+{
+    return file->data_encoding == ELFDATA2MSB;
+}
+
+const char *sidecar_edit_name(struct bytes sidecar, size_t index)
+{
+    struct elf_reader file;
+
+    if (!elf_reader_open(&file, sidecar))
+        return NULL;
+    for (size_t i = 1; i < file.section_count; i++) {
+        if ((file.sections[i].header.sh_flags & SHF_COMPRESSED) != 0 && index-- == 0)
+            return file.sections[i].name;
+    }
+    return NULL;
+}
+
+/* ---- reading ---- */
+
+/* A part that is a zstd frame, which no other part is needed for. */
+static bool read_frame(struct bytes sidecar, const char *name, struct buffer *content)
+{
+    const struct elf_reader_section *section;
+    struct elf_reader file;
+    struct packed frame = {.name = "sidecar", .what = name};
+    struct error error;
+    GElf_Chdr header;
+
+    if (!elf_reader_open(&file, sidecar) || (section = elf_reader_find(&file, name)) == NULL ||
+        !elf_reader_compression_header(&file, section->stored, &header, &frame.bytes) ||
+        header.ch_size > CONTENT_MAX)
+        return false;
+    frame.size = header.ch_size;
+    return codec_decompress(&frame, content, &error);
+}
+
+bool sidecar_edit_read(struct bytes sidecar, const char *name, struct buffer *content)
+{
+    struct error error = {0};
+    const struct sidecar_section *section;
+    enum section_kind kind;
+    struct sidecar *opened;
+    bool done;
+
+    if (!section_kind_of_name(name, &kind))
+        return read_frame(sidecar, name, content);
+    opened = sidecar_open(sidecar, "sidecar", &error);
+    section = opened == NULL ? NULL : sidecar_find(opened, kind);
+    done = section != NULL && section->size <= CONTENT_MAX &&
+           sidecar_read_section(opened, section, content, &error);
+    sidecar_close(opened);
+    return done;
+}
+
+/* ---- writing ---- */
+
+/* The description of the note of a type, and of a kind of section unless that is 0. */
+static uint8_t *find_note(struct buffer *sidecar, const struct elf_reader *file, uint32_t type,
+                          uint32_t kind, size_t least)
+{
+    const struct elf_reader_section *section = elf_reader_find(file, SIDECAR_NOTE_SECTION);
+    struct elf_note_list list;
+    struct elf_note note;
+    size_t offset = 0;
+
+    if (section == NULL || !elf_reader_notes(file, SIDECAR_NOTE_SECTION, &list))
+        return NULL;
+    while (elf_note_next(&list, &offset, &note)) {
+        if (note.type == type && note.description.size >= least &&
+            (kind == 0 || load_u32(note.description.data, list.big_endian) == kind))
+            return sidecar->data + section->header.sh_offset + note.description_offset;
+    }
+    return NULL;
+}
+
+/* Replaces `old_size` bytes at `offset`, and moves the sections behind them, which stay aligned. */
+static bool replace_stored(struct buffer *sidecar, const struct elf_reader *file, size_t index,
+                           struct bytes stored)
+{
+    const struct places *places = &places_of[file->wide];
+    const GElf_Shdr *old = &file->sections[index].header;
+    uint64_t end = old->sh_offset + old->sh_size;
+    uint64_t padding = (old->sh_size - stored.size) % 8;
+    uint64_t by = stored.size + padding - old->sh_size; /* modulo 2^64, a multiple of 8 */
+    struct buffer made = {0};
+    bool big = is_big_endian(file);
+    uint8_t *headers;
+
+    if (file->header.e_shoff < end ||
+        !buffer_append(&made, sidecar->data, (size_t)old->sh_offset) ||
+        !buffer_append(&made, stored.data, (size_t)stored.size) ||
+        !buffer_append_zeros(&made, (size_t)padding) ||
+        !buffer_append(&made, sidecar->data + end, sidecar->size - (size_t)end)) {
+        buffer_free(&made);
+        return false;
+    }
+    store(made.data, places->section_table, file->header.e_shoff + by, big);
+    headers = made.data + (size_t)(file->header.e_shoff + by);
+    for (size_t i = 1; i < file->section_count; i++) {
+        if (file->sections[i].header.sh_offset >= end)
+            store(headers + i * places->section_header, places->offset,
+                  file->sections[i].header.sh_offset + by, big);
+    }
+    store(headers + index * places->section_header, places->size, stored.size, big);
+    buffer_free(sidecar);
+    *sidecar = made;
+    return true;
+}
+
+static size_t find_index(const struct elf_reader *file, const char *name)
+{
+    for (size_t i = 1; i < file->section_count; i++) {
+        if (strcmp(file->sections[i].name, name) == 0)
+            return i;
+    }
+    return 0;
+}
+
+/* Sets the size in the note of the section. */
+static void note_size(struct buffer *sidecar, const struct elf_reader *file, const char *name,
+                      uint64_t size)
+{
+    enum section_kind kind = 0;
+    bool of_section = section_kind_of_name(name, &kind);
+    uint8_t *note =
+        find_note(sidecar, file, of_section ? SIDECAR_NOTE_REMOVED : SIDECAR_NOTE_INVERSE,
+                  of_section ? (uint32_t)kind : 0, 24);
+
+    if (note != NULL)
+        store_u64(note + (of_section ? 8 : 0), size, is_big_endian(file));
+}
+
+bool sidecar_edit_write(struct buffer *sidecar, const char *name, struct bytes content)
+{
+    struct elf_reader file;
+    struct buffer stored = {0};
+    struct error error;
+    size_t index, header_size;
+    bool done;
+
+    if (!elf_reader_open(&file, buffer_view(sidecar)) || (index = find_index(&file, name)) == 0)
+        return false;
+    header_size = elf_reader_compression_header_size(&file);
+    if (file.sections[index].stored.size < header_size)
+        return false;
+    note_size(sidecar, &file, name, content.size);
+    done = buffer_append(&stored, file.sections[index].stored.data, header_size) &&
+           codec_compress_once(content, 1, false, "sidecar", &stored, &error);
+    if (done) {
+        store_u32(stored.data, ELFCOMPRESS_ZSTD, is_big_endian(&file));
+        store(stored.data, places_of[file.wide].content_size, content.size, is_big_endian(&file));
+        done = replace_stored(sidecar, &file, index, buffer_view(&stored));
+    }
+    buffer_free(&stored);
+    return done;
+}
+
+/* What the script makes of a stripped image of this size. */
+static bool measure(struct bytes script, uint64_t stripped_size, uint64_t *size)
+{
+    uint64_t count, literals, number[4], offset;
+
+    *size = stripped_size;
+    if (!bytes_take_uleb128(&script, &count) || !bytes_take_uleb128(&script, &literals))
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        for (size_t part = 0; part < 4; part++) {
+            if (!bytes_take_uleb128(&script, &number[part]))
+                return false;
+        }
+        if (number[3] != 0 && !bytes_take_uleb128(&script, &offset))
+            return false;
+        *size += number[2] - number[1];
+    }
+    return true;
+}
+
+void sidecar_edit_fit_image(struct buffer *sidecar, uint64_t stripped_size)
+{
+    struct buffer script = {0};
+    struct elf_reader file;
+    uint64_t size;
+    uint8_t *image;
+
+    if (!elf_reader_open(&file, buffer_view(sidecar)))
+        return;
+    image = find_note(sidecar, &file, SIDECAR_NOTE_IMAGE, 0, 80);
+    if (image == NULL)
+        return;
+    store_u64(image + 56, stripped_size, is_big_endian(&file));
+    if (read_frame(buffer_view(sidecar), INVERSE, &script) &&
+        measure(buffer_view(&script), stripped_size, &size))
+        store_u64(image + 32, size, is_big_endian(&file));
+    buffer_free(&script);
+}
