@@ -244,16 +244,18 @@ static bool exchange(const struct output *output)
 }
 
 /* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
- * or an errno value. If it is not known what came out, it gets its path back. */
-static int swap_names(struct output *output, struct stat *came_out)
+ * or an errno value; then nothing was swapped. */
+static int swap_names(const struct output *output, struct stat *came_out)
 {
+    int failure;
+
     if (!exchange(output))
         return errno;
     if (lstat(output->temporary, came_out) == 0)
         return 0;
-    if (!exchange(output))
-        output_forget_temporary(output); /* it may be the only copy of another process's file */
-    return EIO;
+    failure = errno == ESTALE ? EIO : errno; /* ESTALE has a meaning of its own here */
+    exchange(output);
+    return failure;
 }
 
 /* Puts back what another process had put at the path at the last moment. If the path changes again
