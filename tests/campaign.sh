@@ -14,7 +14,7 @@ unset COVSPLIT_TEST_PERCENT
 prepare
 build_release
 build_clang ON
-build_sanitized 14 16 19 22
+build_sanitized all 14 16 19 22
 test_variant release "$@"
 test_variant sanitized "$@"
 if [ $# -eq 0 ]; then # they choose their tests themselves

@@ -64,8 +64,8 @@ unpack() {
     local deb=$1 version
     version=$(basename "$deb" .deb)
     rm -rf "$work/root" "$work/new"
-    mkdir -p "$work/new/lib/linux"
-    dpkg-deb -x "$deb" "$work/root"
+    mkdir -p "$work/root" "$work/new/lib/linux"
+    dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/root" --wildcards '*/libclang_rt.profile-*.a'
     mv "$work"/root/usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.profile-*.a "$work/new/lib/linux"
     rm -rf "$version"
     mv "$work/new" "$version"

@@ -28,7 +28,7 @@ if [ $tier = quick ]; then
     COVSPLIT_TEST_PERCENT=4 test_variant release -L '^quick$'
 else
     build_clang
-    build_sanitized 14 22
+    build_sanitized daily_tests 14 22
     COVSPLIT_TEST_PERCENT=20 test_variant release -L '^(quick|daily)$'
     COVSPLIT_TEST_PERCENT=8 test_variant sanitized -L '^(quick|daily)$'
 fi

@@ -4,6 +4,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 mkdir -p "$build"
 build=$(cd "$build" && pwd)
 jobs=$(nproc)
+# The tools of Debian's packages, not a version manager's scripts of the same names, which start ten
+# processes for each.
+PATH=/usr/bin:/bin:$PATH
 cd "$root"
 
 step() {
@@ -19,7 +22,7 @@ prepare() {
         xargs -0 -n 40 -P "$jobs" clang-format-14 --dry-run -Werror
 }
 
-# build_variant NAME CMAKE-OPTION...
+# build_variant NAME CMAKE-OPTION...: builds everything, or what the variable `target` says.
 build_variant() {
     local name=$1
     shift
@@ -27,24 +30,27 @@ build_variant() {
     cmake -S "$root" -B "$build/$name" -G Ninja -DCOVSPLIT_WERROR=ON \
         -DCOVSPLIT_TEST_CACHE="$build/fetched" "$@" >"$build/$name.configure.log" ||
         { cat "$build/$name.configure.log"; return 1; }
-    cmake --build "$build/$name" --parallel "$jobs"
+    cmake --build "$build/$name" --parallel "$jobs" --target "${target-all}"
 }
 
 build_release() {
     build_variant release -DCMAKE_C_COMPILER=gcc
 }
 
-# Compiles the product with another compiler, for its warnings.
+# Compiles the product with another compiler, for its warnings, which are the same without optimization.
 build_clang() {
-    build_variant clang -DCMAKE_C_COMPILER=clang-14 -DCOVSPLIT_TESTS="${1-OFF}"
+    build_variant clang -DCMAKE_C_COMPILER=clang-14 -DCOVSPLIT_TESTS="${1-OFF}" \
+        -DCMAKE_C_FLAGS_RELEASE="-O0 -DNDEBUG"
 }
 
-# build_sanitized CLANGS...: the tests of this build use images made by these compilers.
+# build_sanitized TARGET CLANGS...: the tests of this build use images made by these compilers.
 build_sanitized() {
-    local clangs
+    local target=$1 clangs
+    shift
     clangs=$(IFS=';' && echo "$*")
     build_variant sanitized -DCMAKE_C_COMPILER=clang-19 -DCMAKE_BUILD_TYPE=RelWithDebInfo \
         "-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCOVSPLIT_SANITIZE=ON \
+        -DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=mold -DCMAKE_SHARED_LINKER_FLAGS=-fuse-ld=mold \
         -DCOVSPLIT_TEST_CLANGS="$clangs"
 }
 

@@ -177,7 +177,8 @@ static bool check_value_data(const struct profile *profile, const char *name, st
     return !profile->lacks_value_data ||
            error_set(error,
                      "%s: its value profile data is missing: the program was killed while "
-                     "it wrote, or counted continuously; run it again",
+                     "it wrote, counted continuously, or called "
+                     "__llvm_profile_write_buffer; let it write a file at its end",
                      name);
 }
 

@@ -43,12 +43,14 @@ static bool is_got_slot(const struct elf_image *image, uint64_t address)
 
 /* Handles a word that leads to the target; false ends the search. The slot of an accessor is noted,
  * too, because other code may load it. */
-static bool add_pointer(struct pointer_search *search, uint64_t address)
+static bool add_pointer(struct pointer_search *search, uint64_t address, uint64_t value)
 {
     bool is_slot =
         is_got_slot(search->image, address) || rules_is_accessor_slot(search->code, address);
 
-    if (is_slot && search->image->machine->got_size_max != 0)
+    if ((is_slot && search->image->machine->got_size_max != 0) ||
+        (value == search->target->first &&
+         elf_means_other_end(search->code->planning, value, address)))
         return true;
     search->from = address;
     if (search->slot_count == SLOTS_MAX || !is_slot)
@@ -63,7 +65,8 @@ static bool pointer_visitor(void *context, const struct elf_relocation *relocati
     const struct reference_target *target = search->target;
 
     return relocation->offset - target->first < target->size || !relocation->has_target ||
-           !reference_counts(target, relocation->target) || add_pointer(search, relocation->offset);
+           !reference_counts(target, relocation->target) ||
+           add_pointer(search, relocation->offset, relocation->target);
 }
 
 /* Only addresses of whole slots count: code loads all of a slot. */
@@ -161,8 +164,9 @@ static bool find_word_in(struct pointer_search *search, size_t section)
 
     for (uint64_t i = align_up(shdr->sh_addr, word) - shdr->sh_addr; i + word <= bytes.size;
          i += word) {
-        if (may_be_pointer(search, elf_load_word(search->image, bytes.data + i)) &&
-            !add_pointer(search, shdr->sh_addr + i))
+        uint64_t value = elf_load_word(search->image, bytes.data + i);
+
+        if (may_be_pointer(search, value) && !add_pointer(search, shdr->sh_addr + i, value))
             return true;
         if (i - released >= PIECE) {
             input_release_pages(search->image->input, shdr->sh_offset + released, i - released);
@@ -214,36 +218,81 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 
 /* ---- bounds that two sections share ---- */
 
-/* The function of XRay's runtime that uses the bounds of XRay's own sections, which the linker
- * places before the names. */
-#define XRAY_READER "__xray_init"
-
-struct function_search {
-    const char *name;
-    struct bytes names;
-    uint64_t address; /* of code */
+/* Sections that linkers may place right before names or data, and what refers to the end of each:
+ * functions of runtimes and of the C library, and a variable. */
+static const struct other_end {
+    const char *section;
+    const char *user;
+} other_ends[] = {
+    {"xray_instr_map", "__xray_init"},
+    {"xray_fn_idx", "__xray_init"},
+    {"__llvm_prf_vnds", "__llvm_profile_end_vnodes"},
+    {"__llvm_prf_vnds", "EndVNode"},
+    {".tm_clone_table", "register_tm_clones"},
+    {".tm_clone_table", "deregister_tm_clones"},
+    {".data", "register_tm_clones"}, /* GNU ld drops the table if it is empty */
+    {".data", "deregister_tm_clones"},
+    {"__libc_atexit", "__run_exit_handlers"},
 };
 
-/* An elf_symbol_visitor: stops at the function of that name if it contains the code. */
-static bool is_other_function(void *context, const struct elf_symbol *symbol)
+struct user_search {
+    const char *name;
+    struct bytes names;
+    uint64_t address;
+    uint64_t start; /* of the last function or variable at or before it seen so far */
+    bool has_start;
+    bool is_user; /* that one has the name, and the address is in it */
+};
+
+static bool is_user(const struct user_search *search, const struct elf_symbol *symbol)
 {
-    const struct function_search *search = context;
     struct bytes name;
 
-    return GELF_ST_TYPE(symbol->st_info) != STT_FUNC ||
-           search->address - symbol->st_value >= symbol->st_size ||
-           !bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) ||
-           memcmp(name.data, search->name, (size_t)name.size) != 0;
+    /* Those of the C library's start files have no size. */
+    return (symbol->st_size == 0 || search->address - symbol->st_value < symbol->st_size) &&
+           bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) &&
+           memcmp(name.data, search->name, (size_t)name.size) == 0;
 }
 
-static bool xray_section_ends_at(const struct elf_image *image, uint64_t address)
+/* An elf_symbol_visitor. */
+static bool judge_user(void *context, const struct elf_symbol *symbol)
+{
+    struct user_search *search = context;
+    unsigned type = GELF_ST_TYPE(symbol->st_info);
+
+    if ((type != STT_FUNC && type != STT_OBJECT) || symbol->section == SHN_UNDEF ||
+        symbol->st_value > search->address ||
+        (search->has_start && symbol->st_value < search->start))
+        return true;
+    if (!search->has_start || symbol->st_value != search->start)
+        search->is_user = false;
+    search->has_start = true;
+    search->start = symbol->st_value;
+    search->is_user |= is_user(search, symbol);
+    return true;
+}
+
+/* Whether `address` is in the function or variable with this name. */
+static bool is_in_symbol(const struct elf_image *image, const char *name, uint64_t address)
+{
+    struct user_search search = {.name = name, .address = address};
+    size_t table = 1;
+
+    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
+        table++;
+    if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
+        return false;
+    search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
+    return elf_symbols_each(image, table, judge_user, &search) && search.is_user;
+}
+
+static bool section_ends_at(const struct elf_image *image, const char *name, uint64_t address)
 {
     for (size_t i = 1; i < image->shnum; i++) {
         const GElf_Shdr *shdr = &image->shdrs[i];
-        enum section_kind kind;
 
-        if (section_kind_of_name(elf_section_name(image, i), &kind) &&
-            (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0 && shdr->sh_addr + shdr->sh_size == address)
+        if (shdr->sh_addr + shdr->sh_size == address &&
+            strcmp(elf_section_name(image, i), name) == 0)
             return true;
     }
     return false;
@@ -252,17 +301,13 @@ static bool xray_section_ends_at(const struct elf_image *image, uint64_t address
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from)
 {
     const struct elf_image *image = &((const struct elf_state *)planning)->image;
-    struct function_search search = {.name = XRAY_READER, .address = from};
-    size_t table = 1;
 
-    if (!xray_section_ends_at(image, address))
-        return false;
-    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-        table++;
-    if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
-        return false;
-    search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    return !elf_symbols_each(image, table, is_other_function, &search);
+    for (size_t i = 0; i < sizeof(other_ends) / sizeof(other_ends[0]); i++) {
+        if (section_ends_at(image, other_ends[i].section, address) &&
+            is_in_symbol(image, other_ends[i].user, from))
+            return true;
+    }
+    return false;
 }
 
 /* ---- slots ---- */

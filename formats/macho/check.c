@@ -124,10 +124,39 @@ static bool table_is_inside(void *context, const struct macho_table *table)
            range_within(table->offset, table->size, linkedit->fileoff, linkedit->filesize);
 }
 
+struct signature_place {
+    uint64_t field; /* of its own table */
+    uint64_t offset, size;
+};
+
+/* The signature is removed, or made anew, and no other table with it. */
+static bool table_is_outside(void *context, const struct macho_table *table)
+{
+    const struct signature_place *signature = context;
+
+    return table->field == signature->field ||
+           !ranges_overlap(table->offset, table->size, signature->offset, signature->size);
+}
+
+static bool check_signature(const struct macho_image *image, struct error *error)
+{
+    const struct macho_command *command = macho_find_command(image, LC_CODE_SIGNATURE);
+    struct signature_place place;
+
+    if (command == NULL)
+        return true;
+    place.field = command->offset + LINKEDIT_DATAOFF;
+    place.offset = macho_field(image, command, LINKEDIT_DATAOFF);
+    place.size = macho_field(image, command, LINKEDIT_DATASIZE);
+    if (place.offset + place.size != image->file.size)
+        return refuse(image, error, "its code signature is not at the end");
+    if (!macho_tables_each(image, table_is_outside, &place))
+        return refuse(image, error, "a table overlaps its code signature");
+    return true;
+}
+
 bool macho_image_check_layout(const struct macho_image *image, struct error *error)
 {
-    const struct macho_command *signature = macho_find_command(image, LC_CODE_SIGNATURE);
-
     if (!check_commands(image, error) || !check_segments(image, error))
         return false;
     for (size_t i = 0; i < image->section_count; i++) {
@@ -136,9 +165,5 @@ bool macho_image_check_layout(const struct macho_image *image, struct error *err
     }
     if (!macho_tables_each(image, table_is_inside, (void *)(uintptr_t)image))
         return refuse(image, error, "a table is not inside __LINKEDIT");
-    if (signature != NULL && (uint64_t)macho_field(image, signature, LINKEDIT_DATAOFF) +
-                                     macho_field(image, signature, LINKEDIT_DATASIZE) !=
-                                 image->file.size)
-        return refuse(image, error, "its code signature is not at the end");
-    return true;
+    return check_signature(image, error);
 }

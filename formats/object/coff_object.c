@@ -31,6 +31,16 @@ static bool is_named(const struct coff_object_section *section, const char *name
            memcmp(section->name.data, name, (size_t)section->name.size) == 0;
 }
 
+/* Linkers join all sections whose names are equal up to the '$'. */
+static bool is_joined_to(const struct coff_object_section *section, const char *name)
+{
+    uint64_t size = (uint64_t)(strchr(name, '$') - name);
+
+    return !is_named(section, name) && section->name.size >= size &&
+           memcmp(section->name.data, name, (size_t)size) == 0 &&
+           (section->name.size == size || section->name.data[size] == '$');
+}
+
 static enum coff_purpose purpose_of(const struct coff_object_section *section)
 {
     return is_named(section, UNITS_NAME)    ? COFF_UNITS
@@ -88,6 +98,10 @@ static enum result read_parts(struct coff_packing *state)
         left -= section->contents.size + section->relocations.size + section->line_numbers.size;
         if (part->purpose != COFF_OTHER)
             result = check_mapping_section(state, section);
+        else if (is_joined_to(section, UNITS_NAME) || is_joined_to(section, RECORD_NAME))
+            result = object_keep(state->packing, "some of its coverage mapping is in a section of "
+                                                 "another name than compilers give; compile it "
+                                                 "again");
         if (part->purpose == COFF_UNITS &&
             (has_units || (section->characteristics & IMAGE_SCN_LNK_COMDAT) != 0))
             result = object_keep(state->packing, "its list of source files is not in one section; "

@@ -2,13 +2,14 @@
 # is the smallest tier that it is in; run.sh takes the quick and the daily ones, campaign.sh all.
 #
 # What is daily has each compiler, linker, format and command at least once. Left to the campaign
-# are the same suites with more compilers, and those that build and install by themselves.
+# are the same suites with more compilers, and those that build and install by themselves. The target
+# daily_tests builds what is not left to it.
 set(quick_suites
   command-line command-files sidecar-safety no-exact store batch link bad-files bad-images-1
   bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
-  out-of-memory-all packed-images-clang14
+  fault-sweep-all-1 fault-sweep-all-2 packed-images-clang14
   readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   compile-clang14 compile-clang19
   packed-objects-clang14 packed-objects-clang16 packed-objects-clang19
@@ -16,8 +17,11 @@ set(campaign_suites
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
   profiles-clang16-lld profiles-clang19-bfd
-  own-records-clang16 own-records-clang19 after-care-clang16 after-care-clang19
-  run-modes-clang16 run-modes-clang19 explain-clang14 explain-clang16 explain-clang19
+  own-records-clang16 own-records-clang19
+  after-care-clang14 after-care-clang16 after-care-clang19
+  run-modes-clang16 run-modes-clang19 runtime-api-clang14-lld runtime-api-clang16-bfd
+  runtime-api-clang16-lld runtime-api-clang19-bfd runtime-api-clang19-lld
+  runtime-api-clang22-bfd explain-clang14 explain-clang16 explain-clang19
   explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
   which-tests-clang14 which-tests-clang16 which-tests-clang19
@@ -30,18 +34,19 @@ set(campaign_suites
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
-  profiles-leveldb-clang16 profiles-leveldb-clang19
-  reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang22
+  profiles-leveldb-clang14 profiles-leveldb-clang16 profiles-leveldb-clang19
+  reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang19
   reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22
   reports-sqlite-clang14 reports-sqlite-clang16 reports-sqlite-clang19 reports-sqlite-clang22
   reports-small-clang16 reports-small-clang19
   packed-ordinary-clang14 packed-ordinary-clang16 packed-ordinary-clang19 packed-ordinary-i386
   device-clang16 device-clang19 union-clang14 union-clang16 union-clang19
-  union-few-clang16 union-few-clang19
+  union-few-clang14 union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs})
-# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
+# With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
+# moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
@@ -52,7 +57,8 @@ set(sanitized_campaign_suites
   chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
   profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
-  run-modes-clang14 run-modes-clang22 pools-clang14 pools-clang22 pools-aarch64-clang22
+  run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld
+  pools-clang14 pools-clang22 pools-aarch64-clang22
   pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
@@ -63,9 +69,17 @@ set(sanitized_campaign_suites
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
   packed-reports-clang22-lld)
 
+# With sanitizers, one suite walks each of the command's ways; others do that again on other images.
+if(COVSPLIT_SANITIZE)
+  list(APPEND campaign_suites
+    links benchmark-numbers compile-gcc consume-watch explain-leveldb-clang22 firmware machines-arm
+    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64)
+endif()
+
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
-  if(suite IN_LIST campaign_suites OR (COVSPLIT_SANITIZE AND suite IN_LIST sanitized_campaign_suites))
+  if(suite IN_LIST campaign_suites OR ((COVSPLIT_SANITIZE OR COVSPLIT_COVERAGE) AND
+                                       suite IN_LIST sanitized_campaign_suites))
     set(tier campaign)
   elseif(suite IN_LIST quick_suites)
     set(tier quick)
@@ -73,4 +87,23 @@ foreach(suite IN LISTS suites)
     set(tier daily)
   endif()
   set_tests_properties(${suite} PROPERTIES LABELS ${tier})
+  get_property(program GLOBAL PROPERTY program_of_${suite})
+  if(program AND NOT tier STREQUAL campaign)
+    add_dependencies(daily_tests ${program})
+  endif()
 endforeach()
+
+# The longest ones start first, so that none of them is left to the end alone: seconds of a processor.
+set(costs
+  coff-clang22 30 profiles-clang14-bfd 15 profiles-clang22-lld 15 matrix-clang16-bfd 20
+  reports-leveldb-clang22 20 profiles-leveldb-clang22 15 explain-leveldb-clang22 15
+  union-few-clang22 30 snapshot-breakpad 20 sqlite-clang14-bfd 25 build-rules 15 firmware 15
+  packed-coff-objects-clang22 15 union-clang22 14 macho-alone 14 macho-clang22-arm64 14
+  fetch 50 fetch-runtimes 50 kill 30 out-of-memory 30 false-disk 12 state-faults 28
+  raw-versions-lld 13 coff-readers 10 tripwire-clang14 11 tripwire-clang22 11 consume-watch 30)
+while(costs)
+  list(POP_FRONT costs suite cost)
+  if(TEST ${suite})
+    set_tests_properties(${suite} PROPERTIES COST ${cost})
+  endif()
+endwhile()

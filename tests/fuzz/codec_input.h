@@ -30,7 +30,8 @@ extern const struct codec_transform codec_transforms[CODEC_TRANSFORMS];
 struct codec_run {
     struct parts parts;
     struct transform_context context;
-    uint64_t size; /* declared */
+    uint64_t size;       /* declared */
+    uint64_t input_size; /* of all parts */
     struct names names;
 };
 

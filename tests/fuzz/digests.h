@@ -11,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* `read` reads the `size` bytes as the target does, as far as digests are concerned. */
+/* `read` reads all that has a digest in the `size` bytes. It must not expect anything of the
+ * result: digests also tell apart what is different. */
 void digests_heal(uint8_t *data, size_t size, void (*read)(const uint8_t *data, size_t size));
 
 #endif

@@ -203,26 +203,93 @@ static void describe(const struct input *image)
     image_plan_free(plan);
 }
 
-void fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map)
+struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map)
 {
+    struct buffer stripped = {0};
     struct image_options options = options_of(choice, map);
     struct error error;
     struct image_plan *plan = image_plan_make(image, &options, &error);
 
     if (plan == NULL) {
         fuzz_expect_reason(&error);
-        return;
+        return stripped;
     }
     if (plan->already_split || plan->range_count == 0) {
         FUZZ_EXPECT(plan->edits.count == 0, "edits of an image from which nothing is taken");
     } else {
-        struct buffer stripped = apply(&plan->edits, image);
-
+        stripped = apply(&plan->edits, image);
         expect_inverse(plan, image, buffer_view(&stripped));
         expect_known_as_split(plan, buffer_view(&stripped), image, &options);
-        buffer_free(&stripped);
     }
     image_plan_free(plan);
+    return stripped;
+}
+
+/* ---- universal images ---- */
+
+/* What becomes of the slices: empty for those that stay. */
+struct slices {
+    const struct container *container;
+    struct buffer stripped[SLICES_MAX];
+    struct fuzz_collection *file;
+};
+
+static struct bytes slice_bytes(const struct slices *slices, size_t index)
+{
+    return slices->stripped[index].size != 0 ? buffer_view(&slices->stripped[index])
+                                             : slices->container->slices[index].input.bytes;
+}
+
+/* A slice_writer. */
+static bool write_slice(void *context, size_t index, struct error *error)
+{
+    const struct slices *slices = context;
+
+    return fuzz_collect(slices->file, slice_bytes(slices, index), error);
+}
+
+/* The slices must fit into one file again, and be found in it. */
+static void expect_composed(struct container *container, struct slices *slices, char *name)
+{
+    struct fuzz_collection file = {.limit = GROWTH_MAX};
+    struct container composed;
+    struct input input;
+    struct error error;
+
+    slices->file = &file;
+    for (size_t i = 0; i < container->count; i++) {
+        container->slices[i].size = slice_bytes(slices, i).size;
+        file.limit += container->slices[i].size;
+    }
+    FUZZ_EXPECT(
+        container_lay_out(container, name, &error) &&
+            container_write(container, name, fuzz_collect, &file, write_slice, slices, &error),
+        "a universal image cannot be written: %s", error.message);
+    input = fuzz_input(buffer_view(&file.bytes), name);
+    FUZZ_EXPECT(container_open(&composed, &input, &error), "a universal image cannot be read: %s",
+                error.message);
+    FUZZ_EXPECT(composed.count == container->count, "a universal image has lost slices");
+    for (size_t i = 0; i < composed.count; i++)
+        FUZZ_EXPECT(bytes_equal(composed.slices[i].input.bytes, slice_bytes(slices, i)),
+                    "a slice has become another");
+    container_close(&composed);
+    buffer_free(&file.bytes);
+}
+
+static void split_slices(struct container *container, uint8_t choice, char *name)
+{
+    struct slices slices = {.container = container};
+
+    for (size_t i = 0; i < container->count; i++) {
+        const struct input *image = &container->slices[i].input;
+
+        describe(image);
+        slices.stripped[i] = fuzz_image_split(image, choice, NULL);
+    }
+    if (container->is_universal)
+        expect_composed(container, &slices, name);
+    for (size_t i = 0; i < container->count; i++)
+        buffer_free(&slices.stripped[i]);
 }
 
 static bool is_of_format(struct bytes bytes, enum image_format format)
@@ -247,10 +314,7 @@ int fuzz_image(const uint8_t *data, size_t size, enum image_format format)
     if (!container_open(&container, &file, &error))
         fuzz_expect_reason(&error);
     else
-        for (size_t i = 0; i < container.count; i++) {
-            describe(&container.slices[i].input);
-            fuzz_image_split(&container.slices[i].input, data[size - 1], NULL);
-        }
+        split_slices(&container, data[size - 1], name);
     container_close(&container);
     return 0;
 }

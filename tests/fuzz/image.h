@@ -12,7 +12,8 @@
  * of other formats are refused: -1, so that engines do not keep them. */
 int fuzz_image(const uint8_t *data, size_t size, enum image_format format);
 
-/* One image, with the options that the byte chooses and a linker's map file (NULL: none). */
-void fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map);
+/* One image, with the options that the byte chooses and a linker's map file (NULL: none). Returns
+ * the stripped image, to be freed; empty if there is none. */
+struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map);
 
 #endif

@@ -10,6 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char map_name[] = "map", image_name[] = "image";
     const uint8_t *end = size == 0 ? NULL : memchr(data, '\0', size - 1);
+    struct buffer stripped;
     struct input map, image;
     const char *format;
 
@@ -19,6 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     image = fuzz_input((struct bytes){end + 1, size - 2 - map.bytes.size}, image_name);
     if (!image_recognize(image.bytes, &format) || strcmp(format, "COFF") != 0)
         return -1;
-    fuzz_image_split(&image, data[size - 1], &map);
+    stripped = fuzz_image_split(&image, data[size - 1], &map);
+    buffer_free(&stripped);
     return 0;
 }

@@ -409,9 +409,21 @@ static void mutate_file(struct parts *parts, struct random_state *random, struct
         parts->part[PART_FILE] = buffer_view(made);
 }
 
+/* Reads everything that has a digest. */
 static void read_input(const uint8_t *data, size_t size)
 {
-    LLVMFuzzerTestOneInput(data, size);
+    struct parts parts;
+    struct bytes bytes;
+    covsplit_sidecar *sidecar;
+
+    parts_read(&parts, (struct bytes){data, size}, FIXED);
+    bytes = parts_get(&parts, PART_SIDECAR);
+    sidecar = covsplit_sidecar_open_memory(bytes.data, bytes.size, "sidecar", NULL);
+    if (sidecar != NULL) {
+        covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
+        covsplit_sidecar_verify(sidecar, NULL);
+    }
+    covsplit_sidecar_close(sidecar);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)

@@ -172,31 +172,102 @@ static bool count_all(const char *path, enum state_access access, struct counts 
     return done;
 }
 
+/* The parts of a state, taken out of it. */
+struct parts_taken {
+    struct state_part parts[FILES_MAX];
+    struct buffer tests[FILES_MAX];
+    size_t count;
+};
+
+static bool take_part(void *context, struct state_part *part, const char *name, struct error *error)
+{
+    struct parts_taken *taken = context;
+    size_t index = taken->count;
+
+    (void)name;
+    (void)error;
+    if (index == FILES_MAX)
+        return true;
+    FUZZ_EXPECT(part->tests.size == 0 ||
+                    buffer_append(&taken->tests[index], part->tests.data, (size_t)part->tests.size),
+                "no memory for the target");
+    taken->parts[index] = *part;
+    taken->parts[index].tests = buffer_view(&taken->tests[index]);
+    part->sum = NULL;
+    taken->count++;
+    return true;
+}
+
+/* Adds all that the state has to it once more, as a batch. */
+static bool add_itself(const char *path, struct error *error)
+{
+    struct parts_taken taken = {.count = 0};
+    struct state_batch *batch = NULL;
+    struct state *state;
+    bool done;
+
+    if (!state_open(&state, path, STATE_WRITE, MEMORY_LIMIT, error))
+        return false;
+    done = state_read(state, take_part, &taken, error) && state_batch_start(state, &batch, error);
+    for (size_t i = 0; done && i < taken.count; i++)
+        done = state_batch_add(batch, &taken.parts[i], error);
+    done = done && state_batch_commit(batch, error);
+    state_batch_free(batch);
+    state_close(state);
+    for (size_t i = 0; i < taken.count; i++) {
+        profile_sum_free(taken.parts[i].sum);
+        buffer_free(&taken.tests[i]);
+    }
+    return done;
+}
+
+static void expect_counts(const struct counts *counts, size_t images, uint64_t profiles,
+                          uint64_t tests)
+{
+    FUZZ_EXPECT(counts->images == images && counts->profiles == profiles && counts->tests == tests,
+                "%zu images, %" PRIu64 " profiles, %" PRIu64 " tests became %zu, %" PRIu64
+                ", %" PRIu64,
+                images, profiles, tests, counts->images, counts->profiles, counts->tests);
+}
+
+/* A state that can be read has the same counts when it is folded, and twice as many profiles when
+ * all of it is added again, before and after that is folded. */
+static void check_counts(const char *path)
+{
+    struct counts before, after;
+    struct error error = {0};
+
+    if (!count_all(path, STATE_READ, &before, &error) ||
+        !count_all(path, STATE_WRITE, &after, &error)) {
+        fuzz_expect_reason(&error);
+        return;
+    }
+    expect_counts(&after, before.images, before.profiles, before.tests);
+    if (before.images == 0 || before.images > FILES_MAX ||
+        before.profiles > UINT64_MAX / 4) /* the numbers of profiles may be any */
+        return;
+    if (!add_itself(path, &error) || !count_all(path, STATE_READ, &after, &error)) {
+        fuzz_expect_reason(&error);
+        return;
+    }
+    expect_counts(&after, before.images, 2 * before.profiles, before.tests);
+    FUZZ_EXPECT(count_all(path, STATE_WRITE, &after, &error), "%s", error.message);
+    expect_counts(&after, before.images, 2 * before.profiles, before.tests);
+}
+
 static void run_state(const struct parts *parts)
 {
     struct bytes bytes = parts_get(parts, PART_SIDECAR);
     covsplit_sidecar *sidecar =
         covsplit_sidecar_open_memory(bytes.data, bytes.size, "sidecar", NULL);
-    struct counts before, after;
     char path[SCRATCH_PATH_SIZE];
-    struct error error = {0};
 
     if (sidecar != NULL)
         covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
     place_state(parts);
     scratch_path(path, "");
     read_by_library(path, sidecar);
-    if (!count_all(path, STATE_READ, &before, &error))
-        fuzz_expect_reason(&error);
-    else if (!count_all(path, STATE_WRITE, &after, &error))
-        fuzz_expect_reason(&error);
-    else
-        FUZZ_EXPECT(before.images == after.images && before.profiles == after.profiles &&
-                        before.tests == after.tests,
-                    "%zu images, %" PRIu64 " profiles, %" PRIu64 " tests became %zu, %" PRIu64
-                    ", %" PRIu64,
-                    before.images, before.profiles, before.tests, after.images, after.profiles,
-                    after.tests);
+    check_counts(path);
     covsplit_sidecar_close(sidecar);
 }
 
@@ -348,9 +419,18 @@ static void mutate_matrix(struct bytes encoded, struct random_state *random, str
     buffer_free(&frame);
 }
 
+/* Reads everything that has a digest. */
 static void read_input(const uint8_t *data, size_t size)
 {
-    LLVMFuzzerTestOneInput(data, size);
+    struct counts counts;
+    struct parts parts;
+    char path[SCRATCH_PATH_SIZE];
+    struct error error;
+
+    parts_read(&parts, (struct bytes){data, size}, FIXED);
+    place_state(&parts);
+    scratch_path(path, "");
+    count_all(path, STATE_READ, &counts, &error);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)

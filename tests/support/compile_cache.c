@@ -317,19 +317,21 @@ const char *cache_directory(const char *label, const char *clang, const char *in
     if (file_exists(directory)) {
         return directory;
     }
-    /* Renamed when all is there: another test may be at the same, and the first one wins. No
+    /* Renamed when all is there, with the lock, for which others wait that need the same. No
      * ck_assert: benchmarks, which are no Check tests, come here too. */
+    directory_create(COVSPLIT_TEST_CACHE);
+    int descriptor = lock(directory);
     char *work = text_format("%s-XXXXXX", directory);
-    if (mkdtemp(work) == NULL) {
-        ck_abort_msg("%s: cannot be made: %s", work, strerror(errno));
-    }
-    make_contents(work, clang);
-    if (rename(work, directory) != 0) {
-        if (errno != EEXIST && errno != ENOTEMPTY) {
+    if (!file_exists(directory)) {
+        if (mkdtemp(work) == NULL) {
+            ck_abort_msg("%s: cannot be made: %s", work, strerror(errno));
+        }
+        make_contents(work, clang);
+        if (rename(work, directory) != 0) {
             ck_abort_msg("%s: cannot be renamed: %s", work, strerror(errno));
         }
-        directory_remove(work);
     }
+    close(descriptor);
     free(work);
     return directory;
 }

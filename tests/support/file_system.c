@@ -102,18 +102,37 @@ void file_write_text(const char *path, const char *text)
     file_write(path, text, strlen(text));
 }
 
-/* By the kernel: what the process has held counts as its children's peak of memory too. */
+/* What the file has from `start` on, up to a hole. Returns where that ends. */
+static off_t copy_data(int copy, int source, off_t start, const char *to)
+{
+    off_t end = lseek(source, start, SEEK_HOLE);
+    if (end < 0 || lseek(copy, start, SEEK_SET) < 0) {
+        abort_on("copy", to);
+    }
+    while (start < end) {
+        if (sendfile(copy, source, &start, (size_t)(end - start)) <= 0) {
+            abort_on("write", to);
+        }
+    }
+    return end;
+}
+
+/* By the kernel: what the process has held counts as its children's peak of memory too. Holes stay
+ * holes: some images have gigabytes of them. */
 void file_copy(const char *from, const char *to)
 {
+    struct stat status = file_status(from);
     int source = open(from, O_RDONLY | O_CLOEXEC);
     int copy = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (source < 0 || copy < 0) {
         abort_on("copy", from);
     }
-    ssize_t part;
-    while ((part = sendfile(copy, source, NULL, 1 << 30)) > 0) {
+    off_t data = lseek(source, 0, SEEK_DATA);
+    while (data >= 0) {
+        data = lseek(source, copy_data(copy, source, data, to), SEEK_DATA);
     }
-    if (part < 0 || fchmod(copy, file_status(from).st_mode & 07777) != 0 || close(copy) != 0) {
+    if (errno != ENXIO || ftruncate(copy, status.st_size) != 0 ||
+        fchmod(copy, status.st_mode & 07777) != 0 || close(copy) != 0) {
         abort_on("write", to);
     }
     close(source);

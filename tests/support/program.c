@@ -140,20 +140,42 @@ static const char *instrumentation_of(const struct program *program)
     return program->instrumentation != NULL ? program->instrumentation : INSTRUMENT_COVERAGE;
 }
 
+static void run_words(const char *directory, const char *words)
+{
+    struct command command = command_words(directory, "%s", words);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+/* Those of the options that are not for the linker alone, each behind a blank. */
+static const char *words_for_compiler(const char *options)
+{
+    struct text_list words = {0};
+    const char *kept = "";
+    text_list_add_words(&words, options);
+    for (size_t i = 0; i < words.count; i++) {
+        const char *word = words.items[i];
+        size_t length = strlen(word);
+        bool is_object = length > 2 && strcmp(word + length - 2, ".o") == 0;
+        if (!is_object && strncmp(word, "-Wl,", 4) != 0) {
+            kept = text_format("%s %s", kept, word);
+        }
+    }
+    text_list_free(&words);
+    return kept;
+}
+
 void program_build_own(const struct program *program, const char *main_source,
                        const char *directory)
 {
-    struct command command = {.directory = directory};
-    struct text_list *words = &command.arguments;
-    file_write_text(path_join(directory, "main.c"), main_source);
+    const char *compiler = text_format("clang-%s -O2 -w " INSTRUMENT_COVERAGE, program->clang);
     source_generate(path_join(directory, "first.c"), LANGUAGE_C, "first", program->functions);
-    text_list_add(words, versioned_tool("clang", program->clang));
-    text_list_add_words(words, "-O2 -w -Wl,--build-id=sha1 " INSTRUMENT_COVERAGE);
-    text_list_add_format(words, "-fuse-ld=%s", program->linker);
-    text_list_add_words(words, program->link_options);
-    text_list_add_words(words, "main.c first.c -o app");
-    command_run_or_abort(&command);
-    command_free(&command);
+    /* By itself, and before main.c is there: the cache has it for other programs as well. */
+    run_words(directory, text_format("%s%s -c first.c -o first.o", compiler,
+                                     words_for_compiler(or_empty(program->link_options))));
+    file_write_text(path_join(directory, "main.c"), main_source);
+    run_words(directory, text_format("%s -Wl,--build-id=sha1 -fuse-ld=%s %s main.c first.o -o app",
+                                     compiler, program->linker, or_empty(program->link_options)));
 }
 
 struct outcome program_run(const char *directory, const char *name)

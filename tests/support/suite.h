@@ -8,7 +8,7 @@
 #include <check.h>
 #include <stdbool.h>
 
-/* A test case with a time limit for each test (0: Check's default), and a function to run once
+/* A test case with a time limit for each test (0: a minute), and a function to run once
  * before all its tests; NULL: none. */
 TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare);
 

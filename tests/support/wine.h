@@ -1,5 +1,5 @@
 /*
- * Runs Windows programs with wine, which gets its own settings directory.
+ * Runs Windows programs with wine, which has a settings directory of its own in the cache.
  */
 #ifndef COVSPLIT_TESTS_SUPPORT_WINE_H
 #define COVSPLIT_TESTS_SUPPORT_WINE_H

@@ -11,7 +11,7 @@ endforeach()
 target_link_options(test_state_power PRIVATE
                     -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
-foreach(name merger state union)
+foreach(name calls merger state union)
   add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c)
   refuse_memory(reader_${name})
 endforeach()

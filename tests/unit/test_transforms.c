@@ -237,7 +237,7 @@ START_TEST(test_noise)
 {
     struct random_state random = random_start(2);
 
-    for (uint64_t seed = 0; seed < 100; seed++) {
+    for (uint64_t seed = 0; seed < rounds(100); seed++) {
         struct subject subject;
 
         makers[_i](&subject, seed);
@@ -275,7 +275,7 @@ START_TEST(test_changed_packed)
 {
     struct random_state random = random_start(3);
 
-    for (uint64_t seed = 0; seed < 100; seed++) {
+    for (uint64_t seed = 0; seed < rounds(100); seed++) {
         struct subject subject;
         struct buffer packed = {0}, again = {0};
 

@@ -11,9 +11,8 @@
  * the machine has, so that a small program has whole ones to cut. Where linkers take larger ones,
  * one row more for each linker has those and more functions.
  *
- * Where not everything is asked for (rounds.h), the rows on a diagonal are run: each compiler has a
- * row with each linker, and so has each kind of image; which come together moves on from machine to
- * machine.
+ * Where not everything is asked for (rounds.h), the rows on a diagonal are run: each compiler, each
+ * linker and each kind of image has a row; which come together moves on from machine to machine.
  */
 #include <elf.h>
 #include <stddef.h>
@@ -157,10 +156,13 @@ static void add_diagonal(const struct target *target)
     struct tools tools[ROWS_MAX];
     const enum link_kind *kinds;
     size_t count = list_tools(target, tools), kind_count = list_kinds(target, &kinds);
-    size_t longer = count < kind_count ? kind_count : count;
+    size_t turn = (size_t)(target - target_table);
+    /* Of a compiler's two linkers one where that gives enough rows. */
+    size_t step = count >= 2 * kind_count && count > 4 ? 2 : 1;
+    size_t longer = count / step < kind_count ? kind_count : count / step;
     for (size_t i = 0; i < longer; i++) {
-        size_t kind = i + i / kind_count + (size_t)(target - target_table);
-        add_row(target, tools[i % count], kinds[kind % kind_count]);
+        size_t kind = i + i / kind_count + turn;
+        add_row(target, tools[(i * step + (i + turn) % step) % count], kinds[kind % kind_count]);
     }
 }
 

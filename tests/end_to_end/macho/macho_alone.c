@@ -12,6 +12,7 @@
 #include "tests/support/darwin_program.h"
 #include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define IMAGE           "image"
@@ -130,6 +131,9 @@ START_TEST(test_images)
     bool good = covsplit_expect(&verdict, 0, NULL, directory, "split", "--sections", row->sections,
                                 "-o", STRIPPED, IMAGE, NULL);
     for (size_t i = 0; good && i < reader_count; i++) {
+        if (!rounds_have((unsigned)(i + (size_t)_i), 2)) {
+            continue; /* readers take turns */
+        }
         good =
             check_image(directory, first, readers[i], &verdict) &&
             (row->architecture != NULL || check_image(directory, "x86_64", readers[i], &verdict));

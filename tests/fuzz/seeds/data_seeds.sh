@@ -43,11 +43,14 @@ core_seeds() {
     local image kind
     : >none
     for image in image stripped; do
-        try "$fuzz/seeds/core_of_image.py" $image core || continue
+        try python3 "$fuzz/seeds/core_of_image.py" $image core || continue
         parts '\0\0\0\0' core $image none >"$directory/snapshot/$1-$image-file"
         parts '\0\0\0\0' core none sidecar >"$directory/snapshot/$1-$image-sidecar"
+        if try zstd -q -f core -o compressed; then
+            parts '\0\0\0\0' compressed $image none >"$directory/snapshot/$1-$image-compressed"
+        fi
         for kind in full registered stacks big; do
-            try "$fuzz/../support/minidump_of_core.py" $kind core dump || continue
+            try python3 "$fuzz/../support/minidump_of_core.py" $kind core dump || continue
             parts '\0\0\0\0' dump $image none >"$directory/snapshot/$1-$image-$kind"
         done
     done
@@ -104,9 +107,13 @@ kind=-pie
 
 # ---- packed objects ----
 
-if freestanding packed 19 x86_64-linux-gnu && try "$COVSPLIT" pack covered.o other.o && link 19; then
-    split_seeds packed
-    of_sidecar packed sidecar
+if freestanding packed 19 x86_64-linux-gnu; then
+    # Some objects, then all.
+    for part in other covered; do
+        try "$COVSPLIT" pack $part.o && link 19 || continue
+        split_seeds packed-$part
+        of_sidecar packed-$part sidecar
+    done
 fi
 
 # ---- profiles ----
@@ -137,6 +144,10 @@ profiles() {
         parts '\0\0\0\0' light.profraw full.profraw sidecar light.profraw >"$directory/profile/$name-light"
     fi
     parts '\0\0\0\0' full.profraw full.profraw sidecar >"$directory/profile/$name-full"
+    if try python3 "$fuzz/../support/sparse_profile.py" make full.profraw sparse; then
+        parts '\0\0\0\0' sparse full.profraw sidecar >"$directory/profile/$name-sparse"
+        parts '\x15\0\0\0\0' sparse >"$directory/decoders/$name-sparse"
+    fi
 }
 
 covered="-fprofile-instr-generate -fcoverage-mapping"

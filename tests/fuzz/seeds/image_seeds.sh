@@ -97,6 +97,44 @@ done
 packed=yes elf packed-s390x 19 "--target=s390x-linux-gnu -fPIC -DLIBRARY" -shared --build-id=sha1
 sizes="-DSHORT $long"
 
+# Records of the layout that compilers later than these write.
+for part in profile_runtime profile_writer library; do
+    compile 19 "$x86 -fPIC -DPROFILE_RAW_VERSION=11 -ffreestanding -isystem $fixtures/freestanding/include" \
+        "$fixtures/freestanding/$part.c" $part.o
+done
+if try clang-19 $x86 -fPIC -Os -w $coverage -ffreestanding -S -emit-llvm "$fuzz/seeds/program.c" -o before.ll &&
+    try python3 "$fuzz/../support/raw_version_ir.py" before.ll after.ll &&
+    try clang-19 $x86 -fPIC -w -c after.ll -o program.o &&
+    try ld.lld-19 -pie --build-id=sha1 program.o profile_runtime.o profile_writer.o library.o -o image; then
+    seed elf raw-11-19-records image '\0'
+fi
+
+# Of a unit that is packed and one that is not, which have functions in common.
+mixed() {
+    local run
+    compile 19 "$x86 -fPIC -ffreestanding" "$fixtures/freestanding/profile_runtime.c" profile_runtime.o || return 0
+    for run in first second; do
+        try clang++-19 $x86 -fPIC -Os -w -ffreestanding -fno-exceptions $coverage -DRUN=$run \
+            -c "$fuzz/seeds/shared.cc" -o $run.o || return 0
+    done
+    try "$COVSPLIT" pack "$1.o" &&
+        try ld.lld-19 -shared --build-id=sha1 -z max-page-size=4096 first.o second.o profile_runtime.o -o image &&
+        seed elf "mixed-$1" image '\0'
+}
+mixed first
+mixed second
+
+# A program for a device, which is in flash at other addresses than it runs.
+for size in -DSHORT "$long"; do
+    if compile 19 "--target=thumbv7m-none-eabi -ffreestanding" "$fixtures/freestanding/profile_runtime.c" \
+        profile_runtime.o &&
+        compile 19 "--target=thumbv7m-none-eabi -ffreestanding $coverage $size" "$fuzz/seeds/program.c" program.o &&
+        try ld.lld-19 -n --build-id=sha1 -T "$fuzz/../../share/examples/device/device.ld" program.o \
+            profile_runtime.o -o image; then
+        seed elf "device-${size:2:1}" image '\0'
+    fi
+done
+
 # ---- COFF ----
 
 # compile_windows CLANG TARGET: the runtime's objects

@@ -2,6 +2,10 @@
  * Functions for seeds: records in groups, of inline functions and templates that are used and not,
  * and records in none.
  */
+#ifndef RUN
+#define RUN shared_run
+#endif
+
 template <typename Number> Number larger(Number a, Number b)
 {
     return a > b ? a : b;
@@ -24,7 +28,7 @@ static long local(long value)
     return value;
 }
 
-extern "C" long shared_run(long seed)
+extern "C" long RUN(long seed)
 {
     return larger(used(seed), local(seed)) + larger<int>(static_cast<int>(seed), 4);
 }
