@@ -9,7 +9,7 @@ set(quick_suites
   bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
-  out-of-memory-all packed-images-clang14
+  fault-sweep-all-1 fault-sweep-all-2 packed-images-clang14
   readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   compile-clang14 compile-clang19
   packed-objects-clang14 packed-objects-clang16 packed-objects-clang19
