@@ -45,8 +45,7 @@ set(campaign_suites
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs})
-# With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
-# moments.
+# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
@@ -78,8 +77,7 @@ endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
-  if(suite IN_LIST campaign_suites OR ((COVSPLIT_SANITIZE OR COVSPLIT_COVERAGE) AND
-                                       suite IN_LIST sanitized_campaign_suites))
+  if(suite IN_LIST campaign_suites OR (COVSPLIT_SANITIZE AND suite IN_LIST sanitized_campaign_suites))
     set(tier campaign)
   elseif(suite IN_LIST quick_suites)
     set(tier quick)
