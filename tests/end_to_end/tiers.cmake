@@ -74,11 +74,14 @@ set(sanitized_campaign_suites
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
   packed-reports-clang22-lld)
 
-# With sanitizers, one suite walks each of the command's ways; others do that again on other images.
+# With sanitizers, one suite walks each of the command's ways; others do that again on other images. And
+# of damaged files, of which the fuzz targets see more, the first half is enough.
 if(COVSPLIT_SANITIZE)
   list(APPEND campaign_suites
     links benchmark-numbers compile-gcc consume-watch firmware machines-arm
-    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64)
+    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64
+    packed-ordinary-clang22 bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2
+    bad-unions-2 bad-profile-sums-2)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
