@@ -49,7 +49,10 @@ set(campaign_suites
   union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
   pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
   device-bare-aarch64 device-bare-riscv32
-  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64)
+  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64 unusual-bfd
+  # the second half of the damaged files, of which the fuzz targets see more
+  bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
+  bad-profile-sums-2)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
@@ -73,14 +76,12 @@ set(sanitized_campaign_suites
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
   packed-reports-clang22-lld)
 
-# With sanitizers, one suite walks each of the command's ways; others do that again on other images. And
-# of damaged files, of which the fuzz targets see more, the first half is enough.
+# With sanitizers, one suite walks each of the command's ways; others do that again on other images.
 if(COVSPLIT_SANITIZE)
   list(APPEND campaign_suites
     links benchmark-numbers compile-gcc consume-watch firmware machines-arm
     matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64
-    packed-ordinary-clang22 bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2
-    bad-unions-2 bad-profile-sums-2)
+    packed-ordinary-clang22)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
