@@ -49,9 +49,11 @@ set(campaign_suites
   union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
   pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
   device-bare-aarch64 device-bare-riscv32
-  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64)
-# With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
-# moments.
+  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64 unusual-bfd
+  # the second half of the damaged files, of which the fuzz targets see more
+  bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
+  bad-profile-sums-2)
+# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
@@ -78,13 +80,13 @@ set(sanitized_campaign_suites
 if(COVSPLIT_SANITIZE)
   list(APPEND campaign_suites
     links benchmark-numbers compile-gcc consume-watch firmware machines-arm
-    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64)
+    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64
+    packed-ordinary-clang22)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
-  if(suite IN_LIST campaign_suites OR ((COVSPLIT_SANITIZE OR COVSPLIT_COVERAGE) AND
-                                       suite IN_LIST sanitized_campaign_suites))
+  if(suite IN_LIST campaign_suites OR (COVSPLIT_SANITIZE AND suite IN_LIST sanitized_campaign_suites))
     set(tier campaign)
   elseif(suite IN_LIST quick_suites)
     set(tier quick)
