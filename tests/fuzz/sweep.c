@@ -102,6 +102,8 @@ int main(int word_count, char **words)
         }
         free(names[i]);
     }
+    if (count >= 0)
+        free(names);
     printf("%lu seeds, %lu inputs\n", seeds, seeds * rounds);
     return seeds == 0 || rounds == 0;
 }
