@@ -552,11 +552,10 @@ static bool try_both(void *argument)
                              &options, "sample", &packed, &fits, &error);
 
     ck_assert(fits || !done);
-    done = done &&
-           codec_decode(subject->transform, &subject->context,
-                        &(struct packed){buffer_view(&packed), subject->section.size, "sample",
-                                         "the section"},
-                        &again, &error);
+    done = done && codec_decode(subject->transform, &subject->context,
+                                &(struct packed){buffer_view(&packed), subject->section.size,
+                                                 "sample", "the section"},
+                                &again, &error);
     if (done)
         ck_assert(bytes_equal(buffer_view(&again), buffer_view(&subject->section)));
     else
