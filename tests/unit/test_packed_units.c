@@ -371,8 +371,9 @@ END_TEST
 
 /* Does everything with the sections once. False if memory ran out; asserts that nothing else is
  * said then. */
-static bool use_all(const struct linked_sections *sections)
+static bool use_all(void *subject)
 {
+    const struct linked_sections *sections = subject;
     struct buffer made[2] = {{0}, {0}}, again = {0};
     struct streams streams = {0};
     struct error error = {0};
@@ -416,6 +417,7 @@ START_TEST(test_memory)
     }
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(granted, 10);
+    memory_refuse_each(use_all, &sections);
     free_linked(&sections);
 }
 END_TEST
