@@ -59,3 +59,18 @@ bool error_is_of_memory(const struct error *error)
 {
     return error->number == ENOMEM;
 }
+
+bool error_is_of_machine(const struct error *error)
+{
+    switch (error->number) {
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EIO:
+    case ESTALE:
+    case EINTR:
+        return true;
+    default:
+        return false;
+    }
+}

@@ -37,9 +37,14 @@ bool output_can_replace(const struct output *output, struct error *error)
 {
     struct stat now;
 
-    return !output->in_place ||
-           (stat(output->target, &now) == 0 && file_is_untouched(&output->replaced, &now)) ||
-           file_report_change(output->path, error);
+    if (!output->in_place)
+        return true;
+    if (stat(output->target, &now) == 0)
+        return file_is_untouched(&output->replaced, &now) ||
+               file_report_change(output->path, error);
+    return errno == ENOENT || errno == ENOTDIR
+               ? file_report_change(output->path, error)
+               : error_set_errno(error, errno, "%s: cannot be read", output->path);
 }
 
 /* Files with a temporary name are taken for unfinished ones and may be removed, so a final path

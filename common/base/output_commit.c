@@ -238,14 +238,24 @@ static bool is_same_form(const struct stat *before, const struct stat *now)
     return file_is_same(before, now) && file_has_same_contents(before, now);
 }
 
+static bool exchange(const struct output *output)
+{
+    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0;
+}
+
 /* Swaps the two names. *came_out is what the path had, which has the temporary name now. Returns 0
- * or an errno value. */
+ * or an errno value; then nothing was swapped. */
 static int swap_names(const struct output *output, struct stat *came_out)
 {
-    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0 &&
-                   lstat(output->temporary, came_out) == 0
-               ? 0
-               : errno;
+    int failure;
+
+    if (!exchange(output))
+        return errno;
+    if (lstat(output->temporary, came_out) == 0)
+        return 0;
+    failure = errno == ESTALE ? EIO : errno; /* ESTALE has a meaning of its own here */
+    exchange(output);
+    return failure;
 }
 
 /* Puts back what another process had put at the path at the last moment. If the path changes again

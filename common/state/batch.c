@@ -153,10 +153,12 @@ static bool sync_name(const struct state_batch *batch, struct error *error)
  * them too. */
 static bool is_still_living(const struct state_batch *batch, struct error *error)
 {
-    struct stat mine, found;
+    struct stat mine, found = {0};
 
-    return (fstat(batch->open_fd, &mine) == 0 && lstat(batch->open_path, &found) == 0 &&
-            file_is_same(&mine, &found)) ||
+    if (fstat(batch->open_fd, &mine) != 0 ||
+        (lstat(batch->open_path, &found) != 0 && errno != ENOENT && errno != ENOTDIR))
+        return error_set_errno(error, errno, "%s: cannot be read", batch->open_path);
+    return (found.st_nlink != 0 && file_is_same(&mine, &found)) ||
            error_set(error, "%s: was removed while it was used, so its batch does not count",
                      batch->open_path);
 }

@@ -111,10 +111,13 @@ bool state_is_in_place(const struct state *state, struct error *error)
 {
     char *file = folder_path(state->path, STATE_FILE_NAME, error);
     struct stat opened, now;
-    bool is = file != NULL && fstat(state->lock_fd, &opened) == 0 && stat(file, &now) == 0 &&
-              file_is_same(&opened, &now);
+    bool is = file != NULL && fstat(state->lock_fd, &opened) == 0 && stat(file, &now) == 0;
+    bool is_known = is || errno == ENOENT || errno == ENOTDIR;
 
-    if (file != NULL && !is)
+    is = is && file_is_same(&opened, &now);
+    if (file != NULL && !is_known)
+        error_set_errno(error, errno, "%s: cannot be read", state->path);
+    else if (file != NULL && !is)
         error_set(error, "%s: the state was removed or replaced while it was used; merge again",
                   state->path);
     free(file);

@@ -132,7 +132,7 @@ static void add_fault(struct loose_faults *faults, const struct error *why)
         faults->first = *why;
 }
 
-/* Returns false with an error if out of memory. */
+/* Returns false with an error if the machine fails: the file may be one of several that fit. */
 static bool add_file(struct loose_directory *directory, const char *path, bool is_listed,
                      struct error *error)
 {
@@ -140,7 +140,7 @@ static bool add_file(struct loose_directory *directory, const char *path, bool i
 
     if (read_uuid(path, &uuid, error))
         return loose_matches_add(&directory->files, &uuid, path, error);
-    if (error_is_of_memory(error))
+    if (error_is_of_machine(error))
         return false;
     /* It is not a fault if a file was removed after its name was read. */
     if (error->number != ENOENT || is_listed)
@@ -160,7 +160,7 @@ static bool read_directory(struct loose_directory *directory, struct error *erro
     struct directory_names names;
     bool done = directory_names_read(directory->path, is_sidecar_name, &names, error);
 
-    if (!done && !error_is_of_memory(error)) {
+    if (!done && !error_is_of_machine(error)) {
         if (error->number != ENOENT && error->number != ENOTDIR)
             add_fault(&directory->faults, error);
         done = true;

@@ -204,9 +204,9 @@ static void end_here(struct sidecar_search *search)
 
 void sidecar_search_reject(struct sidecar_search *search, const struct error *why)
 {
-    if (search->problem.message[0] == '\0' || error_is_of_memory(why))
+    if (search->problem.message[0] == '\0' || error_is_of_machine(why))
         search->problem = *why;
-    if (error_is_of_memory(why))
+    if (error_is_of_machine(why))
         end_here(search);
     search->met_other |= search->is_other;
     search->met_unusable |= !search->is_other;
@@ -394,7 +394,7 @@ static bool has_no_rival_among(struct sidecar_search *search, const struct loose
         if (paths_meet(path, sidecar_name(sidecar)))
             continue;
         rival = sidecar_read_for(search->places->options, path, &unfit);
-        if (rival == NULL && error_is_of_memory(&unfit)) {
+        if (rival == NULL && error_is_of_machine(&unfit)) {
             *error = unfit;
             alone = false;
         } else if (rival != NULL && fits(search, rival, &unfit) && !agree(sidecar, rival)) {
@@ -425,7 +425,7 @@ static bool has_no_rival(struct sidecar_search *search, const struct sidecar *si
 
         if (look(search, &search->spots[i], &found, &why)) {
             alone = has_no_rival_among(search, &found, 0, sidecar, error);
-        } else if (error_is_of_memory(&why)) {
+        } else if (error_is_of_machine(&why)) {
             *error = why;
             alone = false;
         }

@@ -257,7 +257,8 @@ static void wake_listener(const struct broker *broker)
 {
     static const uint64_t one = 1;
 
-    (void)!write(broker->wake_up, &one, sizeof(one));
+    while (write(broker->wake_up, &one, sizeof(one)) < 0 && errno == EINTR)
+        continue;
 }
 
 /* Frees a question that was answered. */

@@ -28,8 +28,10 @@
  *             tests (those that reach it); images: an array of objects with image_name, uuid, tests
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -204,18 +206,25 @@ static bool show_of_state(const struct parsed_options *options, const char *path
     return shown;
 }
 
-/* A directory that is no state is an error. */
-static bool is_state_operand(const struct parsed_options *options, const char *operand)
+/* A directory that is no state is an error. `if_unknown` is for what cannot be looked at. */
+static bool is_state_operand(const struct parsed_options *options, const char *operand,
+                             bool if_unknown)
 {
-    return option_given(options, OPTION_TESTS) ||
-           (!option_given(options, OPTION_MAP) && !stream_is(operand) &&
-            path_is_directory(operand));
+    struct stat status;
+
+    if (option_given(options, OPTION_TESTS))
+        return true;
+    if (option_given(options, OPTION_MAP) || stream_is(operand))
+        return false;
+    if (stat(operand, &status) == 0)
+        return S_ISDIR(status.st_mode);
+    return if_unknown && errno != ENOENT && errno != ENOTDIR;
 }
 
 static bool has_states(const struct parsed_options *options)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
-        if (is_state_operand(options, options->operands[i]))
+        if (is_state_operand(options, options->operands[i], true))
             return true;
     }
     return false;
@@ -237,7 +246,7 @@ static void show_all(const struct parsed_options *options, struct show_search *s
 
         if (option_given(options, OPTION_MAP))
             shown = show_map(operand, &search->places, showing, &error);
-        else if (is_state_operand(options, operand))
+        else if (is_state_operand(options, operand, false))
             shown = show_of_state(options, operand, &search->sidecars, showing, &error);
         else
             shown = show_file(operand, showing, &error);

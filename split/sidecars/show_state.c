@@ -3,6 +3,7 @@
  */
 #include "split/sidecars/show_state.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -127,8 +128,11 @@ static bool add_image(void *context, struct state_part *part, const char *name, 
                 reached_open(&table, part->tests, name, limit, error) &&
                 add_tests(description, &table, error);
 
+    if (done && stat(name, &status) != 0)
+        done = error_set_errno(error, errno, "%s: cannot be read", name);
+    else if (done)
+        row.size = (uint64_t)status.st_size;
     row.test_count = table.test_count;
-    row.size = stat(name, &status) == 0 ? (uint64_t)status.st_size : 0;
     description->profile_count += part->profile_count;
     reached_close(&table);
     if (done && !ARRAY_ROOM_FOR_ONE(description->images, description->image_capacity,

@@ -68,12 +68,16 @@ static void run_job(void *context, void *added)
     const struct check *check = context;
     struct job *job = added;
     struct stat status;
+    bool is_seen = true;
 
     if (job->result != RESULT_NONE)
         return;
     if (stat(job->path, &status) == 0)
         job->size = (uint64_t)status.st_size;
-    if (check_sidecar(job->path, &job->uuid, NULL, check->options, &job->checked, &job->error))
+    else
+        is_seen = error_set_errno(&job->error, errno, "%s: cannot be read", job->path);
+    if (is_seen &&
+        check_sidecar(job->path, &job->uuid, NULL, check->options, &job->checked, &job->error))
         job->result = RESULT_GOOD;
     else
         job->result = is_gone(job->path) ? RESULT_GONE : RESULT_FAULT;

@@ -29,6 +29,7 @@
 
 #define SECONDS_A_DAY   86400
 #define DIRECTORY_COUNT 256
+#define TICK_PAUSES     100
 
 struct cleaning {
     struct keep_list keep;
@@ -45,19 +46,34 @@ struct cleaning {
 
 /* ---- what goes ---- */
 
-/* Uses the clock of file times, which may be a little behind the exact one. */
-static struct timespec days_ago(uint64_t days)
-{
-    struct timespec moment;
-
-    clock_gettime(CLOCK_REALTIME_COARSE, &moment);
-    moment.tv_sec -= (time_t)(days * SECONDS_A_DAY);
-    return moment;
-}
-
 static bool is_later(const struct timespec *a, const struct timespec *b)
 {
     return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* A moment after which files get later times. Those are by the exact clock, or by one that is up to
+ * a tick behind (since Linux 6.13 either), so this waits for a tick: then no file was given a later
+ * time before, and none is given an earlier one from now on. If clocks are set back meanwhile, the
+ * earlier moment is safe. */
+static struct timespec start_moment(void)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    struct timespec exact, coarse;
+
+    clock_gettime(CLOCK_REALTIME, &exact);
+    for (unsigned i = 0; i < TICK_PAUSES; i++) {
+        clock_gettime(CLOCK_REALTIME_COARSE, &coarse);
+        if (is_later(&coarse, &exact))
+            return exact;
+        nanosleep(&pause, NULL);
+    }
+    return coarse;
+}
+
+static struct timespec days_before(struct timespec moment, uint64_t days)
+{
+    moment.tv_sec -= (time_t)(days * SECONDS_A_DAY);
+    return moment;
 }
 
 /* The name of the image is in the sidecar. A sidecar that cannot be read stays: it is unknown
@@ -208,10 +224,11 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
                     struct error *error)
 {
     const char *list = option_text(options, OPTION_KEEP_LIST);
+    /* Before the list is read: reading from a pipe may take long. */
+    const struct timespec start = start_moment();
 
-    /* Set before the list is read: reading from a pipe may take long. */
-    cleaning->sidecar_limit = days_ago(option_number(options, OPTION_OLDER_THAN));
-    cleaning->temporary_limit = days_ago(1);
+    cleaning->sidecar_limit = days_before(start, option_number(options, OPTION_OLDER_THAN));
+    cleaning->temporary_limit = days_before(start, 1);
     cleaning->is_dry = option_given(options, OPTION_DRY_RUN);
     cleaning->has_keep_list = list != NULL;
     return selection_open(&cleaning->selection, options->operands + 1, options->operand_count - 1,

@@ -9,7 +9,7 @@ set(quick_suites
   bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites
-  out-of-memory-all packed-images-clang14
+  fault-sweep-all-1 fault-sweep-all-2 packed-images-clang14
   readme packages run-inside cmake-package cmake-enable-make cmake-enable-multi recipes-slow
   compile-clang14 compile-clang19
   packed-objects-clang14 packed-objects-clang16 packed-objects-clang19
@@ -44,7 +44,15 @@ set(campaign_suites
   union-few-clang14 union-few-clang16 union-few-clang19
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
-  portable-reports-leveldb ${packed_reports_runs})
+  portable-reports-leveldb ${packed_reports_runs}
+  # what another daily suite tests as well, in a smaller program or for a like machine
+  union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
+  pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
+  device-bare-aarch64 device-bare-riscv32
+  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64 unusual-bfd
+  # the second half of the damaged files, of which the fuzz targets see more
+  bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
+  bad-profile-sums-2)
 # With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
 # moments.
 set(sanitized_campaign_suites
@@ -72,8 +80,9 @@ set(sanitized_campaign_suites
 # With sanitizers, one suite walks each of the command's ways; others do that again on other images.
 if(COVSPLIT_SANITIZE)
   list(APPEND campaign_suites
-    links benchmark-numbers compile-gcc consume-watch explain-leveldb-clang22 firmware machines-arm
-    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64)
+    links benchmark-numbers compile-gcc consume-watch firmware machines-arm
+    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64
+    packed-ordinary-clang22)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
@@ -96,8 +105,7 @@ endforeach()
 # The longest ones start first, so that none of them is left to the end alone: seconds of a processor.
 set(costs
   coff-clang22 30 profiles-clang14-bfd 15 profiles-clang22-lld 15 matrix-clang16-bfd 20
-  reports-leveldb-clang22 20 profiles-leveldb-clang22 15 explain-leveldb-clang22 15
-  union-few-clang22 30 snapshot-breakpad 20 sqlite-clang14-bfd 25 build-rules 15 firmware 15
+  reports-leveldb-clang22 20 profiles-leveldb-clang22 15 sqlite-clang14-bfd 25 build-rules 15 firmware 15
   packed-coff-objects-clang22 15 union-clang22 14 macho-alone 14 macho-clang22-arm64 14
   fetch 50 fetch-runtimes 50 kill 30 out-of-memory 30 false-disk 12 state-faults 28
   raw-versions-lld 13 coff-readers 10 tripwire-clang14 11 tripwire-clang22 11 consume-watch 30)

@@ -11,6 +11,14 @@ foreach(name state state_damage state_power)
 endforeach()
 target_link_options(test_state_power PRIVATE
                     -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
+add_unit(refused_calls refused_calls.c state_fixture.c profile_maker.c
+         ${CMAKE_SOURCE_DIR}/tests/support/file_system.c ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+foreach(call malloc calloc realloc strdup asprintf stat64 lstat64 fstat64 fstatat64 open64 read pread64
+        write lseek64 mmap64 ftruncate64 fchmod futimens fsync rename renameat2 link linkat unlink
+        unlinkat mkdir mkostemp64 memfd_create dup3 fcntl64 access getrandom opendir readdir64 realpath
+        syscall)
+  target_link_options(test_refused_calls PRIVATE -Wl,--wrap=${call})
+endforeach()
 add_unit(reader_profiles covsplit_reader reader_fixture.c profile_maker.c)
 foreach(name calls merger state union)
   add_unit(reader_${name} covsplit_reader_static reader_fixture.c profile_maker.c)

@@ -1,15 +1,14 @@
 /*
  * What goes wrong while profiles are added to a state: kills at every system call of adding,
- * folding and finishing what others left, many writers at once, full and false disks, and memory
- * that runs out. Afterwards the state has the profiles of each command wholly or not at all, and
- * the next command gets to its end.
+ * folding and finishing what others left, and many writers at once. Afterwards the state has the
+ * profiles of each command wholly or not at all, and the next command gets to its end. Calls that
+ * fail are a part of fault_sweep.c.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,7 +35,6 @@
 #define ADDING     "merge -j1 --store store --into STATE 4.profraw 3.profraw"
 
 static char *scratch;
-static char *module;
 
 /* 1.profraw to 5.profraw, and of these, states: `base` has the first, `left` has also the second,
  * in a batch that was committed by a process which was killed then. */
@@ -305,128 +303,9 @@ START_TEST(test_killed_writers)
 }
 END_TEST
 
-/* ---- disks and memory ---- */
-
-/* One line says it. Either nothing has happened, or the profiles count and the message says so. */
-static void check_failure(const struct command *command, const struct outcome *outcome,
-                          const char *label)
-{
-    struct verdict verdict = {0};
-    bool counts = outcome_exited(outcome, 0);
-
-    if (!counts) {
-        covsplit_refused(command, outcome, &verdict);
-        verdict_assert(&verdict, label);
-        counts = strstr(outcome->errors, "count already") != NULL;
-    }
-    ck_assert_msg(state_has(counts ? "1.profraw 3.profraw 4.profraw" : "1.profraw"), "%s: %s",
-                  label, outcome->errors);
-    covsplit_run_words(scratch, 0, "merge --store store --into STATE 5.profraw");
-    ck_assert_msg(
-        state_has(counts ? "1.profraw 3.profraw 4.profraw 5.profraw" : "1.profraw 5.profraw"), "%s",
-        label);
-    assert_clean(label);
-}
-
-/* The limit stands for a full disk. */
-START_TEST(test_full_disk)
-{
-    unsigned long size =
-        file_size(path_join(path_join(scratch, "base/images"),
-                            directory_list(path_join(scratch, "base/images")).items[0]));
-    struct rlimit before, limit;
-    unsigned refused = 0;
-
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
-    /* What is said takes some hundred bytes of a file, too. */
-    for (unsigned long most = 400; most < size + 200; most += 1 + size / rounds(40)) {
-        struct command command = covsplit_words(scratch, ADDING);
-        struct outcome outcome;
-
-        reset("base");
-        limit = (struct rlimit){most, before.rlim_max};
-        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-        outcome = command_run(&command);
-        ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
-        check_failure(&command, &outcome, text_format("limit %lu", most));
-        refused += outcome_exited(&outcome, 1);
-        outcome_free(&outcome);
-        command_free(&command);
-    }
-    ck_assert_uint_gt(refused, rounds(40) / 4);
-}
-END_TEST
-
-/* A disk that keeps a byte wrong: nothing is ever read that is not what was added. */
-START_TEST(test_false_disk)
-{
-    unsigned found = 0, places = rounds(40);
-
-    module = path_join(scratch, "false_disk.so");
-    run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
-                 COVSPLIT_FIXTURE_DIRECTORY "/false_disk.c", NULL);
-    for (unsigned i = 0; i < 2 * places; i++) {
-        struct command command = covsplit_words(scratch, ADDING);
-        struct outcome outcome;
-
-        reset("base");
-        text_list_add_format(&command.environment, "LD_PRELOAD=%s", module);
-        text_list_add_format(&command.environment, "FALSE_DISK_FILE=%u", i % 2);
-        text_list_add_format(&command.environment, "FALSE_DISK_BYTE=%u", i / 2 * (4000 / places));
-        outcome = command_run(&command);
-        found += outcome_exited(&outcome, 1);
-        check_failure(&command, &outcome, text_format("place %u", i));
-        outcome_free(&outcome);
-        command_free(&command);
-    }
-    ck_assert_uint_gt(found, places / 4);
-}
-END_TEST
-
-/* Each allocation fails once. */
-START_TEST(test_out_of_memory)
-{
-    char *numbers = path_join(scratch, "numbers");
-    uint64_t state[2] = {0, 1};
-    unsigned refused = 0;
-
-    module = path_join(scratch, "out_of_memory.so");
-    run_or_abort(NULL, "gcc", "-O1", "-shared", "-fPIC", "-o", module,
-                 COVSPLIT_FIXTURE_DIRECTORY "/out_of_memory.c", NULL);
-    for (uint64_t failing = 1; failing <= state[1]; failing += rounds_step()) {
-        struct command command = covsplit_words(scratch, ADDING);
-        struct outcome outcome;
-        struct contents contents;
-        const char *label = text_format("allocation %lu", (unsigned long)failing);
-
-        reset("base");
-        state[0] = failing;
-        state[1] = 0;
-        file_write(numbers, state, sizeof state);
-        text_list_add_format(&command.environment, "LD_PRELOAD=%s", module);
-        text_list_add_format(&command.environment, "OUT_OF_MEMORY_STATE=%s", numbers);
-        outcome = command_run(&command);
-        contents = file_read(numbers);
-        memcpy(state, contents.data, sizeof state);
-        contents_free(&contents);
-        if (outcome_exited(&outcome, 1))
-            ck_assert_msg(strstr(outcome.errors, "memory") != NULL &&
-                              strstr(outcome.errors, "damaged") == NULL,
-                          "%s: %s", label, outcome.errors);
-        refused += outcome_exited(&outcome, 1);
-        check_failure(&command, &outcome, label);
-        outcome_free(&outcome);
-        command_free(&command);
-    }
-    ck_assert_uint_gt(refused, 0);
-}
-END_TEST
-
 int main(int count, char **words)
 {
     TCase *kills = suite_case("kills", 1500, NULL), *writers = suite_case("writers", 600, NULL);
-    TCase *faults = suite_case("faults", 600, NULL);
 
     restriction_enter(count, words);
     hostile_in_memory();
@@ -435,7 +314,5 @@ int main(int count, char **words)
     suite_tests(kills, test_creation);
     tcase_add_unchecked_fixture(writers, prepare, NULL);
     suite_tests(writers, test_many_writers, test_killed_writers);
-    tcase_add_unchecked_fixture(faults, prepare, NULL);
-    suite_tests(faults, test_full_disk, test_false_disk, test_out_of_memory);
-    return suite_main("faults of states", kills, writers, faults);
+    return suite_main("faults of states", kills, writers);
 }

@@ -1,5 +1,5 @@
 # What goes wrong: files that are damaged or changed meanwhile, kills, disks, memory.
-add_suites(bad_input kill races false_disk out_of_memory state_faults)
+add_suites(bad_input kill races state_faults)
 add_run(kill kill)
 add_run(races races)
 add_run(bad-files bad_input files)
@@ -17,8 +17,17 @@ add_run(bad-objects-2 bad_objects ${middle} ${half})
 add_run(bad-profiles bad_input profiles 1 ${half})
 if(NOT COVSPLIT_SANITIZE) # they are about what comes of it, not about the command
   add_run(bad-runs bad_input runs 1 5000)
-  add_run(false-disk false_disk)
   add_run(state-faults state_faults)
-  add_run(out-of-memory out_of_memory)
-  add_run(out-of-memory-all out_of_memory all)
+  # Every call fails once: with functions in place of libc's, which sanitizers have, too.
+  add_suites(fault_sweep)
+  target_sources(suite_fault_sweep PRIVATE
+    ${CMAKE_CURRENT_SOURCE_DIR}/faults/fault_commands.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/faults/fault_inputs.c
+    ${CMAKE_CURRENT_SOURCE_DIR}/../support/failing_calls.c)
+  # The libraries find those functions in it, and `covsplit run` its module beside it.
+  set_target_properties(suite_fault_sweep PROPERTIES C_VISIBILITY_PRESET default
+    RUNTIME_OUTPUT_DIRECTORY $<TARGET_FILE_DIR:covsplit>)
+  add_run(fault-sweep fault_sweep)
+  add_run(fault-sweep-all-1 fault_sweep all 0 48)
+  add_run(fault-sweep-all-2 fault_sweep all 48 1000)
 endif()

@@ -79,17 +79,19 @@ static const struct variant variants[] = {
 #define VARIANT_COUNT (sizeof variants / sizeof *variants)
 
 /* Those for the compiler of this run, each with both linkers; or, where not everything is asked
- * for, with one. */
+ * for, with one, and for compilers in turn. */
 static struct variant chosen[2 * VARIANT_COUNT];
 
 static int choose_variants(const char *clang)
 {
     static const char *const linkers[] = {"bfd", "lld"};
+    size_t turn = strcmp(clang, "16") == 0 || strcmp(clang, "22") == 0;
     int count = 0;
     for (size_t i = 0; i < 2 * VARIANT_COUNT; i++) {
         const struct variant *one = &variants[i / 2];
-        bool is_for_this = one->clangs == NULL || strstr(one->clangs, clang) != NULL;
-        if (is_for_this && rounds_have((unsigned)(i + i / 2), 2)) {
+        bool is_for_this = one->clangs == NULL ? rounds_have((unsigned)(i / 2 + turn), 2)
+                                               : strstr(one->clangs, clang) != NULL;
+        if (is_for_this && rounds_have((unsigned)(i + i / 2 + i / 4), 2)) {
             chosen[count] = *one;
             chosen[count].program.clang = clang;
             chosen[count].program.linker = linkers[i % 2];

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/file_system.h"
 #include "tests/support/sample.h"
@@ -392,6 +393,23 @@ START_TEST(test_gc)
 }
 END_TEST
 
+/* What is written goes, even if that was at the same tick of the clock. */
+START_TEST(test_gc_right_after)
+{
+    char *directory = store_directory(1);
+    struct command command = covsplit_words(directory, "store gc --older-than 0 store");
+    char *entry = entry_of(directory, 0);
+    struct contents sidecar = file_read(entry);
+    command.main_function = covsplit_main;
+    for (unsigned i = 0; i < 20; i++) {
+        file_write(entry, sidecar.data, sidecar.size);
+        command_expect(&command, 0);
+        ck_assert_msg(!file_exists(entry), "round %u: it stays", i);
+        directory_create(text_format("%s/store/.build-id/%.2s", directory, variants[0].uuid));
+    }
+}
+END_TEST
+
 START_TEST(test_gc_list_from_standard_input)
 {
     char *directory = gc_directory();
@@ -609,7 +627,7 @@ int main(void)
                 test_empty_and_missing, test_check_good, test_check_finds_every_flip,
                 test_check_truncated, test_check_all_kinds, test_check_many);
     suite_loops(test_case, sizeof gc_cases / sizeof *gc_cases, test_gc);
-    suite_tests(test_case, test_gc_list_from_standard_input, test_gc_bad_list,
+    suite_tests(test_case, test_gc_right_after, test_gc_list_from_standard_input, test_gc_bad_list,
                 test_gc_warns_of_what_is_not_there, test_gc_other_files, test_search_list,
                 test_search_any_size, test_search_lists_nothing);
     return suite_main("store", test_case);

@@ -1,6 +1,6 @@
 /*
- * A program for seeds of sidecars and profiles: functions of all kinds that coverage tells apart, so
- * that each form of their names, data and mapping occurs, but few of them.
+ * A program for seeds of sidecars and profiles: functions of all kinds that coverage tells apart,
+ * so that each form of their names, data and mapping occurs, but few of them.
  *
  * With FREESTANDING there is no C library, and it does not run.
  */
@@ -28,12 +28,17 @@ static int choose(int value, bool really)
     return value == 7 ? -1 : value;
 }
 
-namespace outer {
-namespace inner {
+namespace outer
+{
+namespace inner
+{
 
 template <typename Number, int factor> struct Scaled {
     Number number;
-    Number get() const { return number * factor; }
+    Number get() const
+    {
+        return number * factor;
+    }
     template <typename Other> Number plus(Other other) const
     {
         auto add = [&](Number left) { return left + static_cast<Number>(other); };
