@@ -12,7 +12,7 @@
 #                 say the same of these as covsplit and llvm-cov say of the others
 #   --write       puts the tables into docs/coverage.md
 #
-# COVSPLIT_TEST_PERCENT is as for the tests themselves; 8 if it is not set. In BUILD/coverage remain
+# COVSPLIT_TEST_PERCENT is as for the tests themselves; 20 if it is not set. In BUILD/coverage remain
 # report.json, what llvm-cov exports, and missing.txt, each line and branch that no test reached. Exits
 # with 0 only if all tests passed.
 set -euo pipefail
@@ -31,7 +31,7 @@ build=${1:-$(dirname "$0")/../build}
 shift $(($# > 0))
 [ $# -gt 0 ] || set -- -L '^(quick|daily)$'
 . "$(dirname "$0")/suites.sh"
-export COVSPLIT_TEST_PERCENT=${COVSPLIT_TEST_PERCENT:-8}
+export COVSPLIT_TEST_PERCENT=${COVSPLIT_TEST_PERCENT:-20}
 
 place=$build/coverage
 covsplit=$place/split/covsplit

@@ -53,8 +53,7 @@ set(campaign_suites
   # the second half of the damaged files, of which the fuzz targets see more
   bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
   bad-profile-sums-2)
-# With sanitizers or coverage the command itself is looked at, not what others make of its images, nor
-# moments.
+# With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
   packed-objects-clang22 packed-objects-machines
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
@@ -87,8 +86,7 @@ endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
 foreach(suite IN LISTS suites)
-  if(suite IN_LIST campaign_suites OR ((COVSPLIT_SANITIZE OR COVSPLIT_COVERAGE) AND
-                                       suite IN_LIST sanitized_campaign_suites))
+  if(suite IN_LIST campaign_suites OR (COVSPLIT_SANITIZE AND suite IN_LIST sanitized_campaign_suites))
     set(tier campaign)
   elseif(suite IN_LIST quick_suites)
     set(tier quick)

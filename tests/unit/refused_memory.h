@@ -9,8 +9,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/error.h"
-
 #define MEMORY_ALL SIZE_MAX
 
 /* How many allocations are granted before one is refused. Then it is MEMORY_ALL again, or if
@@ -18,20 +16,15 @@
 extern size_t memory_granted;
 extern bool memory_stays_refused;
 
-/*
- * Runs something again and again, each time with one other call that may need memory refused: also
- * calls that rarely do, such as an append to a buffer that has room, and those of zstd. A program
- * makes far more such calls than it has places that make them. So of all calls with the same
- * callers, up to the fourth or so, only the first is refused, also over several uses of this
- * function in a test.
- *
- * `run` must always make the same calls, on one thread. It returns whether it was done, which it
- * must be if nothing is refused; it checks by itself that the result is right, or that the reason
- * is memory.
- */
-void memory_refuse_each(bool (*run)(void *subject), void *subject);
+/* What each allocation asks, and whatever else of a suite is to fail as if it were one. */
+bool memory_is_granted(void);
 
-/* Fails the test unless the reason is memory, or a parameter that zstd did not take. */
-void memory_expect_reason(const struct error *error);
+/* Called before that is answered, unless it is NULL. */
+extern void (*memory_watch)(void);
+
+/* Whether calls count that let a buffer or an array grow. Most grow in memory that they have, but
+ * whether that is so depends on what is in a file, and so any of them may fail. For suites that are
+ * linked with refused_growth.c too. */
+extern bool memory_growth_counts;
 
 #endif

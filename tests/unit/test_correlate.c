@@ -11,7 +11,7 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
-#include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define DATA_ADDRESS     UINT64_C(0x20000)
@@ -593,7 +593,7 @@ static bool try_correlate(void *subject)
                   bytes_equal(buffer_view(&again), buffer_view(&attempt->full)) &&
                   bytes_equal(buffer_view(&of_dump), buffer_view(&attempt->of_dump)));
     else
-        memory_expect_reason(&error);
+        expect_memory(&error);
     buffer_free(&full);
     buffer_free(&again);
     buffer_free(&of_dump);
@@ -615,7 +615,7 @@ START_TEST(test_memory)
                                  (struct bytes){light.counters.data, section->size}, light.bitmap,
                                  &attempt.of_dump, &error),
                   "%s", error.message);
-    memory_refuse_each(try_correlate, &attempt);
+    refuse_each_way(try_correlate, &attempt);
     buffer_free(&attempt.of_dump);
     buffer_free(&attempt.light);
     buffer_free(&attempt.full);

@@ -14,6 +14,7 @@
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 #include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 
 #define UNITS    200
 #define PROGRAMS 300
@@ -417,7 +418,7 @@ START_TEST(test_memory)
     }
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(granted, 10);
-    memory_refuse_each(use_all, &sections);
+    refuse_each_way(use_all, &sections);
     free_linked(&sections);
 }
 END_TEST

@@ -13,7 +13,7 @@
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
 #include "tests/support/suite.h"
-#include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -158,7 +158,7 @@ static bool was_done(bool done, const struct error *error, struct buffer *made,
     if (done)
         ck_assert(expected == NULL || bytes_equal(buffer_view(made), buffer_view(expected)));
     else
-        memory_expect_reason(error);
+        expect_memory(error);
     buffer_free(made);
     return done;
 }
@@ -213,9 +213,9 @@ START_TEST(test_make)
     struct image *image = make_image(_i);
     struct error error = {0};
 
-    memory_refuse_each(try_split, image);
+    refuse_each_way(try_split, image);
     ck_assert_msg(write_sidecar(image, &image->file, &error), "%s", error.message);
-    memory_refuse_each(try_write, image);
+    refuse_each_way(try_write, image);
     free_image(image);
 }
 END_TEST
@@ -345,11 +345,11 @@ START_TEST(test_use)
 
     ck_assert_msg(write_sidecar(image, &image->file, &error), "%s", error.message);
     ck_assert_msg(export(image, &image->object, &error), "%s", error.message);
-    memory_refuse_each(try_restore, image);
-    memory_refuse_each(try_read, image);
-    memory_refuse_each(try_read_names_first, image);
-    memory_refuse_each(try_export, image);
-    memory_refuse_each(try_repack, image);
+    refuse_each_way(try_restore, image);
+    refuse_each_way(try_read, image);
+    refuse_each_way(try_read_names_first, image);
+    refuse_each_way(try_export, image);
+    refuse_each_way(try_repack, image);
     free_image(image);
 }
 END_TEST

@@ -13,7 +13,7 @@
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
-#include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"
 
 #define WHAT         "sample: the section"
@@ -559,7 +559,7 @@ static bool try_both(void *argument)
     if (done)
         ck_assert(bytes_equal(buffer_view(&again), buffer_view(&subject->section)));
     else
-        memory_expect_reason(&error);
+        expect_memory(&error);
     buffer_free(&packed);
     buffer_free(&again);
     return done;
@@ -573,7 +573,7 @@ START_TEST(test_memory)
         makers[_i](&subject, seed);
         subject.context.threads = 1;
         if (comes_back(&subject))
-            memory_refuse_each(try_both, &subject);
+            refuse_each_way(try_both, &subject);
         free_subject(&subject);
     }
 }

@@ -13,7 +13,7 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
-#include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/sidecar_sample.h"
 
 /* The places of sections in the sample. */
@@ -710,7 +710,7 @@ static bool try_union(void *subject)
     done = done && union_finish(all.writer, &error);
     union_free(all.writer);
     if (!done)
-        memory_expect_reason(&error);
+        expect_memory(&error);
     else if (pair->made.size == 0)
         ck_assert(buffer_append(&pair->made, all.file.data, all.file.size));
     else
@@ -732,7 +732,7 @@ START_TEST(test_memory)
     pair.files[0] = make_sidecar(&sample_shapes[0], &one, _i != 0, "one");
     pair.files[1] = make_sidecar(&sample_shapes[0], &two, _i != 0, "two");
     ck_assert(try_union(&pair));
-    memory_refuse_each(try_union, &pair);
+    refuse_each_way(try_union, &pair);
     buffer_free(&pair.files[0]);
     buffer_free(&pair.files[1]);
     buffer_free(&pair.made);
