@@ -19,7 +19,7 @@ void *__wrap_realloc(void *moved, size_t size);
 char *__wrap_strdup(const char *text);
 void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *));
 
-static bool is_granted(void)
+bool memory_is_granted(void)
 {
     if (memory_granted == MEMORY_ALL)
         return true;
@@ -34,25 +34,25 @@ static bool is_granted(void)
 
 void *__wrap_malloc(size_t size)
 {
-    return is_granted() ? __real_malloc(size) : NULL;
+    return memory_is_granted() ? __real_malloc(size) : NULL;
 }
 
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return is_granted() ? __real_calloc(count, size) : NULL;
+    return memory_is_granted() ? __real_calloc(count, size) : NULL;
 }
 
 void *__wrap_realloc(void *moved, size_t size)
 {
-    return is_granted() ? __real_realloc(moved, size) : NULL;
+    return memory_is_granted() ? __real_realloc(moved, size) : NULL;
 }
 
 char *__wrap_strdup(const char *text)
 {
-    return is_granted() ? __real_strdup(text) : NULL;
+    return memory_is_granted() ? __real_strdup(text) : NULL;
 }
 
 void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
 {
-    return is_granted() ? __real_tsearch(key, root, compare) : NULL;
+    return memory_is_granted() ? __real_tsearch(key, root, compare) : NULL;
 }

@@ -16,4 +16,7 @@
 extern size_t memory_granted;
 extern bool memory_stays_refused;
 
+/* What each allocation asks, and whatever else of a suite is to fail as if it were one. */
+bool memory_is_granted(void);
+
 #endif
