@@ -4,6 +4,7 @@
  * A member is taken apart by libelf, and not by the code under test.
  */
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -631,6 +632,36 @@ START_TEST(test_damaged)
 }
 END_TEST
 
+/* Numbers in the header of a member that are none, or fit neither the file nor LLVM's reader. */
+static const struct {
+    size_t offset, size; /* of the field in the header */
+    const char *text;
+} bad_numbers[] = {
+    {3, 13, ""},   {3, 13, "-4"},  {3, 13, "4 4"},         {3, 13, "9999999999999"},
+    {3, 13, "3"},  {3, 13, "220"}, {3, 13, "4"},           {48, 10, ""},
+    {48, 10, "x"}, {48, 10, "4"},  {48, 10, "9999999999"}, {48, 10, "101"},
+};
+
+START_TEST(test_bad_numbers)
+{
+    struct coverage coverage = start(false);
+    struct collected all;
+    char field[16];
+    size_t count;
+
+    put_record(&coverage, "f", 6, 1, COUNTER, 1);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &coverage);
+    finish(&all);
+    snprintf(field, sizeof(field), "%-*s", (int)bad_numbers[_i].size, bad_numbers[_i].text);
+    memcpy(all.file.data + 8 + bad_numbers[_i].offset, field, bad_numbers[_i].size);
+    ck_assert(!read_all(buffer_view(&all.file), &count));
+    ck_assert(!union_recognize(buffer_view(&all.file)));
+    buffer_free(&all.file);
+    free_coverage(&coverage);
+}
+END_TEST
+
 START_TEST(test_no_coverage)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
@@ -749,6 +780,7 @@ int main(void)
     suite_loops(all, SAMPLE_SHAPES, test_equal_records);
     suite_loops(all, sizeof(variants) / sizeof(variants[0]), test_variants);
     suite_loops(all, sizeof(spoilers) / sizeof(spoilers[0]), test_not_understood);
+    suite_loops(all, (int)(sizeof(bad_numbers) / sizeof(bad_numbers[0])), test_bad_numbers);
     suite_loops(all, 2, test_relative_names_of_versions, test_memory);
     suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
                 test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage,
