@@ -540,7 +540,7 @@ END_TEST
 
 int main(void)
 {
-    TCase *all = tcase_create("all");
+    TCase *all = suite_case("all", 60, NULL);
 
     suite_loops(all, (int)rounds(UNITS), test_round_trip, test_unpack, test_linked);
     suite_loops(all, (int)rounds(DAMAGED), test_damaged_unit, test_damaged_link,

@@ -189,6 +189,28 @@ static bool take_output(struct output *output, bool done, struct buffer *made, s
     return done;
 }
 
+/* The same into an output, with digests. */
+static bool try_apply(void *subject)
+{
+    const struct image *image = subject;
+    const struct sidecar_facts *facts = &image->source.facts;
+    const struct input input = {.path = "image", .bytes = buffer_view(&image->original)};
+    struct output output = {0};
+    struct buffer made = {0};
+    struct digest original, stripped, again;
+    struct error error = {0};
+    bool done = output_create_in_memory(&output, "stripped", &error) &&
+                edit_script_apply(&image->script, &input, &output, &original, &stripped, &error) &&
+                input_digest(&input, &again, &error);
+
+    if (done)
+        ck_assert(digest_equal(&original, &facts->original_digest) &&
+                  digest_equal(&again, &facts->original_digest) &&
+                  digest_equal(&stripped, &facts->stripped_digest));
+    done = take_output(&output, done, &made, &error);
+    return was_done(done, &error, &made, &image->stripped);
+}
+
 static bool write_sidecar(const struct image *image, struct buffer *made, struct error *error)
 {
     struct output output = {0};
@@ -214,6 +236,7 @@ START_TEST(test_make)
     struct error error = {0};
 
     refuse_each_way(try_split, image);
+    refuse_each_way(try_apply, image);
     ck_assert_msg(write_sidecar(image, &image->file, &error), "%s", error.message);
     refuse_each_way(try_write, image);
     free_image(image);
