@@ -14,6 +14,7 @@
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 #include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 
 #define UNITS    200
 #define PROGRAMS 300
@@ -371,8 +372,9 @@ END_TEST
 
 /* Does everything with the sections once. False if memory ran out; asserts that nothing else is
  * said then. */
-static bool use_all(const struct linked_sections *sections)
+static bool use_all(void *subject)
 {
+    const struct linked_sections *sections = subject;
     struct buffer made[2] = {{0}, {0}}, again = {0};
     struct streams streams = {0};
     struct error error = {0};
@@ -416,6 +418,7 @@ START_TEST(test_memory)
     }
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(granted, 10);
+    refuse_each_way(use_all, &sections);
     free_linked(&sections);
 }
 END_TEST

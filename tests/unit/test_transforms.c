@@ -13,9 +13,11 @@
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"
 
-#define WHAT "sample: the section"
+#define WHAT         "sample: the section"
+#define MEMORY_SEEDS 8
 
 /* A section and what it needs of others. */
 struct subject {
@@ -536,6 +538,47 @@ START_TEST(test_mappings_are_taken_apart)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Packs the section and unpacks it. */
+static bool try_both(void *argument)
+{
+    const struct subject *subject = (const struct subject *)argument;
+    const struct codec_options options = {.level = 3, .threads = 1};
+    struct buffer packed = {0}, again = {0};
+    struct error error = {0};
+    bool fits = true;
+    bool done = codec_encode(subject->transform, &subject->context, buffer_view(&subject->section),
+                             &options, "sample", &packed, &fits, &error);
+
+    ck_assert(fits || !done);
+    done = done && codec_decode(subject->transform, &subject->context,
+                                &(struct packed){buffer_view(&packed), subject->section.size,
+                                                 "sample", "the section"},
+                                &again, &error);
+    if (done)
+        ck_assert(bytes_equal(buffer_view(&again), buffer_view(&subject->section)));
+    else
+        expect_memory(&error);
+    buffer_free(&packed);
+    buffer_free(&again);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    for (uint64_t seed = 0; seed < MEMORY_SEEDS; seed++) {
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+        subject.context.threads = 1;
+        if (comes_back(&subject))
+            refuse_each_way(try_both, &subject);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *sections = suite_case("sections", 300, NULL);
@@ -548,5 +591,7 @@ int main(void)
     suite_loops(damage, MAKERS - 1, test_changed_parts);
     TCase *names = suite_case("names", 60, NULL);
     suite_tests(names, test_distinct_names, test_mappings_are_taken_apart, test_data_of_device);
-    return suite_main("compact", sections, damage, names);
+    TCase *memory = suite_case("memory", 60, NULL);
+    suite_loops(memory, MAKERS, test_memory);
+    return suite_main("compact", sections, damage, names, memory);
 }
