@@ -375,6 +375,20 @@ START_TEST(test_other_bytes)
 }
 END_TEST
 
+/* ---- words ---- */
+
+START_TEST(test_words)
+{
+    ck_assert_str_eq(image_format_name(IMAGE_ELF), "ELF");
+    ck_assert_str_eq(image_format_name(IMAGE_MACHO), "Mach-O");
+    ck_assert_str_eq(image_format_name(IMAGE_COFF), "COFF");
+    ck_assert_str_eq(image_format_name((enum image_format)9), "unknown");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_BUILD_ID), "build ID");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_OPTION), "--uuid");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_DIGEST), "digest of the image");
+}
+END_TEST
+
 int main(void)
 {
     TCase *sound = suite_case("sound", 120, NULL);
@@ -389,6 +403,6 @@ int main(void)
                 test_counters_have_no_contents);
     TCase *comparing = tcase_create("comparing");
     suite_loops(comparing, (int)(sizeof(changes) / sizeof(changes[0])), test_other_contents);
-    suite_tests(comparing, test_other_bytes);
+    suite_tests(comparing, test_other_bytes, test_words);
     return suite_main("sidecar", sound, restoring, writing, comparing);
 }
