@@ -102,6 +102,14 @@ static const struct look looks[] = {
                        "{ return walk((const record *)first, (const record *)last); }\n" MAIN(
                            "printf(\"%d\\n\", register_tm_clones());"),
      "", 1},
+    {"records found by code behind data that begins like an instruction",
+     DECLARE BOUNDS WALK
+     "const record *start(void);\n"
+     "__asm__(\".text\\n.type start,@function\\nstart: jmp 1f\\n.byte 0x48, 0xb8\\n\"\n"
+     "  \"1: lea __start___llvm_prf_data(%rip), %rax\\nnop\\nret\\n.size start, .-start\\n\"\n"
+     "  \".hidden __start___llvm_prf_data\\n\");\n" MAIN(
+         "printf(\"%d\\n\", walk(start(), (const record *)last));"),
+     "", 1},
     {"what the runtime offers",
      DECLARE MAIN("__llvm_profile_reset_counters();"
                   "char *buffer = malloc(__llvm_profile_get_size_for_buffer());"
