@@ -110,13 +110,14 @@ const char *elf_object_symbol_name(const struct elf_object *object,
 
 /* ---- headers ---- */
 
-/* Whether it is an object of a known machine. */
+/* Whether it is an object of a known version of ELF, for a known machine. */
 static bool recognize(struct elf_object *object)
 {
     const uint8_t *at = object->file.data;
     const struct machine *machine;
 
-    if (object->file.size < sizeof(Elf32_Ehdr) || memcmp(at, ELFMAG, SELFMAG) != 0)
+    if (object->file.size < sizeof(Elf32_Ehdr) || memcmp(at, ELFMAG, SELFMAG) != 0 ||
+        at[EI_VERSION] != EV_CURRENT)
         return false;
     object->wide = at[EI_CLASS] == ELFCLASS64;
     object->big_endian = at[EI_DATA] == ELFDATA2MSB;

@@ -198,6 +198,7 @@ void fuzz_coff_windows(struct bytes file, struct fuzz_windows *windows)
 #define LC_DYLD_INFO       0x22
 #define LC_REQ_DYLD        0x80000000u
 #define SEGMENT_SIZE       72
+#define FRONT_SIZE         128
 #define MACHO_SECTION_SIZE 80
 
 /* What a load command at an offset refers to. */
@@ -217,9 +218,14 @@ static void add_command(struct bytes file, uint64_t start, struct bytes command,
                          (uint64_t)16 * load_u32(command.data + 12, false));
     } else if ((kind & ~LC_REQ_DYLD) == LC_DYLD_INFO || command.size == 16) {
         /* Offsets and sizes in pairs; the commands of 16 bytes have one, or an address. */
-        for (uint64_t at = 8; at + 8 <= command.size; at += 8)
-            fuzz_windows_add(windows, start + load_u32(command.data + at, false),
-                             load_u32(command.data + at + 4, false));
+        for (uint64_t at = 8; at + 8 <= command.size; at += 8) {
+            uint64_t offset = start + load_u32(command.data + at, false);
+            uint64_t size = load_u32(command.data + at + 4, false);
+
+            /* What is at the front, as of a signature, tells what the rest is. */
+            fuzz_windows_add(windows, offset, size < FRONT_SIZE ? size : FRONT_SIZE);
+            fuzz_windows_add(windows, offset, size);
+        }
     }
 }
 

@@ -235,6 +235,48 @@ START_TEST(test_references)
 }
 END_TEST
 
+/* Instructions that load or compare, or have an address as their operand; and with less in front of
+ * the operand, what is no such instruction. */
+START_TEST(test_forms)
+{
+    static const struct {
+        const char *what;
+        uint8_t code[12];
+        size_t before; /* bytes in front that are no part of it, or only a prefix */
+        bool absolute;
+    } forms[] = {
+        {"movzx", {0x90, 0x0f, 0xb6, 0x05}, 1, false},
+        {"movups", {0x90, 0x0f, 0x10, 0x05}, 1, false},
+        {"movaps", {0x90, 0x0f, 0x28, 0x05}, 1, false},
+        {"movdqa", {0x66, 0x0f, 0x6f, 0x05}, 1, false},
+        {"cmp with memory", {0x90, 0x48, 0x39, 0x05}, 1, false},
+        {"cmp of memory", {0x90, 0x48, 0x3b, 0x05}, 1, false},
+        {"push", {0x90, 0x90, 0x90, 0x68}, 3, true},
+        {"cmp of rax", {0x90, 0x90, 0x48, 0x3d}, 2, true},
+        {"mov from an address", {0x48, 0x8b, 0x04, 0x25}, 1, true},
+        {"mov", {0x90, 0x48, 0xc7, 0xc0}, 1, true},
+        {"cmp", {0x90, 0x48, 0x81, 0xf9}, 1, true},
+    };
+    uint8_t code[12];
+    uint64_t target = forms[_i].absolute ? 0x40b1e0 : ADDRESS + 8 + 0x1000;
+
+    memcpy(code, forms[_i].code, sizeof(code));
+    store_u32(code + 4, forms[_i].absolute ? 0x40b1e0 : 0x1000, false);
+    /* One more than the first of the range: that one is found by its value alone. */
+    ck_assert_msg(finds((const char *)code, 9, target - 1, 2, forms[_i].absolute), "%s",
+                  forms[_i].what);
+    ck_assert(!finds((const char *)code, 9, target + 1, 2, forms[_i].absolute));
+    for (size_t cut = 0; cut <= 4; cut++) {
+        uint64_t moved = target - (forms[_i].absolute ? 0 : cut);
+        bool is_whole = cut <= forms[_i].before;
+
+        ck_assert_msg(finds((const char *)code + cut, 9 - cut, moved - 1, 2, forms[_i].absolute) ==
+                          is_whole,
+                      "%s, cut by %zu", forms[_i].what, cut);
+    }
+}
+END_TEST
+
 /* Calls and jumps to a function, which is the target only where it is said to be code. */
 START_TEST(test_calls)
 {
@@ -461,6 +503,7 @@ int main(void)
     TCase *bodies = tcase_create("bodies");
     suite_loops(bodies, KNOWN_COUNT, test_known_bodies, test_cut_short, test_rewrite);
     suite_loops(bodies, sizeof(unknown) / sizeof(unknown[0]), test_unknown_bodies);
+    suite_loops(bodies, 11, test_forms);
     suite_tests(bodies, test_other_machine, test_out_of_reach, test_references, test_each_place,
                 test_calls, test_counted, test_references_aarch64, test_lone_adrp, test_loads);
     suite_loops(bodies, KNOWN_COUNT, test_around);

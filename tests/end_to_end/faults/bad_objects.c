@@ -213,6 +213,20 @@ START_TEST(test_group_of_group)
 }
 END_TEST
 
+/* What a later version of ELF says is not known: the object is like a file of another format. */
+START_TEST(test_unknown_version)
+{
+    const struct elf_file *elf = &objects[0];
+    uint8_t *version = elf->file.data + EI_VERSION;
+    *version = EV_CURRENT + 1;
+    file_write(path_join(scratch, "later.o"), elf->file.data, elf->file.size);
+    struct outcome outcome = covsplit_run_words(scratch, 0, "pack later.o");
+    ck_assert_str_eq(outcome.errors, "");
+    ck_assert(hostile_holds(scratch, "later.o", &elf->file, &(struct verdict){0}));
+    *version = EV_CURRENT;
+}
+END_TEST
+
 int main(int count, char **words)
 {
     const char *first, *seeds;
@@ -222,6 +236,6 @@ int main(int count, char **words)
     TCase *mutations = suite_case("objects", TEST_TIMEOUT_SECONDS, prepare);
     suite_loops(mutations, hostile_tests(), test_damaged_object);
     suite_loops(mutations, 3, test_first_symbol);
-    suite_tests(mutations, test_group_of_group);
+    suite_tests(mutations, test_group_of_group, test_unknown_version);
     return suite_main("bad objects", mutations);
 }

@@ -36,6 +36,7 @@ compile_program() {
 elf() {
     local name=$1 clang=$2 options=$3 part size
     shift 3
+    wanted "elf/$name-$clang" || return 0
     for part in $parts; do
         compile "$clang" "$options $runtime -ffreestanding -isystem $fixtures/freestanding/include" \
             "$fixtures/freestanding/$part.c" $part.o || return 0
@@ -160,6 +161,7 @@ done
 coff() {
     local name=$1 clang=$2 target=$3-pc-windows-msvc machine=$4 size
     shift 4
+    wanted "coff/$name-$clang" || return 0
     compile_windows "$clang" "$target" || return 0
     for size in $sizes; do
         compile_program "$clang" "--target=$target $size -DLIBRARY -DWRITES -ffreestanding" || return 0
@@ -199,6 +201,7 @@ coff guard 19 x86_64 x64 /debug /guard:cf
 mingw() {
     local name=$1 target=x86_64-w64-mingw32
     shift
+    wanted "coff/mingw-$name" || return 0
     compile_windows 19 $target &&
         compile_program 19 "--target=$target -DSHORT -DLIBRARY -DWRITES -ffreestanding" &&
         try clang-19 --target=$target -fuse-ld=lld -shared -nostdlib -Wl,-e,program_entry "$@" program.o \
@@ -223,6 +226,7 @@ macho() {
     local name=$1 clang=$2 architecture=$3 size
     local target="--target=$architecture-apple-macos13"
     shift 3
+    wanted "macho/$name-$clang" || return 0
     compile "$clang" "$target -ffreestanding" "$fixtures/darwin/profile_runtime.c" runtime.o &&
         compile "$clang" "$target -ffreestanding" "$fixtures/darwin/profile_writer.c" writer.o || return 0
     for size in $sizes; do

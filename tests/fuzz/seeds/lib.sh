@@ -22,3 +22,9 @@ seed() {
     mkdir -p "$directory/$1"
     { cat "$3" && printf "${4-}"; } >"$directory/$1/$2"
 }
+
+# wanted TARGET/NAME: whether this seed is to be made. COVSPLIT_SEEDS is a regular expression for those
+# that are; without it all are.
+wanted() {
+    [[ $1 =~ ${COVSPLIT_SEEDS-} ]]
+}
