@@ -12,4 +12,4 @@ target_compile_options(covsplit_guest INTERFACE -fprofile-instr-generate -fcover
 target_link_libraries(covsplit_guest INTERFACE $<TARGET_OBJECTS:own_profile>)
 target_link_options(covsplit_guest INTERFACE
   -fprofile-instr-generate -fuse-ld=lld -Wl,--build-id=sha1
-  -Wl,--wrap=_exit,--wrap=raise,--export-dynamic-symbol=own_images)
+  -Wl,--wrap=_exit,--export-dynamic-symbol=own_images)

@@ -60,7 +60,7 @@ split_images() {
     forget_profiles
     images | xargs -0 "$covsplit" split --store "$store" -j "$jobs" --json >"$place/split.json"
     grep -o '"uuid": "[0-9a-f]*"' "$place/split.json" | cut -d '"' -f 4 |
-        "$covsplit" store gc --older-than 0 --keep-list - "$store"
+        "$covsplit" store gc --older-than 0 --keep-list - "$store" | tail -n 1
     "$covsplit" store list "$store" | tail -n 1
 }
 

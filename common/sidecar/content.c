@@ -437,14 +437,13 @@ static bool append_part(struct content_stream *stream, size_t size, struct buffe
 {
     size_t end = content->size + size;
 
-    if (!buffer_reserve(content, size))
-        return error_out_of_memory(stream->error, stream->sidecar->name, size);
     while (content->size < end) {
         struct bytes part;
 
         if (!content_stream_take(stream, end - content->size, &part))
             return false;
-        buffer_append(content, part.data, (size_t)part.size);
+        if (!buffer_append(content, part.data, (size_t)part.size))
+            return error_out_of_memory(stream->error, stream->sidecar->name, size);
     }
     return true;
 }

@@ -219,63 +219,71 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 /* ---- bounds that two sections share ---- */
 
 /* Sections that linkers may place right before names or data, and what refers to the end of each:
- * functions of runtimes and of the C library, and a variable. */
+ * functions of runtimes and of the C library, and a variable. The program may have something of
+ * that name, too, and then nothing is known. GCC's start files are compiled without sizes of
+ * functions, which those of programs have. */
 static const struct other_end {
     const char *section;
     const char *user;
+    bool has_size;
 } other_ends[] = {
-    {"xray_instr_map", "__xray_init"},
-    {"xray_fn_idx", "__xray_init"},
-    {"__llvm_prf_vnds", "__llvm_profile_end_vnodes"},
-    {"__llvm_prf_vnds", "EndVNode"},
-    {".tm_clone_table", "register_tm_clones"},
-    {".tm_clone_table", "deregister_tm_clones"},
-    {".data", "register_tm_clones"}, /* GNU ld drops the table if it is empty */
-    {".data", "deregister_tm_clones"},
-    {"__libc_atexit", "__run_exit_handlers"},
+    {"xray_instr_map", "__xray_init", true},
+    {"xray_fn_idx", "__xray_init", true},
+    {"__llvm_prf_vnds", "__llvm_profile_end_vnodes", true},
+    {"__llvm_prf_vnds", "EndVNode", true},
+    {".tm_clone_table", "register_tm_clones", false},
+    {".tm_clone_table", "deregister_tm_clones", false},
+    {".data", "register_tm_clones", false}, /* GNU ld drops the table if it is empty */
+    {".data", "deregister_tm_clones", false},
+    {"__libc_atexit", "__run_exit_handlers", true},
 };
 
 struct user_search {
     const char *name;
     struct bytes names;
     uint64_t address;
-    uint64_t start; /* of the last function or variable at or before it seen so far */
-    bool has_start;
-    bool is_user; /* that one has the name, and the address is in it */
+    bool is_found;
+    uint64_t start, size; /* of what has the name */
 };
 
-static bool is_user(const struct user_search *search, const struct elf_symbol *symbol)
+static bool has_start(const struct elf_symbol *symbol)
 {
-    struct bytes name;
-
-    /* Those of the C library's start files have no size. */
-    return (symbol->st_size == 0 || search->address - symbol->st_value < symbol->st_size) &&
-           bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) &&
-           memcmp(name.data, search->name, (size_t)name.size) == 0;
-}
-
-/* An elf_symbol_visitor. */
-static bool judge_user(void *context, const struct elf_symbol *symbol)
-{
-    struct user_search *search = context;
     unsigned type = GELF_ST_TYPE(symbol->st_info);
 
-    if ((type != STT_FUNC && type != STT_OBJECT) || symbol->section == SHN_UNDEF ||
-        symbol->st_value > search->address ||
-        (search->has_start && symbol->st_value < search->start))
+    return (type == STT_FUNC || type == STT_OBJECT) && symbol->section != SHN_UNDEF;
+}
+
+/* An elf_symbol_visitor: stops if two functions or variables have the name. */
+static bool is_only_user(void *context, const struct elf_symbol *symbol)
+{
+    struct user_search *search = context;
+    struct bytes name;
+
+    if (!has_start(symbol) ||
+        !bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) ||
+        memcmp(name.data, search->name, (size_t)name.size) != 0)
         return true;
-    if (!search->has_start || symbol->st_value != search->start)
-        search->is_user = false;
-    search->has_start = true;
+    if (search->is_found && symbol->st_value != search->start)
+        return false;
+    search->is_found = true;
     search->start = symbol->st_value;
-    search->is_user |= is_user(search, symbol);
+    search->size = symbol->st_size;
     return true;
 }
 
-/* Whether `address` is in the function or variable with this name. */
-static bool is_in_symbol(const struct elf_image *image, const char *name, uint64_t address)
+/* An elf_symbol_visitor: stops at what starts behind the user and contains the address. */
+static bool is_not_nearer(void *context, const struct elf_symbol *symbol)
 {
-    struct user_search search = {.name = name, .address = address};
+    const struct user_search *search = context;
+
+    return !has_start(symbol) || symbol->st_value <= search->start ||
+           symbol->st_value > search->address;
+}
+
+/* Whether `address` is in the function or variable that uses this end. */
+static bool is_in_user(const struct elf_image *image, const struct other_end *end, uint64_t address)
+{
+    struct user_search search = {.name = end->user, .address = address};
     size_t table = 1;
 
     while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
@@ -283,7 +291,12 @@ static bool is_in_symbol(const struct elf_image *image, const char *name, uint64
     if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
         return false;
     search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    return elf_symbols_each(image, table, judge_user, &search) && search.is_user;
+    if (!elf_symbols_each(image, table, is_only_user, &search) || !search.is_found ||
+        address < search.start)
+        return false;
+    return end->has_size
+               ? address - search.start < search.size
+               : search.size == 0 && elf_symbols_each(image, table, is_not_nearer, &search);
 }
 
 static bool section_ends_at(const struct elf_image *image, const char *name, uint64_t address)
@@ -304,7 +317,7 @@ bool elf_means_other_end(const struct planning *planning, uint64_t address, uint
 
     for (size_t i = 0; i < sizeof(other_ends) / sizeof(other_ends[0]); i++) {
         if (section_ends_at(image, other_ends[i].section, address) &&
-            is_in_symbol(image, other_ends[i].user, from))
+            is_in_user(image, &other_ends[i], from))
             return true;
     }
     return false;

@@ -17,49 +17,6 @@
 #include "tests/fuzz/image.h"
 #include "tests/unit/refused_memory.h"
 
-/* ---- what is refused ---- */
-
-/* Beside allocations, each growth of a buffer or an array. Most grow in memory that they have, but
- * whether that is so depends on what is in the image, and so it may fail at any of them. */
-bool __real_buffer_reserve(struct buffer *buffer, size_t more);
-bool __real_buffer_append(struct buffer *buffer, const void *data, size_t size);
-bool __real_buffer_append_zeros(struct buffer *buffer, size_t size);
-bool __real_buffer_append_uleb128(struct buffer *buffer, uint64_t value);
-bool __real_array_make_room(void *array, size_t *capacity, size_t count, size_t more,
-                            size_t item_size);
-bool __wrap_buffer_reserve(struct buffer *buffer, size_t more);
-bool __wrap_buffer_append(struct buffer *buffer, const void *data, size_t size);
-bool __wrap_buffer_append_zeros(struct buffer *buffer, size_t size);
-bool __wrap_buffer_append_uleb128(struct buffer *buffer, uint64_t value);
-bool __wrap_array_make_room(void *array, size_t *capacity, size_t count, size_t more,
-                            size_t item_size);
-
-bool __wrap_buffer_reserve(struct buffer *buffer, size_t more)
-{
-    return memory_is_granted() && __real_buffer_reserve(buffer, more);
-}
-
-bool __wrap_buffer_append(struct buffer *buffer, const void *data, size_t size)
-{
-    return memory_is_granted() && __real_buffer_append(buffer, data, size);
-}
-
-bool __wrap_buffer_append_zeros(struct buffer *buffer, size_t size)
-{
-    return memory_is_granted() && __real_buffer_append_zeros(buffer, size);
-}
-
-bool __wrap_buffer_append_uleb128(struct buffer *buffer, uint64_t value)
-{
-    return memory_is_granted() && __real_buffer_append_uleb128(buffer, value);
-}
-
-bool __wrap_array_make_room(void *array, size_t *capacity, size_t count, size_t more,
-                            size_t item_size)
-{
-    return memory_is_granted() && __real_array_make_room(array, capacity, count, more, item_size);
-}
-
 /* ---- what came of it ---- */
 
 /* What a step did: whether it failed, and a digest of what it made. While that is computed, all
@@ -232,6 +189,7 @@ static struct result run(step_function step, const struct subject *subject, size
     struct result result = {.made = digest_stream_new()};
 
     FUZZ_EXPECT(result.made != NULL, "no memory for the test");
+    memory_growth_counts = true;
     memory_granted = granted;
     step(subject, &result);
     return result;

@@ -2,7 +2,7 @@
 # Builds the fuzz targets by clang-19, with AddressSanitizer and UndefinedBehaviorSanitizer, and runs
 # each with libFuzzer, one after the other, where its last run ended. Prints a table:
 #
-#   executions  of this run, and a second; and all of this target so far
+#   executions  of this run, and a second; and all of this target so far, with the processor's minutes
 #   edges       of the control flow that the corpus reaches
 #   features    that libFuzzer tells inputs apart by: edges, how often each is taken, compared values
 #   corpus      the number of inputs kept
@@ -52,6 +52,9 @@ count() {
     sed -n "s/.*$2 *\([0-9][0-9]*\).*/\1/p" "$1" | tail -n 1 | grep . || echo 0
 }
 
+# What `time` prints: the processor's seconds, of the program and of the system on its behalf.
+TIMEFORMAT='%U+%S'
+
 # run_target NAME: sets `executions` and so on
 run_target() {
     local name=$1 program=$OUT/fuzz_$1 log=$directory/logs/$1.log kept
@@ -67,8 +70,9 @@ run_target() {
             rm "$kept"
         fi
     done
-    "$program" "${options[@]}" "${dictionary[@]}" -max_total_time="$seconds" -print_final_stats=1 \
-        -artifact_prefix="$findings/" "$directory/corpus/$name" "$WORK/seeds/$name" >"$log" 2>&1 || true
+    used=$({ time "$program" "${options[@]}" "${dictionary[@]}" -max_total_time="$seconds" \
+        -print_final_stats=1 -artifact_prefix="$findings/" "$directory/corpus/$name" \
+        "$WORK/seeds/$name" >"$log" 2>&1 || true; } 2>&1)
     executions=$(count "$log" "number_of_executed_units:")
     rate=$(count "$log" "average_exec_per_sec:")
     edges=$(count "$log" "cov:")
@@ -76,19 +80,21 @@ run_target() {
 }
 
 status=0
-printf '%-16s %12s %8s %14s %7s %9s %7s %8s\n' \
-    target executions each/s "in all" edges features corpus findings
+printf '%-10s %12s %8s %14s %8s %7s %9s %7s %8s\n' \
+    target executions each/s "in all" minutes edges features corpus findings
 for name in "${targets[@]}"; do
     run_target "$name"
-    total=$(($(cat "$directory/totals/$name" 2>/dev/null || echo 0) + executions))
-    echo "$total" >"$directory/totals/$name"
+    read -r total minutes < <(cat "$directory/totals/$name" 2>/dev/null || echo 0 0)
+    total=$((total + executions))
+    minutes=$(awk "BEGIN { printf \"%.2f\", $minutes + ($used) / 60 }")
+    echo "$total $minutes" >"$directory/totals/$name"
     found=$(find "$findings" -type f ! -name 'slow-unit-*' | wc -l)
     if [ "$executions" -eq 0 ] && [ "$found" -eq 0 ]; then
         echo "$name did not run: see $directory/logs/$name.log" >&2
         status=1
     fi
-    printf '%-16s %12d %8d %14d %7d %9d %7d %8d\n' "$name" "$executions" "$rate" "$total" "$edges" \
-        "$features" "$(find "$directory/corpus/$name" -type f | wc -l)" "$found"
+    printf '%-10s %12d %8d %14d %8.1f %7d %9d %7d %8d\n' "$name" "$executions" "$rate" "$total" \
+        "$minutes" "$edges" "$features" "$(find "$directory/corpus/$name" -type f | wc -l)" "$found"
     if [ "$found" -ne 0 ]; then
         status=1
     fi

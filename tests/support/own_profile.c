@@ -6,17 +6,16 @@
  *     profiles is compiled in, and LLVM_PROFILE_FILE is not asked.
  *   - The programs that tests build and run have a runtime, too. It must not hear from ours, by a
  *     variable of the environment, that their profiles were begun already.
- *   - Tests call the command's main function in forks, which end by _exit. It and raise write the
- *     profiles of all images of the process first.
+ *   - Tests call the command's main function in forks, which end by _exit. That writes the profiles
+ *     of all images of the process first.
  *   - A fork begins with the counts of its parent, which are not its own: they are reset.
  *   - Some limit the size of files, or run commands as another user, who gets profiles of his own.
  *
- * Whoever is killed, runs with MemorySanitizer, or cannot reach the place (as after chroot), leaves
- * no profile.
+ * No profile comes from whoever is ended by a signal (it may have come in the middle of malloc),
+ * runs with MemorySanitizer, or cannot reach the place (as after chroot).
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +48,6 @@ __attribute__((visibility("default"), weak)) struct own_image *own_images;
 
 void __real__exit(int status) __attribute__((noreturn));
 void __wrap__exit(int status) __attribute__((noreturn));
-int __real_raise(int number);
-int __wrap_raise(int number);
 
 /* The counts are written once: what follows counts from zero. Only here does the runtime allocate
  * memory and set a variable, so that programs under test are as they would be without it. */
@@ -110,10 +107,4 @@ void __wrap__exit(int status)
 {
     write_all();
     __real__exit(status);
-}
-
-int __wrap_raise(int number)
-{
-    write_all();
-    return __real_raise(number);
 }

@@ -3,6 +3,7 @@ foreach(name correlate image_functions names profile_reader profile_sum)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
+refuse_ways(correlate)
 add_unit(store covsplit_reader)
 foreach(name state state_damage state_power)
   add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c

@@ -7,6 +7,7 @@
 
 size_t memory_granted = MEMORY_ALL;
 bool memory_stays_refused;
+void (*memory_watch)(void);
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
@@ -21,6 +22,8 @@ void *__wrap_tsearch(const void *key, void **root, int (*compare)(const void *, 
 
 bool memory_is_granted(void)
 {
+    if (memory_watch != NULL)
+        memory_watch();
     if (memory_granted == MEMORY_ALL)
         return true;
     if (memory_granted != 0) {

@@ -19,4 +19,12 @@ extern bool memory_stays_refused;
 /* What each allocation asks, and whatever else of a suite is to fail as if it were one. */
 bool memory_is_granted(void);
 
+/* Called before that is answered, unless it is NULL. */
+extern void (*memory_watch)(void);
+
+/* Whether calls count that let a buffer or an array grow. Most grow in memory that they have, but
+ * whether that is so depends on what is in a file, and so any of them may fail. For suites that are
+ * linked with refused_growth.c too. */
+extern bool memory_growth_counts;
+
 #endif

@@ -167,10 +167,50 @@ START_TEST(test_aarch64_overwritten)
 }
 END_TEST
 
+/* The instructions of POWER with a register as each operand, as compilers use them: those that
+ * write the register with the upper half end its use, and the same instructions with another
+ * register do not. */
+static const struct {
+    unsigned opcode; /* extended */
+    bool is_logic;   /* the register that is written comes second */
+} written[] = {{21, false},  {23, false},  {53, false}, {87, false},  {279, false},
+               {341, false}, {343, false}, {40, false}, {104, false}, {233, false},
+               {235, false}, {266, false}, {24, true},  {26, true},   {27, true},
+               {28, true},   {58, true},   {316, true}, {444, true},  {536, true},
+               {539, true},  {824, true},  {922, true}, {954, true},  {986, true}};
+
+static uint32_t power_instruction(unsigned index, unsigned to)
+{
+    unsigned target = written[index].is_logic ? 7 : to;
+    unsigned base = written[index].is_logic ? to : 7;
+
+    return 0x7c000000 | target << 21 | base << 16 | 8 << 11 | written[index].opcode << 1;
+}
+
+START_TEST(test_ppc64_overwritten)
+{
+    const uint64_t base = ADDRESS + PIECE;
+    struct reference_target target = {.first = base + 0x10008, .size = 4};
+    struct code from_base = {.bytes = {code, 16}, .address = ADDRESS, .base = base};
+
+    for (unsigned to = 4; to <= 6; to += 2) {
+        uint64_t position = 0;
+
+        put_instruction(0, 0x3c820001); /* addis 4, 2, 1 */
+        put_instruction(4, power_instruction((unsigned)_i, to));
+        put_instruction(8, 0x38a40008);  /* addi 5, 4, 8 */
+        put_instruction(12, 0x4e800020); /* blr */
+        ck_assert_msg(machine_ppc64le.find_reference(&from_base, &target, &position) == (to != 4),
+                      "%u, which writes %u", written[_i].opcode, to);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
+    suite_loops(all, sizeof(written) / sizeof(written[0]), test_ppc64_overwritten);
     return suite_main("code search", all);
 }

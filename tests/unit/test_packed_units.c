@@ -14,6 +14,7 @@
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 #include "tests/unit/refused_memory.h"
+#include "tests/unit/refused_ways.h"
 
 #define UNITS    200
 #define PROGRAMS 300
@@ -316,6 +317,121 @@ START_TEST(test_damaged_streams)
 }
 END_TEST
 
+/* ---- units that nothing writes ---- */
+
+/* The numbers in front of a unit, and its text, before it is compressed. */
+enum {
+    FRONT_FIRST,
+    FRONT_FORM,
+    FRONT_VERSION,
+    FRONT_COUNT,
+    FRONT_FILENAMES_SIZE,
+    FRONT_TEXT_SIZE,
+    FRONT_HEADS_SIZE,
+    FRONTS,
+};
+
+#define TEXT_SIZE 14 /* a group, a size, a hash, the start of a mapping, and its rest */
+
+struct crafted {
+    uint64_t front[FRONTS];
+    uint8_t text[TEXT_SIZE];
+    size_t text_size;
+    uint64_t limit;
+};
+
+static const struct crafted sound_unit = {
+    .front = {0, 1, COVMAP_VERSION_4, 1, 3, TEXT_SIZE, 2},
+    .text = {0, 4, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0},
+    .text_size = TEXT_SIZE,
+    .limit = MEMORY,
+};
+
+/* Reads the first `most` bytes behind the header. Sets *most to how many there are. */
+static enum result read_crafted(const struct crafted *crafted, size_t *most)
+{
+    struct packed_unit unit = {0};
+    struct buffer section = {0};
+    enum result result;
+
+    ck_assert(buffer_append_zeros(&section, COVMAP_HEADER_SIZE));
+    for (size_t i = 0; i < FRONTS; i++)
+        ck_assert(buffer_append_uleb128(&section, crafted->front[i]));
+    ck_assert(buffer_append(&section, "abc", 3) && buffer_append(&section, "NameRef", 8));
+    ck_assert_int_eq(quick_compress((struct bytes){crafted->text, crafted->text_size}, &section),
+                     RESULT_OK);
+    if (section.size - COVMAP_HEADER_SIZE > *most)
+        section.size = COVMAP_HEADER_SIZE + *most;
+    *most = section.size - COVMAP_HEADER_SIZE;
+    store_u32(section.data + COVMAP_FILENAMES_SIZE, (uint32_t)*most, false);
+    store_u32(section.data + COVMAP_VERSION, PACKED_UNIT_VERSION, false);
+    result = packed_unit_read(&unit, buffer_view(&section), false, crafted->limit);
+    packed_unit_free(&unit);
+    buffer_free(&section);
+    return result;
+}
+
+/* One number is another: in front of the text, or a byte of it. */
+static const struct {
+    int front, byte; /* -1: not this */
+    uint64_t value;
+    enum result result;
+} numbers[] = {
+    {FRONT_FORM, -1, 1, RESULT_OK},
+    {FRONT_FIRST, -1, 1, RESULT_UNFIT},
+    {FRONT_FORM, -1, 2, RESULT_UNFIT},
+    {FRONT_VERSION, -1, 0, RESULT_UNFIT},
+    {FRONT_VERSION, -1, PACKED_UNIT_VERSION, RESULT_UNFIT},
+    {FRONT_COUNT, -1, 2, RESULT_UNFIT},
+    {FRONT_COUNT, -1, 1000, RESULT_UNFIT},
+    {FRONT_FILENAMES_SIZE, -1, 1000, RESULT_UNFIT},
+    {FRONT_TEXT_SIZE, -1, TEXT_SIZE + 1, RESULT_UNFIT},
+    {FRONT_TEXT_SIZE, -1, MEMORY, RESULT_OVER_LIMIT},
+    {FRONT_HEADS_SIZE, -1, 1, RESULT_UNFIT},
+    {FRONT_HEADS_SIZE, -1, 3, RESULT_UNFIT},
+    {FRONT_HEADS_SIZE, -1, 5, RESULT_UNFIT},
+    {-1, 0, PACKED_GROUP_OF_USED + 1, RESULT_UNFIT},
+    {-1, 1, 3, RESULT_UNFIT},
+    {-1, 1, 0x80, RESULT_UNFIT},
+    {-1, 10, 2, RESULT_UNFIT},
+};
+
+START_TEST(test_hostile_numbers)
+{
+    struct crafted crafted = sound_unit;
+    size_t most = SIZE_MAX;
+
+    if (numbers[_i].front >= 0)
+        crafted.front[numbers[_i].front] = numbers[_i].value;
+    else
+        crafted.text[numbers[_i].byte] = (uint8_t)numbers[_i].value;
+    ck_assert_int_eq(read_crafted(&crafted, &most), numbers[_i].result);
+}
+END_TEST
+
+/* A unit that ends anywhere, or whose text does; and one that takes more memory than there is. */
+START_TEST(test_cut_units)
+{
+    struct crafted crafted = sound_unit;
+    size_t whole = SIZE_MAX, all = SIZE_MAX;
+
+    ck_assert_int_eq(read_crafted(&crafted, &whole), RESULT_OK);
+    for (size_t most = 0; most < whole; most++) {
+        size_t size = most;
+
+        ck_assert_int_eq(read_crafted(&crafted, &size), RESULT_UNFIT);
+    }
+    crafted.limit = (uint64_t)2 * TEXT_SIZE;
+    ck_assert_int_eq(read_crafted(&crafted, &all), RESULT_OVER_LIMIT);
+    crafted.limit = MEMORY;
+    for (crafted.text_size = 0; crafted.text_size < TEXT_SIZE; crafted.text_size++) {
+        all = SIZE_MAX;
+        crafted.front[FRONT_TEXT_SIZE] = crafted.text_size;
+        ck_assert_int_eq(read_crafted(&crafted, &all), RESULT_UNFIT);
+    }
+}
+END_TEST
+
 /* ---- memory ---- */
 
 /* Appends a unit with so many empty filenames, compressed; units of different counts differ. */
@@ -371,8 +487,9 @@ END_TEST
 
 /* Does everything with the sections once. False if memory ran out; asserts that nothing else is
  * said then. */
-static bool use_all(const struct linked_sections *sections)
+static bool use_all(void *subject)
 {
+    const struct linked_sections *sections = subject;
     struct buffer made[2] = {{0}, {0}}, again = {0};
     struct streams streams = {0};
     struct error error = {0};
@@ -416,18 +533,20 @@ START_TEST(test_memory)
     }
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(granted, 10);
+    refuse_each_way(use_all, &sections);
     free_linked(&sections);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *all = tcase_create("all");
+    TCase *all = suite_case("all", 60, NULL);
 
     suite_loops(all, (int)rounds(UNITS), test_round_trip, test_unpack, test_linked);
     suite_loops(all, (int)rounds(DAMAGED), test_damaged_unit, test_damaged_link,
                 test_damaged_streams);
     suite_loops(all, MEMORIES, test_memory);
-    suite_tests(all, test_alike, test_many_filenames);
+    suite_loops(all, (int)(sizeof(numbers) / sizeof(numbers[0])), test_hostile_numbers);
+    suite_tests(all, test_alike, test_many_filenames, test_cut_units);
     return suite_main("packed-units", all);
 }

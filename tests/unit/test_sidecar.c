@@ -3,10 +3,12 @@
  * original comes back.
  */
 #include <elf.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "common/sidecar/repack.h"
 #include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -289,6 +291,104 @@ START_TEST(test_counters_have_no_contents)
 }
 END_TEST
 
+/* ---- comparing ---- */
+
+/* What is changed, by its place in the facts or in a section, and by which bits. */
+static const struct {
+    int section; /* -1: the facts */
+    size_t offset;
+    uint8_t bits;
+} changes[] = {
+    {-1, offsetof(struct sidecar_facts, format), 2},
+    {-1, offsetof(struct sidecar_facts, elf_class), 3},
+    {-1, offsetof(struct sidecar_facts, elf_data), 3},
+    {-1, offsetof(struct sidecar_facts, elf_type), 1},
+    {-1, offsetof(struct sidecar_facts, machine), 1},
+    {-1, offsetof(struct sidecar_facts, raw_version), 1},
+    {-1, offsetof(struct sidecar_facts, uuid.bytes), 1},
+    {-1, offsetof(struct sidecar_facts, uuid_source), 3},
+    {-1, offsetof(struct sidecar_facts, original_size), 1},
+    {-1, offsetof(struct sidecar_facts, original_digest), 1},
+    {-1, offsetof(struct sidecar_facts, stripped_size), 1},
+    {-1, offsetof(struct sidecar_facts, stripped_digest), 1},
+    {-1, offsetof(struct sidecar_facts, pointer_size), 12},
+    {-1, offsetof(struct sidecar_facts, has_stub), 1},
+    {-1, offsetof(struct sidecar_facts, is_placeholder), 1},
+    {-1, offsetof(struct sidecar_facts, is_inexact), 1},
+    {3, offsetof(struct sidecar_section_source, address), 8},
+    {3, offsetof(struct sidecar_section_source, alignment), 24},
+    {3, offsetof(struct sidecar_section_source, copied), 1},
+    {4, offsetof(struct sidecar_section_source, size), 8},
+};
+
+static bool is_same(const struct sidecar_source *source, const struct sidecar *other)
+{
+    struct buffer file = sample_write(source, 1, 1);
+    struct sidecar *sidecar = sample_open(&file);
+    bool same = sidecar_holds_same(sidecar, other) && sidecar_holds_same(other, sidecar);
+
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    return same;
+}
+
+/* Little endian, as all machines that this is built for. */
+START_TEST(test_other_contents)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write_compact(&sample->source);
+    struct sidecar *sidecar = sample_open(&file);
+    uint8_t *changed = changes[_i].section < 0 ? (uint8_t *)&sample->source.facts
+                                               : (uint8_t *)&sample->sections[changes[_i].section];
+
+    ck_assert(is_same(&sample->source, sidecar));
+    changed[changes[_i].offset] ^= changes[_i].bits;
+    ck_assert(!is_same(&sample->source, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* A section less, another content, and another inverse script. */
+START_TEST(test_other_bytes)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer file = sample_write(&sample->source, 3, 1);
+    struct sidecar *sidecar = sample_open(&file);
+
+    sample->source.section_count--;
+    ck_assert(!is_same(&sample->source, sidecar));
+    sample->source.section_count++;
+    sample->source.inverse.size--;
+    ck_assert(!is_same(&sample->source, sidecar));
+    sample->source.inverse.size++;
+    sample->inverse.data[sample->inverse.size - 1] ^= 1;
+    ck_assert(!is_same(&sample->source, sidecar));
+    sample->inverse.data[sample->inverse.size - 1] ^= 1;
+    ck_assert(is_same(&sample->source, sidecar));
+    sample->original.data[sample->sections[1].image_offset] ^= 1;
+    ck_assert(!is_same(&sample->source, sidecar));
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    sample_free(sample);
+}
+END_TEST
+
+/* ---- words ---- */
+
+START_TEST(test_words)
+{
+    ck_assert_str_eq(image_format_name(IMAGE_ELF), "ELF");
+    ck_assert_str_eq(image_format_name(IMAGE_MACHO), "Mach-O");
+    ck_assert_str_eq(image_format_name(IMAGE_COFF), "COFF");
+    ck_assert_str_eq(image_format_name((enum image_format)9), "unknown");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_BUILD_ID), "build ID");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_OPTION), "--uuid");
+    ck_assert_str_eq(uuid_source_name(UUID_FROM_DIGEST), "digest of the image");
+}
+END_TEST
+
 int main(void)
 {
     TCase *sound = suite_case("sound", 120, NULL);
@@ -301,5 +401,8 @@ int main(void)
     TCase *writing = tcase_create("writing");
     suite_tests(writing, test_refuses_unsound_sources, test_32_bits_hold_no_more,
                 test_counters_have_no_contents);
-    return suite_main("sidecar", sound, restoring, writing);
+    TCase *comparing = tcase_create("comparing");
+    suite_loops(comparing, (int)(sizeof(changes) / sizeof(changes[0])), test_other_contents);
+    suite_tests(comparing, test_other_bytes, test_words);
+    return suite_main("sidecar", sound, restoring, writing, comparing);
 }

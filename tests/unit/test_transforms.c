@@ -14,9 +14,13 @@
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"
 
-#define WHAT "sample: the section"
+#define WHAT         "sample: the section"
+#define MEMORY_SEEDS 8
+#define FIRST_BYTES  12
+#define TOO_LARGE    32
 
 /* A section and what it needs of others. */
 struct subject {
@@ -426,6 +430,56 @@ START_TEST(test_changed_parts)
 }
 END_TEST
 
+/* Decodes the streams with one of them changed: cut off at a byte if `value` is -1, or this byte
+ * set to the value. What comes of it is refused, or hardly larger than it should be; codec_decode
+ * refuses what is not just as large. */
+static void decode_changed(const struct subject *subject, const struct streams *streams,
+                           size_t changed, size_t at, int value)
+{
+    struct streams copy = {.count = streams->count};
+    struct buffer again = {0};
+
+    for (size_t i = 0; i < streams->count; i++)
+        ck_assert(buffer_append(&copy.stream[i], streams->stream[i].data, streams->stream[i].size));
+    if (value < 0)
+        copy.stream[changed].size = at;
+    else
+        copy.stream[changed].data[at] = (uint8_t)value;
+    if (subject->transform->decode(&subject->context, &copy, subject->section.size, &again) ==
+        RESULT_OK)
+        ck_assert_uint_le(again.size, subject->section.size + TOO_LARGE);
+    buffer_free(&again);
+    streams_free(&copy);
+}
+
+/* The first bytes of each stream: there are the numbers that all else depends on. */
+START_TEST(test_first_bytes_of_streams)
+{
+    static const int values[] = {-1, 0, 1, 0x7f, 0x80, 0xff};
+    struct subject subject;
+    struct streams streams = {0};
+
+    makers[_i](&subject, 1);
+    subject.context.threads = 1;
+    ck_assert_int_eq(
+        subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+        RESULT_OK);
+    for (size_t i = 0; i < streams.count; i++) {
+        for (size_t at = 0; at < streams.stream[i].size && at < FIRST_BYTES; at++) {
+            for (size_t j = 0; j < sizeof(values) / sizeof(values[0]); j++)
+                decode_changed(&subject, &streams, i, at, values[j]);
+        }
+    }
+    streams.count--;
+    ck_assert_int_eq(
+        subject.transform->decode(&subject.context, &streams, subject.section.size, &subject.data),
+        RESULT_UNFIT);
+    streams.count++;
+    streams_free(&streams);
+    free_subject(&subject);
+}
+END_TEST
+
 /* ---- names ---- */
 
 START_TEST(test_distinct_names)
@@ -576,6 +630,47 @@ START_TEST(test_memory_of_streams)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Packs the section and unpacks it. */
+static bool try_both(void *argument)
+{
+    const struct subject *subject = (const struct subject *)argument;
+    const struct codec_options options = {.level = 3, .threads = 1};
+    struct buffer packed = {0}, again = {0};
+    struct error error = {0};
+    bool fits = true;
+    bool done = codec_encode(subject->transform, &subject->context, buffer_view(&subject->section),
+                             &options, "sample", &packed, &fits, &error);
+
+    ck_assert(fits || !done);
+    done = done && codec_decode(subject->transform, &subject->context,
+                                &(struct packed){buffer_view(&packed), subject->section.size,
+                                                 "sample", "the section"},
+                                &again, &error);
+    if (done)
+        ck_assert(bytes_equal(buffer_view(&again), buffer_view(&subject->section)));
+    else
+        expect_memory(&error);
+    buffer_free(&packed);
+    buffer_free(&again);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    for (uint64_t seed = 0; seed < MEMORY_SEEDS; seed++) {
+        struct subject subject;
+
+        makers[_i](&subject, seed);
+        subject.context.threads = 1;
+        if (comes_back(&subject))
+            refuse_each_way(try_both, &subject);
+        free_subject(&subject);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *sections = suite_case("sections", 300, NULL);
@@ -585,9 +680,11 @@ int main(void)
     TCase *damage = suite_case("damage", 300, NULL);
     suite_loops(damage, MAKERS, test_changed_packed);
     suite_loops(sections, MAKERS, test_recall);
-    suite_loops(damage, MAKERS - 1, test_changed_parts);
+    suite_loops(damage, MAKERS - 1, test_changed_parts, test_first_bytes_of_streams);
     suite_tests(damage, test_memory_of_streams);
     TCase *names = suite_case("names", 60, NULL);
     suite_tests(names, test_distinct_names, test_mappings_are_taken_apart, test_data_of_device);
-    return suite_main("compact", sections, damage, names);
+    TCase *memory = suite_case("memory", 60, NULL);
+    suite_loops(memory, MAKERS, test_memory);
+    return suite_main("compact", sections, damage, names, memory);
 }

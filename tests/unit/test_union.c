@@ -4,6 +4,7 @@
  * A member is taken apart by libelf, and not by the code under test.
  */
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
+#include "tests/unit/refused_ways.h"
 #include "tests/unit/sidecar_sample.h"
 
 /* The places of sections in the sample. */
@@ -114,8 +116,8 @@ static bool collect(void *context, struct bytes part, struct error *error)
 {
     struct collected *all = context;
 
-    (void)error;
-    return buffer_append(&all->file, part.data, (size_t)part.size);
+    return buffer_append(&all->file, part.data, (size_t)part.size) ||
+           error_out_of_memory(error, "union", part.size);
 }
 
 static void begin(struct collected *all, const struct sample_shape *shape)
@@ -127,16 +129,14 @@ static void begin(struct collected *all, const struct sample_shape *shape)
     ck_assert_ptr_nonnull(all->writer);
 }
 
-/* Adds an image with this coverage, in plain or in compact form. */
-static void add_named(struct collected *all, const struct coverage *coverage, bool compact,
-                      const char *name)
+/* The sidecar of an image with this coverage, in plain or in compact form. */
+static struct buffer make_sidecar(const struct sample_shape *shape, const struct coverage *coverage,
+                                  bool compact, const char *name)
 {
-    struct sample *sample = sample_make(all->shape);
+    struct sample *sample = sample_make(shape);
     const struct bytes contents[] = {buffer_view(&coverage->covmap), buffer_view(&coverage->covfun),
                                      buffer_view(&coverage->names)};
     struct buffer file;
-    struct sidecar *sidecar;
-    struct error error;
 
     for (size_t i = COVMAP; i <= NAMES; i++) {
         sample->sections[i].content = contents[i];
@@ -144,11 +144,20 @@ static void add_named(struct collected *all, const struct coverage *coverage, bo
     }
     sample->source.image_name = name;
     file = compact ? sample_write_compact(&sample->source) : sample_write(&sample->source, 1, 1);
-    sidecar = sample_open(&file);
+    sample_free(sample);
+    return file;
+}
+
+static void add_named(struct collected *all, const struct coverage *coverage, bool compact,
+                      const char *name)
+{
+    struct buffer file = make_sidecar(all->shape, coverage, compact, name);
+    struct sidecar *sidecar = sample_open(&file);
+    struct error error;
+
     ck_assert_msg(union_add(all->writer, sidecar, &error), "%s", error.message);
     sidecar_close(sidecar);
     buffer_free(&file);
-    sample_free(sample);
 }
 
 static void add(struct collected *all, const struct coverage *coverage)
@@ -623,6 +632,36 @@ START_TEST(test_damaged)
 }
 END_TEST
 
+/* Numbers in the header of a member that are none, or fit neither the file nor LLVM's reader. */
+static const struct {
+    size_t offset, size; /* of the field in the header */
+    const char *text;
+} bad_numbers[] = {
+    {3, 13, ""},   {3, 13, "-4"},  {3, 13, "4 4"},         {3, 13, "9999999999999"},
+    {3, 13, "3"},  {3, 13, "220"}, {3, 13, "4"},           {48, 10, ""},
+    {48, 10, "x"}, {48, 10, "4"},  {48, 10, "9999999999"}, {48, 10, "101"},
+};
+
+START_TEST(test_bad_numbers)
+{
+    struct coverage coverage = start(false);
+    struct collected all;
+    char field[16];
+    size_t count;
+
+    put_record(&coverage, "f", 6, 1, COUNTER, 1);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &coverage);
+    finish(&all);
+    snprintf(field, sizeof(field), "%-*s", (int)bad_numbers[_i].size, bad_numbers[_i].text);
+    memcpy(all.file.data + 8 + bad_numbers[_i].offset, field, bad_numbers[_i].size);
+    ck_assert(!read_all(buffer_view(&all.file), &count));
+    ck_assert(!union_recognize(buffer_view(&all.file)));
+    buffer_free(&all.file);
+    free_coverage(&coverage);
+}
+END_TEST
+
 START_TEST(test_no_coverage)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
@@ -676,6 +715,63 @@ START_TEST(test_set)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+/* Two sidecars, and their union. */
+struct pair {
+    struct buffer files[2], made;
+};
+
+/* Makes the union again. */
+static bool try_union(void *subject)
+{
+    struct pair *pair = subject;
+    struct collected all = {0};
+    struct error error = {0};
+    bool done;
+
+    all.writer = union_new("union", collect, &all, &error);
+    done = all.writer != NULL;
+    for (size_t i = 0; done && i < 2; i++) {
+        struct sidecar *sidecar = sidecar_open(buffer_view(&pair->files[i]), "sidecar", &error);
+
+        done = sidecar != NULL && union_add(all.writer, sidecar, &error);
+        sidecar_close(sidecar);
+    }
+    done = done && union_finish(all.writer, &error);
+    union_free(all.writer);
+    if (!done)
+        expect_memory(&error);
+    else if (pair->made.size == 0)
+        ck_assert(buffer_append(&pair->made, all.file.data, all.file.size));
+    else
+        ck_assert(bytes_equal(buffer_view(&all.file), buffer_view(&pair->made)));
+    buffer_free(&all.file);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    struct coverage one = start(false), two = start(false);
+    struct pair pair = {0};
+
+    put_record(&one, "main", 5, 1, COUNTER, 1);
+    put_record(&one, "shared", 6, 1, COUNTER, 9);
+    put_record(&two, "shared", 6, 1, COUNTER, 9);
+    put_unit(&two, VERSION_7, "/work", "/own.c", "/lib/a.h");
+    put_record(&two, "other", 7, 1, COUNTER, 1);
+    pair.files[0] = make_sidecar(&sample_shapes[0], &one, _i != 0, "one");
+    pair.files[1] = make_sidecar(&sample_shapes[0], &two, _i != 0, "two");
+    ck_assert(try_union(&pair));
+    refuse_each_way(try_union, &pair);
+    buffer_free(&pair.files[0]);
+    buffer_free(&pair.files[1]);
+    buffer_free(&pair.made);
+    free_coverage(&one);
+    free_coverage(&two);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("union", 60, NULL);
@@ -684,7 +780,8 @@ int main(void)
     suite_loops(all, SAMPLE_SHAPES, test_equal_records);
     suite_loops(all, sizeof(variants) / sizeof(variants[0]), test_variants);
     suite_loops(all, sizeof(spoilers) / sizeof(spoilers[0]), test_not_understood);
-    suite_loops(all, 2, test_relative_names_of_versions);
+    suite_loops(all, (int)(sizeof(bad_numbers) / sizeof(bad_numbers[0])), test_bad_numbers);
+    suite_loops(all, 2, test_relative_names_of_versions, test_memory);
     suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
                 test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage,
                 test_set);
