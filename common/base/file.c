@@ -49,10 +49,16 @@ struct file_before file_look_before(const char *path)
     return before;
 }
 
-bool file_was_written(const struct file_before *before, const char *path, struct stat *now)
+bool file_was_written(const struct file_before *before, const char *path, struct stat *now,
+                      bool *written, struct error *error)
 {
-    return stat(path, now) == 0 && S_ISREG(now->st_mode) &&
-           (!before->exists || !file_is_untouched(&before->status, now));
+    *written = false;
+    if (stat(path, now) != 0)
+        return errno == ENOENT || errno == ENOTDIR ||
+               error_set_errno(error, errno, "%s: cannot be read", path);
+    *written =
+        S_ISREG(now->st_mode) && (!before->exists || !file_is_untouched(&before->status, now));
+    return true;
 }
 
 bool path_is_directory(const char *path)

@@ -36,9 +36,10 @@ struct file_before {
 
 struct file_before file_look_before(const char *path);
 
-/* Whether a regular file is there, and is not the one, or not as it was, before. *now gets its
- * status. */
-bool file_was_written(const struct file_before *before, const char *path, struct stat *now);
+/* *written: whether a regular file is there, and is not the one, or not as it was, before. *now
+ * gets its status. Returns false if that cannot be found out. */
+bool file_was_written(const struct file_before *before, const char *path, struct stat *now,
+                      bool *written, struct error *error);
 
 /* True if the path is that of a directory, or of a link to one. */
 bool path_is_directory(const char *path);

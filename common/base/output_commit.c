@@ -16,6 +16,9 @@
 #include "common/base/output.h"
 #include "common/base/output_parts.h"
 
+/* In place of an errno value: the path was changed by another process. */
+#define CHANGED (-1)
+
 /* Whether the target already has the mode and the bytes of the output. */
 static bool same_as_target(const struct output *output)
 {
@@ -253,14 +256,14 @@ static int swap_names(const struct output *output, struct stat *came_out)
         return errno;
     if (lstat(output->temporary, came_out) == 0)
         return 0;
-    failure = errno == ESTALE ? EIO : errno; /* ESTALE has a meaning of its own here */
+    failure = errno;
     exchange(output);
     return failure;
 }
 
 /* Puts back what another process had put at the path at the last moment. If the path changes again
  * while this is done, the newest file stays; if it is removed, the other process's file gets it
- * back. Returns ESTALE when this is done, or the errno value of a failure. */
+ * back. Returns CHANGED when this is done, or the errno value of a failure. */
 static int give_back(struct output *output, struct stat put_in, struct stat came_out)
 {
     struct stat expected;
@@ -275,12 +278,12 @@ static int give_back(struct output *output, struct stat put_in, struct stat came
         renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
     else if (failure != 0)
         output_forget_temporary(output); /* it may be the only copy of the other file */
-    return failure == 0 || failure == ENOENT ? ESTALE : failure;
+    return failure == 0 || failure == ENOENT ? CHANGED : failure;
 }
 
 /* Replaces the target only if it is still the file that was read. A rename would replace whatever
  * is there; swapping the two names shows what was there, and fails if the target was removed. Not
- * all file systems can do that. Returns 0 or an errno value: ESTALE if the path was changed. */
+ * all file systems can do that. Returns 0 or an errno value: CHANGED if the path was changed. */
 static int replace_if_unchanged(struct output *output)
 {
     struct stat put_in, came_out;
@@ -289,7 +292,7 @@ static int replace_if_unchanged(struct output *output)
     if (failure == EINVAL || failure == ENOSYS)
         return replace_target(output);
     if (failure != 0)
-        return failure == ENOENT ? ESTALE : failure;
+        return failure == ENOENT ? CHANGED : failure;
     if (!is_same_form(&output->replaced, &came_out))
         return give_back(output, put_in, came_out);
     sync_directory(output); /* before the old form goes */
@@ -309,15 +312,15 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
     int fd = -1;
 
     if (failure == 0 && !output_can_replace(output, error))
-        failure = ESTALE;
+        failure = error->number == 0 ? CHANGED : error->number;
     else if (failure == 0 && overwrites(output))
         done = (fd = open_target(output, error)) >= 0;
     else if (failure == 0)
         failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
-    if (failure == ESTALE)
+    if (failure == CHANGED)
         *result = OUTPUT_OVERTAKEN;
     if (failure != 0)
-        done = failure == ESTALE
+        done = failure == CHANGED
                    ? file_report_change(output->path, error)
                    : error_set_errno(error, failure, "%s: cannot be written", output->path);
     if (!done)

@@ -52,9 +52,10 @@ static bool pack_outputs(const struct compile *compile)
         const char *path = compile->outputs.paths[i];
         struct error error;
         struct stat now;
+        bool written;
 
-        if (!file_was_written(&compile->before[i], path, &now) ||
-            pack_output(path, is_told, &error))
+        if (file_was_written(&compile->before[i], path, &now, &written, &error) &&
+            (!written || pack_output(path, is_told, &error)))
             continue;
         message_error(&error);
         done = false;

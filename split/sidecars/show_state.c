@@ -54,7 +54,7 @@ static void free_description(struct description *description)
 
 /* ---- reading ---- */
 
-/* The image's name is in its sidecar, which is there or not. */
+/* The image's name is in its sidecar, which is there or not, or may not be read. */
 static bool name_image(const struct description *description, const struct profile *profile,
                        const char *file, struct image_row *row, struct error *error)
 {
@@ -67,9 +67,9 @@ static bool name_image(const struct description *description, const struct profi
         return true;
     sidecar = description->source.find(description->source.context, profile, file, &why);
     if (sidecar == NULL) {
-        if (error_is_of_memory(&why))
+        if (error_is_of_machine(&why))
             *error = why;
-        return !error_is_of_memory(&why);
+        return !error_is_of_machine(&why);
     }
     row->uuid = sidecar_facts(sidecar->sidecar)->uuid;
     row->name = strdup(sidecar_image_name(sidecar->sidecar));

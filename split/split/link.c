@@ -148,6 +148,8 @@ static bool run(struct link *link, int *status, struct error *error)
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)link->options->operands;
     struct file_before before = file_look_before(link->command.output);
+    struct error ignored;
+    bool written, seen;
     int number;
 
     child_hold_signals(&child);
@@ -155,11 +157,18 @@ static bool run(struct link *link, int *status, struct error *error)
         return false;
     /* A compiler that is called without -o and without linking has a.out as its output, but does
      * not write it. */
-    if (*status != 0 || !file_was_written(&before, link->command.output, &link->linked))
+    if (*status != 0)
         return true;
-    if (!treat_output(link, error)) {
+    seen = file_was_written(&before, link->command.output, &link->linked, &written, error);
+    if (seen && !written)
+        return true;
+    /* To know what may be removed, what could not be looked at is looked at again. */
+    if (!seen)
+        file_was_written(&before, link->command.output, &link->linked, &written, &ignored);
+    if (!seen || !treat_output(link, error)) {
         /* A sidecar that exists belongs to an earlier image, which may still need it. */
-        remove_output(link);
+        if (written)
+            remove_output(link);
         return false;
     }
     number = child_held_signal(&child);

@@ -318,11 +318,19 @@ long syscall(long number, ...)
 
 /* ---- what may do a part ---- */
 
+/* Whether the descriptor is of a counter of events or signals, which cannot fail. */
+static bool is_eventfd(int fd)
+{
+    struct stat status;
+
+    return made != NULL && syscall(SYS_fstat, fd, &status) == 0 && (status.st_mode & S_IFMT) == 0;
+}
+
 /* Whether all that remains to be done is to fail; otherwise *size bytes are to be read or written.
  */
-static bool fails_in_part(enum call call, size_t *size)
+static bool fails_in_part(enum call call, int fd, size_t *size)
 {
-    if (!has_turn(call, 1))
+    if (is_eventfd(fd) || !has_turn(call, 1))
         return false;
     if (planned.error == CALL_SHORT) {
         *size -= *size / 2;
@@ -335,13 +343,13 @@ static bool fails_in_part(enum call call, size_t *size)
 ssize_t read(int fd, void *data, size_t size)
 {
     NEXT(ssize_t, read, (int, void *, size_t));
-    return fails_in_part(CALL_READ, &size) ? -1 : next(fd, data, size);
+    return fails_in_part(CALL_READ, fd, &size) ? -1 : next(fd, data, size);
 }
 
 ssize_t pread(int fd, void *data, size_t size, off_t offset)
 {
     NEXT(ssize_t, pread, (int, void *, size_t, off_t));
-    return fails_in_part(CALL_READ, &size) ? -1 : next(fd, data, size, offset);
+    return fails_in_part(CALL_READ, fd, &size) ? -1 : next(fd, data, size, offset);
 }
 
 /* If one of the bytes is to arrive as another one, what is in front of it is written alone, and
@@ -369,7 +377,7 @@ static bool is_file(int fd)
 ssize_t write(int fd, const void *data, size_t size)
 {
     NEXT(ssize_t, write, (int, const void *, size_t));
-    if (fails_in_part(CALL_WRITE, &size))
+    if (fails_in_part(CALL_WRITE, fd, &size))
         return -1;
     if (made != NULL && is_file(fd))
         data = spoil(data, &size);
@@ -379,7 +387,7 @@ ssize_t write(int fd, const void *data, size_t size)
 ssize_t pwrite(int fd, const void *data, size_t size, off_t offset)
 {
     NEXT(ssize_t, pwrite, (int, const void *, size_t, off_t));
-    if (fails_in_part(CALL_WRITE, &size))
+    if (fails_in_part(CALL_WRITE, fd, &size))
         return -1;
     if (made != NULL)
         data = spoil(data, &size);

@@ -61,7 +61,7 @@ const struct fault_command fault_commands[] = {
     {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
     {.words = "show --map ../in/side ../in/stripped"},
     {.words = "show --json ../in/sparse"},
-    {.words = "show --json --store ../in/store ../in/tests"},
+    {.words = "show --json --store ../in/store ../in/tests", .skips_closed = true},
     {.words = "show --store ../in/store --tests main --tests first_run ../in/tests"},
     {.words = "show --json --sidecar ../in/store --tests in_no_image ../in/tests",
      .is_refused = true},
@@ -80,7 +80,9 @@ const struct fault_command fault_commands[] = {
               "../in/light.profraw ../in/other.profraw"},
 
     {.words = "merge -j1 -o out.profraw ../in/loose/light.profraw"},
-    {.words = "merge -j1 -o out.profraw ../in/twins/light.profraw", .is_refused = true},
+    {.words = "merge -j1 -o out.profraw ../in/twins/light.profraw",
+     .is_refused = true,
+     .skips_closed = true},
     {.words = "merge -j1 --sidecar ../in/side --sidecar ../in/loose -o out.profraw "
               "../in/light.profraw ../in/other.profraw"},
 

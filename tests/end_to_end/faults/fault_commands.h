@@ -18,6 +18,7 @@ struct fault_command {
     bool is_refused;   /* without a fault too: what was not read must not be taken for good */
     bool is_run;       /* the file is read as it is, which says enough: the tool refuses that */
     bool leaves_out;   /* profiles that cannot be read, with a warning */
+    bool skips_closed; /* a sidecar that may not be read is like one that is not there */
     bool is_snapshot;  /* of several files: it says which of them could not be examined */
     bool is_state; /* the proof writes ../proof.profraw, and that is to be as before or after; what
                       the files are like is nobody's business */
