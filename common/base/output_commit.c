@@ -135,6 +135,15 @@ static int give_temporary_name(struct output *output)
     return failure;
 }
 
+/* A new name only survives a power failure once the directory has been synced too. */
+static void sync_directory(const struct output *output)
+{
+    char directory[PATH_MAX];
+
+    if (!output->needs_no_sync && path_directory(output->target, directory))
+        directory_sync(directory);
+}
+
 /* ---- overwriting ---- */
 
 /* Does not set a mode that is right already, since only the owner may do so. */
@@ -203,6 +212,7 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
     struct error cause;
     bool done;
 
+    sync_directory(output); /* that name, before the old contents go */
     if (piece == NULL) {
         done = error_out_of_memory(error, output->path, OUTPUT_PIECE_SIZE);
     } else if (!(done = copy_to(fd, output, piece, &cause))) {
@@ -216,15 +226,6 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
 }
 
 /* ---- replacing ---- */
-
-/* The rename only survives a power failure once the directory has been synced too. */
-static void sync_directory(const struct output *output)
-{
-    char directory[PATH_MAX];
-
-    if (!output->needs_no_sync && path_directory(output->target, directory))
-        directory_sync(directory);
-}
 
 /* 0, or an errno value. */
 static int replace_target(struct output *output)

@@ -126,7 +126,25 @@ static void check_functions(covsplit_sidecar *sidecar)
 
 /* ---- what is made of it ---- */
 
-static void check_restore(const covsplit_sidecar *sidecar, struct bytes stripped, unsigned variant)
+/* An original has the digest that the sidecar tells, and was made of the image that it tells. */
+static void check_original(struct bytes sidecar_bytes, struct bytes stripped, struct bytes original)
+{
+    struct digest of_stripped = digest_of(stripped), of_original = digest_of(original);
+    struct error error = {0};
+    struct sidecar *sidecar = sidecar_open(sidecar_bytes, "sidecar", &error);
+    const struct sidecar_facts *facts;
+
+    FUZZ_EXPECT(sidecar != NULL, "a sidecar that restores cannot be opened: %s", error.message);
+    facts = sidecar_facts(sidecar);
+    FUZZ_EXPECT(memcmp(of_stripped.bytes, facts->stripped_digest.bytes, DIGEST_SIZE) == 0,
+                "an original was made of another stripped image");
+    FUZZ_EXPECT(memcmp(of_original.bytes, facts->original_digest.bytes, DIGEST_SIZE) == 0,
+                "what was restored is not the original");
+    sidecar_close(sidecar);
+}
+
+static void check_restore(const covsplit_sidecar *sidecar, struct bytes bytes,
+                          struct bytes stripped, unsigned variant)
 {
     uint64_t original_size = covsplit_sidecar_original_size(sidecar);
     struct api_taken taken = {.limit = original_size};
@@ -143,10 +161,12 @@ static void check_restore(const covsplit_sidecar *sidecar, struct bytes stripped
         done = covsplit_sidecar_restore(sidecar, stripped.data, stripped.size, "stripped", api_take,
                                         &taken, &error);
     }
-    if (done)
+    if (done) {
         FUZZ_EXPECT(taken.bytes.size == original_size, "an original not of its size");
-    else
+        check_original(bytes, stripped, buffer_view(&taken.bytes));
+    } else {
         api_refused(error);
+    }
     buffer_free(&taken.bytes);
 }
 
@@ -279,7 +299,7 @@ static void run(const struct parts *parts)
     FUZZ_EXPECT(covsplit_is_sidecar(bytes.data, bytes.size), "a sidecar that is none");
     covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
     check_facts(sidecar);
-    check_restore(sidecar, parts_get(parts, PART_STRIPPED), variant);
+    check_restore(sidecar, bytes, parts_get(parts, PART_STRIPPED), variant);
     if ((variant & VARIANT_FUNCTIONS) != 0)
         check_functions(sidecar);
     if ((variant & VARIANT_SECTIONS) != 0)

@@ -10,7 +10,7 @@ foreach(name state state_damage state_power)
            ${CMAKE_SOURCE_DIR}/tests/support/text.c)
 endforeach()
 target_link_options(test_state_power PRIVATE
-                    -Wl,--wrap=fsync,--wrap=rename,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
+                    -Wl,--wrap=fsync,--wrap=rename,--wrap=renameat2,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(refused_calls refused_calls.c state_fixture.c profile_maker.c
          ${CMAKE_SOURCE_DIR}/tests/support/file_system.c ${CMAKE_SOURCE_DIR}/tests/support/text.c)
 foreach(call malloc calloc realloc strdup asprintf stat64 lstat64 fstat64 fstatat64 open64 read pread64

@@ -121,6 +121,28 @@ START_TEST(test_counts)
 }
 END_TEST
 
+/* Adding skips zeros, but not the limit, whatever stands beside a counter. */
+START_TEST(test_limited_beside_zeros)
+{
+    struct profile_recipe recipe = form(_i);
+    struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
+    struct profile_sum *sum;
+    struct profile result;
+
+    profile_set_counter(&first, 0, UINT64_MAX);
+    profile_set_counter(&first, 1, LIMIT);
+    sum = new_sum(&first);
+    add(sum, &more);
+    result = sum_profile(sum);
+    ck_assert_uint_eq(profile_get_counter(&result, 0), LIMIT);
+    ck_assert_uint_eq(profile_get_counter(&result, 1), LIMIT);
+    ck_assert_uint_eq(profile_get_counter(&result, 2), 0);
+    profile_sum_free(sum);
+    buffer_free(&first);
+    buffer_free(&more);
+}
+END_TEST
+
 START_TEST(test_one_profile_is_unchanged)
 {
     struct profile_recipe recipe = form(_i);
@@ -356,7 +378,8 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 300, NULL);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_one_profile_is_unchanged);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_limited_beside_zeros,
+                test_one_profile_is_unchanged);
     suite_loops(all, FORMS, test_bitmap, test_byte_coverage);
     suite_loops(all, 2, test_threads);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_identity, test_adopt);

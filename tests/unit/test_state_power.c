@@ -1,6 +1,6 @@
 /*
- * Power failures: in which order a state syncs, names and removes files, and what becomes of it if
- * something cannot be synced.
+ * Power failures: in which order a state, and each output, syncs, names and removes files, and what
+ * becomes of a state if something cannot be synced.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+#include "common/base/output.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 #include "tests/unit/state_fixture.h"
@@ -31,11 +33,13 @@ static void note_event(const char *what, const char *name)
 int __real_fsync(int fd);
 int __real_rename(const char *from, const char *to);
 int __real_linkat(int from_fd, const char *from, int to_fd, const char *to, int flags);
+int __real_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
 int __real_unlink(const char *name);
 int __real_unlinkat(int fd, const char *name, int flags);
 int __wrap_fsync(int fd);
 int __wrap_rename(const char *from, const char *to);
 int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int flags);
+int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags);
 int __wrap_unlink(const char *name);
 int __wrap_unlinkat(int fd, const char *name, int flags);
 
@@ -72,6 +76,12 @@ int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int 
 {
     note_event("name", to);
     return __real_linkat(from_fd, from, to_fd, to, flags);
+}
+
+int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
+{
+    note_event("name", to);
+    return __real_renameat2(from_fd, from, to_fd, to, flags);
 }
 
 int __wrap_unlink(const char *name)
@@ -176,11 +186,64 @@ START_TEST(test_not_synced)
 }
 END_TEST
 
+/* ---- outputs ---- */
+
+/* Ways in which an output gets its path. */
+enum way { COMMITTED, OVER_ANOTHER, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
+
+static void write_output(enum way way, const char *name)
+{
+    struct input before = {.fd = -1};
+    struct output_options options = {.mode = 0600, .is_other_form = way == OTHER_FORM};
+    enum output_result result;
+    struct output output;
+    struct error error;
+
+    if (way != COMMITTED && way != ADDED)
+        file_write_text(name, "as before");
+    if (way == OVERWRITTEN)
+        ck_assert_int_eq(link(name, path_join(scratch, "other name")), 0);
+    if (way == OTHER_FORM || way == OVERWRITTEN) {
+        ck_assert(input_open(&before, name, &error));
+        options.in_place = &before;
+    }
+    ck_assert(output_create(&output, name, &options, &error));
+    ck_assert(output_write(&output, (struct bytes){(const uint8_t *)"new", 3}, &error));
+    ck_assert(way == ADDED || way == OVER_ADDED
+                  ? output_try_commit(&output, way == OVER_ADDED, &result, &error)
+                  : output_commit(&output, &result, &error));
+    ck_assert_int_eq(result, OUTPUT_WRITTEN);
+    input_close(&before);
+}
+
+/* It is on the disk before it has a name, and has that on the disk before the caller goes on. What
+ * it replaces goes after that, or is overwritten while the whole output has another name. */
+START_TEST(test_output)
+{
+    struct text_list list = {0};
+    char *name;
+    size_t at, synced;
+
+    directory_create(path_join(scratch, "here"));
+    name = path_join(scratch, "here/file");
+    events = &list;
+    write_output((enum way)_i, name);
+    at = assert_before("sync here/*", _i == OVERWRITTEN ? "name here/.file*" : "name here/file", 0);
+    synced = find_event("sync here", at);
+    if (_i == OTHER_FORM || _i == OVERWRITTEN)
+        ck_assert_uint_lt(synced, find_event("remove here/.file*", at));
+    if (_i == OVERWRITTEN)
+        assert_before("sync here", "sync here/file", at);
+    events = NULL;
+}
+END_TEST
+
 int main(void)
 {
     TCase *state = state_case();
 
     suite_tests(state, test_synced);
     suite_loops(state, 5, test_not_synced);
+    suite_loops(state, WAYS, test_output);
     return suite_main("state_power", state);
 }

@@ -10,6 +10,7 @@
 #include "common/codec/mapping/streams.h"
 #include "common/codec/names/chunks.h"
 #include "common/codec/registry.h"
+#include "common/codec/streams.h"
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
@@ -590,6 +591,45 @@ START_TEST(test_mappings_are_taken_apart)
 }
 END_TEST
 
+/* ---- how much memory streams take ---- */
+
+static bool unpack_two(const struct packed *packed, uint64_t wanted, struct streams_limits limits,
+                       struct error *error)
+{
+    struct streams streams = {0};
+    bool done = streams_unpack(packed, wanted, &limits, &streams, error);
+
+    streams_free(&streams);
+    return done;
+}
+
+/* The limit is for those that are unpacked, taken together, before any of them is. */
+START_TEST(test_memory_of_streams)
+{
+    const struct codec_options options = {.level = 3};
+    struct streams streams = {.count = 2};
+    struct buffer stored = {0};
+    struct error error = {0};
+
+    ck_assert(buffer_append_zeros(&streams.stream[0], 60000));
+    ck_assert(buffer_append_zeros(&streams.stream[1], 40000));
+    ck_assert(streams_pack(&streams, &options, "sample", &stored, &error));
+    ck_assert_uint_lt(stored.size, 1000);
+
+    const struct packed packed = {buffer_view(&stored), 100000, "sample", WHAT};
+    ck_assert(unpack_two(&packed, 3, (struct streams_limits){100000, 100000}, &error));
+    ck_assert(unpack_two(&packed, 1, (struct streams_limits){100000, 60000}, &error));
+    ck_assert(!unpack_two(&packed, 3, (struct streams_limits){100000, 99999}, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "--memory-limit"));
+    ck_assert(!unpack_two(&packed, 1, (struct streams_limits){100000, 59999}, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "--memory-limit"));
+    ck_assert(!unpack_two(&packed, 1, (struct streams_limits){99999, 100000}, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "damaged"));
+    streams_free(&streams);
+    buffer_free(&stored);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 /* Packs the section and unpacks it. */
@@ -641,6 +681,7 @@ int main(void)
     suite_loops(damage, MAKERS, test_changed_packed);
     suite_loops(sections, MAKERS, test_recall);
     suite_loops(damage, MAKERS - 1, test_changed_parts, test_first_bytes_of_streams);
+    suite_tests(damage, test_memory_of_streams);
     TCase *names = suite_case("names", 60, NULL);
     suite_tests(names, test_distinct_names, test_mappings_are_taken_apart, test_data_of_device);
     TCase *memory = suite_case("memory", 60, NULL);
