@@ -114,6 +114,7 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 
 static bool find_symbols(struct planning *planning, struct error *error)
 {
+    elf_find_end_users(state_of(planning));
     return elf_symbols_find(image_of(planning), &planning->code.symbols,
                             &state_of(planning)->code_base, error);
 }

@@ -238,13 +238,27 @@ static const struct other_end {
     {"__libc_atexit", "__run_exit_handlers", true},
 };
 
-struct user_search {
-    const char *name;
-    struct bytes names;
-    uint64_t address;
-    bool is_found;
-    uint64_t start, size; /* of what has the name */
-};
+_Static_assert(sizeof(other_ends) / sizeof(other_ends[0]) == END_USERS, "one user for each");
+
+/* The end of a section with this name if names or data start there; 0: none does. */
+static uint64_t end_before(const struct elf_state *state, const char *name)
+{
+    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
+    const struct elf_image *image = &state->image;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t index = state->base.section_index[kinds[i]];
+
+        for (size_t j = 1; index != NO_INDEX && j < image->shnum; j++) {
+            const GElf_Shdr *shdr = &image->shdrs[j];
+
+            if (shdr->sh_addr + shdr->sh_size == image->shdrs[index].sh_addr &&
+                strcmp(elf_section_name(image, j), name) == 0)
+                return image->shdrs[index].sh_addr;
+        }
+    }
+    return 0;
+}
 
 static bool has_start(const struct elf_symbol *symbol)
 {
@@ -253,71 +267,73 @@ static bool has_start(const struct elf_symbol *symbol)
     return (type == STT_FUNC || type == STT_OBJECT) && symbol->section != SHN_UNDEF;
 }
 
-/* An elf_symbol_visitor: stops if two functions or variables have the name. */
-static bool is_only_user(void *context, const struct elf_symbol *symbol)
+/* An elf_symbol_visitor: finds the users by their names. */
+static bool note_user(void *context, const struct elf_symbol *symbol)
 {
-    struct user_search *search = context;
+    struct elf_state *state = context;
     struct bytes name;
 
-    if (!has_start(symbol) ||
-        !bytes_slice(search->names, symbol->st_name, strlen(search->name) + 1, &name) ||
-        memcmp(name.data, search->name, (size_t)name.size) != 0)
+    if (!has_start(symbol))
         return true;
-    if (search->is_found && symbol->st_value != search->start)
-        return false;
-    search->is_found = true;
-    search->start = symbol->st_value;
-    search->size = symbol->st_size;
+    name = elf_symbol_name(&state->image, symbol);
+    for (size_t i = 0; i < END_USERS; i++) {
+        struct elf_end_user *user = &state->end_users[i];
+        size_t size = strlen(other_ends[i].user) + 1;
+
+        if (user->end == 0 || name.size < size || memcmp(name.data, other_ends[i].user, size) != 0)
+            continue;
+        if (user->is_found && user->start != symbol->st_value)
+            user->end = 0;
+        user->is_found = true;
+        user->start = symbol->st_value;
+        user->size = symbol->st_size;
+    }
     return true;
 }
 
-/* An elf_symbol_visitor: stops at what starts behind the user and contains the address. */
-static bool is_not_nearer(void *context, const struct elf_symbol *symbol)
+/* An elf_symbol_visitor: a user without a size goes on to the next function or variable. */
+static bool limit_users(void *context, const struct elf_symbol *symbol)
 {
-    const struct user_search *search = context;
+    struct elf_state *state = context;
 
-    return !has_start(symbol) || symbol->st_value <= search->start ||
-           symbol->st_value > search->address;
-}
+    for (size_t i = 0; i < END_USERS; i++) {
+        struct elf_end_user *user = &state->end_users[i];
+        uint64_t distance = symbol->st_value - user->start;
 
-/* Whether `address` is in the function or variable that uses this end. */
-static bool is_in_user(const struct elf_image *image, const struct other_end *end, uint64_t address)
-{
-    struct user_search search = {.name = end->user, .address = address};
-    size_t table = 1;
-
-    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-        table++;
-    if (table == image->shnum || image->shdrs[table].sh_link >= image->shnum)
-        return false;
-    search.names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    if (!elf_symbols_each(image, table, is_only_user, &search) || !search.is_found ||
-        address < search.start)
-        return false;
-    return end->has_size
-               ? address - search.start < search.size
-               : search.size == 0 && elf_symbols_each(image, table, is_not_nearer, &search);
-}
-
-static bool section_ends_at(const struct elf_image *image, const char *name, uint64_t address)
-{
-    for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-
-        if (shdr->sh_addr + shdr->sh_size == address &&
-            strcmp(elf_section_name(image, i), name) == 0)
-            return true;
+        if (has_start(symbol) && !other_ends[i].has_size && distance != 0 && distance < user->size)
+            user->size = distance;
     }
-    return false;
+    return true;
+}
+
+void elf_find_end_users(struct elf_state *state)
+{
+    struct elf_end_user *users = state->end_users;
+    size_t table = 1;
+    bool has_end = false;
+
+    for (size_t i = 0; i < END_USERS; i++) {
+        users[i] = (struct elf_end_user){.end = end_before(state, other_ends[i].section)};
+        has_end |= users[i].end != 0;
+    }
+    while (table < state->image.shnum && state->image.shdrs[table].sh_type != SHT_SYMTAB)
+        table++;
+    if (!has_end || table == state->image.shnum ||
+        !elf_symbols_each(&state->image, table, note_user, state))
+        return;
+    for (size_t i = 0; i < END_USERS; i++) {
+        if (users[i].is_found && !other_ends[i].has_size)
+            users[i].size = users[i].size == 0 ? UINT64_MAX - users[i].start : 0;
+    }
+    elf_symbols_each(&state->image, table, limit_users, state);
 }
 
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from)
 {
-    const struct elf_image *image = &((const struct elf_state *)planning)->image;
+    const struct elf_end_user *users = ((const struct elf_state *)planning)->end_users;
 
-    for (size_t i = 0; i < sizeof(other_ends) / sizeof(other_ends[0]); i++) {
-        if (section_ends_at(image, other_ends[i].section, address) &&
-            is_in_user(image, &other_ends[i], from))
+    for (size_t i = 0; i < END_USERS; i++) {
+        if (users[i].end == address && from - users[i].start < users[i].size)
             return true;
     }
     return false;

@@ -46,12 +46,21 @@ struct elf_move {
     uint64_t distance; /* new address - old address, modulo 2^64 */
 };
 
+/* What uses the end of another section, which is where names or data start (elf/references.c). */
+#define END_USERS 9
+struct elf_end_user {
+    uint64_t end; /* 0: no such section ends there, or more than one thing has the user's name */
+    bool is_found;
+    uint64_t start, size;
+};
+
 struct elf_state {
     struct planning base;
     struct elf_image image;
     bool is_firmware;   /* elf_is_firmware */
     uint64_t code_base; /* see struct code */
     struct elf_relocation_changes relocation_changes;
+    struct elf_end_user end_users[END_USERS];
 
     struct elf_hole holes[HOLES_MAX];
     size_t hole_count;
@@ -122,6 +131,9 @@ bool elf_retained_goes(const struct elf_state *state, size_t section);
 bool elf_retained_silence(struct elf_state *state);
 
 /* ---- the other steps ---- */
+
+/* Finds them all, once: an image may refer to such an end a million times. */
+void elf_find_end_users(struct elf_state *state);
 
 /* Operations of struct code_operations (elf/references.c). */
 bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,

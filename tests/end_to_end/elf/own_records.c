@@ -159,6 +159,31 @@ START_TEST(test_look)
 }
 END_TEST
 
+/* A table of the C library's name, whose words all have the address where the section before ends,
+ * among many functions. */
+#define MANY_REFERENCES                                                                            \
+    "__asm__(\".section __libc_atexit,\\\"aw\\\"\\n.quad 0\\n\""                                   \
+    "  \".section __llvm_prf_data,\\\"aw\\\"\\n.p2align 3\\n.data\\n.p2align 3\\n\""               \
+    "  \".type __run_exit_handlers,@object\\n__run_exit_handlers:\\n\""                            \
+    "  \".rept 40000\\n.quad __start___llvm_prf_data\\n.endr\\n\""                                 \
+    "  \".size __run_exit_handlers, . - __run_exit_handlers\\n\""                                  \
+    "  \".macro function\\n.type local\\\\@,@function\\nlocal\\\\@:\\n.endm\\n\""                  \
+    "  \".text\\n.rept 200000\\nfunction\\n.endr\\nret\\n\");\n"
+
+START_TEST(test_many_references)
+{
+    char *directory = scratch_create("own-records");
+    struct program program = {.clang = clang_version,
+                              .linker = "lld",
+                              .link_options = "-fno-pie -no-pie",
+                              .functions = FUNCTIONS};
+    program_build_own(&program, DECLARE MANY_REFERENCES MAIN(""), directory);
+    const char *errors = covsplit_assert(0, directory, "split", "-o", "stripped", "--sidecar",
+                                         "app.covsplit", "app", NULL);
+    ck_assert_str_eq(errors, "");
+}
+END_TEST
+
 /* ---- Mach-O and COFF ---- */
 
 #define LOOKING INSTRUMENT_COVERAGE " -DLOOKS_AT_RECORDS"
@@ -207,6 +232,7 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("looks", 300, NULL);
     suite_loops(test_case, LOOK_COUNT * (sizeof linkers / sizeof *linkers), test_look);
     if (strcmp(clang_version, "22") == 0) {
+        suite_loops(test_case, 1, test_many_references);
         suite_loops(test_case, 2, test_macho);
         suite_loops(test_case, sizeof targets / sizeof *targets, test_coff);
     }
