@@ -2,11 +2,15 @@
  * Compression that does not depend on the number of threads, and decompression that believes
  * nothing.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "common/codec/zstd.h"
 #include "tests/support/random.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
 #define NAME "test"
@@ -280,6 +284,49 @@ START_TEST(test_window_is_bounded)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+#define LARGE ((size_t)64 << 20)
+
+/* This process gets so much more memory, and no more. */
+static void limit_memory(size_t more)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fscanf(file, "%lu", &pages), 1);
+    fclose(file);
+
+    const rlim_t limit = pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}), 0);
+}
+
+/* The decoder has the whole window in memory. If there is no room for that, the frame is not
+ * damaged. */
+START_TEST(test_no_memory_for_window)
+{
+    struct buffer source = {0}, compressed = {0};
+    struct codec_stream *stream;
+    struct error error = {0};
+    uint8_t start[100];
+
+    ck_assert(buffer_append_zeros(&source, LARGE));
+    ck_assert(codec_compress_once(buffer_view(&source), 1, false, NAME, &compressed, &error));
+    buffer_free(&source);
+    stream =
+        codec_stream_open(&(struct packed){buffer_view(&compressed), LARGE, NAME, WHAT}, &error);
+    ck_assert_ptr_nonnull(stream);
+    if (!IS_SANITIZED) { /* whose shadow is larger than any limit */
+        limit_memory(LARGE / 4);
+        ck_assert(!codec_stream_read(stream, start, sizeof(start), &error));
+        ck_assert_msg(error_is_of_memory(&error), "%s", error.message);
+    }
+    codec_stream_free(stream);
+    buffer_free(&compressed);
+}
+END_TEST
+
 int main(void)
 {
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
@@ -291,6 +338,6 @@ int main(void)
     TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_loops(damage, 4, test_random_damage);
-    tcase_add_test(damage, test_window_is_bounded);
+    suite_tests(damage, test_window_is_bounded, test_no_memory_for_window);
     return suite_main("codec", sound, damage);
 }
