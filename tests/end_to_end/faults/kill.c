@@ -43,6 +43,9 @@
 #define KILLS       1000
 #define DAILY_KILLS 20
 
+/* So many stops before the last one, a command gives its files their names. */
+#define END_STOPS 120
+
 static unsigned kills_of_each(void)
 {
     return !rounds_are_all() ? DAILY_KILLS : covsplit_is_sanitized() ? KILLS / 5 : KILLS;
@@ -467,8 +470,22 @@ static void kill_at_random_moments(struct trial *trial, unsigned kills)
     }
 }
 
-/* At so many of the stops before and after system calls, in equal distances up to the last one, or
- * at each. A thread alone has the same ones each time. Returns how many stops there are. */
+/* The i-th of so many of the stops, of which half are spread over all of them up to the last one,
+ * and half over the end, where files get their names; or the i-th stop, if there are to be that
+ * many.
+ */
+static unsigned long choose_stop(unsigned long i, unsigned long rounds, unsigned long stops)
+{
+    unsigned long half = rounds / 2, end = stops < END_STOPS ? stops : END_STOPS;
+
+    if (rounds == stops)
+        return i;
+    return i <= half ? i * stops / half : stops - end + (i - half) * end / (rounds - half + 1);
+}
+
+/* Kills at so many of the stops before and after system calls, or at each. A thread alone has
+ * nearly the same ones each time: of one that is not reached, the one before. Returns how many
+ * stops there are. */
 static unsigned long kill_at_system_calls(struct trial *trial, unsigned kills)
 {
     struct command command = covsplit_words(trial->place, trial->scene->words);
@@ -481,11 +498,16 @@ static unsigned long kill_at_system_calls(struct trial *trial, unsigned kills)
                   whole.errors);
     unsigned long rounds = kills_of_each() == KILLS ? whole.stops : kills;
     for (unsigned long i = 1; i <= rounds; i++) {
-        unsigned long stop = i * whole.stops / rounds;
-        tree_write(&trial->start, trial->place);
-        struct traced killed = command_trace_and_kill(&command, stop);
-        char *moment = text_format("%s, at stop %lu", trial->scene->name, stop);
-        ck_assert_msg(killed.was_stopped || killed.exit_code == 0, "%s: it failed", moment);
+        struct traced killed = {.was_stopped = false};
+        char *moment = NULL;
+        for (unsigned long stop = choose_stop(i, rounds, whole.stops);
+             stop != 0 && !killed.was_stopped; stop--) {
+            free(moment);
+            moment = text_format("%s, at stop %lu", trial->scene->name, stop);
+            tree_write(&trial->start, trial->place);
+            killed = command_trace_and_kill(&command, stop);
+            ck_assert_msg(killed.was_stopped || killed.exit_code == 0, "%s: it failed", moment);
+        }
         if (killed.was_stopped) {
             see_kill(trial, moment);
         }
