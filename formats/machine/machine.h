@@ -61,7 +61,10 @@ struct reference_target {
     uint64_t first;
     uint64_t size;
     bool absolute; /* code may hold addresses: the image is loaded at a fixed one */
-    bool called;   /* the target is code: calls and jumps refer to it, too */
+    /* Only operands relative to the program counter count, and where instructions can be decoded
+     * (judge_instruction) only those that are known to be some. */
+    bool relative;
+    bool called; /* the target is code: calls and jumps refer to it, too */
     /* Which of the addresses count; NULL: all of them. In much code some bytes seem to refer to a
      * large range by chance, but hardly ever to one of a few given addresses in it. */
     bool (*counts)(const void *context, uint64_t address);
@@ -145,6 +148,12 @@ struct machine {
      * the forms that the file describes. */
     bool (*find_reference)(const struct code *code, const struct reference_target *target,
                            uint64_t *position);
+
+    /* Decodes the instruction at an offset in the code, and finds out whether an operand of it
+     * refers to the target. Its size; 0 if it is not known, and *refers is then unchanged. NULL:
+     * what find_reference finds needs no second look. */
+    uint64_t (*judge_instruction)(const struct code *code, uint64_t offset,
+                                  const struct reference_target *target, bool *refers);
 
     /* Looks for the next load of 8 bytes from an address that the code forms: *target. Starts at
      * *position, which is then behind the load. NULL: the machine does not support this. */

@@ -3,8 +3,9 @@
  *
  * Instructions that form addresses are recognized by their encoding wherever one may start, so a
  * disassembly cannot get out of step. The search may find a reference where there is none, and then
- * something stays that could have gone; it never misses a reference. So pieces overlap on both
- * sides by more than the largest distance between the parts that form one address.
+ * something stays that could have gone (on x86-64 runtime/hits.h takes a second look); it never
+ * misses one of the forms that the machine's file describes. So pieces overlap on both sides by
+ * more than the largest distance between the parts that form one address.
  */
 #include "formats/machine/search.h"
 

@@ -4,8 +4,9 @@
  * Instructions have any length and may start anywhere. x86-64 forms an address in one instruction,
  * relative to the next one (%rip) or, in images at a fixed address, as an immediate: an accessor
  * has one instruction to change, and a search looks at every four bytes that may be an operand.
- * Since any four bytes lead somewhere, they count only behind the opcode of an instruction that
- * forms an address, loads or compares; even so, a large range is still hit by chance.
+ * Since any four bytes lead somewhere, they count only where an instruction that starts at one of
+ * the bytes before them has an operand there, whatever it does with it. Many places still seem to
+ * refer to a large range; decoding a function from its start tells which of them do.
  *
  * i386 has no operands relative to %eip except those of calls and jumps. Its addresses are
  * immediates and displacements: four bytes may be one if they follow an opcode with such an
@@ -29,6 +30,7 @@
  */
 #include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
+#include "formats/machine/x86_decode.h"
 
 #include <elf.h>
 #include <string.h>
@@ -231,45 +233,6 @@ static bool encode_32(const struct code *code, const struct accessor *accessor, 
 
 /* ---- references ---- */
 
-/* Opcodes of two bytes, of which the first is 0f: movzx, movsx, and vector loads. */
-static bool is_long_load(uint8_t opcode)
-{
-    return (opcode & 0xf6) == 0xb6 || opcode == 0x10 || opcode == 0x28 || opcode == 0x6f;
-}
-
-/* Whether the bytes before `end` are the opcode of an instruction that forms an address, loads or
- * compares. Bytes of code are not random, and a looser check finds many places that only seem to
- * refer. */
-static bool ends_in_opcode(const uint8_t *end, uint64_t before)
-{
-    if (before >= 1 && (end[-1] == 0x8d || end[-1] == 0x8b))
-        return true;
-    return before >= 2 && (((end[-2] & 0xf8) == 0x48 && (end[-1] == 0x39 || end[-1] == 0x3b)) ||
-                           (end[-2] == 0x0f && is_long_load(end[-1])));
-}
-
-/* An operand relative to %rip: ModRM mod 00, r/m 101. */
-static bool is_pc_relative(const uint8_t *field, uint64_t before)
-{
-    return before >= 1 && (field[-1] & 0xc7) == 0x05 && ends_in_opcode(field - 1, before - 1);
-}
-
-/* mov $imm32 to a register (32 bits, or 64 with REX.W), push $imm32, cmp $imm32 with REX.W, or an
- * operand at a fixed address (ModRM mod 00, r/m 100, and a SIB byte without base and index). */
-static bool is_immediate(const uint8_t *field, uint64_t before)
-{
-    if (before >= 1 && ((field[-1] & 0xf8) == 0xb8 || field[-1] == 0x68))
-        return true;
-    if (before >= 2 && (field[-2] & 0xf8) == 0x48 && field[-1] == 0x3d)
-        return true;
-    if (before >= 2 && field[-1] == 0x25 && (field[-2] & 0xc7) == 0x04 &&
-        ends_in_opcode(field - 2, before - 2))
-        return true;
-    return before >= 3 && (field[-3] & 0xf8) == 0x48 &&
-           ((field[-2] == 0xc7 && (field[-1] & 0xf8) == 0xc0) ||
-            (field[-2] == 0x81 && (field[-1] & 0xf8) == 0xf8));
-}
-
 /* call, jmp or a conditional jump. */
 static bool is_call(const uint8_t *field, uint64_t before)
 {
@@ -354,14 +317,60 @@ static bool is_absolute_32(const uint8_t *field, uint64_t before)
            (is_vector && operand_size(last, 0) == 5);
 }
 
-/* What is searched for, in code that is loaded at `address`. */
+/* What is searched for, and in what. */
 struct search {
-    uint64_t address;
+    struct bytes code;
+    uint64_t address; /* where it is loaded */
     /* The addresses that a register with the address of the GOT may hold; 0: none. */
     uint64_t bases[2];
     const struct reference_target *target;
     bool is_64_bit;
+    /* How many bytes may be behind an operand that is relative to the next instruction. */
+    uint64_t behind;
 };
+
+/* Whether the operand at an offset in the x86-64 instruction at `start` leads to the target. */
+static bool operand_refers(const struct search *search, uint64_t start,
+                           const struct x86_instruction *instruction, uint64_t operand)
+{
+    const struct reference_target *target = search->target;
+    uint32_t value = load_u32(search->code.data + start + operand, false);
+    bool is_branch = instruction->is_branch && operand == instruction->immediate;
+    bool is_relative =
+        is_branch || (instruction->is_pc_relative && operand == instruction->displacement);
+    uint64_t next = search->address + start + instruction->size;
+
+    if (is_relative)
+        return (target->called || !is_branch) &&
+               reference_counts(target, next + (uint64_t)(int64_t)(int32_t)value);
+    return target->absolute && reference_counts(target, value);
+}
+
+/* Whether an x86-64 instruction that leads to the target may have its operand at a place: one that
+ * starts at any byte before it. */
+static bool may_be_operand(const struct search *search, uint64_t place)
+{
+    struct x86_instruction instruction;
+    struct bytes code = search->code;
+    uint64_t before = place < X86_SIZE_MAX ? place : X86_SIZE_MAX;
+
+    for (; before != 0; before--) {
+        uint64_t start = place - before;
+
+        if (x86_decode((struct bytes){code.data + start, code.size - start}, &instruction) &&
+            (before == instruction.displacement || before == instruction.immediate) &&
+            operand_refers(search, start, &instruction, before))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the bytes before an operand may be part of one relative to the next instruction: ModRM
+ * mod 00, r/m 101. */
+static bool is_pc_relative(const uint8_t *field, uint64_t before)
+{
+    return before >= 1 && (field[-1] & 0xc7) == 0x05;
+}
 
 /* Whether the four bytes at a place are an operand that leads to the target. */
 static bool refers(const struct search *search, const uint8_t *field, uint64_t place)
@@ -369,12 +378,12 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
     const struct reference_target *target = search->target;
     uint32_t value = load_u32(field, false);
     uint64_t distant = search->address + place + 4 + (uint64_t)(int64_t)(int32_t)value;
+    bool may_lead =
+        distant - target->first < target->size || target->first - distant <= search->behind;
+    bool is_value = target->absolute && (uint64_t)value - target->first < target->size;
 
     /* The distance check comes first: it is false nearly always, and cheap. */
-    if (distant - target->first < target->size &&
-        ((search->is_64_bit && is_pc_relative(field, place)) ||
-         (target->called && is_call(field, place))) &&
-        reference_counts(target, distant))
+    if (target->called && may_lead && is_call(field, place) && reference_counts(target, distant))
         return true;
     for (size_t i = 0; i < 2; i++) {
         uint64_t from_base = (uint32_t)(search->bases[i] + value);
@@ -383,10 +392,11 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
             is_displacement(field, place) && reference_counts(target, from_base))
             return true;
     }
-    return target->absolute && (uint64_t)value - target->first < target->size &&
-           (value == target->first ||
-            (search->is_64_bit ? is_immediate(field, place) : is_absolute_32(field, place))) &&
-           reference_counts(target, value);
+    if (is_value &&
+        (value == target->first || (!search->is_64_bit && is_absolute_32(field, place))))
+        return reference_counts(target, value);
+    return search->is_64_bit && (is_value || (may_lead && is_pc_relative(field, place))) &&
+           may_be_operand(search, place);
 }
 
 /* The distance check of many places at once: their operands overlap, so a vector holds every fourth
@@ -417,12 +427,12 @@ struct block_search {
 static struct block_search block_search_start(const struct search *search)
 {
     const struct reference_target *target = search->target;
-    uint32_t first = (uint32_t)target->first;
+    uint32_t first = (uint32_t)target->first, behind = (uint32_t)search->behind;
     struct block_search block = {
-        .size = target->size < UINT32_MAX ? (uint32_t)target->size : UINT32_MAX,
-        .from_place = (uint32_t)search->address + 4 - first,
+        .size = (uint32_t)target->size + behind,
+        .from_place = (uint32_t)search->address + 4 + behind - first,
         /* Lanes are in the machine's byte order, which is not that of the code. */
-        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX,
+        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - behind,
     };
 
     if (target->absolute)
@@ -456,15 +466,15 @@ static inline bool block_may_refer(const struct block_search *search, const uint
     return (halves[0] | halves[1]) != 0 || search->is_blind;
 }
 
-static bool find_reference(const struct code *code, const struct search *search, uint64_t *position)
+static bool find_reference(const struct search *search, uint64_t *position)
 {
     const struct block_search blocks = block_search_start(search);
-    const uint8_t *data = code->bytes.data;
+    const uint8_t *data = search->code.data;
     uint64_t end, next;
 
-    if (code->bytes.size < 4)
+    if (search->code.size < 4)
         return false;
-    end = code->bytes.size - 4 + 1;
+    end = search->code.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
         if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
@@ -479,12 +489,38 @@ static bool find_reference(const struct code *code, const struct search *search,
     return false;
 }
 
+static struct search search_of_64(const struct code *code, const struct reference_target *target)
+{
+    return (struct search){.code = code->bytes,
+                           .address = code->address,
+                           .target = target,
+                           .is_64_bit = true,
+                           .behind = 4};
+}
+
 static bool find_reference_64(const struct code *code, const struct reference_target *target,
                               uint64_t *position)
 {
-    const struct search search = {.address = code->address, .target = target, .is_64_bit = true};
+    const struct search search = search_of_64(code, target);
 
-    return find_reference(code, &search, position);
+    return find_reference(&search, position);
+}
+
+static uint64_t judge_instruction_64(const struct code *code, uint64_t offset,
+                                     const struct reference_target *target, bool *refers_to)
+{
+    const struct search search = search_of_64(code, target);
+    struct x86_instruction instruction;
+    struct bytes rest;
+
+    if (!bytes_slice(code->bytes, offset, code->bytes.size - offset, &rest) ||
+        !x86_decode(rest, &instruction))
+        return 0;
+    *refers_to = (instruction.displacement != 0 &&
+                  operand_refers(&search, offset, &instruction, instruction.displacement)) ||
+                 (instruction.immediate != 0 &&
+                  operand_refers(&search, offset, &instruction, instruction.immediate));
+    return instruction.size;
 }
 
 /* Whether the code at an offset, behind a call, adds a number that gives the address. */
@@ -528,10 +564,10 @@ static void find_bases(const struct code *code, uint64_t bases[2])
 static bool find_reference_32(const struct code *code, const struct reference_target *target,
                               uint64_t *position)
 {
-    struct search search = {.address = code->address, .target = target};
+    struct search search = {.code = code->bytes, .address = code->address, .target = target};
 
     find_bases(code, search.bases);
-    return find_reference(code, &search, position);
+    return find_reference(&search, position);
 }
 
 /* mov disp32(%rip),%r64 */
@@ -583,11 +619,13 @@ const struct machine machine_x86_64 = {
     .address_size = 8,
     .page_size = 4096,
     .relocations = &relocations_64,
-    .look_ahead = 8,
+    /* The longest instruction, and a little more. */
+    .look_ahead = 16,
     .has_chance_hits = true,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,
     .find_reference = find_reference_64,
+    .judge_instruction = judge_instruction_64,
     .find_load = find_load_64,
     .follow_jump = follow_jump_64,
 };

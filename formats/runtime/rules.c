@@ -3,6 +3,8 @@
  */
 #include "formats/runtime/rules.h"
 
+#include "formats/runtime/hits.h"
+
 /* Decodes the body of a definition. False if it is not one of the known bodies. */
 static bool decode(const struct image_code *image, const struct runtime_definition *definition,
                    struct code *code, struct accessor *accessor)
@@ -200,12 +202,13 @@ bool rules_search_code(const struct image_code *image, const struct reference_ta
 {
     struct code_search search = {
         .input = image->input, .machine = image->machine, .target = *target};
+    struct hit_symbols symbols = {image->operations->each_symbol, image->planning};
     struct code code;
     size_t index = 0;
 
-    search.target.absolute = image->has_absolute_operands;
+    search.target.absolute = image->has_absolute_operands && !target->relative;
     while (image->operations->next_code(image->planning, &index, &code)) {
-        if (!code_search(&search, &code, visit, context))
+        if (!hits_search(&symbols, &search, &code, visit, context))
             return false;
     }
     return true;
@@ -282,9 +285,12 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
                                    .size = window + last,
                                    .counts = counts,
                                    .context = &address};
+    struct reference_target inside = {.first = address + 1, .size = size - 1, .relative = true};
 
     if (image->machine->has_chance_hits && size > 2 * window)
-        return find_at_start(image, &start, from) || rules_find_in_code(image, &end, from);
+        return find_at_start(image, &start, from) || rules_find_in_code(image, &end, from) ||
+               (image->machine->judge_instruction != NULL &&
+                rules_find_in_code(image, &inside, from));
     start.size = size + last;
     start.counts = NULL;
     return find_at_start(image, &start, from);

@@ -98,7 +98,10 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
  * bound_window bytes at either end of it are searched for: code that walks a section starts at one
  * of its bounds, or at a field of its first or last record. If has_records, only references to
  * fields count then: these are at multiples of RULES_FIELD_UNIT from the start (except for numbers
- * of value sites). */
+ * of value sites). Where instructions can be decoded (machine->judge_instruction), operands
+ * relative to the program counter are searched for in all of the range. What stays open: numbers in
+ * code of images at fixed addresses that lead to the middle of the range, and functions with data
+ * or unknown instructions in front of such an operand. */
 #define RULES_FIELD_UNIT 4
 enum reference_kind {
     REFERENCE_NONE,

@@ -154,6 +154,21 @@ static bool finds(const struct machine_reference *reference, struct reference_ta
     return reference->machine->find_reference(&code, &target, &position);
 }
 
+/* Whether an instruction refers to the target, if the code is decoded from its start. */
+static bool judges(const struct machine_reference *reference, struct reference_target target)
+{
+    struct code code = {.bytes = {(const uint8_t *)reference->code, reference->size},
+                        .address = MACHINE_ADDRESS};
+    bool refers = false;
+    uint64_t size;
+
+    for (uint64_t at = 0; at < reference->size && !refers; at += size) {
+        size = reference->machine->judge_instruction(&code, at, &target, &refers);
+        ck_assert_msg(size != 0 && size <= reference->size - at, "%s", reference->what);
+    }
+    return refers;
+}
+
 /* It is found as what it is, and leads nowhere else. */
 START_TEST(test_reference)
 {
@@ -164,9 +179,14 @@ START_TEST(test_reference)
                                       .called = reference->called};
     struct reference_target other = target;
 
+    bool is_judged = reference->machine->judge_instruction != NULL;
+
     ck_assert_msg(finds(reference, target), "%s", reference->what);
+    ck_assert_msg(!is_judged || judges(reference, target), "%s, judged", reference->what);
     other.first = target.first + 1;
     ck_assert_msg(!finds(reference, other), "%s, one further", reference->what);
+    ck_assert_msg(!is_judged || !judges(reference, other), "%s, judged one further",
+                  reference->what);
     other.first = target.first - 64;
     other.size = 64;
     ck_assert_msg(!finds(reference, other), "%s, in front of it", reference->what);

@@ -236,26 +236,26 @@ START_TEST(test_references)
 END_TEST
 
 /* Instructions that load or compare, or have an address as their operand; and with less in front of
- * the operand, what is no such instruction. */
+ * the operand, other instructions with one, until there is none. */
 START_TEST(test_forms)
 {
     static const struct {
         const char *what;
         uint8_t code[12];
-        size_t before; /* bytes in front that are no part of it, or only a prefix */
+        size_t before; /* bytes without which it is still an instruction with that operand */
         bool absolute;
     } forms[] = {
         {"movzx", {0x90, 0x0f, 0xb6, 0x05}, 1, false},
-        {"movups", {0x90, 0x0f, 0x10, 0x05}, 1, false},
-        {"movaps", {0x90, 0x0f, 0x28, 0x05}, 1, false},
+        {"movups, adc", {0x90, 0x0f, 0x10, 0x05}, 2, false},
+        {"movaps, sub", {0x90, 0x0f, 0x28, 0x05}, 2, false},
         {"movdqa", {0x66, 0x0f, 0x6f, 0x05}, 1, false},
-        {"cmp with memory", {0x90, 0x48, 0x39, 0x05}, 1, false},
-        {"cmp of memory", {0x90, 0x48, 0x3b, 0x05}, 1, false},
+        {"cmp with memory", {0x90, 0x48, 0x39, 0x05}, 2, false},
+        {"cmp of memory", {0x90, 0x48, 0x3b, 0x05}, 2, false},
         {"push", {0x90, 0x90, 0x90, 0x68}, 3, true},
-        {"cmp of rax", {0x90, 0x90, 0x48, 0x3d}, 2, true},
-        {"mov from an address", {0x48, 0x8b, 0x04, 0x25}, 1, true},
-        {"mov", {0x90, 0x48, 0xc7, 0xc0}, 1, true},
-        {"cmp", {0x90, 0x48, 0x81, 0xf9}, 1, true},
+        {"cmp of rax", {0x90, 0x90, 0x48, 0x3d}, 3, true},
+        {"mov from an address, and", {0x48, 0x8b, 0x04, 0x25}, 3, true},
+        {"mov", {0x90, 0x48, 0xc7, 0xc0}, 2, true},
+        {"cmp", {0x90, 0x48, 0x81, 0xf9}, 2, true},
     };
     uint8_t code[12];
     uint64_t target = forms[_i].absolute ? 0x40b1e0 : ADDRESS + 8 + 0x1000;

@@ -18,24 +18,30 @@
 #define FUNCTIONS 400
 #define PAGE      4096
 
-/* Of the library with much code. Each of the instructions is a lea of an address up to 2 GiB away;
- * with a .dynsym of half a megabyte, some thirty of them seem to lead there. */
+/* Of the library with much code. Every other instruction is a lea of an address up to 2 GiB in
+ * front of it; with a .dynsym of half a megabyte, some thirty of them lead there. The ones between
+ * are numbers, with the bytes of such an instruction for addresses behind it, where names and
+ * records are. */
 #define EXPORTED_SYMBOLS 20000
-#define LEA_COUNT        (UINT64_C(1) << 18)
-#define LEA_SIZE         8
+#define PAIR_COUNT       (UINT64_C(1) << 17)
+#define PAIR_SIZE        18
 
 static const char *clang_version;
 
 static void write_code(const char *path)
 {
     struct random_state random = random_start(1);
-    uint8_t *code = malloc(LEA_COUNT * LEA_SIZE);
-    for (uint64_t i = 0; i < LEA_COUNT; i++) {
-        uint32_t distance = (uint32_t)random_next(&random);
-        memcpy(code + i * LEA_SIZE, "\x90\x48\x8d\x05", 4);
-        memcpy(code + i * LEA_SIZE + 4, &distance, sizeof distance);
+    uint8_t *code = malloc(PAIR_COUNT * PAIR_SIZE);
+    for (uint64_t i = 0; i < PAIR_COUNT; i++) {
+        uint8_t *pair = code + i * PAIR_SIZE;
+        uint32_t distance = (uint32_t)random_next(&random) | UINT32_C(0x80000000);
+        memcpy(pair, "\x90\x48\x8d\x05", 4);
+        memcpy(pair + 4, &distance, sizeof distance);
+        distance = (uint32_t)random_next(&random) % (32 << 20);
+        memcpy(pair + 8, "\x48\xb8\x90\x48\x8d\x05", 6);
+        memcpy(pair + 14, &distance, sizeof distance);
     }
-    file_write(path, code, LEA_COUNT * LEA_SIZE);
+    file_write(path, code, PAIR_COUNT * PAIR_SIZE);
 }
 
 static void write_much_code(const char *directory)

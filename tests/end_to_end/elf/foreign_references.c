@@ -30,6 +30,12 @@ static const char *linker_name;
     DECLARE "int main(int count, char **words) { (void)words; " body                               \
             " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
 
+/* An instruction that compilers have for less than whole values: it sets the number in %rax. */
+#define INSTRUCTION(text)                                                                          \
+    MAIN("unsigned long number = 0; (void)sum;"                                                    \
+         "__asm__ volatile(\"" text "\" : \"+a\"(number) : : \"cc\", \"memory\");"                 \
+         " printf(\"%lu\\n\", number);")
+
 struct look {
     const char *what;
     const char *source;
@@ -50,6 +56,20 @@ static const struct look looks[] = {
     {"code that reads the first record, at a fixed address",
      MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_data, __start___llvm_prf_data + 16));"),
      "-fno-pie -no-pie", "__llvm_prf_data"},
+    {"code that compares a byte of the first record",
+     INSTRUCTION("cmpb $1, __start___llvm_prf_data(%%rip); setb %%al"), "", "__llvm_prf_data"},
+    {"code that adds a word of a record in the middle",
+     INSTRUCTION("addq __start___llvm_prf_data+2000(%%rip), %%rax"), "", "__llvm_prf_data"},
+    {"code that loads a byte of a record in the middle",
+     INSTRUCTION("movzbl __start___llvm_prf_data+2001(%%rip), %%eax"), "", "__llvm_prf_data"},
+    {"code that tests the last names",
+     INSTRUCTION("testl $0x55555555, __stop___llvm_prf_names-8(%%rip); setne %%al"), "",
+     "__llvm_prf_names"},
+    {"code that tests a byte of the names in the middle, at a fixed address",
+     INSTRUCTION("testb $0x55, __start___llvm_prf_names+1234(%%rip); setne %%al"),
+     "-fno-pie -no-pie", "__llvm_prf_names"},
+    {"code that multiplies names in the middle",
+     INSTRUCTION("imulq $-3, __start___llvm_prf_names+1233(%%rip), %%rax"), "", "__llvm_prf_names"},
     {"a pointer with a relocation",
      MAIN("static unsigned char *volatile inside = __start___llvm_prf_names + 1234;"
           "printf(\"%u\\n\", *inside);"),
