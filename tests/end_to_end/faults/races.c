@@ -219,6 +219,37 @@ START_TEST(test_changed_in_place)
 }
 END_TEST
 
+/* With outputs elsewhere, too: they are of the image as it was, or as it is now, or there are none.
+ */
+START_TEST(test_changed_elsewhere)
+{
+    char *directory = sample_directory(&sample), *image = path_join(directory, "app");
+    char *out = path_join(directory, "out"), *side = path_join(directory, "side");
+    struct replacing replacing = {.directory = directory, .image = image};
+    struct command command = covsplit_words(directory, "split -j1 -o out --sidecar side app");
+    unsigned long refused = 0;
+    struct traced traced = {.was_stopped = true};
+    sample_copy(&sample, directory, "app");
+    unsigned long step = stride_within(&command, 3 * stride() + 1);
+    for (unsigned long stops = START_STOPS; traced.was_stopped; stops += step) {
+        sample_copy(&sample, directory, "app");
+        unlink(out);
+        unlink(side);
+        traced = command_trace(&command, stops, write_over, &replacing);
+        if (traced.exit_code == 0) {
+            covsplit_run_words(directory, 0, "join --sidecar side -o out out");
+            ck_assert_msg(is_same(out, sample.image) || is_same(out, image), "stop %lu", stops);
+            continue;
+        }
+        refused++;
+        ck_assert_msg(traced.exit_code == 1, "stop %lu: exit %d", stops, traced.exit_code);
+        assert_names(&traced, "app", stops);
+        ck_assert_uint_eq(directory_list(directory).count, 1);
+    }
+    ck_assert_uint_gt(refused, 1);
+}
+END_TEST
+
 /* ---- cut short ---- */
 
 static void cut_short(void *context)
@@ -376,7 +407,7 @@ int main(int argument_count, char **arguments)
     TCase *test_case = suite_case("races", 600, prepare);
     suite_tests(test_case, test_split_in_place, test_join_in_place, test_link);
     suite_loops(test_case, 2, test_changed_in_place, test_image_cut_short);
-    tcase_add_test(test_case, test_large_input_cut_short);
+    suite_tests(test_case, test_changed_elsewhere, test_large_input_cut_short);
     suite_loops(test_case, sizeof places / sizeof *places, test_ended_by_a_signal);
     tcase_add_test(test_case, test_name_of_unfinished);
     return suite_main("races", test_case);
