@@ -309,8 +309,10 @@ static bool check_outputs(struct slice_split *split, struct error *error)
         sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
     if (sidecar != NULL)
         sidecar_limit_memory(sidecar, UINT64_MAX); /* its contents have been in memory before */
-    done = sidecar != NULL && outputs_check_with(split, sidecar, error) &&
-           input_unchanged(&split->image, error);
+    done = sidecar != NULL && outputs_check_with(split, sidecar, error);
+    /* If the image changed, what was read of it before and after does not fit together. */
+    if (done || !error_is_of_memory(error))
+        done = input_unchanged(&split->image, error) && done;
     sidecar_close(sidecar);
     input_close(&sidecar_file);
     return done;
