@@ -155,6 +155,10 @@ struct machine {
     uint64_t (*judge_instruction)(const struct code *code, uint64_t offset,
                                   const struct reference_target *target, bool *refers);
 
+    /* Whether an operand that find_reference found at this offset is behind an opcode by which
+     * compilers form addresses, load or compare. NULL if judge_instruction is. */
+    bool (*is_usual_reference)(const struct code *code, uint64_t offset);
+
     /* Looks for the next load of 8 bytes from an address that the code forms: *target. Starts at
      * *position, which is then behind the load. NULL: the machine does not support this. */
     bool (*find_load)(const struct code *code, uint64_t *position, uint64_t *target);

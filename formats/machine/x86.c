@@ -233,6 +233,43 @@ static bool encode_32(const struct code *code, const struct accessor *accessor, 
 
 /* ---- references ---- */
 
+/* Opcodes of two bytes, of which the first is 0f: movzx, movsx, and vector loads. */
+static bool is_long_load(uint8_t opcode)
+{
+    return (opcode & 0xf6) == 0xb6 || opcode == 0x10 || opcode == 0x28 || opcode == 0x6f;
+}
+
+/* Whether the bytes before `end` are the opcode of an instruction that forms an address, loads or
+ * compares. */
+static bool ends_in_opcode(const uint8_t *end, uint64_t before)
+{
+    if (before >= 1 && (end[-1] == 0x8d || end[-1] == 0x8b))
+        return true;
+    return before >= 2 && (((end[-2] & 0xf8) == 0x48 && (end[-1] == 0x39 || end[-1] == 0x3b)) ||
+                           (end[-2] == 0x0f && is_long_load(end[-1])));
+}
+
+/* Of x86-64: an operand relative to %rip (ModRM mod 00, r/m 101) or at a fixed address (r/m 100,
+ * and a SIB byte without base and index); mov $imm32 to a register (32 bits, or 64 with REX.W),
+ * push $imm32, cmp $imm32 with REX.W. */
+static bool is_usual_reference_64(const struct code *code, uint64_t offset)
+{
+    const uint8_t *field = code->bytes.data + offset;
+
+    if (offset >= 1 && (field[-1] & 0xc7) == 0x05 && ends_in_opcode(field - 1, offset - 1))
+        return true;
+    if (offset >= 1 && ((field[-1] & 0xf8) == 0xb8 || field[-1] == 0x68))
+        return true;
+    if (offset >= 2 && (field[-2] & 0xf8) == 0x48 && field[-1] == 0x3d)
+        return true;
+    if (offset >= 2 && field[-1] == 0x25 && (field[-2] & 0xc7) == 0x04 &&
+        ends_in_opcode(field - 2, offset - 2))
+        return true;
+    return offset >= 3 && (field[-3] & 0xf8) == 0x48 &&
+           ((field[-2] == 0xc7 && (field[-1] & 0xf8) == 0xc0) ||
+            (field[-2] == 0x81 && (field[-1] & 0xf8) == 0xf8));
+}
+
 /* call, jmp or a conditional jump. */
 static bool is_call(const uint8_t *field, uint64_t before)
 {
@@ -626,6 +663,7 @@ const struct machine machine_x86_64 = {
     .encode_accessor = encode_64,
     .find_reference = find_reference_64,
     .judge_instruction = judge_instruction_64,
+    .is_usual_reference = is_usual_reference_64,
     .find_load = find_load_64,
     .follow_jump = follow_jump_64,
 };

@@ -70,6 +70,14 @@ static bool is_address(const struct hits *hits, uint64_t from)
            load_u32(field.data, hits->search->machine->big_endian) == target->first;
 }
 
+/* Data that looks like the start of an instruction leads the decoding astray. So near the bounds of
+ * the target what compilers make of an address counts wherever it is. */
+static bool is_usual(const struct hits *hits, uint64_t from)
+{
+    return !hits->search->target.relative &&
+           hits->search->machine->is_usual_reference(hits->code, from - hits->code->address);
+}
+
 static bool is_reference(struct hits *hits, const struct hit *hit)
 {
     const struct code *code = hits->code;
@@ -89,7 +97,7 @@ static bool is_reference(struct hits *hits, const struct hit *hit)
     }
     if (hits->is_lost)
         return !hits->search->target.relative;
-    return hits->last_refers || is_address(hits, hit->from);
+    return hits->last_refers || is_address(hits, hit->from) || is_usual(hits, hit->from);
 }
 
 /* False if the visitor stops. */

@@ -19,7 +19,8 @@ struct hit_symbols {
 
 /* Like code_search, in one section of the image, but leaves out what is no reference. What is
  * behind an instruction that is not known counts as one unless target.relative is set: there may be
- * data in the function, such as tables of pointers. */
+ * data in the function, such as tables of pointers. So does what machine->is_usual_reference knows:
+ * data may look like code. */
 bool hits_search(const struct hit_symbols *symbols, const struct code_search *search,
                  const struct code *code, code_search_visitor visit, void *context);
 
