@@ -165,7 +165,7 @@ static enum result take_records(struct covmap_decoder *decoder, struct piece *pi
             return RESULT_OVER_LIMIT;
     }
     mapping = unit->text.data;
-    for (size_t i = 0; i < unit->count; i++) {
+    for (size_t i = 0; mapping != NULL && i < unit->count; i++) { /* NULL: all are empty */
         unit->records[i].mapping.data = mapping;
         mapping += unit->records[i].mapping.size;
     }
