@@ -29,17 +29,23 @@ uint8_t *macho_maker_table(struct macho_maker *maker, uint32_t cmd, uint32_t off
     return command;
 }
 
-static void add_segment(struct macho_maker *maker, const char *name, uint32_t offset, uint32_t size)
+void macho_maker_segment(struct macho_maker *maker, const char *name, uint64_t address,
+                         uint32_t offset, uint32_t size)
 {
     uint8_t *command = macho_maker_command(maker, LC_SEGMENT_64, SEGMENT_SIZE);
 
     memcpy(command + SEGMENT_SEGNAME, name, strlen(name));
-    store_u64(command + SEGMENT_VMADDR, MAKER_BASE + offset, false);
+    store_u64(command + SEGMENT_VMADDR, address, false);
     store_u64(command + SEGMENT_VMSIZE, align_up(size, MAKER_PAGE), false);
     store_u64(command + SEGMENT_FILEOFF, offset, false);
     store_u64(command + SEGMENT_FILESIZE, size, false);
     store_u32(command + SEGMENT_MAXPROT, 3, false);
     store_u32(command + SEGMENT_INITPROT, 3, false);
+}
+
+static void add_segment(struct macho_maker *maker, const char *name, uint32_t offset, uint32_t size)
+{
+    macho_maker_segment(maker, name, MAKER_BASE + offset, offset, size);
 }
 
 struct macho_maker *macho_maker_new(void)

@@ -42,6 +42,10 @@ uint8_t *macho_maker_command(struct macho_maker *maker, uint32_t cmd, uint32_t s
 /* Appends one that points to `size` bytes at the offset in the file. */
 uint8_t *macho_maker_table(struct macho_maker *maker, uint32_t cmd, uint32_t offset, uint32_t size);
 
+/* Appends a segment behind the four, whatever is in its place. */
+void macho_maker_segment(struct macho_maker *maker, const char *name, uint64_t address,
+                         uint32_t offset, uint32_t size);
+
 /* Opens the image, which must be sound, and begins a plan in which nothing is removed and no
  * segment is split. */
 void macho_maker_open(struct macho_maker *maker);
