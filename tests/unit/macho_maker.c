@@ -34,6 +34,7 @@ void macho_maker_segment(struct macho_maker *maker, const char *name, uint64_t a
 {
     uint8_t *command = macho_maker_command(maker, LC_SEGMENT_64, SEGMENT_SIZE);
 
+    maker->segment = (uint32_t)(command - maker->file);
     memcpy(command + SEGMENT_SEGNAME, name, strlen(name));
     store_u64(command + SEGMENT_VMADDR, address, false);
     store_u64(command + SEGMENT_VMSIZE, align_up(size, MAKER_PAGE), false);
@@ -48,16 +49,42 @@ static void add_segment(struct macho_maker *maker, const char *name, uint32_t of
     macho_maker_segment(maker, name, MAKER_BASE + offset, offset, size);
 }
 
-struct macho_maker *macho_maker_new(void)
+void macho_maker_section(struct macho_maker *maker, const char *name, uint32_t offset,
+                         uint32_t size, uint32_t flags)
+{
+    uint8_t *segment = maker->file + maker->segment, *section = maker->file + maker->commands_end;
+    uint32_t count = load_u32(segment + SEGMENT_NSECTS, false);
+    uint64_t inside = offset - load_u64(segment + SEGMENT_FILEOFF, false);
+
+    memcpy(section + SECTION_64_SECTNAME, name, strlen(name));
+    memcpy(section + SECTION_64_SEGNAME, segment + SEGMENT_SEGNAME, MACHO_NAME_SIZE);
+    store_u64(section + SECTION_64_ADDR, load_u64(segment + SEGMENT_VMADDR, false) + inside, false);
+    store_u64(section + SECTION_64_BYTES, size, false);
+    store_u32(section + SECTION_64_OFFSET, offset, false);
+    store_u32(section + SECTION_64_FLAGS, flags, false);
+    store_u32(segment + SEGMENT_NSECTS, count + 1, false);
+    maker->commands_end += SECTION_64_SIZE;
+    store_u32(segment + COMMAND_CMDSIZE, maker->commands_end - maker->segment, false);
+}
+
+struct macho_maker *macho_maker_bare(uint64_t size)
 {
     struct macho_maker *maker = calloc(1, sizeof(*maker));
 
     ck_assert_ptr_nonnull(maker);
-    maker->size = MAKER_SIZE;
+    ck_assert_uint_le(size, MAKER_ROOM);
+    maker->size = size;
     maker->commands_end = HEADER_SIZE;
     store_u32(maker->file, MH_MAGIC_64, false);
     store_u32(maker->file + HEADER_CPUTYPE, CPU_TYPE_X86_64, false);
     store_u32(maker->file + HEADER_FILETYPE, MH_EXECUTE, false);
+    return maker;
+}
+
+struct macho_maker *macho_maker_new(void)
+{
+    struct macho_maker *maker = macho_maker_bare(MAKER_SIZE);
+
     add_segment(maker, "__TEXT", 0, MAKER_PAGE);
     add_segment(maker, "__DATA", MAKER_DATA, MAKER_DATA_PAGES * MAKER_PAGE);
     add_segment(maker, "__LLVM_COV", MAKER_COVERAGE, MAKER_PAGE);
@@ -81,6 +108,8 @@ void macho_maker_open(struct macho_maker *maker)
     maker->state.base.options = &maker->options;
     maker->state.base.plan = image_plan_new(&maker->input, &error);
     ck_assert_ptr_nonnull(maker->state.base.plan);
+    maker->state.base.code.plan = maker->state.base.plan;
+    maker->state.base.code.input = &maker->input;
     maker->state.split_segment = NO_INDEX;
 }
 

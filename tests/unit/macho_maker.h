@@ -22,19 +22,24 @@
 #define MAKER_DATA_INDEX  1
 #define MAKER_COVER_INDEX 2
 
+#define MAKER_ROOM        0x10000u
+
 struct macho_maker {
-    uint8_t file[MAKER_SIZE]; /* of which the tests write what they want */
+    uint8_t file[MAKER_ROOM]; /* of which the tests write what they want */
     uint64_t size;
     uint32_t command_count;
     uint32_t commands_end;
+    uint32_t segment; /* where the last segment's command is */
     /* After macho_maker_open: a copy of the file. */
     struct input input;
     struct image_options options;
     struct macho_state state;
 };
 
-/* A new image with the four segments; freed by macho_maker_free. */
+/* A new image with the four segments, or one of `size` bytes with none; freed by macho_maker_free.
+ */
 struct macho_maker *macho_maker_new(void);
+struct macho_maker *macho_maker_bare(uint64_t size);
 void macho_maker_free(struct macho_maker *maker);
 
 /* Appends a load command whose other fields are zero; returns where it is in the file. */
@@ -42,9 +47,12 @@ uint8_t *macho_maker_command(struct macho_maker *maker, uint32_t cmd, uint32_t s
 /* Appends one that points to `size` bytes at the offset in the file. */
 uint8_t *macho_maker_table(struct macho_maker *maker, uint32_t cmd, uint32_t offset, uint32_t size);
 
-/* Appends a segment behind the four, whatever is in its place. */
+/* Appends a segment, whatever is in its place; and a section to the last segment, at the place in
+ * memory that its offset has in the file. */
 void macho_maker_segment(struct macho_maker *maker, const char *name, uint64_t address,
                          uint32_t offset, uint32_t size);
+void macho_maker_section(struct macho_maker *maker, const char *name, uint32_t offset,
+                         uint32_t size, uint32_t flags);
 
 /* Opens the image, which must be sound, and begins a plan in which nothing is removed and no
  * segment is split. */
