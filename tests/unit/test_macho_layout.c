@@ -12,6 +12,7 @@
 #include "formats/macho/chains.h"
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
+#include "tests/unit/refused_ways.h"
 
 #define DATA_START     0x1000u
 #define COVERAGE_START 0x8000u
@@ -494,11 +495,63 @@ START_TEST(test_unknown_fixups)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+static bool plan_layout(void *subject)
+{
+    struct macho_maker *maker = subject;
+    struct error error;
+    bool done;
+
+    macho_maker_restart(maker);
+    done = macho_layout(&maker->state, &error) && macho_commands_reserve(&maker->state, &error);
+    if (!done)
+        expect_memory(&error);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    struct macho_maker *maker = make_image(&layouts[_i]);
+
+    refuse_each_way(plan_layout, maker);
+    macho_maker_free(maker);
+}
+END_TEST
+
+static bool open_again(void *subject)
+{
+    struct macho_maker *maker = subject;
+    struct buffer outline = {0};
+    struct macho_image image;
+    struct error error;
+    bool done = macho_image_open(&image, &maker->input, &error);
+
+    if (done) {
+        macho_image_close(&image);
+        done = macho_outline(&maker->input, &outline, &error);
+    }
+    if (!done)
+        expect_memory(&error);
+    buffer_free(&outline);
+    return done;
+}
+
+START_TEST(test_memory_to_open)
+{
+    struct macho_maker *maker = make_image(&layouts[0]);
+
+    refuse_each_way(open_again, maker);
+    macho_maker_free(maker);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
 
-    suite_loops(all, LAYOUTS, test_layout);
-    suite_tests(all, test_section_types, test_fixups_of_both_parts, test_unknown_fixups);
+    suite_loops(all, LAYOUTS, test_layout, test_memory);
+    suite_tests(all, test_section_types, test_fixups_of_both_parts, test_unknown_fixups,
+                test_memory_to_open);
     return suite_main("macho_layout", all);
 }
