@@ -297,6 +297,13 @@ static int give_back(struct output *output, struct stat put_in, struct stat came
     return failure == 0 || failure == ENOENT ? CHANGED : failure;
 }
 
+/* Of file systems, and of sandboxes that know rename alone. If it is for another reason, the rename
+ * fails for that, too. */
+static bool cannot_swap(int failure)
+{
+    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP || failure == EPERM;
+}
+
 /* A rename replaces whatever is there, for good. Swapping the two names shows what was there, keeps
  * it until the new name is on the disk, and fails if nothing is there. Not all file systems can do
  * that. Of an edit in place, only the file that was read is replaced. Returns 0 or an errno value:
@@ -313,7 +320,7 @@ static int replace(struct output *output, struct replacement *replacement)
     replacement->is_swap = failure == 0;
     if (failure == ENOENT && output->in_place)
         return CHANGED;
-    if (failure == ENOENT || failure == EINVAL || failure == ENOSYS) {
+    if (failure == ENOENT || cannot_swap(failure)) {
         replacement->is_new = file_is_missing(output->target, AT_SYMLINK_NOFOLLOW);
         return replace_target(output);
     }
