@@ -423,7 +423,12 @@ const char *path_file_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* File systems that cannot sync a directory return EINVAL; nothing more can be done there. */
+/* Of file systems that cannot sync a directory; nothing more can be done there. */
+static bool cannot_sync(int failure)
+{
+    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP;
+}
+
 bool directory_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -431,7 +436,7 @@ bool directory_sync(const char *path)
 
     if (fd < 0)
         return false;
-    number = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+    number = fsync(fd) == 0 || cannot_sync(errno) ? 0 : errno;
     close(fd);
     errno = number;
     return number == 0;

@@ -33,8 +33,8 @@ enum output_result {
     OUTPUT_OVERTAKEN, /* failed in place: the file is not the one that was read; it stays */
     /* Overwriting a file that has several names failed halfway: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
-    /* Failed: the path has the new contents, but the directory could not be synced, so a power
-     * failure may bring back what was there. */
+    /* Failed: the path has the new contents, and a power failure may bring back what was there; or
+     * the other way round. Whatever the new contents need must stay. */
     OUTPUT_NOT_SYNCED,
     /* Only from output_try_commit; nothing has changed: */
     OUTPUT_NAME_TAKEN,   /* the path exists */

@@ -26,10 +26,11 @@ static int sync_name(const struct output *output)
     return output->needs_no_sync || path_sync_name(output->target) ? 0 : errno;
 }
 
+#define NOT_SYNCED "its directory cannot be synced to the disk"
+
 static bool report_not_synced(const struct output *output, int failure, struct error *error)
 {
-    return error_set_errno(error, failure, "%s: its directory cannot be synced to the disk",
-                           output->path);
+    return error_set_errno(error, failure, "%s: " NOT_SYNCED, output->path);
 }
 
 /* Whether the target already has the mode and the bytes of the output, and has them on the disk. */
@@ -277,9 +278,10 @@ static int swap_names(const struct output *output, struct stat *came_out)
     return failure;
 }
 
-/* Puts back what another process had put at the path at the last moment. If the path changes again
- * while this is done, the newest file stays; if it is removed, the other process's file gets it
- * back. Returns CHANGED when this is done, or the errno value of a failure. */
+/* Puts back what came out, for example what another process had put at the path at the last moment.
+ * If the path changes again while this is done, the newest file stays; if it is removed, what came
+ * out gets it back. Returns CHANGED when this is done, or the errno value of a failure: then the
+ * temporary name may have what came out, which must not be removed. */
 static int give_back(struct output *output, struct stat put_in, struct stat came_out)
 {
     struct stat expected;
@@ -290,11 +292,24 @@ static int give_back(struct output *output, struct stat put_in, struct stat came
         put_in = came_out;
         failure = swap_names(output, &came_out);
     } while (failure == 0 && !is_same_form(&expected, &came_out));
-    if (failure == ENOENT)
-        renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE);
-    else if (failure != 0)
-        output_forget_temporary(output); /* it may be the only copy of the other file */
-    return failure == 0 || failure == ENOENT ? CHANGED : failure;
+    if (failure == ENOENT &&
+        (renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE) == 0 ||
+         errno == EEXIST))
+        failure = 0;
+    return failure == 0 ? CHANGED : failure;
+}
+
+/* Reports that the path has the output although the commit failed, and where to find what came out.
+ */
+static bool report_replaced(struct output *output, int failure, const char *why,
+                            struct error *error)
+{
+    if (output->temporary == NULL || file_is_missing(output->temporary, AT_SYMLINK_NOFOLLOW))
+        return error_set_errno(error, failure, "%s: was written, but %s", output->path, why);
+    error_set_errno(error, failure, "%.400s: was written, but %s; what was there is in %.400s",
+                    output->path, why, output->temporary);
+    output_forget_temporary(output);
+    return false;
 }
 
 /* Of file systems, and of sandboxes that know rename alone. If it is for another reason, the rename
@@ -327,7 +342,7 @@ static int replace(struct output *output, struct replacement *replacement)
     if (failure != 0)
         return failure;
     return (output->in_place ? is_same_form(&output->replaced, came_out)
-                             : S_ISREG(came_out->st_mode))
+                             : S_ISREG(came_out->st_mode) || S_ISLNK(came_out->st_mode))
                ? 0
                : give_back(output, replacement->put_in, *came_out);
 }
@@ -343,16 +358,34 @@ static bool undo(struct output *output, const struct replacement *replacement)
            file_is_same(&replacement->put_in, &found) && unlink(output->target) == 0;
 }
 
-/* Makes the new name durable before what it replaces goes. */
+/* Makes the new name durable before what it replaces goes. What was undone has to be durable, too.
+ */
 static bool settle(struct output *output, const struct replacement *replacement,
                    enum output_result *result, struct error *error)
 {
     int failure = sync_name(output);
+    bool is_undone = failure != 0 && undo(output, replacement);
 
-    if (failure != 0 && !undo(output, replacement))
+    if (failure != 0 && (!is_undone || sync_name(output) != 0))
         *result = OUTPUT_NOT_SYNCED;
+    if (failure != 0 && !is_undone)
+        return report_replaced(output, failure, NOT_SYNCED, error);
     output_remove_temporary(output);
     return failure == 0 || report_not_synced(output, failure, error);
+}
+
+static bool report_not_replaced(struct output *output, int failure,
+                                const struct replacement *replacement, enum output_result *result,
+                                struct error *error)
+{
+    if (failure == CHANGED) {
+        *result = OUTPUT_OVERTAKEN;
+        return file_report_change(output->path, error);
+    }
+    if (!replacement->is_swap)
+        return error_set_errno(error, failure, "%s: cannot be written", output->path);
+    *result = OUTPUT_NOT_SYNCED;
+    return report_replaced(output, failure, "another process had changed it", error);
 }
 
 /* ---- commits ---- */
@@ -363,7 +396,7 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
 {
     struct naming naming = naming_start(output);
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
-    struct replacement replacement;
+    struct replacement replacement = {0};
     bool done = true;
     int fd = -1;
 
@@ -373,12 +406,8 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
         done = (fd = open_target(output, error)) >= 0;
     else if (failure == 0 && (failure = replace(output, &replacement)) == 0)
         done = settle(output, &replacement, result, error);
-    if (failure == CHANGED)
-        *result = OUTPUT_OVERTAKEN;
     if (failure != 0)
-        done = failure == CHANGED
-                   ? file_report_change(output->path, error)
-                   : error_set_errno(error, failure, "%s: cannot be written", output->path);
+        done = report_not_replaced(output, failure, &replacement, result, error);
     if (!done)
         output_remove_temporary(output);
     naming_end(output, &naming);

@@ -175,14 +175,14 @@ static bool compose_universal(struct split_job *job, struct error *error)
 /* ---- names for all ---- */
 
 /* Gives all outputs their names. If that fails, new sidecars are removed, but not if the image has
- * been written, or half of it: then they hold the rest of it. */
+ * been written, or half of it, or may be after a power failure: then they hold the rest of it. */
 static bool commit(struct split_job *job, struct error *error)
 {
     struct output *stripped =
         job->container.is_universal ? &job->universal : &job->slices[0].stripped;
     bool is_new[SLICES_MAX] = {false};
     bool done = output_can_replace(stripped, error), is_as_before;
-    enum output_result result = OUTPUT_UNCHANGED;
+    enum output_result result = OUTPUT_UNCHANGED, ignored;
 
     for (size_t i = 0; done && i < job->container.count; i++) {
         struct slice_split *split = &job->slices[i];
@@ -190,7 +190,7 @@ static bool commit(struct split_job *job, struct error *error)
         if (!split->has_pending_sidecar)
             continue;
         is_new[i] = file_is_missing(split->sidecar_path, AT_SYMLINK_NOFOLLOW);
-        done = output_commit(&split->sidecar, &result, error);
+        done = output_commit(&split->sidecar, &ignored, error);
         is_new[i] = is_new[i] && done;
     }
     if (done && output_commit(stripped, &result, error))

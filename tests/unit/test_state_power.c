@@ -19,8 +19,13 @@
  */
 static struct text_list *events;
 
-/* What cannot be synced; NULL: nothing. */
+/* What cannot be synced, for this reason, and how often; NULL: nothing. */
 static const char *failing;
+static int failing_errno = EIO;
+static int failing_times = INT_MAX;
+
+/* What another process does before that fails; NULL: nothing. */
+static void (*meanwhile)(void);
 
 static void note_event(const char *what, const char *name)
 {
@@ -60,9 +65,13 @@ int __wrap_fsync(int fd)
     const char *name = path_of(fd);
 
     note_event("sync", name);
-    if (failing == NULL || fnmatch(failing, name + strlen(scratch) + 1, 0) != 0)
+    if (failing == NULL || failing_times == 0 ||
+        fnmatch(failing, name + strlen(scratch) + 1, 0) != 0)
         return __real_fsync(fd);
-    errno = EIO;
+    failing_times--;
+    if (meanwhile != NULL)
+        meanwhile();
+    errno = failing_errno;
     return -1;
 }
 
@@ -189,7 +198,7 @@ END_TEST
 /* ---- outputs ---- */
 
 /* Ways in which an output gets its path. */
-enum way { COMMITTED, OVER_ANOTHER, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
+enum way { COMMITTED, OVER_ANOTHER, OVER_LINK, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
 
 static bool write_output(enum way way, const char *name, enum output_result *result)
 {
@@ -199,8 +208,12 @@ static bool write_output(enum way way, const char *name, enum output_result *res
     struct error error;
     bool done;
 
-    if (way != COMMITTED && way != ADDED)
+    if (way == OVER_LINK) {
+        file_write_text(path_join(scratch, "its target"), "as before");
+        ck_assert_int_eq(symlink("../its target", name), 0);
+    } else if (way != COMMITTED && way != ADDED) {
         file_write_text(name, "as before");
+    }
     if (way == OVERWRITTEN)
         ck_assert_int_eq(link(name, path_join(scratch, "other name")), 0);
     if (way == OTHER_FORM || way == OVERWRITTEN) {
@@ -240,27 +253,80 @@ START_TEST(test_output)
 }
 END_TEST
 
-/* If the name cannot be synced, the path is as it was, but where others may have seen it. */
+static void assert_content(const char *name, const char *expected)
+{
+    struct contents content = file_read(name);
+
+    ck_assert_str_eq(text_format("%.*s", (int)content.size, content.data), expected);
+    contents_free(&content);
+}
+
+/* If the name cannot be synced, the path is as it was, but where others may have seen it. If that
+ * cannot be synced either, a power failure may bring the new contents back. */
 START_TEST(test_output_not_synced)
 {
-    bool is_shared = _i == ADDED || _i == OVER_ADDED;
+    enum way way = (enum way)(_i / 2);
+    bool is_shared = way == ADDED || way == OVER_ADDED;
+    bool is_lasting = _i % 2 == 0 && way != OVERWRITTEN;
     enum output_result result;
-    struct contents content;
+    char *name, byte;
+
+    directory_create(path_join(scratch, "here"));
+    name = path_join(scratch, "here/file");
+    failing = "here";
+    failing_times = _i % 2 == 0 ? INT_MAX : 1;
+    ck_assert(!write_output(way, name, &result));
+    failing = NULL;
+    ck_assert_int_eq(result, is_shared || is_lasting ? OUTPUT_NOT_SYNCED : OUTPUT_WRITTEN);
+    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, way != COMMITTED);
+    if (way != COMMITTED)
+        assert_content(name, is_shared ? "new" : "as before");
+    ck_assert(way != OVER_LINK || readlink(name, &byte, 1) == 1);
+}
+END_TEST
+
+/* File systems say in several ways that they cannot sync a directory. */
+START_TEST(test_output_never_synced)
+{
+    static const int numbers[] = {EINVAL, ENOSYS, EOPNOTSUPP};
+    enum output_result result;
+
+    directory_create(path_join(scratch, "here"));
+    failing = "here";
+    failing_errno = numbers[_i];
+    ck_assert(write_output(OVER_ANOTHER, path_join(scratch, "here/file"), &result));
+    failing = NULL;
+    failing_errno = EIO;
+    ck_assert_int_eq(result, OUTPUT_WRITTEN);
+}
+END_TEST
+
+static void remove_temporary_names(void)
+{
+    struct text_list names = directory_list(path_join(scratch, "here"));
+
+    for (size_t i = 0; i < names.count; i++) {
+        if (names.items[i][0] == '.')
+            unlink(path_join(path_join(scratch, "here"), names.items[i]));
+    }
+}
+
+/* What was there was removed by another process: then it is not said that it is back. */
+START_TEST(test_output_not_undone)
+{
+    enum output_result result;
     char *name;
 
     directory_create(path_join(scratch, "here"));
     name = path_join(scratch, "here/file");
     failing = "here";
-    ck_assert(!write_output((enum way)_i, name, &result));
+    failing_times = 1;
+    meanwhile = remove_temporary_names;
+    ck_assert(!write_output(OTHER_FORM, name, &result));
+    meanwhile = NULL;
     failing = NULL;
-    ck_assert_int_eq(result, is_shared ? OUTPUT_NOT_SYNCED : OUTPUT_WRITTEN);
-    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, _i != COMMITTED);
-    if (_i == COMMITTED)
-        return;
-    content = file_read(name);
-    ck_assert_str_eq(text_format("%.*s", (int)content.size, content.data),
-                     is_shared ? "new" : "as before");
-    contents_free(&content);
+    ck_assert_int_eq(result, OUTPUT_NOT_SYNCED);
+    assert_content(name, "new");
 }
 END_TEST
 
@@ -271,6 +337,8 @@ int main(void)
     suite_tests(state, test_synced);
     suite_loops(state, 5, test_not_synced);
     suite_loops(state, WAYS, test_output);
-    suite_loops(state, WAYS, test_output_not_synced);
+    suite_loops(state, 2 * WAYS, test_output_not_synced);
+    suite_loops(state, 3, test_output_never_synced);
+    suite_tests(state, test_output_not_undone);
     return suite_main("state_power", state);
 }
