@@ -266,6 +266,18 @@ static bool look_into_batch(const struct state *state, const struct digest *nonc
     return done;
 }
 
+/* A batch whose name could not be synced was removed again, and after a power failure may be there
+ * all the same. Before its claims are counted otherwise, it must be gone for good. */
+static bool sync_gone_batch(struct state *state, const struct digest *nonce, struct error *error)
+{
+    if (digest_equal(&state->gone_batch, nonce))
+        return true;
+    if (!state_sync_folder(state, STATE_BATCHES, error))
+        return false;
+    state->gone_batch = *nonce;
+    return true;
+}
+
 /* NONCE.open is looked at first: it is removed after the batch was committed. */
 bool state_claim_find(struct state *state, const char *claim, enum state_claim *result,
                       struct error *error)
@@ -288,5 +300,6 @@ bool state_claim_find(struct state *state, const char *claim, enum state_claim *
     *result = STATE_CLAIM_LIVING;
     /* Only that state could tell. */
     return living || (look_into_batch(state, &nonce, name, result, error) &&
-                      (*result == STATE_CLAIM_COUNTED || state_is_in_place(state, error)));
+                      (*result == STATE_CLAIM_COUNTED ||
+                       (state_is_in_place(state, error) && sync_gone_batch(state, &nonce, error))));
 }

@@ -25,7 +25,8 @@ struct state {
     enum state_access access;
     uint64_t memory_limit;
     uint8_t id[STATE_ID_SIZE];
-    int lock_fd; /* covsplit-state */
+    int lock_fd;              /* covsplit-state */
+    struct digest gone_batch; /* a batch that is known to be gone, also after a power failure */
 };
 
 /* "STATE/FOLDER/NAME" and a suffix, to be freed. NULL with an error if out of memory. */
