@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -365,6 +366,22 @@ bool input_unchanged(const struct input *input, struct error *error)
     if (fstat(input->fd, &now) != 0)
         return error_set_errno(error, errno, "%s: cannot be read", input->path);
     return file_has_same_contents(&input->status, &now) || file_report_change(input->path, error);
+}
+
+bool input_hold(const struct input *input, struct error *error)
+{
+    struct stat now;
+
+    if (flock(input->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return error_set(error,
+                         "%s: another process is replacing it, or has locked it; run again when "
+                         "that has ended",
+                         input->path);
+    if (stat(input->path, &now) == 0)
+        return file_is_untouched(&input->status, &now) || file_report_change(input->path, error);
+    return errno == ENOENT || errno == ENOTDIR
+               ? file_report_change(input->path, error)
+               : error_set_errno(error, errno, "%s: cannot be read", input->path);
 }
 
 bool file_report_change(const char *path, struct error *error)

@@ -105,6 +105,11 @@ void input_release_pages(const struct input *input, uint64_t offset, uint64_t si
  * computed from it must be discarded then. */
 bool input_unchanged(const struct input *input, struct error *error);
 
+/* For a file that is to be replaced: keeps others who call this from replacing it too, until the
+ * input is closed. Fails at once if another has called it, or if the path has another file or other
+ * contents by now. File systems without locks let all pass. */
+bool input_hold(const struct input *input, struct error *error);
+
 /* Sets the error for a file that changed while it was being read. Returns false. */
 bool file_report_change(const char *path, struct error *error);
 

@@ -56,4 +56,12 @@ static inline bool split_replaces_file(const struct split_job *job)
     return paths_meet(job->output_path, job->file.path);
 }
 
+/* Before the first sidecar of an image that is split in place gets its name: of two processes that
+ * do so at once, one would replace or remove the sidecar of the other, which alone has the rest of
+ * the image by then. */
+static inline bool split_hold_file(const struct split_job *job, struct error *error)
+{
+    return !split_replaces_file(job) || input_hold(&job->file, error);
+}
+
 #endif

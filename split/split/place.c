@@ -153,7 +153,8 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
         return done;
     if (split->sidecar.size == 0 && !outputs_make_sidecar(split, error))
         return false;
-    if (!output_can_replace(&split->stripped, error) ||
+    if ((replaces && !split_hold_file(split->job, error)) ||
+        !output_can_replace(&split->stripped, error) ||
         !store_output_commit(&split->sidecar, replaces, &result, error))
         return false;
     *settled = result != OUTPUT_NAME_TAKEN;

@@ -181,7 +181,8 @@ static bool commit(struct split_job *job, struct error *error)
     struct output *stripped =
         job->container.is_universal ? &job->universal : &job->slices[0].stripped;
     bool is_new[SLICES_MAX] = {false};
-    bool done = output_can_replace(stripped, error), is_as_before;
+    bool done = split_hold_file(job, error) && output_can_replace(stripped, error);
+    bool is_as_before;
     enum output_result result = OUTPUT_UNCHANGED, ignored;
 
     for (size_t i = 0; done && i < job->container.count; i++) {

@@ -24,6 +24,7 @@
 #define START_STOPS      100 /* before the command comes to any file of ours */
 #define STOPS_MIN        50
 #define STEPS_MIN        20
+#define LAST_STOPS       120 /* in which the outputs get their names */
 #define PAGE             4096
 
 static struct sample sample;
@@ -266,6 +267,63 @@ START_TEST(test_changed_elsewhere)
 }
 END_TEST
 
+/* ---- two at once ---- */
+
+/* Another process splits the same image, in another way or in the same, while this one does. */
+static void split_too(void *context)
+{
+    const struct command *other = context;
+    struct outcome outcome = command_run(other);
+    ck_assert_msg(outcome_exited(&outcome, 0) || outcome_exited(&outcome, 1), "%s",
+                  outcome_describe(other, &outcome));
+    outcome_free(&outcome);
+}
+
+/* The image that is there, split or not, can be joined with the sidecar that is there. */
+static void assert_whole(const char *directory, unsigned long stops)
+{
+    char *image = path_join(directory, "app"), *joined = path_join(directory, "joined");
+    if (is_same(image, sample.image)) {
+        return;
+    }
+    struct command join = covsplit_words(directory, "join -o joined app");
+    if (file_exists(path_join(directory, "store"))) {
+        join = covsplit_words(directory, "join --store store -o joined app");
+    }
+    struct outcome outcome = command_run(&join);
+    ck_assert_msg(outcome_exited(&outcome, 0), "stop %lu: %s", stops, outcome.errors);
+    outcome_free(&outcome);
+    ck_assert_msg(is_same(joined, sample.image), "stop %lu: another image", stops);
+    unlink(joined);
+}
+
+/* What both do: the second starts when the first is about to name its outputs. */
+START_TEST(test_two_at_once)
+{
+    static const char *const words[][2] = {
+        {"split -j1 app", "split -j1 app"},
+        {"split -j1 app", "split -j1 --sections names app"},
+        {"split -j1 --store store --replace app",
+         "split -j1 --store store --replace --sections names app"},
+    };
+    char *directory = sample_directory(&sample), *image = path_join(directory, "app");
+    struct command one = covsplit_words(directory, words[_i][0]);
+    struct command other = covsplit_words(directory, words[_i][1]);
+    struct traced traced = {.was_stopped = true};
+    file_copy(sample.image, image);
+    unsigned long end = command_trace(&one, ULONG_MAX, NULL, NULL).stops;
+    ck_assert_uint_gt(end, LAST_STOPS);
+    for (unsigned long stops = end - LAST_STOPS; traced.was_stopped; stops += rounds_step()) {
+        run_or_abort(directory, "sh", "-c", "rm -rf app.covsplit store", NULL);
+        file_copy(sample.image, image);
+        traced = command_trace(&one, stops, split_too, &other);
+        ck_assert_msg(traced.exit_code == 0 || traced.exit_code == 1, "stop %lu: exit %d", stops,
+                      traced.exit_code);
+        assert_whole(directory, stops);
+    }
+}
+END_TEST
+
 /* ---- cut short ---- */
 
 static void cut_short(void *context)
@@ -424,6 +482,7 @@ int main(int argument_count, char **arguments)
     suite_tests(test_case, test_split_in_place, test_join_in_place, test_link);
     suite_loops(test_case, 2, test_changed_in_place, test_image_cut_short);
     suite_loops(test_case, 2, test_changed_elsewhere);
+    suite_loops(test_case, 3, test_two_at_once);
     tcase_add_test(test_case, test_large_input_cut_short);
     suite_loops(test_case, sizeof places / sizeof *places, test_ended_by_a_signal);
     tcase_add_test(test_case, test_name_of_unfinished);
