@@ -60,6 +60,20 @@ static bool check_name(const struct output *output, struct error *error)
                      output->path);
 }
 
+/* Whether a symbolic link leads to a device, a pipe, a directory, or whatever a descriptor stands
+ * for, such as /dev/stdout: nobody wants that link replaced by a file. */
+static bool leads_to_no_file(const char *path)
+{
+    static const char descriptors[] = "/proc/";
+    char target[PATH_MAX];
+    struct stat status;
+
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return true;
+    return readlink(path, target, sizeof(target)) > (ssize_t)strlen(descriptors) &&
+           memcmp(target, descriptors, strlen(descriptors)) == 0;
+}
+
 /* Decides which path the rename will replace. */
 static bool choose_target(struct output *output, const struct output_options *options,
                           struct error *error)
@@ -80,7 +94,8 @@ static bool choose_target(struct output *output, const struct output_options *op
     if (exists && S_ISDIR(status.st_mode))
         return error_set(error, "%s: is a directory; name a file", output->path);
     /* Without in_place the symbolic link itself is replaced, as by `strip -o`. */
-    if (exists && !S_ISREG(status.st_mode) && !S_ISLNK(status.st_mode))
+    if (exists && !S_ISREG(status.st_mode) &&
+        (!S_ISLNK(status.st_mode) || leads_to_no_file(output->path)))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
     output->is_other_form = options->is_other_form;

@@ -526,6 +526,12 @@ START_TEST(test_outputs_that_are_no_files)
     directory_create(path_join(directory, "sub"));
     refuse_words(directory, "split -o sub app");
     refuse_words(directory, "split -o /dev/null app");
+    ck_assert_int_eq(symlink("/dev/null", path_join(directory, "null")), 0);
+    ck_assert_int_eq(symlink("/proc/self/fd/1", path_join(directory, "stdout")), 0);
+    ck_assert_int_eq(symlink("sub", path_join(directory, "link")), 0);
+    refuse_words(directory, "split -o null app");
+    refuse_words(directory, "split -o stdout app");
+    refuse_words(directory, "split -o link app");
     refuse_words(directory, "split -o out --sidecar /dev/null app");
     refuse_words(directory, "split -o out --sidecar sub app");
     refuse_words(directory, "split -o missing/out app");
@@ -540,6 +546,7 @@ START_TEST(test_outputs_that_are_no_files)
     assert_same_files(image, sample.image);
     ck_assert_msg(!file_exists(path_join(directory, "out")), "an image was left without a sidecar");
     ck_assert_uint_eq(directory_list(path_join(directory, "sub")).count, 0);
+    ck_assert_uint_eq(directory_list(directory).count, 5);
 }
 END_TEST
 
