@@ -4,6 +4,7 @@ foreach(name correlate image_functions names profile_reader profile_sum)
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
 refuse_ways(correlate)
+refuse_ways(image_functions)
 add_unit(store covsplit_reader)
 foreach(name state state_damage state_power)
   add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c

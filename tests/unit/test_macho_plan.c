@@ -8,6 +8,7 @@
 #include "formats/image.h"
 #include "tests/support/suite.h"
 #include "tests/unit/macho_program.h"
+#include "tests/unit/refused_ways.h"
 
 /* ---- changes of numbers ---- */
 
@@ -680,12 +681,43 @@ START_TEST(test_linked)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+static bool plan_again(void *subject)
+{
+    struct macho_program *program = subject;
+    struct image_options options = {.sections = SECTION_REMOVABLE};
+    struct error error;
+    struct image_plan *plan = image_plan_make(&program->maker->input, &options, &error);
+
+    if (plan == NULL)
+        expect_memory(&error);
+    image_plan_free(plan);
+    return plan != NULL;
+}
+
+START_TEST(test_memory)
+{
+    static const struct change none[3];
+    struct macho_program program;
+    struct image_plan *plan;
+    struct error error;
+
+    macho_program_begin(&program);
+    fixup_in_data(&program);
+    plan = make_plan(&program, none, SECTION_REMOVABLE, &error);
+    ck_assert_ptr_nonnull(plan);
+    refuse_each_way(plan_again, &program);
+    end(&program, plan);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
 
     suite_loops(all, sizeof(refusals) / sizeof(refusals[0]), test_refusal);
     suite_loops(all, sizeof(rows) / sizeof(rows[0]), test_plan);
-    suite_tests(all, test_many_definitions, test_linked);
+    suite_tests(all, test_many_definitions, test_linked, test_memory);
     return suite_main("macho_plan", all);
 }
