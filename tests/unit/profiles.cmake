@@ -6,7 +6,7 @@ endforeach()
 refuse_ways(correlate)
 refuse_ways(image_functions)
 add_unit(store covsplit_reader)
-foreach(name state state_damage state_power)
+foreach(name state state_damage state_power state_records)
   add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
            ${CMAKE_SOURCE_DIR}/tests/support/text.c)
 endforeach()
