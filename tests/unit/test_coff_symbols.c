@@ -87,6 +87,64 @@ static void no_symbols_and_three_bounds(struct coff_program *program)
     program->symbol_count = 0;
 }
 
+/* ---- callers of the runtime's functions ---- */
+
+/* A function of that name that calls another one. */
+static void call_from(struct coff_program *program, const char *name, enum runtime_symbol symbol)
+{
+    uint32_t to = coff_program_find(program, runtime_symbol_name(symbol))->address;
+    uint32_t own = coff_program_code(program, 0);
+    uint8_t *code = coff_program_at(program, own);
+
+    memset(code, 0xc3, 16);
+    code[0] = 0xe8;
+    store_u32(code + 1, to - (own + 5), false);
+    coff_program_symbol(program, name, own);
+}
+
+static void own_callers(struct coff_program *program)
+{
+    static const char *const names[] = {"__llvm_profile_write_buffer", "lprofWriteData",
+                                        "mmapForContinuousMode", "parseAndSetFilename.part.0"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        call_from(program, names[i], RUNTIME_END_DATA);
+}
+
+static void foreign_caller(struct coff_program *program)
+{
+    call_from(program, "a_function_of_the_program", RUNTIME_END_DATA);
+}
+
+static void caller_with_a_like_name(struct coff_program *program)
+{
+    call_from(program, "lprofile_of_the_program", RUNTIME_BEGIN_NAMES);
+}
+
+static void caller_with_a_longer_name(struct coff_program *program)
+{
+    call_from(program, "mmapForContinuousMode2", RUNTIME_BEGIN_NAMES);
+}
+
+static void caller_of_counters(struct coff_program *program)
+{
+    call_from(program, "a_function_of_the_program", RUNTIME_BEGIN_COUNTERS);
+}
+
+static void value_sites(struct coff_program *program)
+{
+    coff_program_symbol(program, runtime_symbol_name(RUNTIME_SET_VALUE_SITES),
+                        coff_program_code(program, 0));
+    call_from(program, "a_function_of_the_program", RUNTIME_SET_VALUE_SITES);
+}
+
+static void pointer_to_function(struct coff_program *program)
+{
+    store_u64(coff_program_at(program, PROGRAM_DATA + 0x10),
+              PROGRAM_BASE + coff_program_find(program, "__llvm_profile_end_data")->address, false);
+}
+
+#define WATCHED     "the program looks at its own records"
 #define CANNOT_TELL "covsplit cannot tell which function is __llvm_profile_begin_names"
 #define NO_VERSION  "the version of its raw profiles is not known; link with /map"
 
@@ -143,6 +201,25 @@ static const struct coff_row rows[] = {
      NO_VERSION,
      NULL,
      NULL},
+    {"calls of the runtime itself", own_callers, {{0}}, NULL, NULL, NULL, NULL},
+    {"a call of the program", foreign_caller, {{0}}, WATCHED, WATCHED, NULL, NULL},
+    {"a call of a function with a like name",
+     caller_with_a_like_name,
+     {{0}},
+     WATCHED,
+     WATCHED,
+     NULL,
+     NULL},
+    {"a call of a function with a longer name",
+     caller_with_a_longer_name,
+     {{0}},
+     WATCHED,
+     WATCHED,
+     NULL,
+     NULL},
+    {"a call of other bounds", caller_of_counters, {{0}}, NULL, NULL, NULL, NULL},
+    {"a call that changes records", value_sites, {{0}}, WATCHED, WATCHED, NULL, NULL},
+    {"a pointer to a function", pointer_to_function, {{0}}, WATCHED, WATCHED, NULL, NULL},
 };
 
 START_TEST(test_search)
