@@ -184,6 +184,7 @@ static const struct row images[] = {
     {"FPSE", NULL},
     {"FPSTE", NULL},
     {"FmSE", NULL},
+    {"FPSNE", COUNTERS},
     {"", CUT},
     {"FPST", CUT},
     {"E", NO_ORDER},
