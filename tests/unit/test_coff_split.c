@@ -348,6 +348,7 @@ struct stub {
     uint32_t stray;       /* offset of another byte in the record; 0: none */
     bool is_short;        /* the section is larger in memory */
     void (*change)(struct coff_program *program);
+    uint32_t bitmap_size;
     bool is_split;
 };
 
@@ -372,6 +373,50 @@ static void name_of_record(struct coff_program *program)
     store_u64(record_at(program, 0), reference, false);
 }
 
+static void no_mapping(struct coff_program *program)
+{
+    rename_section(program, LCOVMAP);
+}
+
+static void short_mapping(struct coff_program *program)
+{
+    store_u32(coff_program_section(program, LCOVMAP) + COFF_SECTION_VIRTUAL_SIZE, 8, false);
+}
+
+static void short_data(struct coff_program *program)
+{
+    store_u32(coff_program_section(program, LPRFD) + COFF_SECTION_VIRTUAL_SIZE, 0x50, false);
+}
+
+/* The bitmap of a stub: where it would be no part of .data, or has no size. */
+static void put_stub_bitmap(struct coff_program *program, uint32_t bitmap, uint32_t size)
+{
+    store_u64(record_at(program, 0) + BITMAP_PTR, (uint64_t)bitmap - MERGED - PROGRAM_RECORD,
+              false);
+    store_u32(record_at(program, 0) + NUM_BITMAP, size, false);
+}
+
+static void bitmap_of_no_size(struct coff_program *program)
+{
+    put_stub_bitmap(program, BITMAP, 0);
+}
+
+static void bitmap_at_the_start(struct coff_program *program)
+{
+    put_stub_bitmap(program, PROGRAM_DATA, 8);
+}
+
+static void bitmap_past_the_end(struct coff_program *program)
+{
+    put_stub_bitmap(program, DATA_END - 8, 8);
+}
+
+static void bitmap_of_a_section(struct coff_program *program)
+{
+    put_stub_bitmap(program, BITMAP, 8);
+    memcpy(coff_program_section(program, LCOVFUN), ".lprfb\0", 8);
+}
+
 static const struct stub stubs[] = {
     {"with the GUID", .has_guid = true, .is_split = true},
     {"with another UUID", .is_split = false},
@@ -380,6 +425,18 @@ static const struct stub stubs[] = {
     {"of counters elsewhere", .has_guid = true, .address_off = 8},
     {"with something behind it", .has_guid = true, .stray = PROGRAM_RECORD + 8},
     {"without counters", .has_guid = true, .change = no_counters},
+    {"without names", .has_guid = true, .change = no_names, .is_split = true},
+    {"without mapping", .has_guid = true, .change = no_mapping, .is_split = true},
+    {"with a short mapping", .has_guid = true, .change = short_mapping, .is_split = true},
+    {"in less than a record", .has_guid = true, .change = short_data},
+    {"among data, with a bitmap of no size", .is_merged = true, .has_guid = true,
+     .change = bitmap_of_no_size, .is_split = true},
+    {"among data, with a bitmap at the start of it", .is_merged = true, .has_guid = true,
+     .change = bitmap_at_the_start, .is_split = true},
+    {"among data, with a bitmap past its end", .is_merged = true, .has_guid = true,
+     .change = bitmap_past_the_end, .is_split = true},
+    {"among data, with a bitmap in a section", .is_merged = true, .has_guid = true,
+     .change = bitmap_of_a_section, .bitmap_size = 0x800 - 2, .is_split = true},
     {"among data, with the GUID", .is_merged = true, .has_guid = true, .is_split = true},
     {"among data, with a UUID", .is_merged = true, .change = no_guid, .is_split = true},
     {"among data, with a name", .is_merged = true, .change = name_of_record},
@@ -425,8 +482,11 @@ START_TEST(test_stub)
     ck_assert_msg(image_find_split(&program->input, &found, &error) == stub->is_split, "%s: %s",
                   stub->what, error.message);
     ck_assert(!error_is_of_memory(&error));
-    if (stub->is_split)
+    if (stub->is_split) {
         ck_assert_uint_eq(found.uuid.size, 16);
+        ck_assert_msg(found.bitmap_size == stub->bitmap_size, "%s: %u", stub->what,
+                      (unsigned)found.bitmap_size);
+    }
     coff_program_free(program);
 }
 END_TEST
@@ -472,6 +532,86 @@ START_TEST(test_rest)
 }
 END_TEST
 
+/* ---- what is written ---- */
+
+/* The mapping of functions last, and nothing behind it that could move: its header goes too. */
+static struct coff_program *make_ending(void)
+{
+    struct coff_program *program = coff_program_new();
+    uint8_t *coff = program->file + PROGRAM_COFF_HEADER;
+
+    memcpy(coff_program_section(program, LCOVFUN), ".lcovmap", 8);
+    memcpy(coff_program_section(program, LCOVMAP), ".lcovfun", 8);
+    store_u16(coff + HEADER_NUMBER_OF_SECTIONS, RELOC, false);
+    store_u16(coff + HEADER_CHARACTERISTICS, 0x23, false);
+    coff_program_directory(program, DIRECTORY_BASE_RELOCATION, 0, 0);
+    store_u32(program->file + PROGRAM_OPTIONAL + OPTIONAL_SIZE_OF_IMAGE, PROGRAM_RELOCATIONS,
+              false);
+    program->symbol_count = 0;
+    return program;
+}
+
+START_TEST(test_last_header)
+{
+    struct coff_program *program = make_ending();
+    struct buffer result = split(program);
+    const uint8_t *coff = result.data + PROGRAM_COFF_HEADER;
+    const uint8_t *optional = result.data + PROGRAM_OPTIONAL;
+
+    ck_assert_uint_eq(load_u16(coff + HEADER_NUMBER_OF_SECTIONS, false), RELOC - 1);
+    ck_assert_uint_eq(load_u32(optional + OPTIONAL_SIZE_OF_IMAGE, false), PROGRAM_COVMAP);
+    ck_assert(bytes_all_zero(
+        (struct bytes){result.data + PROGRAM_SECTIONS + LCOVMAP * (size_t)COFF_SECTION_HEADER_SIZE,
+                       COFF_SECTION_HEADER_SIZE}));
+    buffer_free(&result);
+    coff_program_free(program);
+}
+END_TEST
+
+/* A relocation of a record. */
+static void put_relocation(struct coff_program *program)
+{
+    uint8_t *block = coff_program_at(program, PROGRAM_RELOCATIONS);
+
+    store_u32(block, PROGRAM_RECORDS, false);
+    store_u16(block + 8, 10u << 12 | (PROGRAM_RECORD + 32), false);
+    store_u64(coff_program_at(program, PROGRAM_RECORDS + PROGRAM_RECORD + 32),
+              PROGRAM_BASE + 0x1200, false);
+}
+
+/* The table of relocations becomes empty with it. */
+START_TEST(test_last_relocation)
+{
+    struct coff_program *program = coff_program_new();
+    const uint8_t *directory;
+    struct buffer result;
+
+    put_relocation(program);
+    result = split(program);
+    directory = result.data + PROGRAM_DIRECTORIES + DIRECTORY_BASE_RELOCATION * 8;
+    ck_assert_uint_eq(load_u32(directory, false), PROGRAM_RELOCATIONS);
+    ck_assert_uint_eq(load_u32(directory + 4, false), 0);
+    buffer_free(&result);
+    coff_program_free(program);
+}
+END_TEST
+
+/* A relocation of the mapping, which must go with it, and a block of no size behind it. */
+START_TEST(test_bad_relocations)
+{
+    struct coff_program *program = coff_program_new();
+    struct error error;
+
+    store_u32(coff_program_at(program, PROGRAM_RELOCATIONS), PROGRAM_COVFUN, false);
+    coff_program_directory(program, DIRECTORY_BASE_RELOCATION, PROGRAM_RELOCATIONS, 20);
+    store_u32(coff_program_section(program, RELOC) + COFF_SECTION_VIRTUAL_SIZE, 20, false);
+    ck_assert_ptr_null(make_plan(program, &error));
+    ck_assert_str_eq(error.message,
+                     "image: its base relocations cannot be rewritten; link it again");
+    coff_program_free(program);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 static bool plan_again(void *subject)
@@ -491,12 +631,14 @@ static bool plan_again(void *subject)
 
 START_TEST(test_memory)
 {
-    struct coff_program *program = _i == 0 ? coff_program_new() : make_merged();
+    struct coff_program *program = _i == 0 || _i == 3 ? coff_program_new() : make_merged();
 
     if (_i == 1)
         put_bitmap(program, BITMAP);
     if (_i == 2)
         more_data(program);
+    if (_i == 3)
+        put_relocation(program);
     coff_program_add_symbols(program);
     coff_program_finish(program);
     refuse_each_way(plan_again, program);
@@ -534,8 +676,9 @@ int main(void)
     suite_loops(test_case, sizeof(mergings) / sizeof(mergings[0]), test_merged);
     suite_loops(test_case, 10, test_split);
     suite_loops(test_case, sizeof(stubs) / sizeof(stubs[0]), test_stub);
-    suite_loops(test_case, 3, test_memory);
+    suite_loops(test_case, 4, test_memory);
     suite_loops(test_case, 2, test_split_bitmap);
-    suite_tests(test_case, test_rest, test_memory_to_find);
+    suite_tests(test_case, test_rest, test_last_header, test_last_relocation, test_bad_relocations,
+                test_memory_to_find);
     return suite_main("coff_split", test_case);
 }

@@ -255,11 +255,12 @@ static bool write_result(void *subject)
     edit_script_init(&script, FILE_SIZE);
     done = edit_cut(&script, 1000, 500000) && edit_replace(&script, 900000, 0, text("inserted"));
     done = edit_script_finish(&script, "original", &error) && done;
-    if (done && output_create(&output, "/tmp/covsplit-edit", &options, &error)) {
-        done = edit_script_apply(&script, input, &output, &original, &result, &error);
+    done = done && output_create(&output, "/tmp/covsplit-edit", &options, &error);
+    if (done) {
+        done = edit_script_apply(&script, input, &output, &original, &result, &error) &&
+               input_digest(input, &again, &error);
         output_discard(&output);
     }
-    done = done && input_digest(input, &again, &error);
     if (done)
         ck_assert(digest_equal(&original, &again) && !digest_equal(&original, &result));
     else
