@@ -286,6 +286,59 @@ START_TEST(test_many_claims)
 }
 END_TEST
 
+/* Claims in several directories, of which one has gone, and in one another claim has. */
+START_TEST(test_claims_in_directories)
+{
+    static const char *const names[] = {"one/a.profraw", "one/b.profraw", "two/a.profraw",
+                                        "gone/a.profraw", "one/gone.profraw"};
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char *claims[5];
+
+    directory_create(path_join(scratch, "one"));
+    directory_create(path_join(scratch, "two"));
+    directory_create(path_join(scratch, "gone"));
+    for (int i = 4; i >= 0; i--) {
+        claims[i] = claim_new(batch, names[i]);
+        consume(batch, claims[i]);
+    }
+    commit(batch);
+    state_batch_free(batch);
+    directory_remove(path_join(scratch, "gone"));
+    unlink(claims[4]);
+    fold(state);
+    for (int i = 0; i < 3; i++)
+        ck_assert(!file_exists(claims[i]));
+    /* It may be there for others. */
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert_int_eq(find_claim(state, claims[3]), STATE_CLAIM_COUNTED);
+    directory_create(path_join(scratch, "gone"));
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    state_close(state);
+}
+END_TEST
+
+/* A directory in the place of a claim is not deleted, and the batch stays. */
+START_TEST(test_directory_for_claim)
+{
+    struct state *state = open_state(STATE_CREATE);
+    char *claim = add_consumed(state, "a.profraw");
+    struct error error = {0};
+
+    unlink(claim);
+    directory_create(claim);
+    ck_assert(!state_fold(state, &error));
+    assert_says(error.message, "counts, but cannot be deleted; delete it");
+    ck_assert_uint_eq(count_files("batches"), 1);
+    directory_remove(claim);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    ck_assert_uint_eq(count_profiles(), 1);
+    state_close(state);
+}
+END_TEST
+
 /* What is in the place of NONCE.open says nothing of claims. */
 START_TEST(test_no_open_file)
 {
@@ -571,7 +624,8 @@ int main(void)
 
     suite_loops(state, STATE_FORMS, test_sums);
     suite_tests(state, test_images, test_fold_twice, test_leftovers, test_claims,
-                test_names_of_no_claims, test_many_claims, test_no_open_file, test_claim_elsewhere,
+                test_names_of_no_claims, test_many_claims, test_no_open_file,
+                test_claims_in_directories, test_directory_for_claim, test_claim_elsewhere,
                 test_many_stay, test_long_names, test_long_path, test_full_disk,
                 test_fold_into_damage, test_replaced);
     suite_loops(state, 2, test_open_file_removed);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/file.h"
 #include "common/state/state_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
@@ -289,6 +290,57 @@ static void make_image(int index)
     state_close(state);
 }
 
+/* Claims that are none of the batch, or no paths: nothing is deleted, and all else counts. */
+START_TEST(test_claims)
+{
+    static const struct {
+        const char *path; /* with the batch's own nonce for N, and another one for M */
+        const char *says;
+    } rows[] = {
+        {"", "damaged: a record is not what it should be"},
+        {".a.covsplit-claim-N-1", "damaged: it names a file that is no claim of it"},
+        {"/tmp/a", "damaged: it names a file that is no claim of it"},
+        {"/tmp/.a.covsplit-claim-M-1", "damaged: it names a file that is no claim of it"},
+        {"/", "damaged: it names a file that is no claim of it"},
+        {"/proc/nowhere/.a.covsplit-claim-N-1", NULL},
+        {"/proc/version/.a.covsplit-claim-N-1", NULL},
+    };
+    struct state *state;
+    struct good good;
+    char *name;
+
+    make_batch(3);
+    name = only_file("batches");
+    good = read_good(name);
+    state = open_state(STATE_WRITE);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct buffer claim = {0};
+        struct error error = {0};
+        bool done;
+
+        ck_assert(buffer_append_zeros(&claim, 16));
+        for (const char *c = rows[i].path; *c != '\0'; c++) {
+            const char *text = *c == 'N'   ? path_file_name(name)
+                               : *c == 'M' ? "00112233445566778899aabbccddeeff"
+                                           : c;
+
+            ck_assert(buffer_append(&claim, text, text == c ? 1 : strlen(text)));
+        }
+        good.records[STATE_RECORD_CLAIM] = buffer_view(&claim);
+        write_recipe(name, &good, "PSCE");
+        done = state_fold(state, &error);
+        ck_assert_msg(done == (rows[i].says == NULL), "%s: %s", rows[i].path, error.message);
+        ck_assert_msg(done || strstr(error.message, rows[i].says) != NULL, "%s: %s", rows[i].path,
+                      error.message);
+        ck_assert(file_exists(name));
+        ck_assert_uint_eq(count_profiles(), 4);
+        buffer_free(&claim);
+    }
+    contents_free(&good.file);
+    state_close(state);
+}
+END_TEST
+
 START_TEST(test_images)
 {
     make_image(3);
@@ -320,6 +372,6 @@ int main(void)
 {
     TCase *state = state_case();
 
-    suite_tests(state, test_images, test_planes, test_batches);
+    suite_tests(state, test_images, test_planes, test_batches, test_claims);
     return suite_main("state_records", state);
 }
