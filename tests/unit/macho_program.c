@@ -5,6 +5,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FILE_SIZE     0x10000u
@@ -162,4 +163,44 @@ void macho_program_finish(struct macho_program *program)
     store_u32(symtab + SYMTAB_NSYMS, (uint32_t)program->symbol_count, false);
     store_u32(symtab + SYMTAB_STROFF, STRINGS, false);
     store_u32(symtab + SYMTAB_STRSIZE, STRINGS_SIZE, false);
+}
+
+/* ---- plans ---- */
+
+static void apply(struct macho_program *program, const struct program_change *change)
+{
+    uint8_t *to =
+        change->part == PROGRAM_FILE ? program->maker->file : program->parts[change->part];
+
+    if (change->width == 1)
+        to[change->offset] = (uint8_t)change->value;
+    else if (change->width == 4)
+        store_u32(to + change->offset, (uint32_t)change->value, false);
+    else if (change->width == 8)
+        store_u64(to + change->offset, change->value, false);
+}
+
+struct image_plan *macho_program_plan(struct macho_program *program,
+                                      const struct program_change *changes, unsigned sections,
+                                      struct error *error)
+{
+    struct image_options options = {.sections = sections};
+    struct macho_maker *maker = program->maker;
+    struct buffer copy = {0};
+
+    macho_program_finish(program);
+    store_u32(maker->file + HEADER_NCMDS, maker->command_count, false);
+    store_u32(maker->file + HEADER_SIZEOFCMDS, maker->commands_end - HEADER_SIZE, false);
+    for (size_t i = 0; i < PROGRAM_CHANGES; i++)
+        apply(program, &changes[i]);
+    ck_assert(buffer_append(&copy, maker->file, (size_t)maker->size));
+    ck_assert(input_from_buffer(&maker->input, &copy, "image", error));
+    return image_plan_make(&maker->input, &options, error);
+}
+
+void macho_program_end(struct macho_program *program, struct image_plan *plan)
+{
+    image_plan_free(plan);
+    input_close(&program->maker->input);
+    free(program->maker);
 }

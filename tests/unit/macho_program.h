@@ -5,6 +5,7 @@
 #ifndef COVSPLIT_TESTS_UNIT_MACHO_PROGRAM_H
 #define COVSPLIT_TESTS_UNIT_MACHO_PROGRAM_H
 
+#include "formats/image.h"
 #include "formats/runtime/symbols.h"
 #include "tests/unit/macho_maker.h"
 
@@ -74,5 +75,22 @@ void macho_program_opcodes(struct macho_program *program, uint32_t field, const 
 /* A program that is whole but for its symbols, and these are written last. */
 void macho_program_begin(struct macho_program *program);
 void macho_program_finish(struct macho_program *program);
+
+/* A number that is changed, in a finished program. */
+struct program_change {
+    enum program_part part;
+    uint32_t offset;
+    unsigned width; /* 0: no change */
+    uint64_t value;
+};
+
+#define PROGRAM_CHANGES 3
+
+/* Finishes and changes the program, and plans its split. After that, or a failure, it is ended with
+ * its plan. */
+struct image_plan *macho_program_plan(struct macho_program *program,
+                                      const struct program_change *changes, unsigned sections,
+                                      struct error *error);
+void macho_program_end(struct macho_program *program, struct image_plan *plan);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Plans of a whole program for Darwin that differs in one thing from one in which all can go: what
- * stays then, and why; or why the image is refused.
+ * stays then, and why.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -8,170 +8,7 @@
 #include "formats/image.h"
 #include "tests/support/suite.h"
 #include "tests/unit/macho_program.h"
-
-/* ---- changes of numbers ---- */
-
-struct change {
-    enum program_part part;
-    uint32_t offset;
-    unsigned width; /* 0: no change */
-    uint64_t value;
-};
-
-static void apply(struct macho_program *program, const struct change *change)
-{
-    uint8_t *to =
-        change->part == PROGRAM_FILE ? program->maker->file : program->parts[change->part];
-
-    if (change->width == 1)
-        to[change->offset] = (uint8_t)change->value;
-    else if (change->width == 4)
-        store_u32(to + change->offset, (uint32_t)change->value, false);
-    else if (change->width == 8)
-        store_u64(to + change->offset, change->value, false);
-}
-
-/* ---- images that are refused ---- */
-
-#define UNKNOWN_LAYOUT(what)                                                                       \
-    "image: the image has a layout that covsplit does not know: " what "; it stays as it is"
-#define DAMAGED(what) "image: damaged Mach-O image: " what "; link it again"
-
-static const struct refusal {
-    const char *message;
-    struct change changes[3];
-} refusals[] = {
-    /* segments */
-    {UNKNOWN_LAYOUT("a segment has a wrong size"),
-     {{PROGRAM_DATA_SEGMENT, SEGMENT_VMSIZE, 8, 0x6000}}},
-    {UNKNOWN_LAYOUT("a segment has a wrong size"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_VMSIZE, 8, INT64_MAX}}},
-    {UNKNOWN_LAYOUT("a segment does not start at a page boundary"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_VMADDR, 8, MAKER_BASE + PROGRAM_LINKEDIT + 8}}},
-    {UNKNOWN_LAYOUT("a segment does not start at a page boundary"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILEOFF, 8, PROGRAM_LINKEDIT + 8},
-      {PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILESIZE, 8, 0x5ff8}}},
-    {UNKNOWN_LAYOUT("segments overlap or are out of order"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_VMADDR, 8, MAKER_BASE + PROGRAM_COVMAP}}},
-    {UNKNOWN_LAYOUT("segments overlap in the file, or are out of order"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILEOFF, 8, PROGRAM_COVMAP}}},
-    {UNKNOWN_LAYOUT("segments overlap in the file, or are out of order"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILEOFF, 8, PROGRAM_COVMAP},
-      {PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILESIZE, 8, 0}}},
-    {UNKNOWN_LAYOUT("__TEXT does not hold the load commands"),
-     {{PROGRAM_TEXT, SEGMENT_SEGNAME, 8, 0x30}}},
-    {UNKNOWN_LAYOUT("__TEXT does not hold the load commands"),
-     {{PROGRAM_TEXT, SEGMENT_FILESIZE, 8, 0x100}}},
-    {UNKNOWN_LAYOUT("__LINKEDIT is not the last segment"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_SEGNAME, 8, 0x30}}},
-    {UNKNOWN_LAYOUT("__LINKEDIT is not the last segment"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILESIZE, 8, 0}}},
-    {"image: data is appended to the image, and may have to stay in its place; run covsplit before "
-     "it is appended",
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILESIZE, 8, 0x5ff8}}},
-    {DAMAGED("a segment is not inside the file"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_FILESIZE, 8, 0x6001}}},
-    {DAMAGED("a segment is not inside the file"),
-     {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_VMADDR, 8, UINT64_MAX}}},
-    {DAMAGED("a segment's sections do not fill its load command"),
-     {{PROGRAM_COVERAGE, SEGMENT_NSECTS, 4, 1}}},
-    {DAMAGED("it has more sections than its load commands hold"),
-     {{PROGRAM_COVERAGE, SEGMENT_NSECTS, 4, 0x1000}}},
-    /* sections */
-    {DAMAGED("a section has a wrong size"),
-     {{PROGRAM_COVMAP_SECTION, SECTION_64_BYTES, 8, UINT64_MAX}}},
-    {UNKNOWN_LAYOUT("a section is not inside its segment"),
-     {{PROGRAM_COVMAP_SECTION, SECTION_64_BYTES, 8, 0x1001}}},
-    {UNKNOWN_LAYOUT("sections overlap or are out of order"),
-     {{PROGRAM_COVFUN_SECTION, SECTION_64_BYTES, 8, 0x1001}}},
-    {UNKNOWN_LAYOUT("a section has relocations of its own"),
-     {{PROGRAM_CODE_SECTION, SECTION_64_NRELOC, 4, 1}}},
-    {UNKNOWN_LAYOUT("a section is not where its segment is in the file"),
-     {{PROGRAM_COVMAP_SECTION, SECTION_64_OFFSET, 4, PROGRAM_COVMAP + 8}}},
-    {UNKNOWN_LAYOUT("a section is not where its segment is in the file"),
-     {{PROGRAM_COVMAP_SECTION, SECTION_64_OFFSET, 4, 0xfff0}}},
-    {UNKNOWN_LAYOUT("a section overlaps the load commands"),
-     {{PROGRAM_CODE_SECTION, SECTION_64_OFFSET, 4, 0x100},
-      {PROGRAM_CODE_SECTION, SECTION_64_ADDR, 8, MAKER_BASE + 0x100}}},
-    {"image: the image has two sections named __llvm_prf_names; link it so that it has one",
-     {{PROGRAM_COUNTERS_SECTION, 11, 4, 0x656d616e}, {PROGRAM_COUNTERS_SECTION, 15, 1, 's'}}},
-    /* load commands and tables */
-    {"image: the image has a load command 0x7777 that covsplit does not know; it stays as it is",
-     {{PROGRAM_DYSYMTAB, COMMAND_CMD, 4, 0x7777}}},
-    {UNKNOWN_LAYOUT("it is encrypted"),
-     {{PROGRAM_DYLD_INFO, COMMAND_CMD, 4, LC_ENCRYPTION_INFO_64},
-      {PROGRAM_DYLD_INFO, ENCRYPTION_CRYPTID, 4, 1}}},
-    {UNKNOWN_LAYOUT("it is encrypted"),
-     {{PROGRAM_DYLD_INFO, COMMAND_CMD, 4, LC_ENCRYPTION_INFO},
-      {PROGRAM_DYLD_INFO, ENCRYPTION_CRYPTID, 4, 1}}},
-    {UNKNOWN_LAYOUT("a load command occurs twice"),
-     {{PROGRAM_DYLD_INFO, COMMAND_CMD, 4, LC_SYMTAB}}},
-    {UNKNOWN_LAYOUT("a table is not inside __LINKEDIT"),
-     {{PROGRAM_DYLD_INFO, DYLD_INFO_EXPORT, 4, PROGRAM_COVMAP},
-      {PROGRAM_DYLD_INFO, DYLD_INFO_EXPORT + 4, 4, 8}}},
-    {DAMAGED("its symbol table is cut short"), {{PROGRAM_SYMTAB, SYMTAB_NSYMS, 4, UINT32_MAX}}},
-    {DAMAGED("its symbol table is cut short"), {{PROGRAM_SYMTAB, SYMTAB_STROFF, 4, UINT32_MAX}}},
-    {DAMAGED("a load command has a wrong size"), {{PROGRAM_UUID, COMMAND_CMDSIZE, 4, 16}}},
-    {DAMAGED("a load command has a wrong size"), {{PROGRAM_UUID, COMMAND_CMDSIZE, 4, 20}}},
-    {DAMAGED("a load command has a wrong size"), {{PROGRAM_UUID, COMMAND_CMDSIZE, 4, 0x10000}}},
-    /* the header */
-    {"image: a Mach-O image for a machine other than x86-64 and arm64 (magic 0xfeedfacf, cputype "
-     "0x7); this version of covsplit cannot split it",
-     {{PROGRAM_FILE, HEADER_CPUTYPE, 4, 7}}},
-    {"image: a Mach-O image for a machine other than x86-64 and arm64 (magic 0xfeedface, cputype "
-     "0x1000007); this version of covsplit cannot split it",
-     {{PROGRAM_FILE, 0, 4, MH_MAGIC}}},
-    {"image: a Mach-O image for a machine other than x86-64 and arm64 (magic 0xcefaedfe, cputype "
-     "0x1000007); this version of covsplit cannot split it",
-     {{PROGRAM_FILE, 0, 4, MH_CIGAM}}},
-    {"image: a Mach-O image for a machine other than x86-64 and arm64 (magic 0xcffaedfe, cputype "
-     "0x1000007); this version of covsplit cannot split it",
-     {{PROGRAM_FILE, 0, 4, MH_CIGAM_64}}},
-    {"image: a Mach-O file of type 1, not a linked image; name an executable, a dynamic library or "
-     "a bundle",
-     {{PROGRAM_FILE, HEADER_FILETYPE, 4, 1}}},
-};
-
-static struct image_plan *make_plan(struct macho_program *program, const struct change *changes,
-                                    unsigned sections, struct error *error)
-{
-    struct image_options options = {.sections = sections};
-    struct macho_maker *maker = program->maker;
-    struct buffer copy = {0};
-
-    macho_program_finish(program);
-    store_u32(maker->file + HEADER_NCMDS, maker->command_count, false);
-    store_u32(maker->file + HEADER_SIZEOFCMDS, maker->commands_end - HEADER_SIZE, false);
-    for (size_t i = 0; i < 3; i++)
-        apply(program, &changes[i]);
-    ck_assert(buffer_append(&copy, maker->file, (size_t)maker->size));
-    ck_assert(input_from_buffer(&maker->input, &copy, "image", error));
-    return image_plan_make(&maker->input, &options, error);
-}
-
-static void end(struct macho_program *program, struct image_plan *plan)
-{
-    image_plan_free(plan);
-    input_close(&program->maker->input);
-    free(program->maker);
-}
-
-START_TEST(test_refusal)
-{
-    const struct refusal *refusal = &refusals[_i];
-    struct macho_program program;
-    struct image_plan *plan;
-    struct error error;
-
-    macho_program_begin(&program);
-    plan = make_plan(&program, refusal->changes, SECTION_REMOVABLE, &error);
-    ck_assert_msg(plan == NULL, "%s", refusal->message);
-    ck_assert_str_eq(error.message, refusal->message);
-    end(&program, plan);
-}
-END_TEST
-
-/* ---- what stays ---- */
+#include "tests/unit/refused_ways.h"
 
 static void no_symbols(struct macho_program *program)
 {
@@ -398,13 +235,27 @@ static void bad_chains(struct macho_program *program)
 static const struct plan_row {
     const char *what;
     void (*prepare)(struct macho_program *program); /* or NULL */
-    struct change changes[3];
+    struct program_change changes[PROGRAM_CHANGES];
     const char *names, *data, *covmap, *covfun;
 } rows[] = {
     {"nothing unusual", NULL, {{0}}, NULL, NULL, NULL, NULL},
     {"two equal copies", second_copy, {{0}}, NULL, NULL, NULL, NULL},
     {"one copy with two symbols", same_copy, {{0}}, NULL, NULL, NULL, NULL},
     {"a fixup in data", fixup_in_data, {{0}}, NULL, NULL, NULL, NULL},
+    {"a UUID of zeros",
+     NULL,
+     {{PROGRAM_UUID, UUID_BYTES, 8, 0}, {PROGRAM_UUID, UUID_BYTES + 8, 8, 0}},
+     NULL,
+     NULL,
+     NULL,
+     NULL},
+    {"encryption that was not done",
+     NULL,
+     {{PROGRAM_DYSYMTAB, COMMAND_CMD, 4, LC_ENCRYPTION_INFO_64}},
+     NULL,
+     NULL,
+     NULL,
+     NULL},
     {"no symbols", no_symbols, {{0}}, NO_SYMBOLS, NO_SYMBOLS, NULL, NULL},
     {"no fixups",
      NULL,
@@ -627,56 +478,60 @@ START_TEST(test_plan)
     macho_program_begin(&program);
     if (row->prepare != NULL)
         row->prepare(&program);
-    plan = make_plan(&program, row->changes, SECTION_REMOVABLE, &error);
+    plan = macho_program_plan(&program, row->changes, SECTION_REMOVABLE, &error);
     ck_assert_msg(plan != NULL, "%s: %s", row->what, error.message);
     assert_reason(plan, SECTION_NAMES, row->names, row->what);
     assert_reason(plan, SECTION_DATA, row->data, row->what);
     assert_reason(plan, SECTION_COVMAP, row->covmap, row->what);
     assert_reason(plan, SECTION_COVFUN, row->covfun, row->what);
-    end(&program, plan);
+    macho_program_end(&program, plan);
 }
 END_TEST
 
 START_TEST(test_many_definitions)
 {
-    static const struct change none[3];
+    static const struct program_change none[PROGRAM_CHANGES];
     struct macho_program program;
     struct error error;
 
     macho_program_begin(&program);
     while (program.symbol_count <= RUNTIME_DEFINITIONS_MAX)
         macho_program_symbol(&program, runtime_symbol_name(RUNTIME_END_DATA), PROGRAM_CODE);
-    ck_assert_ptr_null(make_plan(&program, none, SECTION_REMOVABLE, &error));
+    ck_assert_ptr_null(macho_program_plan(&program, none, SECTION_REMOVABLE, &error));
     ck_assert_str_eq(error.message,
                      "image: the profile runtime is defined too many times; link it again");
-    end(&program, NULL);
+    macho_program_end(&program, NULL);
 }
 END_TEST
 
-/* As the first bytes of a file tell. */
-START_TEST(test_linked)
-{
-    static const struct {
-        uint32_t magic, type;
-        bool is_linked;
-    } headers[] = {
-        {MH_MAGIC_64, MH_EXECUTE, true},     {MH_MAGIC_64, MH_DYLIB, true},
-        {MH_MAGIC_64, MH_BUNDLE, true},      {MH_MAGIC_64, 1, false},
-        {MH_MAGIC, MH_EXECUTE, true},        {MH_CIGAM, MH_EXECUTE << 24, true},
-        {MH_CIGAM_64, MH_DYLIB << 24, true}, {MH_CIGAM_64, MH_DYLIB, false},
-        {0xfeedfac0, MH_EXECUTE, false},
-    };
-    uint8_t header[HEADER_SIZE] = {0};
+/* ---- memory ---- */
 
-    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
-        store_u32(header, headers[i].magic, false);
-        store_u32(header + HEADER_FILETYPE, headers[i].type, false);
-        ck_assert_msg(image_is_linked((struct bytes){header, sizeof(header)}) ==
-                          headers[i].is_linked,
-                      "row %zu", i);
-        ck_assert(!image_is_linked((struct bytes){header, sizeof(header) - 1}));
-        ck_assert(!image_is_linked((struct bytes){header, 3}));
-    }
+static bool plan_again(void *subject)
+{
+    struct macho_program *program = subject;
+    struct image_options options = {.sections = SECTION_REMOVABLE};
+    struct error error;
+    struct image_plan *plan = image_plan_make(&program->maker->input, &options, &error);
+
+    if (plan == NULL)
+        expect_memory(&error);
+    image_plan_free(plan);
+    return plan != NULL;
+}
+
+START_TEST(test_memory)
+{
+    static const struct program_change none[PROGRAM_CHANGES];
+    struct macho_program program;
+    struct image_plan *plan;
+    struct error error;
+
+    macho_program_begin(&program);
+    fixup_in_data(&program);
+    plan = macho_program_plan(&program, none, SECTION_REMOVABLE, &error);
+    ck_assert_ptr_nonnull(plan);
+    refuse_each_way(plan_again, &program);
+    macho_program_end(&program, plan);
 }
 END_TEST
 
@@ -684,8 +539,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
 
-    suite_loops(all, sizeof(refusals) / sizeof(refusals[0]), test_refusal);
     suite_loops(all, sizeof(rows) / sizeof(rows[0]), test_plan);
-    suite_tests(all, test_many_definitions, test_linked);
+    suite_tests(all, test_many_definitions, test_memory);
     return suite_main("macho_plan", all);
 }
