@@ -437,6 +437,13 @@ bool directory_sync(const char *path)
     return number == 0;
 }
 
+bool path_sync_name(const char *path)
+{
+    char directory[PATH_MAX];
+
+    return path_directory(path, directory) && (directory_sync(directory) || errno == EACCES);
+}
+
 static bool is_same_file(const char *a, const char *b)
 {
     struct stat status;

@@ -132,6 +132,10 @@ const char *path_file_name(const char *path);
  * errno set if it fails. */
 bool directory_sync(const char *path);
 
+/* Makes the name at the path durable, the same way; not if its directory may be written to but not
+ * read, which cannot be opened. */
+bool path_sync_name(const char *path);
+
 /* True if both paths name the same file, even through links, or would if it existed: that is, if
  * they have the same name in the same directory. */
 bool paths_meet(const char *a, const char *b);

@@ -33,6 +33,9 @@ enum output_result {
     OUTPUT_OVERTAKEN, /* failed in place: the file is not the one that was read; it stays */
     /* Overwriting a file that has several names failed halfway: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
+    /* Failed: the path has the new contents, but the directory could not be synced, so a power
+     * failure may bring back what was there. */
+    OUTPUT_NOT_SYNCED,
     /* Only from output_try_commit; nothing has changed: */
     OUTPUT_NAME_TAKEN,   /* the path exists */
     OUTPUT_NO_DIRECTORY, /* the directory has been removed */

@@ -19,7 +19,20 @@
 /* In place of an errno value: the path was changed by another process. */
 #define CHANGED (-1)
 
-/* Whether the target already has the mode and the bytes of the output. */
+/* A new name only survives a power failure once the directory has been synced too. Returns 0 or an
+ * errno value. */
+static int sync_name(const struct output *output)
+{
+    return output->needs_no_sync || path_sync_name(output->target) ? 0 : errno;
+}
+
+static bool report_not_synced(const struct output *output, int failure, struct error *error)
+{
+    return error_set_errno(error, failure, "%s: its directory cannot be synced to the disk",
+                           output->path);
+}
+
+/* Whether the target already has the mode and the bytes of the output, and has them on the disk. */
 static bool same_as_target(const struct output *output)
 {
     struct stat status;
@@ -44,7 +57,8 @@ static bool same_as_target(const struct output *output)
             goto done;
         offset += (uint64_t)have;
     }
-    same = true;
+    /* Another process may have written it without syncing. */
+    same = output->needs_no_sync || (fsync(fd) == 0 && sync_name(output) == 0);
 done:
     free(mine);
     free(theirs);
@@ -135,15 +149,6 @@ static int give_temporary_name(struct output *output)
     return failure;
 }
 
-/* A new name only survives a power failure once the directory has been synced too. */
-static void sync_directory(const struct output *output)
-{
-    char directory[PATH_MAX];
-
-    if (!output->needs_no_sync && path_directory(output->target, directory))
-        directory_sync(directory);
-}
-
 /* ---- overwriting ---- */
 
 /* Does not set a mode that is right already, since only the owner may do so. */
@@ -209,11 +214,13 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
                              struct error *error)
 {
     uint8_t *piece = malloc(OUTPUT_PIECE_SIZE);
+    int failure = sync_name(output); /* that name, before the old contents go */
     struct error cause;
     bool done;
 
-    sync_directory(output); /* that name, before the old contents go */
-    if (piece == NULL) {
+    if (failure != 0) {
+        done = report_not_synced(output, failure, error);
+    } else if (piece == NULL) {
         done = error_out_of_memory(error, output->path, OUTPUT_PIECE_SIZE);
     } else if (!(done = copy_to(fd, output, piece, &cause))) {
         *result = OUTPUT_HALF_WRITTEN;
@@ -226,6 +233,14 @@ static bool overwrite_target(struct output *output, int fd, enum output_result *
 }
 
 /* ---- replacing ---- */
+
+/* How the target got the output, for undoing that. */
+struct replacement {
+    bool is_swap;         /* what was there has the temporary name now */
+    bool is_new;          /* nothing was there */
+    struct stat put_in;   /* the output, */
+    struct stat came_out; /* and, after a swap, what was there */
+};
 
 /* 0, or an errno value. */
 static int replace_target(struct output *output)
@@ -282,23 +297,62 @@ static int give_back(struct output *output, struct stat put_in, struct stat came
     return failure == 0 || failure == ENOENT ? CHANGED : failure;
 }
 
-/* Replaces the target only if it is still the file that was read. A rename would replace whatever
- * is there; swapping the two names shows what was there, and fails if the target was removed. Not
- * all file systems can do that. Returns 0 or an errno value: CHANGED if the path was changed. */
-static int replace_if_unchanged(struct output *output)
+/* Of file systems, and of sandboxes that know rename alone. If it is for another reason, the rename
+ * fails for that, too. */
+static bool cannot_swap(int failure)
 {
-    struct stat put_in, came_out;
-    int failure = fstat(output->fd, &put_in) == 0 ? swap_names(output, &came_out) : errno;
+    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP || failure == EPERM;
+}
 
-    if (failure == EINVAL || failure == ENOSYS)
+/* A rename replaces whatever is there, for good. Swapping the two names shows what was there, keeps
+ * it until the new name is on the disk, and fails if nothing is there. Not all file systems can do
+ * that. Of an edit in place, only the file that was read is replaced. Returns 0 or an errno value:
+ * CHANGED if another process has changed what is at the path. */
+static int replace(struct output *output, struct replacement *replacement)
+{
+    struct stat *came_out = &replacement->came_out;
+    int failure;
+
+    *replacement = (struct replacement){0};
+    if (fstat(output->fd, &replacement->put_in) != 0)
+        return errno;
+    failure = swap_names(output, came_out);
+    replacement->is_swap = failure == 0;
+    if (failure == ENOENT && output->in_place)
+        return CHANGED;
+    if (failure == ENOENT || cannot_swap(failure)) {
+        replacement->is_new = file_is_missing(output->target, AT_SYMLINK_NOFOLLOW);
         return replace_target(output);
+    }
     if (failure != 0)
-        return failure == ENOENT ? CHANGED : failure;
-    if (!is_same_form(&output->replaced, &came_out))
-        return give_back(output, put_in, came_out);
-    sync_directory(output); /* before the old form goes */
+        return failure;
+    return (output->in_place ? is_same_form(&output->replaced, came_out)
+                             : S_ISREG(came_out->st_mode))
+               ? 0
+               : give_back(output, replacement->put_in, *came_out);
+}
+
+/* Whether the path is as it was before. */
+static bool undo(struct output *output, const struct replacement *replacement)
+{
+    struct stat found;
+
+    if (replacement->is_swap)
+        return give_back(output, replacement->put_in, replacement->came_out) == CHANGED;
+    return replacement->is_new && lstat(output->target, &found) == 0 &&
+           file_is_same(&replacement->put_in, &found) && unlink(output->target) == 0;
+}
+
+/* Makes the new name durable before what it replaces goes. */
+static bool settle(struct output *output, const struct replacement *replacement,
+                   enum output_result *result, struct error *error)
+{
+    int failure = sync_name(output);
+
+    if (failure != 0 && !undo(output, replacement))
+        *result = OUTPUT_NOT_SYNCED;
     output_remove_temporary(output);
-    return 0;
+    return failure == 0 || report_not_synced(output, failure, error);
 }
 
 /* ---- commits ---- */
@@ -309,6 +363,7 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
 {
     struct naming naming = naming_start(output);
     int failure = output->temporary == NULL ? give_temporary_name(output) : 0;
+    struct replacement replacement;
     bool done = true;
     int fd = -1;
 
@@ -316,8 +371,8 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
         failure = error->number == 0 ? CHANGED : error->number;
     else if (failure == 0 && overwrites(output))
         done = (fd = open_target(output, error)) >= 0;
-    else if (failure == 0)
-        failure = output->is_other_form ? replace_if_unchanged(output) : replace_target(output);
+    else if (failure == 0 && (failure = replace(output, &replacement)) == 0)
+        done = settle(output, &replacement, result, error);
     if (failure == CHANGED)
         *result = OUTPUT_OVERTAKEN;
     if (failure != 0)
@@ -331,8 +386,6 @@ static bool put_in_place(struct output *output, enum output_result *result, stru
         done = overwrite_target(output, fd, result, error);
         close(fd);
     }
-    if (done)
-        sync_directory(output);
     return done;
 }
 
@@ -373,7 +426,6 @@ static int take_free_name(struct output *output)
         return errno;
     }
     output_forget_temporary(output);
-    sync_directory(output);
     return 0;
 }
 
@@ -389,8 +441,6 @@ static int take_name(struct output *output)
     if (failure != 0 && is_unnamed)
         output_remove_temporary(output);
     naming_end(output, &naming);
-    if (failure == 0)
-        sync_directory(output);
     return failure;
 }
 
@@ -408,8 +458,12 @@ bool output_try_commit(struct output *output, bool replace, enum output_result *
             return true;
         }
         *result = OUTPUT_WRITTEN;
-        if (failure != 0)
+        if (failure != 0) {
             done = error_set_errno(error, failure, "%s: cannot be written", output->path);
+        } else if ((failure = sync_name(output)) != 0) {
+            *result = OUTPUT_NOT_SYNCED;
+            done = report_not_synced(output, failure, error);
+        }
     }
     output_discard(output);
     return done;

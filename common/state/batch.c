@@ -132,21 +132,17 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
 
 /* ---- the end ---- */
 
-/* Removes the name again if it may not be on the disk. Nobody has seen it, since the state is
+/* Removes the name again, which may not be on the disk. Nobody has seen it, since the state is
  * locked. */
-static bool sync_name(const struct state_batch *batch, struct error *error)
+static void take_back_name(const struct state_batch *batch, struct error *error)
 {
-    char *path;
     struct error ignored;
+    char *path = state_file_path(batch->state, STATE_BATCHES, &batch->nonce, "", &ignored);
 
-    if (state_sync_folder(batch->state, STATE_BATCHES, error))
-        return true;
-    path = state_file_path(batch->state, STATE_BATCHES, &batch->nonce, "", &ignored);
     if (path == NULL || unlink(path) != 0)
         error_set(error, "%s: a batch may count, or may not: its directory cannot be synced",
                   batch->state->path);
     free(path);
-    return false;
 }
 
 /* Without NONCE.open, others would take the claims for those of a process that ended, and count
@@ -165,17 +161,19 @@ static bool is_still_living(const struct state_batch *batch, struct error *error
 
 static bool give_name(struct state_batch *batch, struct error *error)
 {
-    enum output_result result;
+    enum output_result result = OUTPUT_UNCHANGED;
+    bool done;
 
     if (!is_still_living(batch, error))
         return false;
     batch->may_count = true;
-    if (!output_try_commit(&batch->writer.output, true, &result, error))
-        return false;
-    if (result == OUTPUT_WRITTEN)
-        return sync_name(batch, error);
-    return error_set(error, "%s: was changed while a batch was added; see that it is whole",
-                     batch->state->path);
+    done = output_try_commit(&batch->writer.output, true, &result, error);
+    if (result == OUTPUT_NOT_SYNCED)
+        take_back_name(batch, error);
+    return !done || result == OUTPUT_WRITTEN
+               ? done
+               : error_set(error, "%s: was changed while a batch was added; see that it is whole",
+                           batch->state->path);
 }
 
 bool state_batch_commit(struct state_batch *batch, struct error *error)

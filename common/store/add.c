@@ -4,37 +4,24 @@
 #include "common/store/add.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/file.h"
+
 /* A new directory only survives a power failure once its parent has been synced. */
-static void sync_parent(char *path)
+static bool make_directory(const char *path, struct error *error)
 {
-    char *slash = strrchr(path, '/');
-    int fd;
-
-    if (slash != NULL && slash != path)
-        *slash = '\0';
-    fd = open(slash == NULL ? "." : slash == path ? "/" : path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (slash != NULL)
-        *slash = '/';
-    if (fd >= 0) {
-        fsync(fd);
-        close(fd);
-    }
-}
-
-static bool make_directory(char *path, struct error *error)
-{
-    if (mkdir(path, 0777) == 0) {
-        sync_parent(path);
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
+    if (path_sync_name(path))
         return true;
-    }
-    return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
+    error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced", path);
+    rmdir(path);
+    return false;
 }
 
 /* Creates the directories of a path in a store: DIR, DIR/.build-id and DIR/.build-id/ab. */

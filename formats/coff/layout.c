@@ -60,6 +60,17 @@ static bool nothing_follows(const struct coff_state *state, const struct image_s
            bytes_all_zero(rest) && !coff_is_claimed(&state->image, &behind);
 }
 
+/* Whether the bitmap is in the bytes of `host` behind the records. If it were cut, it would still
+ * be zeros in memory, but be found no more in the stripped image (add_stub in coff/merged.c). */
+static bool bitmap_follows(const struct coff_state *state, const struct image_section *data,
+                           const struct coff_section *host)
+{
+    const struct image_section *bitmap = image_plan_section(state->base.plan, SECTION_BITMAP);
+
+    return bitmap != NULL && bitmap->size != 0 && bitmap->offset > data->offset &&
+           bitmap->offset - host->PointerToRawData < host->SizeOfRawData;
+}
+
 /* If data is a part of another section, cuts that section behind the stub if possible. */
 static bool cut_merged_data(struct coff_state *state, struct image_section *section,
                             struct bytes rest)
@@ -68,7 +79,7 @@ static bool cut_merged_data(struct coff_state *state, struct image_section *sect
     uint64_t records_end = section->offset + section->size, zeros_end;
 
     state->host_raw_size = host->SizeOfRawData;
-    if (!nothing_follows(state, section, host)) {
+    if (!nothing_follows(state, section, host) || bitmap_follows(state, section, host)) {
         section->fate = FATE_ZEROED;
         snprintf(section->reason, sizeof(section->reason),
                  "the linker merged it into %s, where other data follows", host->name);

@@ -50,20 +50,30 @@ static bool is_cut(struct recode *recode, const struct macho_fixup *fixup)
     return true;
 }
 
+/* An opcode has four bits for the number of a segment. */
+static bool can_name_second_part(struct recode *recode)
+{
+    if (recode->state->split_segment + 1 <= IMMEDIATE_MASK)
+        return true;
+    recode->problem = "opcodes of its fixups cannot name a segment behind the sixteenth";
+    return false;
+}
+
 /* ---- rebases ---- */
 
 static bool collect_rebase(void *context, const struct macho_fixup *fixup)
 {
     struct recode *recode = context;
+    bool is_behind = is_behind_split(recode->state, fixup->segment, fixup->address);
     uint8_t bytes[8];
 
     if (macho_removes_fixup(recode->state, fixup->address)) {
         recode->changed = true;
         return true;
     }
-    if (is_cut(recode, fixup))
+    if (is_cut(recode, fixup) || (is_behind && !can_name_second_part(recode)))
         return false;
-    recode->changed |= is_behind_split(recode->state, fixup->segment, fixup->address);
+    recode->changed |= is_behind;
     store_u64(bytes, fixup->address, false);
     return buffer_append(&recode->addresses, bytes, sizeof(bytes));
 }
@@ -187,8 +197,7 @@ static bool move_place(struct recode *recode)
 
     bytes_slice(state->image.file, position, state->image.file.size - position, &old);
     bytes_slice(old, 1, old.size - 1, &rest);
-    if (!bytes_take_uleb128(&rest, &value) || value < split ||
-        state->split_segment + 1 > IMMEDIATE_MASK) {
+    if (!bytes_take_uleb128(&rest, &value) || value < split) {
         recode->problem = "opcodes of its fixups go from one part to the other";
         return false;
     }
@@ -219,7 +228,7 @@ static bool recode_bind(void *context, const struct macho_fixup *fixup)
     recode->has_place = true;
     recode->place_opcode = fixup->place_opcode;
     recode->place_is_behind = is_behind;
-    return !is_behind || move_place(recode);
+    return !is_behind || (can_name_second_part(recode) && move_place(recode));
 }
 
 static bool recode_binds(struct recode *recode, enum opcode_table table)

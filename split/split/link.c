@@ -35,14 +35,14 @@ struct link {
 
 /* The unsplit output must not be taken for the result. But by now another process may have written
  * the file, and then it is not ours to remove. A file with several names is written in place, so it
- * may be half written: this name is removed in any case, and the other names keep the file. */
+ * may be half written: this name is removed in any case, and the other names keep the file. One
+ * that was swapped and given back has another st_ctime. */
 static void remove_output(const struct link *link)
 {
     struct stat now;
 
-    if (stat(link->command.output, &now) == 0 &&
-        (link->linked.st_nlink > 1 ? file_is_same(&link->linked, &now)
-                                   : file_is_untouched(&link->linked, &now)))
+    if (stat(link->command.output, &now) == 0 && file_is_same(&link->linked, &now) &&
+        (link->linked.st_nlink > 1 || file_has_same_contents(&link->linked, &now)))
         unlink(link->command.output);
 }
 

@@ -3,9 +3,11 @@
  */
 #include "split/split/place.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/store/add.h"
 #include "common/store/store.h"
@@ -124,6 +126,10 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
                                  : error_set(error, "%.900s, or give --replace", cause.message);
     }
     split->sidecar_size = existing->input.bytes.size;
+    /* Another process may have copied it there, or be just about to sync it. */
+    if (fsync(existing->input.fd) != 0 || !path_sync_name(split->sidecar_path))
+        return error_set_errno(error, errno, "%s: cannot be synced to the disk",
+                               split->sidecar_path);
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 

@@ -174,14 +174,14 @@ static bool compose_universal(struct split_job *job, struct error *error)
 
 /* ---- names for all ---- */
 
-/* Gives all outputs their names. If that fails, new sidecars are removed, but not if the image is
- * half written: then they hold the rest of it. */
+/* Gives all outputs their names. If that fails, new sidecars are removed, but not if the image has
+ * been written, or half of it: then they hold the rest of it. */
 static bool commit(struct split_job *job, struct error *error)
 {
     struct output *stripped =
         job->container.is_universal ? &job->universal : &job->slices[0].stripped;
     bool is_new[SLICES_MAX] = {false};
-    bool done = output_can_replace(stripped, error);
+    bool done = output_can_replace(stripped, error), is_as_before;
     enum output_result result = OUTPUT_UNCHANGED;
 
     for (size_t i = 0; done && i < job->container.count; i++) {
@@ -195,8 +195,9 @@ static bool commit(struct split_job *job, struct error *error)
     }
     if (done && output_commit(stripped, &result, error))
         return true;
-    for (size_t i = 0; i < job->container.count && result != OUTPUT_HALF_WRITTEN; i++) {
-        if (is_new[i])
+    is_as_before = result != OUTPUT_HALF_WRITTEN && result != OUTPUT_NOT_SYNCED;
+    for (size_t i = 0; i < job->container.count; i++) {
+        if (is_new[i] && is_as_before)
             unlink(job->slices[i].sidecar_path);
     }
     return false;

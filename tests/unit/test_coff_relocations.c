@@ -7,6 +7,7 @@
 
 #include "formats/coff/relocations.h"
 #include "tests/support/suite.h"
+#include "tests/unit/refused_ways.h"
 
 #define BASE          UINT64_C(0x140000000)
 #define DATA_RVA      0x1000u
@@ -214,10 +215,87 @@ START_TEST(test_damaged)
 }
 END_TEST
 
+/* What would need more room than it has: each block is padded to a multiple of 4 bytes, as linkers
+ * do it, and then they are larger than before. And a table that ends in a block of no size. */
+START_TEST(test_no_room)
+{
+    static const uint16_t entry[] = {DIR64(0x10)};
+    const struct coff_range range = {BASE + DATA_RVA + 0x1000, 0x1000};
+    struct table *table = make_table();
+    struct edit_script edits;
+    const char *reason = NULL;
+    uint32_t size;
+
+    edit_script_init(&edits, FILE_SIZE);
+    table->image.directories[DIRECTORY_BASE_RELOCATION].size += 8;
+    ck_assert(!coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason));
+    ck_assert_str_eq(reason, "its base relocations cannot be rewritten");
+    table->size = 0;
+    for (unsigned i = 0; i < 7; i++)
+        add_block(table, i == 3 ? DATA_RVA + 0x1000 : DATA_RVA, entry, 1);
+    table->image.directories[DIRECTORY_BASE_RELOCATION].size = table->size;
+    ck_assert(!coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason));
+    ck_assert_str_eq(reason, "its base relocations cannot be rewritten");
+    ck_assert_uint_eq(edits.count, 0);
+    /* One less, and they fit. */
+    table->size -= 10;
+    table->image.directories[DIRECTORY_BASE_RELOCATION].size = table->size;
+    ck_assert(coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason));
+    ck_assert_uint_eq(size, table->size);
+    edit_script_free(&edits);
+    free(table);
+}
+END_TEST
+
+/* Relocations past the end of .data, of 32 bits, and of 64 bits in an image of 32. */
+START_TEST(test_words)
+{
+    struct table *table = make_table();
+    struct seen seen = {.count = 0};
+    const char *reason;
+
+    store_u16(table->file + TABLE_OFFSET + 8, 3u << 12 | 0x18, false);
+    ck_assert(coff_relocations_each(&table->image, see, &seen, &reason));
+    ck_assert_uint_eq(seen.offsets[0], 0x18);
+    table->image.pointer_size = 4;
+    assert_unreadable(table);
+    table->image.pointer_size = 8;
+    table->image.directories[DIRECTORY_BASE_RELOCATION].rva = 0x100000;
+    assert_unreadable(table);
+    free(table);
+}
+END_TEST
+
+static bool remove_again(void *subject)
+{
+    const struct coff_range range = {BASE + DATA_RVA + 0x1008, 0x1000};
+    struct table *table = subject;
+    struct edit_script edits;
+    const char *reason;
+    uint32_t size;
+    bool done;
+
+    edit_script_init(&edits, FILE_SIZE);
+    done = coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason);
+    ck_assert_ptr_null(reason);
+    edit_script_free(&edits);
+    return done;
+}
+
+/* Whatever is refused, it is no property of the table. */
+START_TEST(test_memory)
+{
+    struct table *table = make_table();
+
+    refuse_each_way(remove_again, table);
+    free(table);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_each, test_whole_block, test_part_of_block, test_nothing_inside,
-                test_all_go, test_damaged);
+                test_all_go, test_damaged, test_no_room, test_words, test_memory);
     return suite_main("coff_relocations", all);
 }

@@ -1,14 +1,15 @@
 /*
  * Edit scripts: order, overlap, and the map from old to new offsets, compared with what applying
- * the script in memory shows.
+ * the script in memory shows. And applying it to a file, piece by piece.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit/script.h"
+#include "common/edit/apply.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/forward.h"
+#include "tests/unit/refused_ways.h"
 
 #define SIZE 1000
 
@@ -146,13 +147,144 @@ START_TEST(test_map_against_result)
 }
 END_TEST
 
+/* ---- applying ---- */
+
+#define FILE_SIZE (UINT64_C(2500) << 10)
+
+struct applied {
+    struct buffer result;
+    size_t left; /* how many parts are taken before one is refused */
+};
+
+static bool take_part(void *context, struct bytes part, struct error *error)
+{
+    struct applied *applied = context;
+
+    if (applied->left == 0)
+        return error_set(error, "refused");
+    applied->left--;
+    return buffer_append(&applied->result, part.data, (size_t)part.size);
+}
+
+/* A file of several pieces. */
+static struct input make_input(uint64_t size)
+{
+    struct random_state random = random_start(size);
+    struct buffer buffer = {0};
+    struct input input = {0};
+    struct error error;
+
+    ck_assert(buffer_append_zeros(&buffer, (size_t)size));
+    for (uint64_t i = 0; i + 8 <= size; i += 8)
+        store_u64(buffer.data + i, random_next(&random), false);
+    ck_assert(input_from_buffer(&input, &buffer, "original", &error));
+    return input;
+}
+
+/* A cut, more zeros than fit a piece of them, an insertion, and an overwrite at the end. */
+static struct edit_script make_script(void)
+{
+    struct edit_script script;
+
+    edit_script_init(&script, FILE_SIZE);
+    ck_assert(edit_cut(&script, 1000, 500000));
+    ck_assert(edit_replace_by_zeros(&script, 800000, 20000, 20000));
+    ck_assert(edit_replace(&script, 900000, 0, text("inserted")));
+    ck_assert(edit_replace(&script, FILE_SIZE - 3, 3, text("end")));
+    ck_assert(finish(&script));
+    return script;
+}
+
+/* The result is that of the script's definition, or an error if a part is not taken. */
+START_TEST(test_stream)
+{
+    struct input input = make_input(FILE_SIZE);
+    struct edit_script script = make_script();
+    struct buffer expected = apply_forward(&script, input.bytes);
+    bool done = false;
+
+    for (size_t left = 0; !done; left++) {
+        struct applied applied = {.left = left};
+        struct error error = {0};
+
+        done = edit_script_stream(&script, &input, take_part, &applied, &error);
+        ck_assert_str_eq(error.message, done ? "" : "refused");
+        ck_assert_uint_le(applied.result.size, expected.size);
+        ck_assert(memcmp(applied.result.data == NULL ? expected.data : applied.result.data,
+                         expected.data, applied.result.size) == 0);
+        ck_assert(done == (applied.result.size == expected.size));
+        ck_assert_uint_lt(left, 100);
+        buffer_free(&applied.result);
+    }
+    buffer_free(&expected);
+    edit_script_free(&script);
+    input_close(&input);
+}
+END_TEST
+
+/* A file that has become shorter: in a part that is kept, and in one that is cut. */
+START_TEST(test_shorter_file)
+{
+    static const uint64_t sizes[] = {500, 300000, 810000, FILE_SIZE - 3, FILE_SIZE - 1};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct input input = make_input(sizes[i]);
+        struct edit_script script = make_script();
+        struct applied applied = {.left = SIZE_MAX};
+        struct error error = {0};
+
+        ck_assert(!edit_script_stream(&script, &input, take_part, &applied, &error));
+        ck_assert_msg(strstr(error.message, "original: ") == error.message, "%s", error.message);
+        buffer_free(&applied.result);
+        edit_script_free(&script);
+        input_close(&input);
+    }
+}
+END_TEST
+
+static bool write_result(void *subject)
+{
+    struct input *input = subject;
+    struct output_options options = {.mode = 0600, .is_nameless = true};
+    struct digest original, result, again;
+    struct edit_script script;
+    struct output output;
+    struct error error = {0};
+    bool done;
+
+    edit_script_init(&script, FILE_SIZE);
+    done = edit_cut(&script, 1000, 500000) && edit_replace(&script, 900000, 0, text("inserted"));
+    done = edit_script_finish(&script, "original", &error) && done;
+    done = done && output_create(&output, "/tmp/covsplit-edit", &options, &error);
+    if (done) {
+        done = edit_script_apply(&script, input, &output, &original, &result, &error) &&
+               input_digest(input, &again, &error);
+        output_discard(&output);
+    }
+    if (done)
+        ck_assert(digest_equal(&original, &again) && !digest_equal(&original, &result));
+    else
+        expect_memory(&error);
+    edit_script_free(&script);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    struct input input = make_input(FILE_SIZE);
+
+    refuse_each_way(write_result, &input);
+    input_close(&input);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("scripts");
     tcase_add_test(all, test_map_of_each_kind);
     suite_loops(all, 4, test_overlap_is_refused);
     suite_tests(all, test_neighbours_are_allowed, test_outside_is_refused,
-                test_overwrite_differences);
+                test_overwrite_differences, test_stream, test_shorter_file, test_memory);
     suite_loops(all, 100, test_map_against_result);
     return suite_main("edit", all);
 }

@@ -10,6 +10,7 @@
 #include "common/state/test_recorder.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
+#include "tests/unit/refused_ways.h"
 
 #define VERSIONS      5
 #define FORMS         (VERSIONS * 4)
@@ -205,12 +206,87 @@ START_TEST(test_recorder)
 }
 END_TEST
 
+/* ---- memory ---- */
+
+struct recording {
+    struct buffer made, part;
+    struct buffer expected; /* empty: not known yet */
+    struct test_recorder recorder;
+    struct digest identity;
+};
+
+/* One of the steps by which the recorder gets its tests. */
+static bool take_step(struct recording *recording, int step, struct error *error)
+{
+    static const char *const tests[] = {"a", "b"};
+    struct profile profile = profile_of(&recording->made);
+    struct test_recorder *recorder = &recording->recorder;
+    const struct digest *identity = &recording->identity;
+
+    if (step == 0)
+        return test_recorder_know(recorder, identity, NULL, &profile, "made", error);
+    if (step < 3)
+        return test_recorder_add(recorder, identity, &profile, tests[step - 1], "made", error);
+    return test_recorder_add_part(recorder, identity, buffer_view(&recording->part), "made", error);
+}
+
+/* A step that has failed changes nothing: done again, it gives what it always gives. */
+static bool record_again(void *subject)
+{
+    struct recording *recording = subject;
+    struct error error = {0};
+    bool refused = false;
+    struct buffer bytes = {0};
+
+    test_recorder_start(&recording->recorder);
+    for (int step = 0; step < 5; step++) {
+        if (take_step(recording, step, &error))
+            continue;
+        expect_memory(&error);
+        refused = true;
+        ck_assert(take_step(recording, step, &error));
+    }
+    if (!test_recorder_encode(&recording->recorder, &recording->identity, "made", &bytes, &error)) {
+        expect_memory(&error);
+        refused = true;
+        buffer_free(&bytes);
+        bytes = recorded(&recording->recorder, &recording->identity);
+    }
+    if (recording->expected.size == 0)
+        recording->expected = bytes;
+    else
+        ck_assert(bytes_equal(buffer_view(&bytes), buffer_view(&recording->expected)));
+    if (recording->expected.data != bytes.data)
+        buffer_free(&bytes);
+    test_recorder_free(&recording->recorder);
+    return !refused;
+}
+
+START_TEST(test_recorder_memory_refused)
+{
+    struct profile_recipe recipe = form(1, 0);
+    struct recording recording = {.made = profile_make(&recipe), .identity = {{1}}};
+
+    profile_set_counter(&recording.made, 4, 1);
+    test_recorder_start(&recording.recorder);
+    record(&recording.recorder, &recording.identity, &recording.made, "c");
+    recording.part = recorded(&recording.recorder, &recording.identity);
+    test_recorder_free(&recording.recorder);
+    ck_assert(record_again(&recording));
+    assert_tests(&recording.expected, 1, "abc");
+    refuse_each_way(record_again, &recording);
+    buffer_free(&recording.expected);
+    buffer_free(&recording.part);
+    buffer_free(&recording.made);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
 
     suite_loops(all, FORMS + WINDOWS_FORMS, test_counters, test_outside);
     suite_loops(all, FORMS, test_byte_coverage);
-    suite_tests(all, test_recorder);
+    suite_tests(all, test_recorder, test_recorder_memory_refused);
     return suite_main("image_functions", all);
 }

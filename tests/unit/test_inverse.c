@@ -9,6 +9,7 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/forward.h"
+#include "tests/unit/refused_ways.h"
 
 #define ORIGINAL_MAX 3000
 #define NAME         "test"
@@ -363,12 +364,73 @@ START_TEST(test_hostile_numbers)
 }
 END_TEST
 
+/* What no script has that was finished: another inverse would lose data. */
+START_TEST(test_encode_refuses_bad_edits)
+{
+    static const struct edit bad[][2] = {
+        {{.offset = 5, .old_size = 2}, {.offset = 6, .old_size = 2}},
+        {{.offset = 5, .old_size = 2}, {.offset = 0, .old_size = 2}},
+        {{.offset = 0, .old_size = 2}, {.offset = 9, .old_size = 2}},
+        {{.offset = 0, .old_size = 2}, {.offset = UINT64_MAX, .old_size = 2}},
+    };
+    const struct section_range ranges[SECTION_KIND_MAX + 1] = {{SECTION_COVMAP, 0, 1}};
+    uint8_t original[10] = {0};
+    struct bytes view = {original, sizeof(original)};
+    struct buffer encoded = {0};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct edit edits[2] = {bad[i][0], bad[i][1]};
+        struct edit_script script = {.original_size = 10, .edits = edits, .count = 2};
+        struct error error = {0};
+
+        ck_assert(!inverse_encode(&script, view, NULL, 0, NAME, &encoded, &error));
+        ck_assert_str_eq(error.message, NAME ": the planned edits or sections overlap; please "
+                                             "report this image");
+        script.count = 0;
+        ck_assert(
+            !inverse_encode(&script, view, ranges, SECTION_KIND_MAX + 1, NAME, &encoded, &error));
+        ck_assert_uint_eq(encoded.size, 0);
+    }
+}
+END_TEST
+
+static bool encode_again(void *subject)
+{
+    struct world *world = subject;
+    struct buffer encoded = {0};
+    struct inverse inverse = {0};
+    struct error error = {0};
+    bool done = inverse_encode(&world->script, original_of(world), world->ranges,
+                               world->range_count, NAME, &encoded, &error) &&
+                inverse_decode(buffer_view(&world->encoded), world->stripped.size,
+                               world->original_size, world->section_sizes, NAME, &inverse, &error);
+
+    if (done)
+        ck_assert(bytes_equal(buffer_view(&encoded), buffer_view(&world->encoded)));
+    else
+        expect_memory(&error);
+    inverse_free(&inverse);
+    buffer_free(&encoded);
+    return done;
+}
+
+START_TEST(test_memory)
+{
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        struct world *world = make_world(seed);
+
+        refuse_each_way(encode_again, world);
+        free_world(world);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *encoding = suite_case("encoding", 60, NULL);
     suite_loops(encoding, 4, test_random_scripts);
     suite_tests(encoding, test_sections_are_no_literals, test_no_edits,
-                test_encode_refuses_bad_ranges);
+                test_encode_refuses_bad_ranges, test_encode_refuses_bad_edits, test_memory);
     TCase *hostile = suite_case("hostile", 60, NULL);
     tcase_add_test(hostile, test_truncations);
     suite_loops(hostile, 4, test_random_damage);

@@ -207,6 +207,157 @@ START_TEST(test_claims)
 }
 END_TEST
 
+#define NONCE "00112233445566778899aabbccddeeff"
+
+/* Names that look like those of claims. */
+START_TEST(test_names_of_no_claims)
+{
+    static const struct {
+        const char *name;
+        size_t length; /* of the claimed one */
+    } names[] = {
+        {".a.covsplit-claim-" NONCE "-1", 1},
+        {".a.b.covsplit-claim-" NONCE "-18446744073709551615", 3},
+        {"", 0},
+        {".", 0},
+        {"-", 0},
+        {"a", 0},
+        {"a.covsplit-claim-" NONCE "-1", 0},
+        {".a.covsplit-claim-" NONCE, 0},
+        {".a.covsplit-claim-" NONCE "-", 0},
+        {".a.covsplit-claim-" NONCE "-1x", 0},
+        {".a.covsplit-claim-" NONCE "-x", 0},
+        {".a.covsplit-claim-" NONCE "-184467440737095516151", 0},
+        {"..covsplit-claim-" NONCE "-1", 0},
+        {".covsplit-claim-" NONCE "-1", 0},
+        {".a.covsplit-Claim-" NONCE "-1", 0},
+        {".a.covsplit-claim-" NONCE "0-1", 0},
+        {".a.covsplit-claim-0011223344556677-1", 0},
+        {".a.covsplit-claim-0011223344556677889 aabbccddeeff-1", 0},
+        {".a.covsplit-claim-00112233445566778899AABBCCDDEEFF-1", 0},
+    };
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    enum state_claim what;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        const char *claim = path_join(scratch, names[i].name);
+        struct error error = {0};
+
+        ck_assert_msg(state_claim_name_length(names[i].name) == names[i].length, "%s",
+                      names[i].name);
+        ck_assert(!state_batch_consume(batch, claim, &error));
+        assert_says(error.message, "not a claim of this batch");
+        ck_assert(state_claim_find(state, claim, &what, &error) == (names[i].length != 0));
+        ck_assert(names[i].length == 0 || what == STATE_CLAIM_FOREIGN);
+    }
+    state_batch_free(batch);
+    state_close(state);
+}
+END_TEST
+
+/* A batch with several claims, between sums; one with nothing leaves nothing. */
+START_TEST(test_many_claims)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state), *empty = start_batch(state);
+    struct buffer made = made_of(3);
+    struct profile_sum *sum = sum_of(&made);
+    char *claims[4];
+
+    for (int i = 0; i < 4; i++) {
+        claims[i] = claim_new(batch, text_format("%d.profraw", i));
+        add_sum(batch, sum, 1, "");
+        if (i != 2)
+            consume(batch, claims[i]);
+    }
+    commit(batch);
+    state_batch_free(batch);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(find_claim(state, claims[i]),
+                         i == 2 ? STATE_CLAIM_UNCOUNTED : STATE_CLAIM_COUNTED);
+    commit(empty);
+    ck_assert(!state_batch_may_count(empty));
+    state_batch_free(empty);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    profile_sum_free(sum);
+    buffer_free(&made);
+    state_close(state);
+}
+END_TEST
+
+/* Claims in several directories, of which one has gone, and in one another claim has. */
+START_TEST(test_claims_in_directories)
+{
+    static const char *const names[] = {"one/a.profraw", "one/b.profraw", "two/a.profraw",
+                                        "gone/a.profraw", "one/gone.profraw"};
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char *claims[5];
+
+    directory_create(path_join(scratch, "one"));
+    directory_create(path_join(scratch, "two"));
+    directory_create(path_join(scratch, "gone"));
+    for (int i = 4; i >= 0; i--) {
+        claims[i] = claim_new(batch, names[i]);
+        consume(batch, claims[i]);
+    }
+    commit(batch);
+    state_batch_free(batch);
+    directory_remove(path_join(scratch, "gone"));
+    unlink(claims[4]);
+    fold(state);
+    for (int i = 0; i < 3; i++)
+        ck_assert(!file_exists(claims[i]));
+    /* It may be there for others. */
+    ck_assert_uint_eq(count_files("batches"), 1);
+    ck_assert_int_eq(find_claim(state, claims[3]), STATE_CLAIM_COUNTED);
+    directory_create(path_join(scratch, "gone"));
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 1);
+    state_close(state);
+}
+END_TEST
+
+/* A directory in the place of a claim is not deleted, and the batch stays. */
+START_TEST(test_directory_for_claim)
+{
+    struct state *state = open_state(STATE_CREATE);
+    char *claim = add_consumed(state, "a.profraw");
+    struct error error = {0};
+
+    unlink(claim);
+    directory_create(claim);
+    ck_assert(!state_fold(state, &error));
+    assert_says(error.message, "counts, but cannot be deleted; delete it");
+    ck_assert_uint_eq(count_files("batches"), 1);
+    directory_remove(claim);
+    fold(state);
+    ck_assert_uint_eq(count_files("batches"), 0);
+    ck_assert_uint_eq(count_profiles(), 1);
+    state_close(state);
+}
+END_TEST
+
+/* What is in the place of NONCE.open says nothing of claims. */
+START_TEST(test_no_open_file)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char *claim = claim_new(batch, "a.profraw"), *open_file = only_file("batches");
+    enum state_claim what;
+    struct error error = {0};
+
+    state_batch_free(batch);
+    ck_assert_int_eq(symlink("/dev/null", open_file), 0);
+    ck_assert(!state_claim_find(state, claim, &what, &error));
+    assert_says(error.message, "cannot be read");
+    unlink(open_file);
+    ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
+    state_close(state);
+}
+END_TEST
+
 /* A claim in a directory that is not there may be there for others: the batch stays, so that the
  * claim is known to count. */
 START_TEST(test_claim_elsewhere)
@@ -473,8 +624,10 @@ int main(void)
 
     suite_loops(state, STATE_FORMS, test_sums);
     suite_tests(state, test_images, test_fold_twice, test_leftovers, test_claims,
-                test_claim_elsewhere, test_many_stay, test_long_names, test_long_path,
-                test_full_disk, test_fold_into_damage, test_replaced);
+                test_names_of_no_claims, test_many_claims, test_no_open_file,
+                test_claims_in_directories, test_directory_for_claim, test_claim_elsewhere,
+                test_many_stay, test_long_names, test_long_path, test_full_disk,
+                test_fold_into_damage, test_replaced);
     suite_loops(state, 2, test_open_file_removed);
     return suite_main("state", state);
 }

@@ -191,13 +191,13 @@ END_TEST
 /* Ways in which an output gets its path. */
 enum way { COMMITTED, OVER_ANOTHER, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
 
-static void write_output(enum way way, const char *name)
+static bool write_output(enum way way, const char *name, enum output_result *result)
 {
     struct input before = {.fd = -1};
     struct output_options options = {.mode = 0600, .is_other_form = way == OTHER_FORM};
-    enum output_result result;
     struct output output;
     struct error error;
+    bool done;
 
     if (way != COMMITTED && way != ADDED)
         file_write_text(name, "as before");
@@ -209,11 +209,11 @@ static void write_output(enum way way, const char *name)
     }
     ck_assert(output_create(&output, name, &options, &error));
     ck_assert(output_write(&output, (struct bytes){(const uint8_t *)"new", 3}, &error));
-    ck_assert(way == ADDED || way == OVER_ADDED
-                  ? output_try_commit(&output, way == OVER_ADDED, &result, &error)
-                  : output_commit(&output, &result, &error));
-    ck_assert_int_eq(result, OUTPUT_WRITTEN);
+    done = way == ADDED || way == OVER_ADDED
+               ? output_try_commit(&output, way == OVER_ADDED, result, &error)
+               : output_commit(&output, result, &error);
     input_close(&before);
+    return done;
 }
 
 /* It is on the disk before it has a name, and has that on the disk before the caller goes on. What
@@ -221,13 +221,15 @@ static void write_output(enum way way, const char *name)
 START_TEST(test_output)
 {
     struct text_list list = {0};
+    enum output_result result;
     char *name;
     size_t at, synced;
 
     directory_create(path_join(scratch, "here"));
     name = path_join(scratch, "here/file");
     events = &list;
-    write_output((enum way)_i, name);
+    ck_assert(write_output((enum way)_i, name, &result));
+    ck_assert_int_eq(result, OUTPUT_WRITTEN);
     at = assert_before("sync here/*", _i == OVERWRITTEN ? "name here/.file*" : "name here/file", 0);
     synced = find_event("sync here", at);
     if (_i == OTHER_FORM || _i == OVERWRITTEN)
@@ -238,6 +240,30 @@ START_TEST(test_output)
 }
 END_TEST
 
+/* If the name cannot be synced, the path is as it was, but where others may have seen it. */
+START_TEST(test_output_not_synced)
+{
+    bool is_shared = _i == ADDED || _i == OVER_ADDED;
+    enum output_result result;
+    struct contents content;
+    char *name;
+
+    directory_create(path_join(scratch, "here"));
+    name = path_join(scratch, "here/file");
+    failing = "here";
+    ck_assert(!write_output((enum way)_i, name, &result));
+    failing = NULL;
+    ck_assert_int_eq(result, is_shared ? OUTPUT_NOT_SYNCED : OUTPUT_WRITTEN);
+    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, _i != COMMITTED);
+    if (_i == COMMITTED)
+        return;
+    content = file_read(name);
+    ck_assert_str_eq(text_format("%.*s", (int)content.size, content.data),
+                     is_shared ? "new" : "as before");
+    contents_free(&content);
+}
+END_TEST
+
 int main(void)
 {
     TCase *state = state_case();
@@ -245,5 +271,6 @@ int main(void)
     suite_tests(state, test_synced);
     suite_loops(state, 5, test_not_synced);
     suite_loops(state, WAYS, test_output);
+    suite_loops(state, WAYS, test_output_not_synced);
     return suite_main("state_power", state);
 }

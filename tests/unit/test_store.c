@@ -7,10 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "common/store/add.h"
 #include "common/store/store.h"
 #include "reader/covsplit.h"
 #include "tests/support/suite.h"
+#include "tests/unit/refused_ways.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
@@ -248,6 +251,32 @@ START_TEST(test_scan_kinds)
 }
 END_TEST
 
+/* Whoever visits may stop at any entry, also at those that no search finds. */
+START_TEST(test_scan_stops)
+{
+    struct seen all = {.text = ""};
+    struct error error = {0};
+
+    add_file("scan2", "0a", "cd.covsplit");
+    add_file("scan2", "0a", "odd.covsplit");
+    add_file("scan2", "0abc", "cd.covsplit");
+    add_file("scan2", "0abd", "cd.covsplit");
+    add_file("scan2", "zz", "cd.covsplit");
+    add_file("scan2", ".", "loose.covsplit");
+    ck_assert(store_scan(store_directory("scan2"), note_entry, &all, &error));
+    ck_assert_uint_eq(all.count, 6);
+    for (size_t i = 1; i <= all.count; i++) {
+        struct seen seen = {.stop_after = i};
+
+        error = (struct error){0};
+        ck_assert(!store_scan(store_directory("scan2"), note_entry, &seen, &error));
+        ck_assert_str_eq(error.message, "stopped");
+        ck_assert_uint_eq(seen.count, i);
+        ck_assert(strncmp(all.text, seen.text, strlen(seen.text)) == 0);
+    }
+}
+END_TEST
+
 START_TEST(test_walk_of_nothing)
 {
     struct seen seen = {.text = ""};
@@ -336,6 +365,134 @@ START_TEST(test_parse_name)
 }
 END_TEST
 
+/* ---- writing ---- */
+
+static const struct output_options new_file = {.mode = 0640};
+
+/* DIRECTORY/STORE/.build-id/ab/cdef.covsplit; good until the next call. */
+static const char *sidecar_path(const char *store)
+{
+    static char path[600];
+
+    snprintf(path, sizeof(path), "%s/.build-id/ab/cdef.covsplit", store_directory(store));
+    return path;
+}
+
+static void assert_added(struct output *output, const char *path)
+{
+    enum output_result result;
+    struct error error = {0};
+    struct stat status;
+
+    ck_assert_msg(store_output_commit(output, false, &result, &error), "%s", error.message);
+    ck_assert_int_eq(result, OUTPUT_WRITTEN);
+    ck_assert_int_eq(stat(path, &status), 0);
+    output_discard(output);
+}
+
+/* Directories are made, and made again after a cleaner has removed them. */
+START_TEST(test_add)
+{
+    struct output output;
+    struct error error = {0};
+
+    ck_assert_msg(store_output_create(&output, sidecar_path("add"), &new_file, &error), "%s",
+                  error.message);
+    assert_added(&output, sidecar_path("add"));
+    ck_assert(store_output_create(&output, sidecar_path("add2"), &new_file, &error));
+    nftw(store_directory("add2"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    assert_added(&output, sidecar_path("add2"));
+    /* In the current directory. */
+    ck_assert_int_eq(chdir(directory), 0);
+    ck_assert(store_output_create(&output, "add3/.build-id/ab/cdef.covsplit", &new_file, &error));
+    assert_added(&output, sidecar_path("add3"));
+    ck_assert_int_eq(chdir("/"), 0);
+}
+END_TEST
+
+/* A file where a directory should be: from the start, or when the sidecar gets its name. */
+START_TEST(test_file_in_the_way)
+{
+    enum output_result result;
+    struct output output;
+    struct error error = {0};
+    FILE *file;
+
+    add_file("way", "00", "11.covsplit");
+    ck_assert(!store_output_create(&output, sidecar_path("way/.build-id/00/11.covsplit"), &new_file,
+                                   &error));
+    ck_assert_ptr_nonnull(strstr(error.message, ": cannot be created: Not a directory"));
+    error = (struct error){0};
+    ck_assert(store_output_create(&output, sidecar_path("way2"), &new_file, &error));
+    nftw(store_directory("way2"), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    file = fopen(store_directory("way2"), "w");
+    ck_assert_ptr_nonnull(file);
+    fclose(file);
+    ck_assert(!store_output_commit(&output, false, &result, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "Not a directory"));
+    output_discard(&output);
+}
+END_TEST
+
+/* ---- memory ---- */
+
+static bool count_entry(void *context, const struct store_entry *entry, struct error *error)
+{
+    (void)error;
+    *(size_t *)context += entry->path != NULL;
+    return true;
+}
+
+static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
+                          struct error *error)
+{
+    struct store_entry entry = {.path = path, .uuid = *uuid};
+
+    return count_entry(context, &entry, error);
+}
+
+static bool search_again(void *subject)
+{
+    struct uuid uuid = uuid_of("abcd");
+    struct store_match match = {0};
+    struct store_list list;
+    struct error error = {0};
+    size_t scanned = 0, walked = 0;
+    bool done = store_list_open(&list, subject, true, &error) &&
+                store_list_find(&list, &uuid, STORE_PREFIX, &match, &error) &&
+                store_scan(store_directory("memory"), count_entry, &scanned, &error) &&
+                store_list_walk(&list, count_sidecar, &walked, &error);
+
+    if (done) {
+        ck_assert_ptr_nonnull(match.path);
+        ck_assert_uint_eq(scanned, 4);
+        ck_assert_uint_eq(walked, 3);
+    } else {
+        expect_memory(&error);
+    }
+    free(match.path);
+    store_list_close(&list);
+    return done;
+}
+
+/* What is not found for lack of memory is an error, never a store without it. */
+START_TEST(test_memory)
+{
+    char *text;
+
+    add_file("memory", "ab", "cdef.covsplit");
+    add_file("memory", "ab", "ef.covsplit");
+    add_file("memory", "0abc", "cd.covsplit");
+    add_file("memory", ".", "loose.covsplit");
+    add_file("memory2", "ab", "cdef.covsplit");
+    add_file("memory2", "ff", "01.covsplit");
+    ck_assert_int_gt(
+        asprintf(&text, "%s/nowhere:%s/memory:%s/memory2", directory, directory, directory), 0);
+    refuse_each_way(search_again, text);
+    free(text);
+}
+END_TEST
+
 /* ---- the library ---- */
 
 static bool note_for_library(void *context, const char *path, const uint8_t *uuid, size_t size)
@@ -382,6 +539,7 @@ int main(void)
     tcase_add_unchecked_fixture(all, prepare, clean_up);
     suite_tests(all, test_exact, test_prefix, test_stub, test_two_answers, test_walk_in_order,
                 test_scan_kinds, test_walk_of_nothing, test_walk_stops,
-                test_walk_while_entries_vanish, test_parse_name, test_library_visit);
+                test_walk_while_entries_vanish, test_parse_name, test_library_visit,
+                test_scan_stops, test_add, test_file_in_the_way, test_memory);
     return suite_main("store", all);
 }
