@@ -41,7 +41,7 @@ missing() {
 }
 
 # Fetches the indexes of one architecture. It does not matter if some cannot be fetched, as long as the
-# packages are in others.
+# packages are in others. What APT makes of them is left to the download, which makes it anyway.
 update() {
     local architecture=$1
     rm -rf "$work/apt"
@@ -56,7 +56,7 @@ Dir::State::status "$work/apt/status";
 Dir::Cache "$work/apt/cache";
 Acquire::Languages "none";
 END
-    APT_CONFIG=$work/apt/apt.conf apt-get update -q >"$work/apt/log" 2>&1 || true
+    APT_CONFIG=$work/apt/apt.conf apt-get update -q -o pkgCacheFile::Generate=false >"$work/apt/log" 2>&1 || true
 }
 
 # Unpacks a package and keeps only the runtime, which then exists completely or not at all.

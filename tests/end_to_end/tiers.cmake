@@ -16,8 +16,10 @@ set(campaign_suites
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
-  profiles-clang16-lld profiles-clang19-bfd
-  own-records-clang16 own-records-clang19
+  # clang 22's profiles have all that others have, and version 11 too; those of clang 14 and 19 are
+  # merged by pools-clang14 and merge-files each day
+  profiles-clang14-bfd profiles-clang16-lld profiles-clang19-bfd
+  own-records-clang14 own-records-clang16 own-records-clang19
   after-care-clang14 after-care-clang16 after-care-clang19
   run-modes-clang16 run-modes-clang19 runtime-api-clang14-lld runtime-api-clang16-bfd
   runtime-api-clang16-lld runtime-api-clang19-bfd runtime-api-clang19-lld
@@ -29,8 +31,10 @@ set(campaign_suites
   pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19
   pools-ppc64le-clang14 pools-ppc64le-clang19 pools-s390x-clang14 pools-s390x-clang19
   pools-mips64el-clang14 pools-mips64el-clang19
-  snapshot-clang16 snapshot-clang19 snapshot-i386 bad-dumps-2
-  leveldb-clang16 leveldb-clang19 sqlite-clang22-lld sqlite-aarch64 sqlite-arm
+  snapshot-clang14 snapshot-clang16 snapshot-clang19 snapshot-i386 bad-dumps-2
+  # SQLite is one source, which a compiler needs 20 seconds for; each day LevelDB, of whose objects
+  # other suites need the same, is the real program
+  leveldb-clang16 leveldb-clang19 sqlite-clang14-bfd sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
@@ -48,8 +52,12 @@ set(campaign_suites
   # what another daily suite tests as well, in a smaller program or for a like machine
   union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
   pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
-  device-bare-aarch64 device-bare-riscv32
-  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64 unusual-bfd
+  device-bare-aarch64 device-bare-riscv32 device-bare-x86-64 unusual-bfd
+  # llvm-cov and llvm-profdata of LLVM 16 and 19 run under covsplit in coff-readers, too
+  run-clang16-bfd run-clang19-lld
+  # damaged images of one machine of 32 bits and of one of the other byte order are daily
+  bad-images-aarch64 bad-images-i386 bad-images-ppc64le bad-images-riscv64
+  bad-images-riscv32 bad-images-mips64el bad-images-loongarch64
   # the second half of the damaged files, of which the fuzz targets see more
   bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
   bad-profile-sums-2)
@@ -60,9 +68,9 @@ set(sanitized_campaign_suites
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
   packed-coff-objects-clang22
-  sqlite-clang14-bfd foreign-references-clang22-lld
-  chance-references own-records-clang14 profiles-leveldb-clang14 profiles-leveldb-clang22
-  profiles-clang14-bfd macho-clang22-x86_64 macho-real coff-readers coff-runtime
+  leveldb-clang22 foreign-references-clang22-lld
+  chance-references profiles-leveldb-clang14 profiles-leveldb-clang22
+  macho-clang22-x86_64 macho-real coff-readers coff-runtime
   run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
   run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld
   pools-clang14 pools-clang22 pools-aarch64-clang22
@@ -70,7 +78,7 @@ set(sanitized_campaign_suites
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
-  device-clang14 device-clang22 device-bare-x86-64 device-bare-aarch64 device-bare-arm
+  device-clang14 device-clang22 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-s390x
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
@@ -80,8 +88,12 @@ set(sanitized_campaign_suites
 if(COVSPLIT_SANITIZE)
   list(APPEND campaign_suites
     links benchmark-numbers compile-gcc consume-watch firmware machines-arm
-    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-clang14 snapshot-aarch64
-    packed-ordinary-clang22)
+    matrix-clang22-mold own-records-clang22 pool-files-clang22 snapshot-aarch64
+    packed-ordinary-clang22
+    # Damaged images of each format, sidecars and profiles are daily; the fuzz targets have sanitizers
+    # too, and see far more of all kinds.
+    bad-images-arm bad-images-s390x packed-coff-bad-objects bad-archives bad-objects-1 bad-unions-1
+    bad-dumps-1 bad-profile-sums-1 packed-images machines-s390x snapshot-s390x)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
@@ -102,11 +114,11 @@ endforeach()
 
 # The longest ones start first, so that none of them is left to the end alone: seconds of a processor.
 set(costs
-  coff-clang22 30 profiles-clang14-bfd 15 profiles-clang22-lld 15 matrix-clang16-bfd 20
-  reports-leveldb-clang22 20 profiles-leveldb-clang22 15 sqlite-clang14-bfd 25 build-rules 15 firmware 15
-  packed-coff-objects-clang22 15 union-clang22 14 macho-alone 14 macho-clang22-arm64 14
-  fetch 50 fetch-runtimes 50 kill 30 out-of-memory 30 false-disk 12 state-faults 28
-  raw-versions-lld 13 coff-readers 10 tripwire-clang14 11 tripwire-clang22 11 consume-watch 30)
+  fetch 50 fetch-runtimes 50 kill 30 consume-watch 30
+  profiles-clang22-lld 25 reports-leveldb-clang22 22 coff-clang22 22 matrix-clang16-bfd 15
+  union-clang22 15 fuzz-seeds 15 firmware 14 raw-versions-lld 13 matrix-clang22-lld 13 fault-sweep 12
+  macho-alone 12 macho-clang22-arm64 12 build-rules 11 store-writers 11 packed-objects-clang22 11
+  packed-coff-objects-clang22 10 machines-riscv64 9 compile-clang22 9 state-faults 9 coff-readers 8)
 while(costs)
   list(POP_FRONT costs suite cost)
   if(TEST ${suite})

@@ -27,14 +27,18 @@
 
 /* ---- hashes ---- */
 
-/* FNV-1a: nobody attacks a test. */
+/* As FNV-1a, but by eight bytes, since the list of packages alone has a megabyte: nobody attacks a
+ * test. The shift brings down what the product has moved up. */
 #define HASH_START UINT64_C(0xcbf29ce484222325)
 
 static uint64_t hash_bytes(uint64_t hash, const void *data, size_t size)
 {
     const uint8_t *bytes = data;
-    for (size_t i = 0; i < size; i++) {
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        memcpy(&word, bytes + i, size - i < sizeof word ? size - i : sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x100000001b3);
+        hash ^= hash >> 32;
     }
     return hash;
 }

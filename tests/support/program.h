@@ -57,7 +57,8 @@ struct program {
 #define PROGRAM_NAME      "program"
 #define PROGRAM_LIBRARY   "libsecond.so"
 
-/* Writes a C or C++ source that defines `long PREFIX_run(long seed)` and `functions` functions. */
+/* Writes a C source that defines `long PREFIX_run(long seed)` and `functions` functions, or a C++
+ * source that defines half as many, with others that these need. */
 void source_generate(const char *path, enum language language, const char *prefix,
                      unsigned functions);
 

@@ -10,8 +10,10 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
+#include "tests/support/traced.h"
 
 #define BUILD_ID_SIZE 20
 
@@ -82,6 +84,32 @@ struct text_list tree_list(const char *directory)
         qsort(list.items, list.count, sizeof *list.items, compare_texts);
     }
     return list;
+}
+
+#define BATCH_NAME_DIGITS 32
+
+/* Whether one is there under its name. */
+static bool has_batch(void *batches)
+{
+    struct text_list names = directory_list(batches);
+    bool found = false;
+    for (size_t i = 0; i < names.count; i++) {
+        found |= strlen(names.items[i]) == BATCH_NAME_DIGITS &&
+                 strspn(names.items[i], "0123456789abcdef") == BATCH_NAME_DIGITS;
+    }
+    text_list_free(&names);
+    return found;
+}
+
+void state_leave_batch(const char *directory, const char *from, const char *profiles)
+{
+    struct command command =
+        covsplit_words(directory, text_format("merge -j1 --store store --into left %s", profiles));
+    run_or_abort(directory, "cp", "-a", from, "left", NULL);
+    struct traced adding =
+        command_trace_and_kill_when(&command, has_batch, path_join(directory, "left/batches"));
+    ck_assert_msg(adding.was_stopped, "%s", adding.errors);
+    command_free(&command);
 }
 
 void file_set_age(const char *path, unsigned hours)

@@ -26,6 +26,10 @@ char *store_entry(const char *store, const char *uuid);
  * a '/' at the end. */
 struct text_list tree_list(const char *directory);
 
+/* Makes the state `left` in the directory: what `from` is, with a batch of these profiles that a
+ * process has committed which was killed then. The sidecars are in `store`. */
+void state_leave_batch(const char *directory, const char *from, const char *profiles);
+
 /* Sets the modification time to `hours` hours ago. */
 void file_set_age(const char *path, unsigned hours);
 

@@ -6,6 +6,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,15 +31,27 @@ static void become(const struct command *command, int errors)
     _exit(2);
 }
 
+/* Where a command is to stop for good. */
+struct end {
+    unsigned long stops;
+    bool (*has_come)(void *context); /* NULL: never, before that many stops */
+    void *context;
+};
+
+static bool is_at_end(const struct end *end, unsigned long seen)
+{
+    return seen == end->stops || (end->has_come != NULL && end->has_come(end->context));
+}
+
 /* Returns the thread that has stopped last; 0 where the process ended before. */
-static pid_t run_to_stop(pid_t process, unsigned long stops, unsigned long *seen, int *status)
+static pid_t run_to_end(pid_t process, const struct end *end, unsigned long *seen, int *status)
 {
     pid_t stopped = process;
     ck_assert_int_eq(waitpid(process, status, 0), process);
     ck_assert(WIFSTOPPED(*status)); /* at the exec */
     ptrace(PTRACE_SETOPTIONS, process, NULL,
            PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD);
-    for (*seen = 0; *seen < stops;) {
+    for (*seen = 0; !is_at_end(end, *seen);) {
         ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
         stopped = waitpid(-1, status, __WALL);
         if (stopped == process && !WIFSTOPPED(*status)) {
@@ -67,7 +80,7 @@ static const char *take_errors(int errors)
 }
 
 /* `signal` as kill(2) takes it. */
-static struct traced trace(const struct command *command, unsigned long stops, int signal,
+static struct traced trace(const struct command *command, const struct end *end, int signal,
                            void (*act)(void *context), void *context)
 {
     int errors = memfd_create("errors", MFD_CLOEXEC);
@@ -78,7 +91,7 @@ static struct traced trace(const struct command *command, unsigned long stops, i
     ck_assert_int_gt(process, 0);
     int status = 0;
     unsigned long seen;
-    pid_t stopped = run_to_stop(process, stops, &seen, &status);
+    pid_t stopped = run_to_end(process, end, &seen, &status);
     if (stopped != 0 && act != NULL) {
         act(context);
     }
@@ -111,16 +124,26 @@ static struct traced trace(const struct command *command, unsigned long stops, i
 struct traced command_trace(const struct command *command, unsigned long stops,
                             void (*act)(void *context), void *context)
 {
-    return trace(command, stops, 0, act, context);
+    const struct end end = {.stops = stops};
+    return trace(command, &end, 0, act, context);
 }
 
 struct traced command_trace_and_signal(const struct command *command, unsigned long stops,
                                        int signal)
 {
-    return trace(command, stops, signal, NULL, NULL);
+    const struct end end = {.stops = stops};
+    return trace(command, &end, signal, NULL, NULL);
 }
 
 struct traced command_trace_and_kill(const struct command *command, unsigned long stops)
 {
-    return trace(command, stops, SIGKILL, NULL, NULL);
+    const struct end end = {.stops = stops};
+    return trace(command, &end, SIGKILL, NULL, NULL);
+}
+
+struct traced command_trace_and_kill_when(const struct command *command,
+                                          bool (*has_come)(void *context), void *context)
+{
+    const struct end end = {ULONG_MAX, has_come, context};
+    return trace(command, &end, SIGKILL, NULL, NULL);
 }

@@ -29,4 +29,8 @@ struct traced command_trace_and_signal(const struct command *command, unsigned l
 /* The same, but kills the command with SIGKILL at the last stop. */
 struct traced command_trace_and_kill(const struct command *command, unsigned long stops);
 
+/* The same, at the first stop when something is as it is to be. */
+struct traced command_trace_and_kill_when(const struct command *command,
+                                          bool (*has_come)(void *context), void *context);
+
 #endif

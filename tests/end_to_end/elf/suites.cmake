@@ -40,6 +40,7 @@ foreach(machine aarch64 arm s390x)
 endforeach()
 add_real_program(leveldb-clang16 16 leveldb 16)
 add_real_program(leveldb-clang19 19 leveldb 19)
+add_real_program(leveldb-clang22 22 leveldb 22)
 
 add_suites(machines)
 foreach(machine ${emulated_machines})

@@ -13,7 +13,6 @@
 #include "tests/support/raw_profile.h"
 #include "tests/support/run_files.h"
 #include "tests/support/store_files.h"
-#include "tests/support/traced.h"
 #include "tests/support/windows_images.h"
 
 #define CLANG      "22"
@@ -94,23 +93,6 @@ static void make_packed(const char *inputs)
     covsplit_run_words(inputs, 0, "split -o packed.stripped --sidecar packed.side packed");
 }
 
-/* A state with a batch of a process that was killed after it had committed it. */
-static void make_left(const char *inputs)
-{
-    struct command command =
-        covsplit_words(inputs, "merge -j1 --store store --into left light.profraw second.profraw");
-    struct traced adding = {.was_stopped = true};
-
-    for (unsigned stops = 40; adding.was_stopped; stops++) {
-        shell(inputs, "rm -rf left && cp -a tests left");
-        adding = command_trace_and_kill(&command, stops);
-        if (system(text_format("ls %s/left/batches | grep -qE '^[0-9a-f]{32}$'", inputs)) == 0)
-            break;
-    }
-    ck_assert(adding.was_stopped);
-    command_free(&command);
-}
-
 static void make_elf(const char *inputs)
 {
     struct run_files files = run_files_create("fault-inputs");
@@ -159,7 +141,7 @@ static void make_elf(const char *inputs)
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     covsplit_run_words(inputs, 0, "export --union --store store -o all.a");
     covsplit_run_words(inputs, 0, "merge --store store --into tests --by-path profiles");
-    make_left(inputs);
+    state_leave_batch(inputs, "tests", "light.profraw second.profraw");
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);

@@ -21,6 +21,7 @@
 #include "tests/support/raw_profile.h"
 #include "tests/support/restricted.h"
 #include "tests/support/rounds.h"
+#include "tests/support/store_files.h"
 #include "tests/support/suite.h"
 #include "tests/support/traced.h"
 
@@ -28,11 +29,17 @@
 #define PROFILES  5
 #define SEED      5
 #define WRITERS   16
-#define KILLS     50
 
 /* Before it a command has done nothing but load its libraries. */
 #define FIRST_STOP 60
 #define ADDING     "merge -j1 --store store --into STATE 4.profraw 3.profraw"
+
+/* Moments are what these tests are about: how many they meet where not everything is asked for does
+ * not depend on how many rounds others run. */
+static unsigned all_or(unsigned all, unsigned daily)
+{
+    return rounds_are_all() ? all : daily;
+}
 
 static char *scratch;
 
@@ -46,8 +53,6 @@ static void prepare(void)
                               .language = LANGUAGE_C,
                               .optimization = "-O0",
                               .functions = FUNCTIONS};
-    struct traced adding = {.was_stopped = true};
-    struct command command;
 
     scratch = scratch_create("state-faults");
     program_build(&program, scratch);
@@ -56,20 +61,13 @@ static void prepare(void)
                  "for i in 1 2 3 4 5; do LLVM_PROFILE_FILE=$i.profraw ./split $i; done\n"
                  "$0 merge --store store --into base 1.profraw",
                  covsplit_path(), NULL);
-    command = covsplit_words(scratch, "merge -j1 --store store --into left 2.profraw");
-    for (unsigned stops = 40; adding.was_stopped; stops++) {
-        run_or_abort(scratch, "sh", "-c", "rm -rf left && cp -a base left", NULL);
-        adding = command_trace_and_kill(&command, stops);
-        if (system(text_format("ls %s/left/batches | grep -qE '^[0-9a-f]{32}$'", scratch)) == 0)
-            break;
-    }
-    ck_assert(adding.was_stopped);
-    command_free(&command);
+    state_leave_batch(scratch, "base", "2.profraw");
 }
 
 static void reset(const char *from)
 {
-    run_or_abort(scratch, "sh", "-c", "rm -rf STATE && cp -a $0 STATE", from, NULL);
+    directory_remove(path_join(scratch, "STATE"));
+    run_or_abort(scratch, "cp", "-a", from, "STATE", NULL);
 }
 
 /* The counters of what is merged. */
@@ -148,10 +146,10 @@ START_TEST(test_every_system_call)
         kase->restriction == RESTRICTION_NONE ? plain : command_restrict(&plain, kase->restriction);
     struct traced adding = {.was_stopped = true};
     unsigned stops = FIRST_STOP, early = 0, late = 0;
-    unsigned step = rounds_are_all() ? 1 : 2 * rounds_step();
+    unsigned step = all_or(1, 10);
 
     if (kase->restriction != RESTRICTION_NONE)
-        step *= rounds_are_all() ? 3 : 6;
+        step *= all_or(3, 6);
     while (adding.was_stopped) {
         const char *label;
         bool is_after;
@@ -185,7 +183,7 @@ START_TEST(test_creation)
     struct command command = covsplit_words(scratch, ADDING);
     struct traced adding = {.was_stopped = true};
 
-    for (unsigned stops = FIRST_STOP; adding.was_stopped; stops += 4 * rounds_step()) {
+    for (unsigned stops = FIRST_STOP; adding.was_stopped; stops += all_or(4, 20)) {
         bool has_state;
 
         directory_remove(path_join(scratch, "STATE"));
@@ -250,7 +248,8 @@ static unsigned count_in_state(void)
 
 START_TEST(test_many_writers)
 {
-    struct command command = start_writers(rounds(20));
+    unsigned times = all_or(20, 4);
+    struct command command = start_writers(times);
     pid_t process;
 
     reset("base");
@@ -264,8 +263,8 @@ START_TEST(test_many_writers)
         last = now;
     }
     ck_assert_int_eq(waitpid(process, NULL, 0), process);
-    ck_assert_uint_eq(count_done(), WRITERS * rounds(20));
-    ck_assert_uint_eq(count_in_state(), 1 + WRITERS * rounds(20));
+    ck_assert_uint_eq(count_done(), WRITERS * times);
+    ck_assert_uint_eq(count_in_state(), 1 + WRITERS * times);
     assert_clean("many writers");
 }
 END_TEST
@@ -275,7 +274,7 @@ START_TEST(test_killed_writers)
 {
     struct command command = start_writers(1000);
     struct random_state random = random_start(SEED);
-    unsigned done = 1, kills = rounds(KILLS);
+    unsigned done = 1, kills = all_or(50, 10);
 
     reset("base");
     count_done();

@@ -131,7 +131,7 @@ START_TEST(test_images)
     bool good = covsplit_expect(&verdict, 0, NULL, directory, "split", "--sections", row->sections,
                                 "-o", STRIPPED, IMAGE, NULL);
     for (size_t i = 0; good && i < reader_count; i++) {
-        if (!rounds_have((unsigned)(i + (size_t)_i), 2)) {
+        if (!rounds_have((unsigned)(i + (size_t)_i), 4)) {
             continue; /* readers take turns */
         }
         good =
