@@ -13,7 +13,7 @@ unset COVSPLIT_TEST_PERCENT
 
 prepare
 build_release
-build_clang ON
+build_clang
 build_sanitized all 14 16 19 22
 test_variant release "$@"
 test_variant sanitized "$@"

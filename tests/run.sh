@@ -3,8 +3,8 @@
 #
 #   the layout of the sources       clang-format
 #   gcc, Release, -Werror           the tests
-#   clang-14, Release, -Werror      builds
-#   clang-19, ASan and UBSan        the tests that profit from it, with images by two of the four compilers
+#   clang-19, -Werror, sanitizers   ASan and UBSan: the tests that profit from them, with images by two of the
+#                                   four compilers
 #
 # Usage: run.sh [quick] [BUILD]      quick: the first build only, with the modules' tests and a few others
 #                                    BUILD: the directory to build in; default: build below the repository
@@ -27,7 +27,6 @@ build_release
 if [ $tier = quick ]; then
     COVSPLIT_TEST_PERCENT=4 test_variant release -L '^quick$'
 else
-    build_clang
     build_sanitized daily_tests 14 22
     COVSPLIT_TEST_PERCENT=12 test_variant release -L '^(quick|daily)$'
     COVSPLIT_TEST_PERCENT=5 test_variant sanitized -L '^(quick|daily)$'

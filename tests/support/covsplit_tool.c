@@ -27,7 +27,7 @@ const char *__ubsan_default_options(void);
 
 const char *__asan_default_options(void)
 {
-    return "detect_leaks=0:" SANITIZER_OPTIONS;
+    return "detect_leaks=0:quarantine_size_mb=16:" SANITIZER_OPTIONS;
 }
 
 const char *__msan_default_options(void)
