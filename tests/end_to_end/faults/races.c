@@ -269,10 +269,14 @@ END_TEST
 
 /* ---- two at once ---- */
 
-/* Another process splits the same image, in another way or in the same, while this one does. */
+/* Another process splits the same image, in another way or in the same, while this one does. Not
+ * when that is done: then the first may hold the lock of its own profile, where it writes one. */
 static void split_too(void *context)
 {
     const struct command *other = context;
+    if (!is_same(path_join(other->directory, "app"), sample.image)) {
+        return;
+    }
     struct outcome outcome = command_run(other);
     ck_assert_msg(outcome_exited(&outcome, 0) || outcome_exited(&outcome, 1), "%s",
                   outcome_describe(other, &outcome));
