@@ -466,6 +466,11 @@ static bool check_records(const struct sidecar *sidecar, const struct profile *p
 static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
+    if (profile->has_changed_stub && !sidecar_facts(sidecar)->has_stub)
+        return error_set(error,
+                         "%s: damaged: its record has the UUID of the image in place of a "
+                         "function's hash; copy it again, or run the program again",
+                         name);
     if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
         !sidecar_facts(sidecar)->has_stub)
         return true;
