@@ -35,7 +35,8 @@ if [ ! -e "$WORK/seeds/complete" ] || [ -n "$(find "$fuzz/seeds" -newer "$WORK/s
 fi
 
 grep '^[a-z]' "$fuzz/targets.txt" | while read -r name length dictionaries options; do
-    cp "$WORK/build/tests/fuzz/fuzz_$name" "$OUT"
+    # Another run may be running the old one.
+    cp --remove-destination "$WORK/build/tests/fuzz/fuzz_$name" "$OUT"
     if [ "$dictionaries" != - ]; then
         for dictionary in ${dictionaries//,/ }; do
             cat "$fuzz/dictionaries/$dictionary.dict"
