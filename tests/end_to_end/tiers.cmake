@@ -15,7 +15,10 @@ set(campaign_suites
   packed-objects-clang14 packed-objects-clang16 packed-objects-clang19
   tripwire-clang16 tripwire-clang19
   foreign-references-clang16-bfd foreign-references-clang16-lld foreign-references-clang22-bfd
+  # each compiler and each linker once a day: clang 14 with bfd, 16 with mold, 19 with gold, 22 with lld
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
+  matrix-clang16-bfd matrix-clang19-lld matrix-clang14-gold matrix-clang16-gold matrix-clang22-gold
+  matrix-clang14-mold matrix-clang19-mold matrix-clang22-mold
   # clang 22's profiles have all that others have, and version 11 too; those of clang 14 and 19 are
   # merged by pools-clang14 and merge-files each day
   profiles-clang14-bfd profiles-clang16-lld profiles-clang19-bfd
@@ -50,6 +53,7 @@ set(campaign_suites
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs}
   # what another daily suite tests as well, in a smaller program or for a like machine
+  machines-riscv32 packed-ordinary-s390x runtime-api-clang14-bfd reports-small-clang22
   union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
   pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
   device-bare-aarch64 device-bare-riscv32 device-bare-x86-64 unusual-bfd
@@ -97,7 +101,11 @@ if(COVSPLIT_SANITIZE)
     # a kill at every system call; merge-state and streams walk the same ways
     consume
     # unit-reached, and per-image, which reports on the same records; store and batch
-    which-tests-clang22 store-copy)
+    which-tests-clang22 store-copy
+    # unit-union and the fuzz target of states and unions have sanitizers, too
+    union-clang22
+    # snapshot-dumps reads images of memory the same way
+    snapshot-clang22)
 endif()
 
 get_property(suites DIRECTORY PROPERTY TESTS)
