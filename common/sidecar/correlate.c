@@ -462,7 +462,8 @@ static bool check_records(const struct sidecar *sidecar, const struct profile *p
 }
 
 /* A program can change its records at run time. The sidecar's records do not reflect that, so what
- * the runtime wrote afterwards need not fit them. */
+ * the runtime wrote afterwards need not fit them. Where the split left no stub, only damage puts a
+ * UUID in a record; nothing would replace it, and no tool could read what is written then. */
 static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
