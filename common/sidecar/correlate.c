@@ -137,6 +137,21 @@ static bool fill_in_addresses(struct correlation *correlation, uint64_t counters
     return true;
 }
 
+/* With value sites, data stays in the image. Lightweight profiles have no value profile data, so
+ * what comes after one would be taken for that. */
+static bool check_value_sites(const struct correlation *correlation, struct error *error)
+{
+    uint64_t count = record_count(correlation);
+
+    for (uint64_t i = 0; i < count; i++) {
+        if (profile_record_has_value_sites(&correlation->layout, record_at(correlation, i),
+                                           correlation_is_big_endian(correlation)))
+            return damaged(correlation->sidecar, "a record in place of its stub has value sites",
+                           error);
+    }
+    return true;
+}
+
 /* Loads the data section of the image. */
 static bool load_image_data(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
@@ -213,6 +228,12 @@ static uint64_t find_live_records(const struct correlation *correlation, uint64_
     return drop_repeated(records, live);
 }
 
+/* Announces no value profile data: as llvm-profdata does, since such programs write none. */
+static void clear_value_sites(const struct profile_record_layout *layout, uint8_t *record)
+{
+    memset(record + layout->num_value_sites, 0, layout->value_kinds * sizeof(uint16_t));
+}
+
 /* Converts __llvm_covdata to the form of data in a profile: drops records without counters, and
  * converts addresses to distances. */
 static bool convert_covdata(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
@@ -236,6 +257,7 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
         if (load_count(correlation, to + layout->num_bitmap_bytes) != 0)
             store_pointer(correlation, to + layout->bitmap_ptr,
                           load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
+        clear_value_sites(layout, to);
     }
     correlation->data.size = (size_t)(live * layout->record_size);
     free(records);
@@ -266,7 +288,7 @@ static bool load_data(struct correlation *correlation, struct error *error)
         return false;
     if (!correlation->has_data)
         return damaged(sidecar, "it has no data for its stub record", error);
-    return complete_last_record(correlation, error) &&
+    return complete_last_record(correlation, error) && check_value_sites(correlation, error) &&
            load_image_data(correlation, counters_address, bitmap_address, error);
 }
 

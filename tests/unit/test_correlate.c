@@ -403,7 +403,26 @@ START_TEST(test_addresses_unknown)
 }
 END_TEST
 
-/* __llvm_covdata: addresses, a record of a function that is not there, and one that comes twice. */
+/* Data with value sites stays in the image, so a sidecar has none in place of a stub record. */
+START_TEST(test_value_sites)
+{
+    struct image image = describe(_i);
+    struct profile_record_layout layout;
+    uint8_t *last;
+
+    ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
+    last = image.data.data + (RECORDS - 1) * layout.record_size;
+    store_u16(last + layout.num_value_sites + (layout.value_kinds - 1) * sizeof(uint16_t), 1,
+              image.full.big_endian);
+    add_sections(&image);
+    finish(&image);
+    assert_refused(&image, &image.light, "has value sites");
+    free_image(&image);
+}
+END_TEST
+
+/* __llvm_covdata: addresses, value sites, a record of a function that is not there, and one that
+ * comes twice. */
 START_TEST(test_binary)
 {
     struct image image = describe(_i);
@@ -425,6 +444,7 @@ START_TEST(test_binary)
         ck_assert(
             buffer_append(&data, image.data.data + from * layout.record_size, layout.record_size));
         record = data.data + i * layout.record_size;
+        store_u16(record + layout.num_value_sites, (uint16_t)i, big);
         if (image.full.is_32_bit) {
             store_u32(record + layout.counter_ptr, (uint32_t)(COUNTERS_ADDRESS + offset), big);
             store_u32(record + layout.bitmap_ptr, (uint32_t)(BITMAP_ADDRESS + from * EACH), big);
@@ -455,6 +475,7 @@ START_TEST(test_binary)
         ck_assert_msg(correlate(image.sidecar, &from, &found, &error), "%s", error.message);
         result = profile_of(&found);
         ck_assert_uint_eq(result.header.num_data, RECORDS);
+        ck_assert(!result.lacks_value_data);
         ck_assert(bytes_equal(result.names, wanted.names));
         for (size_t i = 0; i < RECORDS; i++) {
             const uint8_t *record = result.data.data + i * layout.record_size;
@@ -630,7 +651,7 @@ int main(void)
                 test_without_binary_id, test_changed_stub, test_names_only, test_memory);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_value_sites);
     suite_loops(all, FORMS, test_other_builds, test_hostile);
     return suite_main("correlate", all);
 }

@@ -202,6 +202,29 @@ START_TEST(test_debug_info)
 }
 END_TEST
 
+/* With binary correlation, __llvm_covdata tells of value sites whose values no profile has. */
+START_TEST(test_sites_without_values)
+{
+    static const char source[] = "#include <stdio.h>\n"
+                                 "int call(int (*function)(const char *), const char *text)\n"
+                                 "{ return function(text); }\n"
+                                 "int main(int count, char **words)\n"
+                                 "{ return count > 1 ? call(puts, words[0]) : 0; }\n";
+    const char *directory = path_join(scratch, "sites");
+    directory_create(directory);
+    file_write_text(path_join(directory, "sites.c"), source);
+    run_or_abort(directory, "clang-19", "-fprofile-generate", "-mllvm", "-profile-correlate=binary",
+                 "-Wl,--build-id", "sites.c", "-o", "sites", NULL);
+    run(directory, 0, "split -o sites.out --sidecar side sites");
+    run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=1.profraw ./sites.out", NULL);
+    run_or_abort(directory, "llvm-profdata-19", "merge", "--binary-file=sites", "-o",
+                 "expected.profdata", "1.profraw", NULL);
+    run(directory, 0, "merge --sidecar side -o found.profdata 1.profraw");
+    files_assert_equal(path_join(directory, "expected.profdata"),
+                       path_join(directory, "found.profdata"), "sites.c");
+}
+END_TEST
+
 START_TEST(test_usage)
 {
     assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
@@ -428,8 +451,8 @@ int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
-                test_empty_sidecars, test_debug_info, test_usage, test_format, test_verbose,
-                test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
-                test_saturation);
+                test_empty_sidecars, test_debug_info, test_sites_without_values, test_usage,
+                test_format, test_verbose, test_which_llvm_profdata, test_llvm_profdata_fails,
+                test_unchanged, test_full, test_saturation);
     return suite_main("merging files", test_case);
 }
