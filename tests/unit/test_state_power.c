@@ -27,6 +27,10 @@ static int failing_times = INT_MAX;
 /* What another process does before that fails; NULL: nothing. */
 static void (*meanwhile)(void);
 
+/* What another process does before two names are swapped, and how often they can be. */
+static void (*before_swaps)(void);
+static int swaps_left = INT_MAX;
+
 static void note_event(const char *what, const char *name)
 {
     size_t length = scratch == NULL ? 0 : strlen(scratch);
@@ -90,7 +94,15 @@ int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int 
 int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
     note_event("name", to);
-    return __real_renameat2(from_fd, from, to_fd, to, flags);
+    if ((flags & RENAME_EXCHANGE) == 0)
+        return __real_renameat2(from_fd, from, to_fd, to, flags);
+    if (before_swaps != NULL)
+        before_swaps();
+    before_swaps = NULL;
+    if (swaps_left-- > 0)
+        return __real_renameat2(from_fd, from, to_fd, to, flags);
+    errno = EIO;
+    return -1;
 }
 
 int __wrap_unlink(const char *name)
@@ -205,12 +217,13 @@ END_TEST
 /* Ways in which an output gets its path. */
 enum way { COMMITTED, OVER_ANOTHER, OVER_LINK, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
 
+static struct error error; /* of the last output */
+
 static bool write_output(enum way way, const char *name, enum output_result *result)
 {
     struct input before = {.fd = -1};
     struct output_options options = {.mode = 0600, .is_other_form = way == OTHER_FORM};
     struct output output;
-    struct error error;
     bool done;
 
     if (way == OVER_LINK) {
@@ -335,6 +348,40 @@ START_TEST(test_output_not_undone)
 }
 END_TEST
 
+static void replace_file(void)
+{
+    file_write_text(path_join(scratch, "another"), "another process's");
+    ck_assert_int_eq(__real_rename(path_join(scratch, "another"), path_join(scratch, "here/file")),
+                     0);
+}
+
+/* Another process replaced the file of an edit in place at the last moment. Its file stays at the
+ * path; or where it is told, if it cannot be put back. */
+START_TEST(test_output_overtaken)
+{
+    bool is_put_back = _i == 0;
+    enum output_result result;
+    const char *kept;
+    char *name;
+
+    directory_create(path_join(scratch, "here"));
+    name = path_join(scratch, "here/file");
+    before_swaps = replace_file;
+    swaps_left = is_put_back ? INT_MAX : 1;
+    ck_assert(!write_output(OTHER_FORM, name, &result));
+    swaps_left = INT_MAX;
+    ck_assert_int_eq(result, is_put_back ? OUTPUT_OVERTAKEN : OUTPUT_NOT_SYNCED);
+    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, is_put_back ? 1 : 2);
+    assert_content(name, is_put_back ? "another process's" : "new");
+    kept = strstr(error.message, "; what was there is in ");
+    ck_assert_msg((kept == NULL) == is_put_back, "%s", error.message);
+    if (!is_put_back) {
+        kept += strlen("; what was there is in ");
+        assert_content(text_format("%.*s", (int)strcspn(kept, ":"), kept), "another process's");
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *state = state_case();
@@ -345,5 +392,6 @@ int main(void)
     suite_loops(state, 2 * WAYS, test_output_not_synced);
     suite_loops(state, 3, test_output_never_synced);
     suite_tests(state, test_output_not_undone);
+    suite_loops(state, 2, test_output_overtaken);
     return suite_main("state_power", state);
 }
