@@ -333,13 +333,15 @@ static bool find_stub_bias(const struct examination *examination, const struct s
     return facts->elf_type == ET_EXEC ? *bias == 0 : memory->operations->begins_at(memory, *bias);
 }
 
-/* Whether a module with that stub shows itself: such modules have been examined before. */
+/* Whether a module with that stub shows itself: such modules have been examined before. One that
+ * could not be read may be that, and was reported. */
 static bool has_module(const struct memory *memory, const struct uuid *stub)
 {
     for (size_t i = 0; i < memory->module_count && !memory->modules[i].is_stub; i++) {
-        const struct uuid *uuid = &memory->modules[i].uuid;
+        const struct memory_module *module = &memory->modules[i];
 
-        if (uuid->size != 0 && uuid_has_stub(uuid, stub->bytes))
+        if (module->is_unread ||
+            (module->uuid.size != 0 && uuid_has_stub(&module->uuid, stub->bytes)))
             return true;
     }
     return false;
@@ -524,6 +526,7 @@ enum finding examine_module(struct memory *memory, const struct memory_module *l
 
     switch (module_read(memory, listed, module, error)) {
     case MODULE_FAILED:
+        memory->modules[listed - memory->modules].is_unread = true;
         return FINDING_FAILED;
     case MODULE_IS_NONE:
         return FINDING_NO_MODULE;

@@ -34,6 +34,7 @@ struct memory_module {
      * split. */
     bool is_stub;
     bool is_doubtful; /* the record may also be something else that happens to look like one */
+    bool is_unread;   /* reading it failed, so it is not known which module this is */
 };
 
 struct memory;
