@@ -241,6 +241,7 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
 {
     const struct profile_record_layout *layout = &correlation->layout;
     struct live_record *records;
+    bool are_whole = true;
     uint64_t live;
 
     records = malloc((size_t)(record_count(correlation) + 1) * sizeof(*records));
@@ -248,7 +249,7 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
                                    correlation->data.size);
     live = find_live_records(correlation, counters, records);
-    for (uint64_t i = 0; i < live; i++) {
+    for (uint64_t i = 0; are_whole && i < live; i++) {
         uint8_t *to = record_at(correlation, i);
         uint64_t position = i * layout->record_size;
 
@@ -258,10 +259,12 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
             store_pointer(correlation, to + layout->bitmap_ptr,
                           load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
         clear_value_sites(layout, to);
+        are_whole = records[i].offset % counter_size(correlation) == 0;
     }
     correlation->data.size = (size_t)(live * layout->record_size);
     free(records);
-    return true;
+    return are_whole ||
+           damaged(correlation->sidecar, "a record's counters begin within another counter", error);
 }
 
 static bool load_data(struct correlation *correlation, struct error *error)
