@@ -50,13 +50,15 @@ bool profile_compose(struct profile *profile, const struct profile_source *sourc
     };
     if (!profile_record_layout(source->raw_version, source->pointer_size, &profile->layout))
         return false;
+    if (profile->layout.num_bitmap_bytes == 0) /* other code in the image may have one */
+        profile->bitmap = (struct bytes){0};
     profile->header = (struct profile_header){
         .magic = profile_magic(profile->is_64_bit),
         .version = source->raw_version,
         .binary_ids_size = source->binary_ids.size,
         .num_data = source->data.bytes.size / profile->layout.record_size,
         .num_counters = source->counters.bytes.size / profile_counter_size(source->raw_version),
-        .num_bitmap_bytes = source->bitmap.bytes.size,
+        .num_bitmap_bytes = profile->bitmap.size,
         .names_size = source->names.bytes.size,
         .value_kind_last = profile->layout.value_kinds - 1,
     };

@@ -24,7 +24,7 @@ struct profile_source {
     struct bytes binary_ids; /* by profile_append_binary_id */
     struct profile_section data;
     struct profile_section counters;
-    struct profile_section bitmap;
+    struct profile_section bitmap; /* left out by versions that have none */
     struct profile_section names;
     struct bytes value_data;
 };

@@ -51,12 +51,15 @@ static void check_taken(const struct taken *taken)
 {
     struct fuzz_collection written = {.limit = ALL_MOST};
     struct error error = {0};
+    covsplit_error *refusal = NULL;
     covsplit_profile *profile;
 
     FUZZ_EXPECT(profile_write(&taken->profile, fuzz_collect, &written, &error), "%s",
                 error.message);
-    profile = covsplit_profile_open_memory(written.bytes.data, written.bytes.size, "taken", NULL);
-    FUZZ_EXPECT(profile != NULL, "a profile that was taken cannot be read");
+    profile =
+        covsplit_profile_open_memory(written.bytes.data, written.bytes.size, "taken", &refusal);
+    FUZZ_EXPECT(profile != NULL, "a profile that was taken cannot be read: %s",
+                covsplit_error_message(refusal));
     covsplit_profile_close(profile);
     buffer_free(&written.bytes);
 }
