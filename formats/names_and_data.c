@@ -237,9 +237,6 @@ static bool check_records(struct planning *planning)
     if (records_have_one(layout, records, planning->big_endian, profile_record_is_of_device))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its records are of a GPU's code, with uniform counters");
-    if (planning->section_index[SECTION_COVDATA] != NO_INDEX)
-        return image_plan_keep(planning->plan, SECTION_DATA,
-                               "a part of the image was built with -profile-correlate=binary");
     return true;
 }
 

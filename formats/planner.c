@@ -294,6 +294,20 @@ static void pair_mapping(struct image_plan *plan)
         image_plan_keep(plan, SECTION_COVMAP, "it has packed units, and %s stays", covfun->name);
 }
 
+/* If only a part of the image was built with -profile-correlate=binary, its profiles have records,
+ * and these are of the other part alone. In a sidecar, __llvm_covdata would be taken for them. */
+static void keep_covdata(struct image_plan *plan)
+{
+    static const enum section_kind kinds[] = {SECTION_COVDATA, SECTION_COVNAMES};
+    const struct image_section *data = image_plan_section(plan, SECTION_DATA);
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (data != NULL && data->size != 0 && image_plan_removes(plan, kinds[i]))
+            image_plan_keep(plan, kinds[i],
+                            "only a part of the image was built with -profile-correlate=binary");
+    }
+}
+
 /* Coverage mapping is of no use without names. If all of it goes to the sidecar and names stay in
  * the image, the sidecar gets a copy of the names, so that reports need nothing else; it also gets
  * a copy of archived sections, for use when the image is not available. Joining does not need these
@@ -352,6 +366,7 @@ static bool plan_edits(struct planning *planning, struct error *error)
     if (!check_choice(planning, error) || !decide(planning, error))
         return false;
     pair_mapping(plan);
+    keep_covdata(plan);
     if (!names_and_data_plan(planning, error))
         return false;
     list_ranges(plan);

@@ -235,7 +235,8 @@ static void clear_value_sites(const struct profile_record_layout *layout, uint8_
 }
 
 /* Converts __llvm_covdata to the form of data in a profile: drops records without counters, and
- * converts addresses to distances. */
+ * converts addresses to distances. These are as if the counters began where the data ends, so that
+ * none is negative: of 32 bits, llvm-profdata takes them for 64. */
 static bool convert_covdata(struct correlation *correlation, uint64_t counters, uint64_t bitmap,
                             struct error *error)
 {
@@ -249,19 +250,20 @@ static bool convert_covdata(struct correlation *correlation, uint64_t counters, 
         return error_out_of_memory(error, sidecar_name(correlation->sidecar),
                                    correlation->data.size);
     live = find_live_records(correlation, counters, records);
+    correlation->data.size = (size_t)(live * layout->record_size);
+    correlation->counters_delta = correlation->bitmap_delta = correlation->data.size;
     for (uint64_t i = 0; are_whole && i < live; i++) {
         uint8_t *to = record_at(correlation, i);
-        uint64_t position = i * layout->record_size;
+        uint64_t distance = (live - i) * layout->record_size;
 
         memmove(to, record_at(correlation, records[i].index), layout->record_size);
-        store_pointer(correlation, to + layout->counter_ptr, records[i].offset - position);
+        store_pointer(correlation, to + layout->counter_ptr, records[i].offset + distance);
         if (load_count(correlation, to + layout->num_bitmap_bytes) != 0)
             store_pointer(correlation, to + layout->bitmap_ptr,
-                          load_pointer(correlation, to + layout->bitmap_ptr) - bitmap - position);
+                          load_pointer(correlation, to + layout->bitmap_ptr) - bitmap + distance);
         clear_value_sites(layout, to);
         are_whole = records[i].offset % counter_size(correlation) == 0;
     }
-    correlation->data.size = (size_t)(live * layout->record_size);
     free(records);
     return are_whole ||
            damaged(correlation->sidecar, "a record's counters begin within another counter", error);
@@ -584,8 +586,8 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
     full->header.num_data = record_count(correlation);
     full->lightweight = false;
     if (correlation->is_binary) {
-        full->header.counters_delta = 0;
-        full->header.bitmap_delta = 0;
+        full->header.counters_delta = correlation->counters_delta;
+        full->header.bitmap_delta = correlation->bitmap_delta;
         return true;
     }
     if (correlation->layout.relative) {

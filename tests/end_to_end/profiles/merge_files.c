@@ -225,6 +225,35 @@ START_TEST(test_sites_without_values)
 }
 END_TEST
 
+/* Of an image with ordinary objects and such for binary correlation, LLVM merges the functions of
+ * the ordinary ones, and so does covsplit. */
+START_TEST(test_partly_for_correlation)
+{
+    static const char options[] = "-fprofile-instr-generate -fcoverage-mapping";
+    const char *directory = path_join(scratch, "partly");
+    directory_create(directory);
+    file_write_text(path_join(directory, "one.c"), "int two(int);\n"
+                                                   "int one(int value) { return value ? 1 : 2; }\n"
+                                                   "int main(void) { return one(two(3)) == 9; }\n");
+    file_write_text(path_join(directory, "two.c"), "int two(int value) { return value + 1; }\n");
+    run_or_abort(directory, "sh", "-c",
+                 text_format("clang-19 %s -mllvm -profile-correlate=binary -c one.c\n"
+                             "clang-19 %s -Wl,--build-id one.o two.c -o partly",
+                             options, options),
+                 NULL);
+    run(directory, 0, "split -o split --sidecar side partly");
+    run_or_abort(directory, "sh", "-c",
+                 "LLVM_PROFILE_FILE=full.profraw ./partly\n"
+                 "LLVM_PROFILE_FILE=light.profraw ./split",
+                 NULL);
+    run_or_abort(directory, "llvm-profdata-19", "merge", "-o", "expected.profdata", "full.profraw",
+                 NULL);
+    run(directory, 0, "merge --sidecar side -o found.profdata light.profraw");
+    files_assert_equal(path_join(directory, "expected.profdata"),
+                       path_join(directory, "found.profdata"), "partly");
+}
+END_TEST
+
 START_TEST(test_usage)
 {
     assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
@@ -451,8 +480,9 @@ int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
-                test_empty_sidecars, test_debug_info, test_sites_without_values, test_usage,
-                test_format, test_verbose, test_which_llvm_profdata, test_llvm_profdata_fails,
-                test_unchanged, test_full, test_saturation);
+                test_empty_sidecars, test_debug_info, test_sites_without_values,
+                test_partly_for_correlation, test_usage, test_format, test_verbose,
+                test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
+                test_saturation);
     return suite_main("merging files", test_case);
 }
