@@ -31,13 +31,12 @@ static bool append_part(void *context, struct bytes part, struct error *error)
 }
 
 /* A merge_user: keeps the first profile. */
-static bool keep_first(void *context, const struct profile *profile, const char *name,
-                       struct error *error)
+static bool keep_first(void *context, const struct merge_found *found, struct error *error)
 {
     struct images *images = context;
 
-    (void)name;
-    return images->copy.size != 0 || profile_write(profile, append_part, &images->copy, error);
+    return images->copy.size != 0 ||
+           profile_write(found->profile, append_part, &images->copy, error);
 }
 
 /* Sets *profile to a profile of the group, with its data as they were read. */
@@ -47,7 +46,7 @@ static bool find_profile(struct images *images, const struct profile_group *grou
     if (group->sum != NULL)
         return profile_parse(profile_sum_combined(group->sum), 0, group->name, profile, error);
     images->copy.size = 0;
-    return merge_read_again(images->merge, group, keep_first, images, error) &&
+    return merge_read_again(images->merge, &group, 1, keep_first, images, error) &&
            profile_parse(buffer_view(&images->copy), 0, group->name, profile, error);
 }
 

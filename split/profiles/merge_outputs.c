@@ -38,18 +38,11 @@ struct selection {
 
 /* ---- groups into files ---- */
 
-/* Where a profile of a group is written, and what it needs for that. */
-struct target {
-    struct output *output;
-    struct profile_sidecar *sidecar;
-};
-
-static bool write_profile(void *context, const struct profile *profile, const char *name,
-                          struct error *error)
+/* A merge_user: writes the profile to an output. */
+static bool write_profile(void *context, const struct merge_found *found, struct error *error)
 {
-    const struct target *target = context;
-
-    return profile_sidecar_write(target->sidecar, profile, name, target->output, error);
+    return profile_sidecar_write(found->group->sidecar, found->profile, found->name, context,
+                                 error);
 }
 
 static bool write_sum(const struct profile_group *group, struct bytes sum, struct output *output,
@@ -59,14 +52,6 @@ static bool write_sum(const struct profile_group *group, struct bytes sum, struc
 
     return profile_parse(sum, 0, group->name, &profile, error) &&
            profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
-}
-
-static bool write_read_again(const struct merge *merge, const struct profile_group *group,
-                             struct output *output, struct error *error)
-{
-    struct target target = {output, group->sidecar};
-
-    return merge_read_again(merge, group, write_profile, &target, error);
 }
 
 /* ---- .profraw ---- */
@@ -83,7 +68,7 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
                              "events of several runs; merge into a .profdata file",
                              group->name);
         if (group->sum != NULL ? !write_sum(group, profile_sum_combined(group->sum), output, error)
-                               : !write_read_again(merge, group, output, error))
+                               : !merge_read_again(merge, &group, 1, write_profile, output, error))
             return false;
         profile_sidecar_unload(group->sidecar);
     }
@@ -146,34 +131,14 @@ static bool spool_sum(const struct profile_group *group, const char *path, struc
     return true;
 }
 
-struct spool_target {
-    struct spools *spools;
-    const char *path;
-    struct profile_sidecar *sidecar;
-};
-
-static bool spool_profile(void *context, const struct profile *profile, const char *name,
-                          struct error *error)
-{
-    const struct spool_target *target = context;
-    struct output *file = add_spool(target->spools, target->path, 1, error);
-
-    return file != NULL && profile_sidecar_write(target->sidecar, profile, name, file, error) &&
-           output_lend(file, error);
-}
-
-/* Value profiles can be in one file, one after the other. Temporal profiles need a file each:
- * llvm-profdata takes all events in a file for those of one run. */
+/* Profiles with value data can be in one file, one after the other. */
 static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
-    struct spool_target target = {spools, path, group->sidecar};
-    struct output *file;
+    struct output *file = add_spool(spools, path, 1, error);
 
-    if (group->is_temporal)
-        return merge_read_again(merge, group, spool_profile, &target, error);
-    file = add_spool(spools, path, 1, error);
-    return file != NULL && write_read_again(merge, group, file, error) && output_lend(file, error);
+    return file != NULL && merge_read_again(merge, &group, 1, write_profile, file, error) &&
+           output_lend(file, error);
 }
 
 /* Every spool is an open file in this process and in llvm-profdata. */
@@ -200,6 +165,8 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
         const struct profile_group *group = merge->groups.list[i];
 
         spools->starts[i] = spools->count;
+        if (group->is_temporal)
+            continue;
         if (!(group->sum != NULL ? spool_sum(group, path, spools, error)
                                  : spool_read_again(merge, group, path, spools, error)))
             return false;
@@ -207,6 +174,55 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
     }
     spools->starts[count] = spools->count;
     return true;
+}
+
+/* ---- temporal profiles ---- */
+
+/* Where they are written, and the input that the last one was from. */
+struct temporal_target {
+    struct spools *spools;
+    const char *path;
+    size_t input;
+};
+
+/* A merge_user. */
+static bool spool_temporal(void *context, const struct merge_found *found, struct error *error)
+{
+    struct temporal_target *target = context;
+    struct spools *spools = target->spools;
+    struct output *file = spools->count != 0 && target->input == found->input
+                              ? &spools->files[spools->count - 1]
+                              : add_spool(spools, target->path, 1, error);
+
+    target->input = found->input;
+    return file != NULL && write_profile(file, found, error);
+}
+
+/* Makes a spool for each input with temporal profiles of the groups: llvm-profdata takes all events
+ * in a file for those of one run. */
+static bool spool_all_temporal(const struct merge *merge, const struct selection *selection,
+                               const char *path, struct spools *spools, struct error *error)
+{
+    const struct profile_group **groups = calloc(selection->count + 1, sizeof(*groups));
+    struct temporal_target target = {spools, path, 0};
+    size_t count = 0;
+    bool done =
+        groups != NULL || error_out_of_memory(error, path, selection->count * sizeof(*groups));
+
+    for (size_t i = 0; done && i < selection->count; i++) {
+        const struct profile_group *group = merge->groups.list[selection->groups[i]];
+
+        if (group->is_temporal)
+            groups[count++] = group;
+    }
+    done = done &&
+           (count == 0 || merge_read_again(merge, groups, count, spool_temporal, &target, error));
+    for (size_t i = 0; done && i < spools->count; i++)
+        done = output_lend(&spools->files[i], error);
+    for (size_t i = 0; i < count; i++)
+        profile_sidecar_unload(groups[i]->sidecar);
+    free(groups);
+    return done;
 }
 
 /* ---- one file ---- */
@@ -220,37 +236,48 @@ struct maker {
     struct spools spools;
 };
 
-/* Appends the spools of the groups. NULL with an error if out of memory. */
+/* The spools of the groups, and those of their temporal profiles. NULL with an error if out of
+ * memory. */
 static struct llvm_profdata_input *select_spools(const struct spools *spools,
+                                                 const struct spools *temporal,
                                                  const struct selection *selection, size_t *count,
                                                  const char *path, struct error *error)
 {
-    struct llvm_profdata_input *inputs = calloc(spools->count + 1, sizeof(*inputs));
+    size_t most = spools->count + temporal->count;
+    struct llvm_profdata_input *inputs = calloc(most + 1, sizeof(*inputs));
 
     *count = 0;
-    if (inputs == NULL)
-        error_out_of_memory(error, path, spools->count * sizeof(*inputs));
-    for (size_t i = 0; inputs != NULL && i < selection->count; i++) {
+    if (inputs == NULL) {
+        error_out_of_memory(error, path, most * sizeof(*inputs));
+        return NULL;
+    }
+    for (size_t i = 0; i < selection->count; i++) {
         const size_t *start = &spools->starts[selection->groups[i]];
 
-        memcpy(inputs + *count, spools->inputs + start[0], (start[1] - start[0]) * sizeof(*inputs));
-        *count += start[1] - start[0];
+        for (size_t k = start[0]; k < start[1]; k++)
+            inputs[(*count)++] = spools->inputs[k];
     }
+    for (size_t i = 0; i < temporal->count; i++)
+        inputs[(*count)++] = temporal->inputs[i];
     return inputs;
 }
 
 static bool write_indexed(const struct maker *maker, const struct selection *selection,
                           struct output *output, struct error *error)
 {
-    size_t count;
-    struct llvm_profdata_input *inputs =
-        select_spools(&maker->spools, selection, &count, output->path, error);
-    bool done = inputs != NULL && output_lend(output, error) &&
+    struct llvm_profdata_input *inputs = NULL;
+    struct spools temporal = {0};
+    size_t count = 0;
+    bool done = spool_all_temporal(maker->merge, selection, output->path, &temporal, error) &&
+                (inputs = select_spools(&maker->spools, &temporal, selection, &count, output->path,
+                                        error)) != NULL &&
+                output_lend(output, error) &&
                 llvm_profdata_merge(maker->program, inputs, count,
                                     option_given(maker->options, OPTION_SPARSE), output->fd,
                                     output->path, error) &&
                 output_take_back(output, error);
 
+    free_spools(&temporal);
     free(inputs);
     return done;
 }

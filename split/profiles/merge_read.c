@@ -452,19 +452,38 @@ void merge_free(struct merge *merge)
 
 /* ---- once more ---- */
 
-static bool use_file(const struct profile_group *group, struct profile_reader *profiles,
-                     merge_user user, void *context, struct error *error)
+struct use {
+    const struct profile_group *const *groups;
+    size_t count;
+    merge_user user;
+    void *context;
+};
+
+static bool use_profile(const struct use *use, struct merge_found *found, struct error *error)
 {
     struct digest identity;
+
+    if (!profile_identity(found->profile, found->name, &identity, error))
+        return false;
+    for (size_t i = 0; i < use->count; i++) {
+        found->group = use->groups[i];
+        if (profile_group_has(found->group, &identity, found->profile))
+            return use->user(use->context, found, error);
+    }
+    return true;
+}
+
+static bool use_file(const struct use *use, struct profile_reader *profiles, size_t input,
+                     struct error *error)
+{
     struct profile profile;
+    struct merge_found entry = {.input = input, .name = profiles->name, .profile = &profile};
     bool found;
 
     while (profile_reader_next(profiles, &profile, &found, error)) {
         if (!found)
             return true;
-        if (!profile_identity(&profile, profiles->name, &identity, error) ||
-            (profile_group_has(group, &identity, &profile) &&
-             !user(context, &profile, profiles->name, error)))
+        if (!use_profile(use, &entry, error))
             return false;
     }
     return false;
@@ -488,9 +507,10 @@ static bool read_input_again(const struct merge *merge, size_t input, struct buf
     return true;
 }
 
-bool merge_read_again(const struct merge *merge, const struct profile_group *group, merge_user user,
-                      void *context, struct error *error)
+bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
+                      size_t count, merge_user user, void *context, struct error *error)
 {
+    const struct use use = {groups, count, user, context};
     struct profile_reader profiles = {.limit = merge->memory_limit};
     struct buffer file = {0};
     bool done = true;
@@ -501,7 +521,7 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *gro
         profiles.name = merge_input_name(merge, i);
         profile_reader_rewind(&profiles);
         done = read_input_again(merge, i, &file, &profiles.file, error) &&
-               use_file(group, &profiles, user, context, error);
+               use_file(&use, &profiles, i, error);
     }
     profile_reader_free(&profiles);
     buffer_free(&file);

@@ -91,12 +91,19 @@ const char *merge_input_name(const struct merge *merge, size_t input);
 bool merge_read(struct merge *merge, struct error *error);
 void merge_free(struct merge *merge);
 
-/* Called with each profile of a group; see merge_read_again. */
-typedef bool (*merge_user)(void *context, const struct profile *profile, const char *name,
-                           struct error *error);
+/* A profile that is read again. */
+struct merge_found {
+    size_t input;
+    const char *name; /* of the input, in messages */
+    const struct profile_group *group;
+    const struct profile *profile;
+};
 
-/* Calls the user with the profiles of a group that cannot be summed, in order. */
-bool merge_read_again(const struct merge *merge, const struct profile_group *group, merge_user user,
-                      void *context, struct error *error);
+typedef bool (*merge_user)(void *context, const struct merge_found *found, struct error *error);
+
+/* Calls the user with the profiles of these groups, which cannot be summed: input by input, in the
+ * order that they have there. */
+bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
+                      size_t count, merge_user user, void *context, struct error *error);
 
 #endif

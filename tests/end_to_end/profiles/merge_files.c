@@ -254,6 +254,47 @@ START_TEST(test_partly_for_correlation)
 }
 END_TEST
 
+/* What a program and its library write to one file is the order of one run, and each file has
+ * its own. */
+START_TEST(test_temporal)
+{
+    static const char make[] =
+        "options='-fprofile-generate -mllvm -disable-vp -mllvm -pgo-temporal-instrumentation'\n"
+        "clang-19 $options -fPIC -shared library.c -Wl,--build-id -o liba.so\n"
+        "clang-19 $options program.c -L. -la -Wl,--build-id -Wl,-rpath,'$ORIGIN' -o program\n";
+    const char *directory = path_join(scratch, "temporal");
+    directory_create(directory);
+    file_write_text(path_join(directory, "library.c"),
+                    "int second(int value) { return value + 1; }\n"
+                    "int first(int value) { return second(value) * 2; }\n");
+    file_write_text(path_join(directory, "program.c"),
+                    "int first(int);\n"
+                    "int work(int value) { return value + first(value); }\n"
+                    "int main(int count, char **words)\n"
+                    "{ (void)words; return count > 1 ? first(1) == 0 : work(1) == 0; }\n");
+    run_or_abort(directory, "sh", "-ec", make, NULL);
+    run_or_abort(directory, "sh", "-ec",
+                 "LLVM_PROFILE_FILE=full-1.profraw ./program\n"
+                 "LLVM_PROFILE_FILE=full-2.profraw ./program other",
+                 NULL);
+    run(directory, 0, "split --store side liba.so program");
+    run_or_abort(directory, "sh", "-ec",
+                 "LLVM_PROFILE_FILE=light-1.profraw ./program\n"
+                 "LLVM_PROFILE_FILE=light-2.profraw ./program other",
+                 NULL);
+    run_or_abort(directory, "llvm-profdata-19", "merge", "-o", "expected.profdata",
+                 "full-1.profraw", "full-2.profraw", NULL);
+    for (size_t i = 0; i < 2; i++) {
+        const char *kind = i == 0 ? "full" : "light";
+        run(directory, 0,
+            text_format("merge --store side -o found.profdata %s-1.profraw %s-2.profraw", kind,
+                        kind));
+        files_assert_equal(path_join(directory, "expected.profdata"),
+                           path_join(directory, "found.profdata"), kind);
+    }
+}
+END_TEST
+
 START_TEST(test_usage)
 {
     assert_says(merge(NULL, "-o out profiles", 2), "ends neither in .profraw nor in .profdata");
@@ -481,7 +522,7 @@ int main(void)
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_inputs, test_list_with_zeros, test_names_without_data,
                 test_empty_sidecars, test_debug_info, test_sites_without_values,
-                test_partly_for_correlation, test_usage, test_format, test_verbose,
+                test_partly_for_correlation, test_temporal, test_usage, test_format, test_verbose,
                 test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
                 test_saturation);
     return suite_main("merging files", test_case);
