@@ -530,6 +530,9 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
     uint64_t counters =
         items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
+    /* Not every version has bitmaps, whatever is in the image. */
+    uint64_t bitmap =
+        profile->layout.num_bitmap_bytes == 0 ? 0 : items_in(sidecar, SECTION_BITMAP, 1);
 
     if (!check_not_empty(sidecar, name, error))
         return false;
@@ -544,14 +547,13 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                          "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
                          " (or another pointer size); give the sidecar of the image that wrote it",
                          name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
-    if (counters != profile->header.num_counters ||
-        items_in(sidecar, SECTION_BITMAP, 1) != profile->header.num_bitmap_bytes)
+    if (counters != profile->header.num_counters || bitmap != profile->header.num_bitmap_bytes)
         return error_set(error,
                          "%s: has %" PRIu64 " counters and %" PRIu64
                          " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
                          "; give the sidecar of the image that wrote it",
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
-                         sidecar_name(sidecar), counters, items_in(sidecar, SECTION_BITMAP, 1));
+                         sidecar_name(sidecar), counters, bitmap);
     return check_stub(sidecar, profile, name, error) &&
            check_tripwire(sidecar, profile, name, error);
 }

@@ -403,6 +403,20 @@ START_TEST(test_addresses_unknown)
 }
 END_TEST
 
+/* Versions without bitmaps do not count those of other code. */
+START_TEST(test_other_bitmap)
+{
+    struct image image = describe(_i);
+
+    add_sections(&image);
+    if (PROFILE_VERSION(image.full.raw_version) < 9)
+        add_section(&image, SECTION_BITMAP, BITMAP_ADDRESS, EACH, (struct bytes){0});
+    finish(&image);
+    assert_correlates(&image, &image.light, &image.full);
+    free_image(&image);
+}
+END_TEST
+
 /* Data with value sites stays in the image, so a sidecar has none in place of a stub record. */
 START_TEST(test_value_sites)
 {
@@ -654,7 +668,7 @@ int main(void)
                 test_without_binary_id, test_changed_stub, test_names_only, test_memory);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_value_sites);
+    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_other_bitmap, test_value_sites);
     suite_loops(all, FORMS, test_other_builds, test_hostile);
     return suite_main("correlate", all);
 }
