@@ -345,8 +345,11 @@ static void copy_attributes(const char *from, int to)
 
 bool output_lend(struct output *output, struct error *error)
 {
+    bool done = flush_pending(output, error);
+
     output->is_synced = false;
-    return flush_pending(output, error);
+    buffer_free(&output->pending); /* there may be thousands of such outputs at a time */
+    return done;
 }
 
 void output_start_sync(const struct output *output)

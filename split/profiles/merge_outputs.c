@@ -185,17 +185,22 @@ struct temporal_target {
     size_t input;
 };
 
+static bool lend_last(const struct spools *spools, struct error *error)
+{
+    return spools->count == 0 || output_lend(&spools->files[spools->count - 1], error);
+}
+
 /* A merge_user. */
 static bool spool_temporal(void *context, const struct merge_found *found, struct error *error)
 {
     struct temporal_target *target = context;
     struct spools *spools = target->spools;
-    struct output *file = spools->count != 0 && target->input == found->input
-                              ? &spools->files[spools->count - 1]
-                              : add_spool(spools, target->path, 1, error);
+    bool is_next = spools->count == 0 || target->input != found->input;
 
+    if (is_next && (!lend_last(spools, error) || add_spool(spools, target->path, 1, error) == NULL))
+        return false;
     target->input = found->input;
-    return file != NULL && write_profile(file, found, error);
+    return write_profile(&spools->files[spools->count - 1], found, error);
 }
 
 /* Makes a spool for each input with temporal profiles of the groups: llvm-profdata takes all events
