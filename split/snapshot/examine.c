@@ -333,22 +333,21 @@ static bool find_stub_bias(const struct examination *examination, const struct s
     return facts->elf_type == ET_EXEC ? *bias == 0 : memory->operations->begins_at(memory, *bias);
 }
 
-/* Whether a module with that stub shows itself: such modules have been examined before. One that
- * could not be read may be that, and was reported. */
+/* Whether a module with that stub shows itself: such modules have been examined before. */
 static bool has_module(const struct memory *memory, const struct uuid *stub)
 {
     for (size_t i = 0; i < memory->module_count && !memory->modules[i].is_stub; i++) {
-        const struct memory_module *module = &memory->modules[i];
+        const struct uuid *uuid = &memory->modules[i].uuid;
 
-        if (module->is_unread ||
-            (module->uuid.size != 0 && uuid_has_stub(&module->uuid, stub->bytes)))
+        if (uuid->size != 0 && uuid_has_stub(uuid, stub->bytes))
             return true;
     }
     return false;
 }
 
 /* Whether the record is a copy: the runtime copies its data when it writes a profile. Then the
- * module shows itself, or another record with this UUID is where a module was loaded. */
+ * module shows itself, or another record with this UUID is where a module was loaded. A module that
+ * could not be read may be this one, and was reported. */
 static bool is_copy(const struct examination *examination, const struct sidecar_facts *facts)
 {
     struct memory *memory = examination->memory;
@@ -358,6 +357,8 @@ static bool is_copy(const struct examination *examination, const struct sidecar_
     for (size_t i = 0; i < memory->module_count; i++) {
         const struct memory_module *other = &memory->modules[i];
 
+        if (other->is_unread)
+            return true;
         if (other != listed && other->is_stub && uuid_equal(&other->uuid, &listed->uuid) &&
             find_stub_bias(examination, facts, other, &bias))
             return true;
