@@ -241,11 +241,15 @@ START_TEST(test_partly_for_correlation)
                              "clang-19 %s -Wl,--build-id one.o two.c -o partly",
                              options, options),
                  NULL);
-    run(directory, 0, "split -o split --sidecar side partly");
+    const char *warnings = run(directory, 0, "split -o split --sidecar side partly");
+    assert_says(warnings, "__llvm_covdata stays: only a part");
+    assert_says(warnings, "__llvm_covnames stays: only a part");
     run_or_abort(directory, "sh", "-c",
                  "LLVM_PROFILE_FILE=full.profraw ./partly\n"
                  "LLVM_PROFILE_FILE=light.profraw ./split",
                  NULL);
+    assert_says(covsplit_run_words(directory, 0, "show light.profraw").output,
+                "lightweight          yes");
     run_or_abort(directory, "llvm-profdata-19", "merge", "-o", "expected.profdata", "full.profraw",
                  NULL);
     run(directory, 0, "merge --sidecar side -o found.profdata light.profraw");
