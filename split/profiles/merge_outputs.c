@@ -185,6 +185,7 @@ struct temporal_target {
     size_t input;
 };
 
+/* Nothing more is written to the last file. */
 static bool lend_last(const struct spools *spools, struct error *error)
 {
     return spools->count == 0 || output_lend(&spools->files[spools->count - 1], error);
@@ -221,9 +222,8 @@ static bool spool_all_temporal(const struct merge *merge, const struct selection
             groups[count++] = group;
     }
     done = done &&
-           (count == 0 || merge_read_again(merge, groups, count, spool_temporal, &target, error));
-    for (size_t i = 0; done && i < spools->count; i++)
-        done = output_lend(&spools->files[i], error);
+           (count == 0 || merge_read_again(merge, groups, count, spool_temporal, &target, error)) &&
+           lend_last(spools, error);
     for (size_t i = 0; i < count; i++)
         profile_sidecar_unload(groups[i]->sidecar);
     free(groups);
