@@ -1,0 +1,166 @@
+/*
+ * Whether a profile and a sidecar belong together: see correlation_check in correlate.h.
+ *
+ * The UUID says so where both have it. Sizes, version and stub record are compared as well: not
+ * every profile has a UUID, and bytes may have been changed or lost since it was written.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/llvm/tripwire.h"
+#include "common/sidecar/correlate.h"
+
+static bool has_binary_id(const struct profile *profile, const struct uuid *uuid)
+{
+    struct bytes rest = profile->binary_ids, binary_id;
+    struct bytes wanted = {uuid->bytes, uuid->size};
+
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        if (bytes_equal(binary_id, wanted))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the UUID in the tripwire, if there is one, is the sidecar's. */
+static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
+{
+    struct uuid said;
+    bool is_prefix;
+
+    if (!tripwire_read_uuid(profile->names, &said, &is_prefix))
+        return true;
+    return is_prefix ? said.size < uuid->size && memcmp(said.bytes, uuid->bytes, said.size) == 0
+                     : uuid_equal(&said, uuid);
+}
+
+static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
+{
+    if (!tripwire_agrees(&facts->uuid, profile))
+        return false;
+    if (facts->has_stub && profile->lightweight)
+        return uuid_has_stub(&facts->uuid, profile->stub_uuid);
+    /* Without a stub or a binary ID, or if the UUID does not come from the image itself, there is
+     * nothing to compare. Then only the sizes are checked. */
+    return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
+           has_binary_id(profile, &facts->uuid);
+}
+
+static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
+                             const char *name, struct error *error)
+{
+    char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+
+    return error_set(error,
+                     "%s: written by another build than that of %s: its UUID is %s, not %s; "
+                     "give the sidecar of the image that wrote it",
+                     name, sidecar_name(sidecar), uuid_format(&uuid, found),
+                     uuid_format(&sidecar_facts(sidecar)->uuid, wanted));
+}
+
+/* The number of items in a section, as the runtime counts them: the last one may be incomplete. */
+static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
+}
+
+static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
+{
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    return sidecar_section_count(sidecar) != 0 ||
+           error_set(error,
+                     "%s: holds nothing: its image has no coverage data; give the sidecar of the "
+                     "image that wrote %s",
+                     sidecar_name(sidecar), name);
+}
+
+/* A profile without records comes from -profile-correlate. If the sidecar has none either, they may
+ * be in the image, or in its debug information (not on Windows). */
+static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
+                          const char *name, struct error *error)
+{
+    if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
+        return true;
+    if (sidecar_facts(sidecar)->format != IMAGE_COFF)
+        return profile_needs_debug_info(name, error);
+    return error_set(
+        error,
+        "%s: has no records, as with an image built with -profile-correlate, and %s has "
+        "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
+        name, sidecar_name(sidecar));
+}
+
+/* A program can change its records at run time. The sidecar's records do not reflect that, so what
+ * the runtime wrote afterwards need not fit them. Where the split left no stub, only damage puts a
+ * UUID in a record; nothing would replace it, and no tool could read what is written then. */
+static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    if (profile->has_changed_stub && !sidecar_facts(sidecar)->has_stub)
+        return error_set(error,
+                         "%s: damaged: its record has the UUID of the image in place of a "
+                         "function's hash; copy it again, or run the program again",
+                         name);
+    if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
+        !sidecar_facts(sidecar)->has_stub)
+        return true;
+    return error_set(error,
+                     "%s: the stub record that the split left in the image of %s was changed, so "
+                     "its counters cannot be trusted; if the program changes its "
+                     "records, split it with --sections covmap,covfun",
+                     name, sidecar_name(sidecar));
+}
+
+/* The tripwire is the last part that the image writes. If something else is there, bytes before it
+ * were lost or added on the way, and the counters are not in their places. */
+static bool check_tripwire(const struct sidecar *sidecar, const struct profile *profile,
+                           const char *name, struct error *error)
+{
+    const struct sidecar_section *names = sidecar_find(sidecar, SECTION_NAMES);
+
+    return !profile->lightweight || names == NULL || names->copied ||
+           profile_lacks_names(profile) ||
+           error_set(error,
+                     "%s: damaged: bytes before its names are missing, or too many; copy it again, "
+                     "or run the program again",
+                     name);
+}
+
+bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
+                       const char *name, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    uint64_t counters =
+        items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
+    /* Not every version has bitmaps, whatever is in the image. */
+    uint64_t bitmap =
+        profile->layout.num_bitmap_bytes == 0 ? 0 : items_in(sidecar, SECTION_BITMAP, 1);
+
+    if (!check_not_empty(sidecar, name, error))
+        return false;
+    if (!uuid_agrees(facts, profile))
+        return of_another_build(sidecar, profile, name, error);
+    if (!check_records(sidecar, profile, name, error))
+        return false;
+    if (facts->raw_version != profile->header.version ||
+        facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
+        (facts->elf_data == 2) != profile->big_endian)
+        return error_set(error,
+                         "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
+                         " (or another pointer size); give the sidecar of the image that wrote it",
+                         name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
+    if (counters != profile->header.num_counters || bitmap != profile->header.num_bitmap_bytes)
+        return error_set(error,
+                         "%s: has %" PRIu64 " counters and %" PRIu64
+                         " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
+                         "; give the sidecar of the image that wrote it",
+                         name, profile->header.num_counters, profile->header.num_bitmap_bytes,
+                         sidecar_name(sidecar), counters, bitmap);
+    return check_stub(sidecar, profile, name, error) &&
+           check_tripwire(sidecar, profile, name, error);
+}
