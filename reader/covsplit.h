@@ -446,8 +446,9 @@ bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *side
  *
  * A profile counts as a whole or, if this fails, not at all; the merger can still be used. The only
  * exception is a failure for which covsplit_error_is_of_memory is true: then part of the profile
- * may have been added, and later calls fail too. Profiles that cannot be added up are refused:
- * value profiles and temporal profiles. Such a profile can be correlated by itself
+ * may have been added, and later calls fail too. Profiles with a counter that llvm-profdata takes
+ * for damage, above 2^56, are refused, and those that cannot be added up: value profiles and
+ * temporal profiles. Such a profile can be correlated by itself
  * (covsplit_profile_correlate) and given to llvm-profdata beside the merged ones. */
 bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profile,
                          covsplit_error **error);
@@ -460,9 +461,10 @@ bool covsplit_merger_add_state(covsplit_merger *merger, covsplit_state *state,
 /* Passes the sums to the sink: one full raw profile for each image, in the order in which the first
  * profiles of the images were added, as they can follow each other in a .profraw file. Profiles of
  * a split image and of the same image before the split are added up in one if its names are not
- * compressed; otherwise there are two, which llvm-profdata adds up. Counters that do not fit in 64
- * bits stay at 2^64 - 3, as in llvm-profdata. With byte coverage the result says whether code was
- * executed in any profile.
+ * compressed; otherwise there are two, which llvm-profdata adds up. So does it if a sum exceeds
+ * 2^56: the image then has as many profiles as it takes for none to do so, 256 at most. Counters
+ * that do not fit in 64 bits stay at 2^64 - 3 in llvm-profdata. With byte coverage the result says
+ * whether code was executed in any profile.
  *
  * Fails if no profile was added. Do not rely on what the sink has received until the function has
  * returned true. Afterwards, the merger can only be freed. */

@@ -57,9 +57,10 @@ static bool check_usable(const covsplit_merger *merger, const char *name, struct
 
 static bool check_profile(const struct profile *profile, const char *name, struct error *error)
 {
-    return profile_can_be_summed(profile) ||
-           error_set(error, "%s: %s cannot be added to others; correlate it by itself", name,
-                     profile->value_data.size != 0 ? "a value profile" : "a temporal profile");
+    if (!profile_can_be_summed(profile))
+        return error_set(error, "%s: %s cannot be added to others; correlate it by itself", name,
+                         profile->value_data.size != 0 ? "a value profile" : "a temporal profile");
+    return profile_check_counters(profile, name, error);
 }
 
 static bool add_profile(covsplit_merger *merger, const struct profile *profile, const char *name,
@@ -140,19 +141,36 @@ static bool count_and_pass(void *context, struct bytes part, struct error *error
     return pass_to_caller(&sink->caller, part, error);
 }
 
+/* A sum, and where its parts go. */
+struct group_sink {
+    struct profile_group *group;
+    struct counting_sink *sink;
+};
+
+/* A profile_sum_visitor. */
+static bool write_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+{
+    static const uint8_t zeros[PROFILE_ALIGNMENT];
+    const struct group_sink *target = context;
+    const struct profile_group *group = target->group;
+    struct bytes padding = {zeros, profile_padding(target->sink->size)};
+    struct profile profile;
+
+    (void)weight;
+    return (padding.size == 0 || count_and_pass(target->sink, padding, error)) &&
+           profile_parse(part, 0, group->name, &profile, error) &&
+           profile_sidecar_correlate(group->sidecar, &profile, group->name, count_and_pass,
+                                     target->sink, error);
+}
+
 static bool write_group(struct profile_group *group, struct counting_sink *sink,
                         struct error *error)
 {
-    static const uint8_t zeros[PROFILE_ALIGNMENT];
-    struct bytes padding = {zeros, profile_padding(sink->size)};
-    struct profile profile;
+    struct group_sink target = {group, sink};
     bool done;
 
     sink->caller.name = group->name;
-    done = (padding.size == 0 || count_and_pass(sink, padding, error)) &&
-           profile_parse(profile_sum_combined(group->sum), 0, group->name, &profile, error) &&
-           profile_sidecar_correlate(group->sidecar, &profile, group->name, count_and_pass, sink,
-                                     error);
+    done = profile_sum_visit(group->sum, false, write_part, &target, error);
     profile_sidecar_unload(group->sidecar);
     return done;
 }

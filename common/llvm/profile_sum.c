@@ -10,6 +10,7 @@
  */
 #include "common/llvm/profile_sum.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,6 +104,31 @@ bool profile_can_be_summed(const struct profile *profile)
 {
     return profile->value_data.size == 0 &&
            (profile->header.version & PROFILE_VARIANT_TEMPORAL) == 0;
+}
+
+/* Older versions are read by tools that take any counter. */
+#define VERSION_COUNTERS_CHECKED 9
+
+/* The highest byte alone tells of almost all counters that they are small enough. */
+bool profile_check_counters(const struct profile *profile, const char *name, struct error *error)
+{
+    struct bytes counters = profile_whole_counters(profile);
+    size_t high = profile->big_endian ? 0 : sizeof(uint64_t) - 1;
+
+    if (profile->version < VERSION_COUNTERS_CHECKED ||
+        profile_counter_size(profile->header.version) != sizeof(uint64_t))
+        return true;
+    for (uint64_t i = 0; i < counters.size; i += sizeof(uint64_t)) {
+        uint64_t count =
+            counters.data[i + high] == 0 ? 0 : load_u64(counters.data + i, profile->big_endian);
+
+        if (count > PROFILE_COUNTER_MAX)
+            return error_set(error,
+                             "%s: damaged: counter %" PRIu64 " is %" PRIu64
+                             ", and llvm-profdata takes none above 2^56; run the program again",
+                             name, i / sizeof(uint64_t), count);
+    }
+    return true;
 }
 
 /* ---- the sum ---- */
@@ -465,4 +491,74 @@ struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane)
     if (sum->plane_count != 0)
         memcpy(sum->counters, sum->planes[plane], (size_t)sum->profile.counters.size);
     return (struct bytes){sum->bytes, sum->size};
+}
+
+/* ---- the parts that llvm-profdata reads ---- */
+
+static uint64_t largest_counter(const struct profile_sum *sum)
+{
+    uint64_t largest = 0;
+
+    for (uint64_t i = 0; i < sum->counters_size; i += sizeof(uint64_t)) {
+        uint64_t count = load_u64(sum->counters + i, sum->profile.big_endian);
+
+        largest = count > largest ? count : largest;
+    }
+    return largest;
+}
+
+/* What part `index` has of a count. Of a saturated one, the parts make up 2^64. */
+static uint64_t part_of(uint64_t count, uint64_t index, bool with_weights)
+{
+    uint64_t before = index * PROFILE_COUNTER_MAX, rest;
+
+    if (with_weights && index == 1)
+        return count / PROFILE_COUNTER_MAX;
+    if (count == COUNT_MAX)
+        return PROFILE_COUNTER_MAX;
+    if (with_weights)
+        return count % PROFILE_COUNTER_MAX;
+    rest = count > before ? count - before : 0;
+    return rest < PROFILE_COUNTER_MAX ? rest : PROFILE_COUNTER_MAX;
+}
+
+static bool visit_parts(struct profile_sum *sum, uint64_t largest, bool with_weights,
+                        profile_sum_visitor visit, void *context, struct error *error)
+{
+    uint64_t count = with_weights ? 2 : (largest - 1) / PROFILE_COUNTER_MAX + 1;
+    uint8_t *bytes = malloc((size_t)sum->size), *counters;
+    bool big_endian = sum->profile.big_endian, done = true;
+
+    if (bytes == NULL)
+        return error_out_of_memory(error, "the sum of the profiles", sum->size);
+    memcpy(bytes, sum->bytes, (size_t)sum->size);
+    counters = bytes + (sum->counters - sum->bytes);
+    for (uint64_t part = 0; done && part < count; part++) {
+        for (uint64_t i = 0; i < sum->counters_size; i += sizeof(uint64_t))
+            store_u64(counters + i,
+                      part_of(load_u64(sum->counters + i, big_endian), part, with_weights),
+                      big_endian);
+        done = visit(context, (struct bytes){bytes, sum->size},
+                     with_weights && part == 1 ? PROFILE_COUNTER_MAX : 1, error);
+    }
+    free(bytes);
+    return done;
+}
+
+/* Only the first profile, as long as it is the only one, may have a counter above COUNT_MAX, which
+ * must reach llvm-profdata as it is. */
+bool profile_sum_visit(struct profile_sum *sum, bool with_weights, profile_sum_visitor visit,
+                       void *context, struct error *error)
+{
+    uint64_t largest = is_byte_coverage(sum) ? 0 : largest_counter(sum);
+
+    if (largest > PROFILE_COUNTER_MAX && largest <= COUNT_MAX)
+        return visit_parts(sum, largest, with_weights, visit, context, error);
+    if (!with_weights || sum->plane_count == 0)
+        return visit(context, profile_sum_combined(sum), 1, error);
+    for (unsigned plane = 0; plane < sum->plane_count; plane++) {
+        if (!visit(context, profile_sum_plane(sum, plane), UINT64_C(1) << plane, error))
+            return false;
+    }
+    return true;
 }

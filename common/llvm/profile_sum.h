@@ -5,6 +5,10 @@
  * added. Counters saturate at 2^64 - 3, as in llvm-profdata, since the two largest numbers have a
  * special meaning. The bitmap is the OR of the bitmaps.
  *
+ * llvm-profdata of LLVM 19 and 22 takes a profile with a counter above 2^56 for damaged (that of 14
+ * and 16 takes it as it is), but adds up smaller ones beyond that. So it gets a sum with such a
+ * counter in several parts.
+ *
  * With byte coverage a counter is a byte, which is 0 if the code was executed. The runtime's own
  * merging combines such counters by AND, whereas llvm-profdata counts in how many profiles the code
  * was executed. Both results are made from the same sum, which holds these counts in binary: plane
@@ -32,6 +36,13 @@ bool profile_identity(const struct profile *profile, const char *name, struct di
 
 /* False if the profile contains something that cannot be summed. */
 bool profile_can_be_summed(const struct profile *profile);
+
+/* The largest counter of a profile that no llvm-profdata takes for damaged. */
+#define PROFILE_COUNTER_MAX (UINT64_C(1) << 56)
+
+/* Fails if llvm-profdata takes the profile's counters for damaged. To be called for profiles that
+ * were read, but not for sums. */
+bool profile_check_counters(const struct profile *profile, const char *name, struct error *error);
 
 struct profile_sum;
 
@@ -73,5 +84,17 @@ unsigned profile_sum_plane_count(const struct profile_sum *sum);
 
 /* Plane k, a raw profile with the weight 2^k. Valid until the next call. */
 struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane);
+
+/* One of the raw profiles that stand for a sum, which is valid during the call. */
+typedef bool (*profile_sum_visitor)(void *context, struct bytes part, uint64_t weight,
+                                    struct error *error);
+
+/* Calls the visitor with the profiles that make up the sum in llvm-profdata, each multiplied by its
+ * weight: one, or the planes, or two if a counter exceeds PROFILE_COUNTER_MAX. Without weights,
+ * which a .profraw file does not have, it is one (profile_sum_combined), or as many as such a
+ * counter needs, 256 at most. If a counter is saturated, llvm-profdata has to limit the sum of the
+ * parts, too, and warns of it. */
+bool profile_sum_visit(struct profile_sum *sum, bool with_weights, profile_sum_visitor visit,
+                       void *context, struct error *error);
 
 #endif

@@ -217,21 +217,54 @@ char *llvm_profdata_find(const char *given, unsigned raw_version, struct error *
 
 /* ---- merging ---- */
 
+#define DESCRIPTOR_PATH "/proc/self/fd/"
+
 static void make_command(struct words *command, const char *program,
-                         const struct llvm_profdata_input *inputs, size_t input_count, bool sparse,
-                         int output_fd)
+                         const struct llvm_profdata_job *job)
 {
     words_add(command, "%s", program);
     words_add(command, "merge");
-    if (sparse)
+    if (job->sparse)
         words_add(command, "-sparse");
+    if (job->goes_on)
+        words_add(command, "-failure-mode=all");
     /* With one thread the order, and so the output, is always the same. */
     words_add(command, "-num-threads=1");
     words_add(command, "-o");
-    words_add(command, "/proc/self/fd/%d", output_fd);
-    for (size_t i = 0; i < input_count; i++)
-        words_add(command, "-weighted-input=%" PRIu64 ",/proc/self/fd/%d", inputs[i].weight,
-                  inputs[i].fd);
+    words_add(command, DESCRIPTOR_PATH "%d", job->output_fd);
+    for (size_t i = 0; i < job->input_count; i++)
+        words_add(command, "-weighted-input=%" PRIu64 "," DESCRIPTOR_PATH "%d",
+                  job->inputs[i].weight, job->inputs[i].fd);
+}
+
+/* The file that the descriptor stands for; NULL: none of the job. */
+static const char *file_name(const struct llvm_profdata_job *job, unsigned long fd)
+{
+    for (size_t i = 0; i < job->input_count; i++) {
+        if ((unsigned long)job->inputs[i].fd == fd)
+            return job->inputs[i].name;
+    }
+    return (unsigned long)job->output_fd == fd ? job->name : NULL;
+}
+
+/* Appends what the program said with the names of files in place of those of their descriptors, and
+ * a 0. False if out of memory. */
+static bool name_files(const struct llvm_profdata_job *job, const struct buffer *said,
+                       struct buffer *text)
+{
+    const char *rest = (const char *)said->data, *found;
+
+    while (rest != NULL && (found = strstr(rest, DESCRIPTOR_PATH)) != NULL) {
+        const char *digits = found + strlen(DESCRIPTOR_PATH);
+        const char *end = digits + strspn(digits, "0123456789");
+        const char *name = end == digits ? NULL : file_name(job, strtoul(digits, NULL, 10));
+
+        if (!buffer_append(text, rest, (size_t)((name == NULL ? end : found) - rest)) ||
+            (name != NULL && !buffer_append(text, name, strlen(name))))
+            return false;
+        rest = end;
+    }
+    return buffer_append(text, rest == NULL ? "" : rest, rest == NULL ? 1 : strlen(rest) + 1);
 }
 
 /* Takes the next line of the output; false at the end. */
@@ -243,18 +276,22 @@ static bool next_line(char **rest, char **line)
     return *line != NULL;
 }
 
-static bool report_run(const char *program, int status, struct buffer *text, const char *name,
-                       struct error *error)
+static bool report_run(const char *program, int status, const struct llvm_profdata_job *job,
+                       struct buffer *said, struct error *error)
 {
     struct error all = {0};
+    struct buffer text = {0};
     char *rest, *line;
 
-    if (!buffer_append(text, "", 1))
-        return error_out_of_memory(error, name, text->size);
-    rest = (char *)text->data;
+    if (!buffer_append(said, "", 1) || !name_files(job, said, &text)) {
+        buffer_free(&text);
+        return error_out_of_memory(error, job->name, said->size);
+    }
+    rest = (char *)text.data;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         while (next_line(&rest, &line))
             message_warning("%s: %s", program, line);
+        buffer_free(&text);
         return true;
     }
     while (next_line(&rest, &line)) {
@@ -262,50 +299,49 @@ static bool report_run(const char *program, int status, struct buffer *text, con
 
         error_set(&all, "%.400s%s%s", before.message, before.message[0] == '\0' ? "" : "; ", line);
     }
+    buffer_free(&text);
     if (WIFSIGNALED(status))
         return error_set(error,
                          "%s: '%s merge' was ended by signal %d (%.600s); give another "
                          "--llvm-profdata",
-                         name, program, WTERMSIG(status), all.message);
-    return error_set(error, "%s: '%s merge' failed: %.600s; give another --llvm-profdata", name,
-                     program, all.message);
+                         job->name, program, WTERMSIG(status), all.message);
+    return error_set(error, "%s: '%s merge' failed: %.600s; give another --llvm-profdata",
+                     job->name, program, all.message);
 }
 
 /* The descriptors of the inputs, then that of the output. NULL if out of memory. */
-static int *list_descriptors(const struct llvm_profdata_input *inputs, size_t input_count,
-                             int output_fd)
+static int *list_descriptors(const struct llvm_profdata_job *job)
 {
-    int *descriptors = calloc(input_count + 1, sizeof(*descriptors));
+    int *descriptors = calloc(job->input_count + 1, sizeof(*descriptors));
 
-    for (size_t i = 0; descriptors != NULL && i < input_count; i++)
-        descriptors[i] = inputs[i].fd;
+    for (size_t i = 0; descriptors != NULL && i < job->input_count; i++)
+        descriptors[i] = job->inputs[i].fd;
     if (descriptors != NULL)
-        descriptors[input_count] = output_fd;
+        descriptors[job->input_count] = job->output_fd;
     return descriptors;
 }
 
-bool llvm_profdata_merge(const char *program, const struct llvm_profdata_input *inputs,
-                         size_t input_count, bool sparse, int output_fd, const char *name,
+bool llvm_profdata_merge(const char *program, const struct llvm_profdata_job *job,
                          struct error *error)
 {
-    int *descriptors = list_descriptors(inputs, input_count, output_fd);
+    int *descriptors = list_descriptors(job);
     struct words command = {0};
-    struct buffer text = {0};
+    struct buffer said = {0};
     bool merged = false;
     int status = 0;
 
-    make_command(&command, program, inputs, input_count, sparse, output_fd);
+    make_command(&command, program, job);
     if (command.failed || descriptors == NULL) {
-        error_out_of_memory(error, name, (input_count + 1) * sizeof(*descriptors));
+        error_out_of_memory(error, job->name, (job->input_count + 1) * sizeof(*descriptors));
     } else {
-        int result = run(command.items, descriptors, input_count + 1, &text, &status);
+        int result = run(command.items, descriptors, job->input_count + 1, &said, &status);
 
         if (result != 0)
-            error_set_errno(error, result, "%s: '%s' cannot be run", name, program);
+            error_set_errno(error, result, "%s: '%s' cannot be run", job->name, program);
         else
-            merged = report_run(program, status, &text, name, error);
+            merged = report_run(program, status, job, &said, error);
     }
-    buffer_free(&text);
+    buffer_free(&said);
     words_free(&command);
     free(descriptors);
     return merged;

@@ -22,13 +22,23 @@ char *llvm_profdata_find(const char *given, unsigned raw_version, struct error *
 /* A raw profile in an open, unnamed file. */
 struct llvm_profdata_input {
     int fd;
-    uint64_t weight; /* its counters are multiplied by this */
+    const char *name; /* in messages */
+    uint64_t weight;  /* its counters are multiplied by this */
 };
 
-/* Merges into the open, empty file `output_fd`, which messages call `name`. Warnings of the program
- * are printed as covsplit's own. */
-bool llvm_profdata_merge(const char *program, const struct llvm_profdata_input *inputs,
-                         size_t input_count, bool sparse, int output_fd, const char *name,
+/* What is merged, and into what. */
+struct llvm_profdata_job {
+    const struct llvm_profdata_input *inputs;
+    size_t input_count;
+    bool sparse;
+    bool goes_on;     /* leave out profiles that it finds bad, with a warning */
+    int output_fd;    /* of an open, empty file */
+    const char *name; /* of the output, in messages */
+};
+
+/* Runs the program. What it says of a file names that file; its warnings are printed as covsplit's
+ * own. */
+bool llvm_profdata_merge(const char *program, const struct llvm_profdata_job *job,
                          struct error *error);
 
 #endif

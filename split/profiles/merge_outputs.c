@@ -45,16 +45,30 @@ static bool write_profile(void *context, const struct merge_found *found, struct
                                  error);
 }
 
-static bool write_sum(const struct profile_group *group, struct bytes sum, struct output *output,
-                      struct error *error)
+static bool write_part(const struct profile_group *group, struct bytes part, struct output *output,
+                       struct error *error)
 {
     struct profile profile;
 
-    return profile_parse(sum, 0, group->name, &profile, error) &&
+    return profile_parse(part, 0, group->name, &profile, error) &&
            profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
 }
 
 /* ---- .profraw ---- */
+
+struct raw_target {
+    const struct profile_group *group;
+    struct output *output;
+};
+
+/* A profile_sum_visitor. */
+static bool append_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+{
+    struct raw_target *target = context;
+
+    (void)weight;
+    return write_part(target->group, part, target->output, error);
+}
 
 static bool write_raw(const struct merge *merge, const struct selection *selection,
                       struct output *output, struct error *error)
@@ -67,7 +81,8 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
                              "%s: a temporal profile: a .profraw file cannot hold the order of "
                              "events of several runs; merge into a .profdata file",
                              group->name);
-        if (group->sum != NULL ? !write_sum(group, profile_sum_combined(group->sum), output, error)
+        if (group->sum != NULL ? !profile_sum_visit(group->sum, false, append_part,
+                                                    &(struct raw_target){group, output}, error)
                                : !merge_read_again(merge, &group, 1, write_profile, output, error))
             return false;
         profile_sidecar_unload(group->sidecar);
@@ -94,10 +109,10 @@ static void free_spools(struct spools *spools)
     free(spools->starts);
 }
 
-/* Adds a file in the directory of the output, where there should be room for it. The pointer is
- * valid until the next call. */
-static struct output *add_spool(struct spools *spools, const char *path, uint64_t weight,
-                                struct error *error)
+/* Adds a file in the directory of the output, where there should be room for it, for what messages
+ * call `name`. The pointer is valid until the next call. */
+static struct output *add_spool(struct spools *spools, const char *path, const char *name,
+                                uint64_t weight, struct error *error)
 {
     struct output_options options = {.mode = 0600, .is_nameless = true};
     struct output *file;
@@ -111,31 +126,32 @@ static struct output *add_spool(struct spools *spools, const char *path, uint64_
     if (!output_create(file, path, &options, error))
         return NULL;
     spools->inputs[spools->count++] =
-        (struct llvm_profdata_input){.fd = file->fd, .weight = weight};
+        (struct llvm_profdata_input){.fd = file->fd, .name = name, .weight = weight};
     return file;
 }
 
-/* Writes a file for each plane of the sum: planes have different weights. */
-static bool spool_sum(const struct profile_group *group, const char *path, struct spools *spools,
-                      struct error *error)
+/* Where the parts of a sum go. */
+struct spool_target {
+    const struct profile_group *group;
+    const char *path;
+    struct spools *spools;
+};
+
+/* A profile_sum_visitor: writes a file for each part, since parts have different weights. */
+static bool spool_part(void *context, struct bytes part, uint64_t weight, struct error *error)
 {
-    unsigned planes = profile_sum_plane_count(group->sum);
+    struct spool_target *target = context;
+    struct output *file =
+        add_spool(target->spools, target->path, target->group->name, weight, error);
 
-    for (unsigned plane = 0; plane < planes; plane++) {
-        struct output *file = add_spool(spools, path, UINT64_C(1) << plane, error);
-
-        if (file == NULL || !write_sum(group, profile_sum_plane(group->sum, plane), file, error) ||
-            !output_lend(file, error))
-            return false;
-    }
-    return true;
+    return file != NULL && write_part(target->group, part, file, error) && output_lend(file, error);
 }
 
 /* Profiles with value data can be in one file, one after the other. */
 static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
-    struct output *file = add_spool(spools, path, 1, error);
+    struct output *file = add_spool(spools, path, group->name, 1, error);
 
     return file != NULL && merge_read_again(merge, &group, 1, write_profile, file, error) &&
            output_lend(file, error);
@@ -167,8 +183,10 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
         spools->starts[i] = spools->count;
         if (group->is_temporal)
             continue;
-        if (!(group->sum != NULL ? spool_sum(group, path, spools, error)
-                                 : spool_read_again(merge, group, path, spools, error)))
+        if (group->sum != NULL
+                ? !profile_sum_visit(group->sum, true, spool_part,
+                                     &(struct spool_target){group, path, spools}, error)
+                : !spool_read_again(merge, group, path, spools, error))
             return false;
         profile_sidecar_unload(group->sidecar);
     }
@@ -198,7 +216,8 @@ static bool spool_temporal(void *context, const struct merge_found *found, struc
     struct spools *spools = target->spools;
     bool is_next = spools->count == 0 || target->input != found->input;
 
-    if (is_next && (!lend_last(spools, error) || add_spool(spools, target->path, 1, error) == NULL))
+    if (is_next && (!lend_last(spools, error) ||
+                    add_spool(spools, target->path, found->name, 1, error) == NULL))
         return false;
     target->input = found->input;
     return write_profile(&spools->files[spools->count - 1], found, error);
@@ -270,17 +289,20 @@ static struct llvm_profdata_input *select_spools(const struct spools *spools,
 static bool write_indexed(const struct maker *maker, const struct selection *selection,
                           struct output *output, struct error *error)
 {
+    struct llvm_profdata_job job = {.sparse = option_given(maker->options, OPTION_SPARSE),
+                                    .goes_on = maker->merge->goes_on,
+                                    .output_fd = output->fd,
+                                    .name = output->path};
     struct llvm_profdata_input *inputs = NULL;
     struct spools temporal = {0};
-    size_t count = 0;
     bool done = spool_all_temporal(maker->merge, selection, output->path, &temporal, error) &&
-                (inputs = select_spools(&maker->spools, &temporal, selection, &count, output->path,
-                                        error)) != NULL &&
-                output_lend(output, error) &&
-                llvm_profdata_merge(maker->program, inputs, count,
-                                    option_given(maker->options, OPTION_SPARSE), output->fd,
-                                    output->path, error) &&
-                output_take_back(output, error);
+                (inputs = select_spools(&maker->spools, &temporal, selection, &job.input_count,
+                                        output->path, error)) != NULL &&
+                output_lend(output, error);
+
+    job.inputs = inputs;
+    done =
+        done && llvm_profdata_merge(maker->program, &job, error) && output_take_back(output, error);
 
     free_spools(&temporal);
     free(inputs);

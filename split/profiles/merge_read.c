@@ -61,7 +61,8 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
         return false;
     if (!*found)
         return true;
-    if (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error))
+    if (!profile_check_counters(&entry->profile, reader->name, error) ||
+        (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error)))
         return false;
     entry->offset = reader->profiles.offset;
     entry->group =

@@ -10,7 +10,7 @@
 #include "tests/unit/refused_memory.h"
 #include "tests/unit/sidecar_sample.h"
 
-#define LIMIT (UINT64_MAX - 2) /* of a counter */
+#define LIMIT (UINT64_C(1) << 56) /* of a counter in one profile */
 
 /* ---- profiles ---- */
 
@@ -84,12 +84,22 @@ static struct buffer make_other(void)
 
 /* ---- sums ---- */
 
+/* Appends a profile to others. */
+static void append(struct buffer *all, struct buffer more)
+{
+    ck_assert(buffer_append_zeros(all, (size_t)profile_padding(all->size)) &&
+              buffer_append(all, more.data, more.size));
+    buffer_free(&more);
+}
+
+/* A sum above what llvm-profdata takes is two profiles. */
 START_TEST(test_sum)
 {
     struct fixture fixture;
     covsplit_store *store;
     covsplit_merger *merger;
     struct buffer result, expected;
+    covsplit_error *error = NULL;
 
     set_up(&fixture);
     store = covsplit_store_open_directory(fixture.directory, NULL);
@@ -98,11 +108,17 @@ START_TEST(test_sum)
     add_count(merger, &fixture, 0, 1);
     add_count(merger, &fixture, 7, LIMIT);
     add_count(merger, &fixture, 5, 3);
+    profile_set_counter(&fixture.profile_bytes, 7, LIMIT + 1);
+    ck_assert(!try_add(merger, &fixture.profile_bytes, "damaged", &error));
+    assert_message(error, "damaged: damaged: counter 7 is 72057594037927937");
     result = finish(merger);
     profile_set_counter(&fixture.profile_bytes, 0, 3);
     profile_set_counter(&fixture.profile_bytes, 5, 77 + 77 + 77 + 3);
     profile_set_counter(&fixture.profile_bytes, 7, LIMIT);
     expected = correlate(&fixture);
+    profile_set_counter(&fixture.profile_bytes, 0, 0);
+    profile_set_counter(&fixture.profile_bytes, 5, 0);
+    append(&expected, correlate(&fixture));
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
     covsplit_store_close(store);
     buffer_free(&result);

@@ -18,6 +18,9 @@
 #define FUNCTIONS 20
 #define PROFILES  4
 
+/* Where a record of version 10 has them. */
+#define NUM_COUNTERS 48
+
 static char *scratch;
 
 static void prepare(void)
@@ -430,6 +433,9 @@ START_TEST(test_llvm_profdata_fails)
     /* What it says is shown: here, that the raw version is not the one it knows. */
     assert_says(merge(NULL, "--llvm-profdata=llvm-profdata-14 -o failed.profdata profiles", 1),
                 "unsupported instrumentation profile format version");
+    /* And of which profile it says so. */
+    assert_says(merge(NULL, "--llvm-profdata=llvm-profdata-14 -o failed.profdata profiles", 1),
+                "warning: profiles/1.profraw: ");
     ck_assert(!file_exists(out));
     /* An output that is there stays as it is. */
     merge("LLVM_PROFDATA=llvm-profdata-19", "-o failed.profdata profiles", 0);
@@ -486,38 +492,105 @@ static void make_profile(const char *from, const char *name, const uint64_t *val
     file_write(path_join(scratch, name), profile.file.data, profile.file.size);
 }
 
-/* The largest numbers, as llvm-profdata adds them. It takes a sum that does not fit for a bad
- * profile unless told to go on. */
-START_TEST(test_saturation)
+static void run_words(const char *words)
+{
+    struct command command = command_words(scratch, "%s", words);
+    command_run_or_abort(&command);
+}
+
+/* Profiles none of which has a counter above 2^56, which llvm-profdata takes for damaged, but whose
+ * sum has. The result is that of llvm-profdata: as one .profdata, from a state, for each image, and
+ * from a .profraw file, which has several profiles then. A sum that does not fit is limited, with
+ * the warning of llvm-profdata, which names a profile. */
+START_TEST(test_large_sums)
 {
     static const char *const versions[] = {"19", "22"};
-    static const uint64_t values[2][8] = {
-        {1, UINT64_MAX - 3, UINT64_MAX - 2, UINT64_MAX - 3, UINT64_C(1) << 63, 5, 0, 7},
-        {2, 0, 1, 1, UINT64_C(1) << 63, UINT64_MAX - 5, UINT64_MAX - 2, UINT64_MAX - 20},
+    static const uint64_t values[2][7] = {
+        {UINT64_C(1) << 56, UINT64_C(1) << 54, (UINT64_C(1) << 54) - 1, 1, 0, 3, 0x23456789abcdef},
+        {UINT64_C(1) << 56, UINT64_C(1) << 54, 0, (UINT64_C(1) << 56) - 1, 0, UINT64_C(1) << 56, 5},
     };
+    const char *few = "light-0.profraw light-1.profraw light-0.profraw light-0.profraw "
+                      "light-0.profraw";
     const char *light = path_join(scratch, "profiles/1.profraw");
     run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
                  "profiles/1.profraw", NULL);
     const char *whole = path_join(scratch, "whole.profraw");
     for (size_t i = 0; i < 2; i++) {
-        make_profile(light, text_format("light-%zu.profraw", i), values[i], 8);
-        make_profile(whole, text_format("whole-%zu.profraw", i), values[i], 8);
+        make_profile(light, text_format("light-%zu.profraw", i), values[i], 7);
+        make_profile(whole, text_format("whole-%zu.profraw", i), values[i], 7);
     }
-    for (size_t i = 0; i < 2; i++) {
-        const char *profdata = text_format("%s/going-on-%s", scratch, versions[i]);
-        file_write_text(profdata,
-                        text_format("#!/bin/sh\nshift\n"
-                                    "exec llvm-profdata-%s merge -failure-mode=warn \"$@\"\n",
-                                    versions[i]));
-        ck_assert_int_eq(chmod(profdata, 0755), 0);
-        run_or_abort(scratch, profdata, "merge", "-num-threads=1", "-o", "expected.profdata",
-                     "whole-0.profraw", "whole-1.profraw", NULL);
+    const char *many = few;
+    for (size_t i = 0; i < 60; i++) {
+        many = text_format("%s %s", many, few);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        const char *profdata = text_format("llvm-profdata-%s", versions[i % 2]);
         const char *environment = text_format("LLVM_PROFDATA=%s", profdata);
-        merge(environment, "-o found.profdata light-0.profraw light-1.profraw", 0);
+        bool fits = i < 2;
+        const char *lights = fits ? few : many;
+        run_words(text_format("%s merge -num-threads=1 -o expected.profdata %s", profdata,
+                              text_replace(lights, "light", "whole")));
+        const char *said = merge(
+            environment, text_format("-o found.profdata --per-image images-%zu %s", i, lights), 0);
         assert_same("expected.profdata", "found.profdata");
-        merge(environment, "-o found.profdata whole-0.profraw light-1.profraw", 0);
+        struct text_list images = directory_list(path_join(scratch, text_format("images-%zu", i)));
+        ck_assert_uint_eq(images.count, 1);
+        assert_same("expected.profdata", text_format("images-%zu/%s", i, images.items[0]));
+        ck_assert_msg((strstr(said, "counter overflow") == NULL) == fits, "%s", said);
+        ck_assert_msg(fits || strstr(said, ": light-0.profraw: ") != NULL, "%s", said);
+        merge(environment, text_format("--into state-%zu %s", i, lights), 0);
+        merge(environment, text_format("-o found.profdata state-%zu", i), 0);
+        assert_same("expected.profdata", "found.profdata");
+        merge(environment, text_format("-o found.profraw %s", lights), 0);
+        run_words(text_format("%s merge -o found.profdata found.profraw", profdata));
         assert_same("expected.profdata", "found.profdata");
     }
+}
+END_TEST
+
+/* A counter above 2^56 in one profile is damage for llvm-profdata, and so for covsplit, which names
+ * the profile, and can leave it out. */
+START_TEST(test_damaged_counters)
+{
+    static const uint64_t values[2] = {1, (UINT64_C(1) << 56) + 1};
+    static const char *const outputs[] = {"-o no.profdata", "-o no.profraw", "--into no"};
+    const char *environment = "LLVM_PROFDATA=llvm-profdata-19";
+    make_profile(path_join(scratch, "profiles/1.profraw"), "damaged.profraw", values, 2);
+    for (size_t i = 0; i < 3; i++) {
+        assert_says(
+            merge(environment, text_format("%s profiles/1.profraw damaged.profraw", outputs[i]), 1),
+            "damaged.profraw: damaged: counter 1 is 72057594037927937, and llvm-profdata "
+            "takes none above 2^56; run the program again");
+    }
+    assert_says(merge(environment,
+                      "--failure-mode=all -o rest.profdata profiles/1.profraw damaged.profraw", 0),
+                "damaged.profraw: damaged: counter 1 is 72057594037927937");
+    merge(environment, "-o one.profdata profiles/1.profraw", 0);
+    assert_same("rest.profdata", "one.profdata");
+}
+END_TEST
+
+/* What only llvm-profdata finds bad does not keep it from merging the rest if that was asked for.
+ */
+START_TEST(test_bad_for_llvm_profdata)
+{
+    const char *environment = "LLVM_PROFDATA=llvm-profdata-19";
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
+                 "profiles/1.profraw", NULL);
+    ck_assert(raw_profile_read(path_join(scratch, "whole.profraw"), &profile, &verdict));
+    memset(profile.file.data + (profile.data.data - profile.file.data) + NUM_COUNTERS, 0, 4);
+    file_write(path_join(scratch, "no-counters.profraw"), profile.file.data, profile.file.size);
+    const char *said =
+        merge(environment, "-o no.profdata no-counters.profraw profiles/1.profraw", 1);
+    assert_says(said, "no-counters.profraw: malformed instrumentation profile data");
+    said = merge(environment,
+                 "--failure-mode=all -o rest.profdata no-counters.profraw profiles/1.profraw", 0);
+    assert_says(said, "no-counters.profraw: malformed instrumentation profile data");
+    run_words("llvm-profdata-19 merge -failure-mode=all -num-threads=1 -o expected.profdata "
+              "no-counters.profraw whole.profraw");
+    assert_same("expected.profdata", "rest.profdata");
 }
 END_TEST
 
@@ -528,6 +601,6 @@ int main(void)
                 test_empty_sidecars, test_debug_info, test_sites_without_values,
                 test_partly_for_correlation, test_temporal, test_usage, test_format, test_verbose,
                 test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
-                test_saturation);
+                test_large_sums, test_damaged_counters, test_bad_for_llvm_profdata);
     return suite_main("merging files", test_case);
 }
