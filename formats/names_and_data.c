@@ -240,6 +240,21 @@ static bool check_records(struct planning *planning)
     return true;
 }
 
+/* Sets the first bytes of the stub: see runtime/stub.h. */
+static void identify(struct planning *planning)
+{
+    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA, SECTION_COVMAP,
+                                              SECTION_COVFUN};
+    struct sidecar_facts *facts = &planning->plan->facts;
+    struct digest digests[sizeof(kinds) / sizeof(*kinds)], all;
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
+    all = digest_of((struct bytes){(const uint8_t *)digests, sizeof(digests)});
+    uuid_stub(&facts->uuid, facts->stub_id);
+    memcpy(facts->stub_id + UUID_STUB_SIZE, all.bytes, sizeof(facts->stub_id) - UUID_STUB_SIZE);
+}
+
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first
  * one. */
 static bool encode_stub(struct planning *planning)
@@ -263,11 +278,11 @@ static bool encode_stub(struct planning *planning)
         place.bitmap = bitmap->address;
         place.bitmap_size = bitmap->size;
     }
-    if (!stub_encode(&planning->record_layout, facts->raw_version, &place, planning->big_endian,
-                     planning->stub))
+    identify(planning);
+    if (!stub_encode(&planning->record_layout, facts->raw_version, &place, facts->stub_id,
+                     planning->big_endian, planning->stub))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "the image's counters do not fit one record");
-    uuid_stub(&facts->uuid, planning->stub);
     return true;
 }
 

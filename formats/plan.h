@@ -67,6 +67,8 @@ struct image_plan {
 struct split_image {
     struct uuid uuid;  /* size 0: not in the image */
     bool uuid_is_stub; /* only the part of it in the stub record (uuid.h) */
+    bool has_stub;     /* the image has a stub record, which begins with stub_id */
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;
     uint64_t bitmap_size;

@@ -200,22 +200,26 @@ static bool take_split_uuid(struct planning *planning)
         return false;
     }
     stub = rest_of(planning, SECTION_DATA);
-    if (stub.size < STUB_UUID_SIZE)
+    if (stub.size < UUID_STUB_SIZE)
         return false;
-    memcpy(uuid->bytes, stub.data, STUB_UUID_SIZE);
-    uuid->size = STUB_UUID_SIZE;
+    memcpy(uuid->bytes, stub.data, UUID_STUB_SIZE);
+    uuid->size = UUID_STUB_SIZE;
     return true;
 }
 
 static void describe_split(struct planning *planning, struct split_image *split)
 {
     const struct image_section *counters, *bitmap;
+    struct bytes stub = rest_of(planning, SECTION_DATA);
 
     describe_contents(planning);
     counters = image_plan_section(planning->plan, SECTION_COUNTERS);
     bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
     split->uuid_is_stub = take_split_uuid(planning);
     split->uuid = planning->plan->facts.uuid;
+    split->has_stub = stub.size >= sizeof(split->stub_id);
+    if (split->has_stub)
+        memcpy(split->stub_id, stub.data, sizeof(split->stub_id));
     split->counters_size = counters == NULL ? 0 : counters->size;
     split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
 }

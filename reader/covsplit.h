@@ -285,7 +285,7 @@ uint64_t covsplit_profile_raw_version(const covsplit_profile *profile);
 bool covsplit_profile_needs_sidecar(const covsplit_profile *profile);
 
 /* The UUID of the image that wrote the profile, if the profile contains it: its first binary ID, or
- * else what the stub record of a split image holds, which is the first 16 bytes of the UUID, padded
+ * else what the stub record of a split image holds, which is the first 8 bytes of the UUID, padded
  * with zeros. Returns the UUID's full size in bytes, of which at most `size` bytes are written to
  * `uuid`; 0 if the profile contains no UUID. */
 size_t covsplit_profile_uuid(const covsplit_profile *profile, uint8_t *uuid, size_t size);

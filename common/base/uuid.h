@@ -35,7 +35,7 @@ bool uuid_equal(const struct uuid *a, const struct uuid *b);
 int uuid_compare(const struct uuid *a, const struct uuid *b);
 
 /* The part of a UUID that a stub record holds: its first bytes, padded with zeros. */
-#define UUID_STUB_SIZE 16
+#define UUID_STUB_SIZE 8
 void uuid_stub(const struct uuid *uuid, uint8_t stub[UUID_STUB_SIZE]);
 bool uuid_has_stub(const struct uuid *uuid, const uint8_t stub[UUID_STUB_SIZE]);
 

@@ -379,8 +379,8 @@ bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,
     if (uuids->last == PROFILE_UUID_STUB || !profile->lightweight)
         return false;
     uuids->last = *source = PROFILE_UUID_STUB;
-    uuid->size = PROFILE_STUB_UUID_SIZE;
-    memcpy(uuid->bytes, profile->stub_uuid, uuid->size);
+    uuid->size = UUID_STUB_SIZE;
+    memcpy(uuid->bytes, profile->stub_id, uuid->size);
     return true;
 }
 
@@ -446,11 +446,11 @@ static bool stub_matches_binary_id(const struct profile *profile)
     struct bytes binary_id;
 
     while (profile_take_binary_id(profile, &rest, &binary_id)) {
-        uint8_t start[PROFILE_STUB_UUID_SIZE] = {0};
+        uint8_t start[UUID_STUB_SIZE] = {0};
 
         memcpy(start, binary_id.data,
                binary_id.size < sizeof(start) ? (size_t)binary_id.size : sizeof(start));
-        if (memcmp(start, profile->stub_uuid, sizeof(start)) == 0)
+        if (memcmp(start, profile->stub_id, sizeof(start)) == 0)
             return true;
     }
     return false;
@@ -524,7 +524,7 @@ static bool is_whole_stub(const struct profile *profile)
         load_pointer(profile, rest + layout->counter_ptr) !=
             as_pointer(profile, header->counters_delta + profile->counter_skew))
         return false;
-    memset(rest, 0, PROFILE_STUB_UUID_SIZE);
+    memset(rest, 0, PROFILE_STUB_ID_SIZE);
     memset(rest + layout->num_counters, 0, sizeof(uint32_t));
     memset(rest + layout->counter_ptr, 0, layout->pointer_size);
     if (layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0) {
@@ -548,7 +548,7 @@ static bool detect_stub(struct profile *profile, const char *name, struct error 
 
     if (profile->header.num_data != 1)
         return true;
-    memcpy(profile->stub_uuid, profile->data.data, PROFILE_STUB_UUID_SIZE);
+    memcpy(profile->stub_id, profile->data.data, PROFILE_STUB_ID_SIZE);
     if (!is_whole_stub(profile)) {
         profile->has_changed_stub = stub_matches_binary_id(profile);
         return true;

@@ -33,8 +33,8 @@
     "empty: the program was killed, or called _exit, before it wrote its profile (with LLVM 13 "   \
     "to 15 also: no function in it is instrumented)"
 
-/* How many bytes of the UUID the stub record of a split image holds, in NameRef and FuncHash. */
-#define PROFILE_STUB_UUID_SIZE UUID_STUB_SIZE
+/* The size of NameRef and FuncHash, by which the stub record of a split image tells the image. */
+#define PROFILE_STUB_ID_SIZE 16
 
 /* The version from which on binary IDs are padded to 8 bytes, each. */
 #define PROFILE_VERSION_PADDED_BINARY_IDS 8
@@ -155,9 +155,9 @@ struct profile {
     uint64_t counter_skew;
 
     /* True for a profile of a split image: its one record is the stub, which covers all counters.
-     * stub_uuid is then the start of the image's UUID, zero-padded. */
+     * stub_id is its NameRef and FuncHash (formats/runtime/stub.h). */
     bool lightweight;
-    uint8_t stub_uuid[PROFILE_STUB_UUID_SIZE];
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* The only record has the image's UUID like the stub, but differs from what the split wrote. */
     bool has_changed_stub;
     /* `names` does not hold names but a tripwire (tripwire.h). */
@@ -213,7 +213,7 @@ enum profile_uuid_source {
     PROFILE_UUID_NONE,
     PROFILE_UUID_TRIPWIRE,  /* the whole UUID, as the split wrote it */
     PROFILE_UUID_BINARY_ID, /* the first binary ID */
-    PROFILE_UUID_STUB,      /* 16 bytes from the stub record: truncated, or padded with zeros */
+    PROFILE_UUID_STUB,      /* 8 bytes from the stub record: truncated, or padded with zeros */
 };
 
 /* Iterates over the possible UUIDs of the image that wrote the profile, the most certain first.

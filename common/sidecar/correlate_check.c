@@ -1,8 +1,9 @@
 /*
  * Whether a profile and a sidecar belong together: see correlation_check in correlate.h.
  *
- * The UUID says so where both have it. Sizes, version and stub record are compared as well: not
- * every profile has a UUID, and bytes may have been changed or lost since it was written.
+ * The UUID says so where both have it, and the stub record, because two builds can have one UUID.
+ * Sizes and version are compared as well: not every profile has a UUID or a stub, and bytes may
+ * have been changed or lost since it was written.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -39,7 +40,7 @@ static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile 
     if (!tripwire_agrees(&facts->uuid, profile))
         return false;
     if (facts->has_stub && profile->lightweight)
-        return uuid_has_stub(&facts->uuid, profile->stub_uuid);
+        return memcmp(facts->stub_id, profile->stub_id, sizeof(facts->stub_id)) == 0;
     /* Without a stub or a binary ID, or if the UUID does not come from the image itself, there is
      * nothing to compare. Then only the sizes are checked. */
     return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
@@ -49,15 +50,24 @@ static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile 
 static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
                              const char *name, struct error *error)
 {
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
     char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);
 
+    if (facts->has_stub && profile->lightweight && uuid_has_stub(&facts->uuid, profile->stub_id) &&
+        tripwire_agrees(&facts->uuid, profile))
+        return error_set(
+            error,
+            "%s: written by another build than that of %s, which has the same UUID "
+            "but other functions; give the sidecar of the image that wrote it, and let "
+            "the linker make build IDs (--build-id=sha1)",
+            name, sidecar_name(sidecar));
     return error_set(error,
                      "%s: written by another build than that of %s: its UUID is %s, not %s; "
                      "give the sidecar of the image that wrote it",
                      name, sidecar_name(sidecar), uuid_format(&uuid, found),
-                     uuid_format(&sidecar_facts(sidecar)->uuid, wanted));
+                     uuid_format(&facts->uuid, wanted));
 }
 
 /* The number of items in a section, as the runtime counts them: the last one may be incomplete. */

@@ -119,7 +119,7 @@ bool dump_make(struct dump *dump, const struct correlation *correlation, const c
     }
     dump->profile.counter_skew = correlation->counter_skew;
     dump->profile.lightweight = !correlation->is_binary;
-    uuid_stub(&facts->uuid, dump->profile.stub_uuid);
+    memcpy(dump->profile.stub_id, facts->stub_id, sizeof(facts->stub_id));
     return true;
 }
 

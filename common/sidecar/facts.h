@@ -9,6 +9,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/uuid.h"
+#include "common/llvm/profile.h"
 #include "common/llvm/section.h"
 
 /* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
@@ -52,8 +53,10 @@ struct sidecar_facts {
     uint64_t stripped_size;
     struct digest stripped_digest;
     uint64_t pointer_size; /* 4 or 8 */
-    /* True if the first record of the data section was replaced by the stub record. */
+    /* True if the first record of the data section was replaced by the stub record. Its first bytes
+     * are then stub_id: see formats/runtime/stub.h. */
     bool has_stub;
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* True if the image had been split before, so that this sidecar holds nothing and only takes
      * the place of the real one. The original cannot be restored from it. */
     bool is_placeholder;

@@ -124,6 +124,8 @@ bool sidecar_notes_encode(const struct sidecar_notes *notes, const char *name,
     bool big = notes->facts.elf_data == ELFDATA2MSB;
 
     return (append_format(encoded, big, notes) && append_image(encoded, big, notes) &&
+            (!notes->facts.has_stub || append_own(encoded, big, SIDECAR_NOTE_STUB,
+                                                  notes->facts.stub_id, PROFILE_STUB_ID_SIZE)) &&
             append_removed(encoded, big, notes) && append_kept(encoded, big, notes) &&
             append_inverse(encoded, big, notes) &&
             append_own(encoded, big, SIDECAR_NOTE_SEAL, no_seal, sizeof(no_seal))) ||
@@ -276,6 +278,17 @@ static bool take_inverse(struct decoder *decoder, struct bytes description)
     return true;
 }
 
+static bool take_stub(struct decoder *decoder, struct bytes description)
+{
+    struct sidecar_notes *notes = decoder->notes;
+
+    if (description.size != sizeof(notes->facts.stub_id))
+        return refuse(decoder, "the note of the stub record has a wrong size");
+    memcpy(notes->facts.stub_id, description.data, sizeof(notes->facts.stub_id));
+    notes->has_stub_id = true;
+    return true;
+}
+
 static bool take_seal(struct decoder *decoder, struct bytes description, uint64_t offset)
 {
     if (description.size != DIGEST_SIZE)
@@ -290,7 +303,8 @@ static bool take_note(struct decoder *decoder, const struct elf_note *note)
     const struct bytes description = note->description;
     const uint32_t type = note->type;
     bool only_once = type == SIDECAR_NOTE_FORMAT || type == SIDECAR_NOTE_IMAGE ||
-                     type == SIDECAR_NOTE_INVERSE || type == SIDECAR_NOTE_SEAL;
+                     type == SIDECAR_NOTE_INVERSE || type == SIDECAR_NOTE_SEAL ||
+                     type == SIDECAR_NOTE_STUB;
 
     if (only_once && (decoder->seen & SEEN(type)) != 0)
         return refuse(decoder, "a note occurs twice");
@@ -307,6 +321,8 @@ static bool take_note(struct decoder *decoder, const struct elf_note *note)
         return take_kept(decoder, description);
     case SIDECAR_NOTE_INVERSE:
         return take_inverse(decoder, description);
+    case SIDECAR_NOTE_STUB:
+        return take_stub(decoder, description);
     case SIDECAR_NOTE_SEAL:
         return take_seal(decoder, description, note->description_offset);
     default:
@@ -336,7 +352,7 @@ static bool take_notes(struct decoder *decoder, const struct elf_note_list *list
         if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
             return false;
     }
-    if (decoder->seen != needed)
+    if ((decoder->seen & ~SEEN(SIDECAR_NOTE_STUB)) != needed)
         return refuse(decoder, "one is missing");
     return true;
 }

@@ -54,6 +54,10 @@
  * sections (which have their own digests; the Elf32_Chdr or Elf64_Chdr before them is covered),
  *             with these 16 bytes taken as zero
  *
+ * STUB (type 0x1007): at most once, if the image has a stub record.
+ *      0  16  NameRef and FuncHash of the stub, as bytes in the image. Without this note they are
+ *             the first 16 bytes of the UUID, padded with zeros, as earlier versions wrote them
+ *
  * The types are so high because some tools name low ones regardless of the owner (binutils calls 1
  * NT_VERSION). Notes with other owners or types are ignored. The UUID is not here but in
  * .note.gnu.build-id; class, byte order, machine and type of the image are in the ELF header.
@@ -83,6 +87,7 @@ enum sidecar_note_type {
     SIDECAR_NOTE_KEPT = 0x1004,
     SIDECAR_NOTE_INVERSE = 0x1005,
     SIDECAR_NOTE_SEAL = 0x1006,
+    SIDECAR_NOTE_STUB = 0x1007,
 };
 
 /* Size and digest of something that the sidecar holds compressed. */
@@ -99,6 +104,7 @@ struct sidecar_note_content {
 struct sidecar_notes {
     uint32_t format_version;
     struct sidecar_facts facts;
+    bool has_stub_id; /* facts.stub_id was read */
     char *image_name;
     struct sidecar_note_content removed[SECTION_KIND_MAX + 1]; /* by kind */
     struct kept_section kept[SECTION_KIND_MAX];

@@ -155,8 +155,16 @@ static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, s
 
 static bool read_uuid(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
 {
-    return elf_reader_build_id(file, &sidecar->notes.facts.uuid) ||
-           damaged(sidecar, "it has no UUID", error);
+    struct sidecar_facts *facts = &sidecar->notes.facts;
+
+    if (!elf_reader_build_id(file, &facts->uuid))
+        return damaged(sidecar, "it has no UUID", error);
+    /* As earlier versions wrote it. */
+    if (!sidecar->notes.has_stub_id)
+        memcpy(facts->stub_id, facts->uuid.bytes,
+               facts->uuid.size < sizeof(facts->stub_id) ? facts->uuid.size
+                                                         : sizeof(facts->stub_id));
+    return true;
 }
 
 /* Determines how the content is stored. A section without a kind is always plain zstd. */

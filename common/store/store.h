@@ -25,7 +25,7 @@ char *store_path(const char *directory, const struct uuid *uuid);
 enum store_query {
     STORE_EXACT,  /* it must be the same */
     STORE_PREFIX, /* it must begin with the wanted bytes */
-    STORE_STUB,   /* its stub (uuid.h) must be the wanted UUID_STUB_SIZE bytes */
+    STORE_STUB,   /* it must begin with the wanted UUID_STUB_SIZE bytes, padded with zeros */
 };
 
 /* The sidecar that a search found. Initialize to {0}; the caller frees `path`. */

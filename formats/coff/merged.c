@@ -278,7 +278,7 @@ static bool is_stub(const struct finding *finding, uint64_t place)
         return false;
     distance = (uint64_t)(int64_t)(int32_t)load_u32(stub + layout->counter_ptr, false);
     memcpy(rest, stub, layout->record_size);
-    memset(rest, 0, STUB_UUID_SIZE);
+    memset(rest, 0, PROFILE_STUB_ID_SIZE);
     memset(rest + layout->counter_ptr, 0, layout->pointer_size);
     store_u32(rest + layout->num_counters, 0, false);
     if (layout->bitmap_ptr != 0) {

@@ -34,7 +34,8 @@ static void store_pointer(uint8_t *to, uint64_t value, size_t pointer_size, bool
 }
 
 bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
-                 const struct stub_place *place, bool big_endian, uint8_t record[STUB_RECORD_MAX])
+                 const struct stub_place *place, const uint8_t id[PROFILE_STUB_ID_SIZE],
+                 bool big_endian, uint8_t record[STUB_RECORD_MAX])
 {
     uint64_t counter_size = profile_counter_size(raw_version);
     uint64_t counters = place->counters_size / counter_size;
@@ -47,6 +48,7 @@ bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_versio
     if (place->bitmap_size != 0 && layout->bitmap_ptr == 0)
         return false;
     memset(record, 0, layout->record_size);
+    memcpy(record, id, PROFILE_STUB_ID_SIZE);
     store_pointer(record + layout->counter_ptr, (place->counters - origin) & mask,
                   layout->pointer_size, big_endian);
     store_u32(record + layout->num_counters, (uint32_t)counters, big_endian);

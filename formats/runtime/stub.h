@@ -3,9 +3,11 @@
  *
  * With no record at all some LLVM versions write an empty profile, and others lose counts when they
  * merge. So one record stays. It covers all counters and all bitmap bytes and has no value sites.
- * Its NameRef and FuncHash are the first 16 bytes of the UUID (zero-padded): they identify the
- * image that wrote a profile, make online merging refuse the profile of another build, and are
- * there even if the runtime writes no binary ID.
+ * Its NameRef is the first 8 bytes of the UUID (zero-padded), by which the sidecar is found even if
+ * the runtime writes no binary ID. Its FuncHash is a digest of the names, records and coverage
+ * mapping of the image, because two builds may have one UUID: someone may have set it. So online
+ * merging refuses the profile of another build, and a sidecar is taken for a profile only if it is
+ * that of the image that wrote it.
  *
  * The layout of records is in llvm/profile.h.
  */
@@ -21,7 +23,6 @@
 #include "common/llvm/profile.h"
 
 #define STUB_RECORD_MAX PROFILE_RECORD_SIZE_MAX
-#define STUB_UUID_SIZE  PROFILE_STUB_UUID_SIZE
 
 /* The layout of the records of an image whose profiles have that raw version. False if the version
  * or one of its variant bits is not known, because then it is not known either what the runtime
@@ -45,9 +46,10 @@ struct stub_place {
     uint64_t bitmap_size;
 };
 
-/* Writes layout->record_size bytes; those for the UUID are left zero (see uuid_stub). False if the
+/* Writes layout->record_size bytes, of which the first PROFILE_STUB_ID_SIZE are `id`. False if the
  * counters do not fit the record's fields. */
 bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
-                 const struct stub_place *place, bool big_endian, uint8_t record[STUB_RECORD_MAX]);
+                 const struct stub_place *place, const uint8_t id[PROFILE_STUB_ID_SIZE],
+                 bool big_endian, uint8_t record[STUB_RECORD_MAX]);
 
 #endif

@@ -296,13 +296,16 @@ static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar
                        struct error *error)
 {
     const struct split_image *image = wanted->image;
-    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct uuid *uuid = &facts->uuid;
 
     return (image->uuid.size != 0 &&
             (image->uuid_is_stub ? uuid_has_stub(uuid, image->uuid.bytes)
                                  : uuid_equal(uuid, &image->uuid)) &&
             section_size(sidecar, SECTION_COUNTERS) == image->counters_size &&
-            section_size(sidecar, SECTION_BITMAP) == image->bitmap_size) ||
+            section_size(sidecar, SECTION_BITMAP) == image->bitmap_size &&
+            (!image->has_stub || !facts->has_stub ||
+             memcmp(image->stub_id, facts->stub_id, sizeof(facts->stub_id)) == 0)) ||
            error_set(error, "%s: of another build than %s; give the sidecar of this one",
                      sidecar_name(sidecar), wanted->name);
 }

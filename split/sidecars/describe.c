@@ -21,7 +21,7 @@
 
 /* The source of the UUID in stripped images and their profiles. */
 static const char uuid_from_tripwire[] = "tripwire";
-static const char uuid_from_stub[] = "stub record (first 16 bytes)";
+static const char uuid_from_stub[] = "stub record (first 8 bytes)";
 
 static void add_machine(struct report *report, const struct sidecar_facts *facts)
 {

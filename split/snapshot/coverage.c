@@ -167,7 +167,8 @@ static bool describe_rests(const struct sidecar *sidecar, struct coverage *cover
     coverage->sections[SECTION_DATA] = section_of(sidecar, SECTION_DATA);
     coverage->sections[SECTION_DATA].size = layout.record_size;
     coverage->sections[SECTION_NAMES] = section_of(sidecar, SECTION_NAMES);
-    coverage->stub = facts->uuid;
+    coverage->has_stub = true;
+    memcpy(coverage->stub_id, facts->stub_id, sizeof(coverage->stub_id));
     return place_tripwire(facts, coverage);
 }
 

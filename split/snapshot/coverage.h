@@ -42,9 +42,8 @@ struct coverage {
      * otherwise. */
     uint8_t tripwire[TRIPWIRE_SIZE_MAX];
     size_t tripwire_size;
-    /* The UUID in the stub record, if that is all that is left of the data. Its size is 0
-     * otherwise. */
-    struct uuid stub;
+    bool has_stub; /* the stub record is all that is left of the data, and starts with stub_id */
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
 };
 
 /* By the module's file. *coverage has no counters if the file has none. False if the file is no ELF

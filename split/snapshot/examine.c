@@ -12,9 +12,6 @@
 #include "split/snapshot/coverage.h"
 #include "split/snapshot/traces.h"
 
-/* The size of UUIDs that are shorter than those in stub records. */
-#define USUAL_SHORT_SIZE 8
-
 struct examination {
     struct memory *memory;
     struct module *module;
@@ -219,23 +216,19 @@ static bool complete_uuid(struct examination *examination, struct uuid *uuid, st
 }
 
 /* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
- * a shorter one, of which 8 bytes are usual, and zeros. *sidecar is NULL if there is none. */
+ * a shorter one, and zeros. *sidecar is NULL if there is none. */
 static bool find_by_stub(struct examination *examination, const struct uuid *stub,
                          struct sidecar **sidecar, struct error *error)
 {
     struct uuid uuid = *stub;
-    size_t used = stub->size, sizes[2] = {USUAL_SHORT_SIZE};
 
-    while (used > 0 && stub->bytes[used - 1] == 0)
-        used--;
-    sizes[1] = used;
+    uuid.size = UUID_STUB_SIZE;
     if (!complete_uuid(examination, &uuid, error))
         return false;
     *sidecar = find_sidecar(examination, &uuid);
-    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && used <= USUAL_SHORT_SIZE; i++) {
-        if (*sidecar != NULL || error_is_of_memory(&examination->no_sidecar))
-            break;
-        uuid.size = sizes[i];
+    if (*sidecar == NULL && !error_is_of_memory(&examination->no_sidecar)) {
+        while (uuid.size > 1 && uuid.bytes[uuid.size - 1] == 0)
+            uuid.size--;
         *sidecar = find_sidecar(examination, &uuid);
     }
     return *sidecar != NULL || !search_has_failed(examination, error);
@@ -429,6 +422,7 @@ static enum finding examine_stub(struct examination *examination, struct error *
     }
     if (examination->module->listed->is_doubtful || is_known(examination))
         return FINDING_NO_MODULE;
+    uuid.size = UUID_STUB_SIZE;
     error_set(error,
               "%s: has coverage (its UUID begins with %s), but its sidecar was not found; give "
               "--store or --sidecar",

@@ -29,9 +29,9 @@ struct memory_module {
     /* What the target itself says of the module's UUID, apart from its memory. Its size is 0 if it
      * says nothing. */
     struct uuid uuid;
-    /* All that is known is a stub record (stubs.h), which is at `base`; its first UUID_STUB_SIZE
-     * bytes are in `uuid`. If that has no size, there are several records: the module was not
-     * split. */
+    /* All that is known is a stub record (stubs.h), which is at `base`; its first
+     * PROFILE_STUB_ID_SIZE bytes are in `uuid`. If that has no size, there are several records: the
+     * module was not split. */
     bool is_stub;
     bool is_doubtful; /* the record may also be something else that happens to look like one */
     bool is_unread;   /* reading it failed, so it is not known which module this is */

@@ -74,13 +74,13 @@ static uint32_t take_count(const struct search *search, uint8_t *record, size_t 
 static bool is_stub(const struct search *search, const struct profile_record_layout *layout,
                     const uint8_t *bytes, uint64_t address)
 {
-    struct bytes rest = {NULL, layout->record_size - PROFILE_STUB_UUID_SIZE};
+    struct bytes rest = {NULL, layout->record_size - PROFILE_STUB_ID_SIZE};
     uint8_t record[PROFILE_RECORD_SIZE_MAX];
     uint64_t counters, bitmap = 0;
     uint32_t counter_count, bitmap_size = 0;
 
     memcpy(record, bytes, layout->record_size);
-    rest.data = record + PROFILE_STUB_UUID_SIZE;
+    rest.data = record + PROFILE_STUB_ID_SIZE;
     counters = take_pointer(search, layout, record, layout->counter_ptr, address);
     counter_count = take_count(search, record, layout->num_counters);
     if (layout->bitmap_ptr != 0) {
@@ -150,9 +150,9 @@ static bool add(struct search *search, const uint8_t *bytes, uint64_t address, s
         search->has_last = true;
         module = &memory->modules[search->last];
         module->is_stub = true;
-        module->is_doubtful = is_doubtful(search, bytes, PROFILE_STUB_UUID_SIZE);
-        module->uuid.size = PROFILE_STUB_UUID_SIZE;
-        memcpy(module->uuid.bytes, bytes, PROFILE_STUB_UUID_SIZE);
+        module->is_doubtful = is_doubtful(search, bytes, PROFILE_STUB_ID_SIZE);
+        module->uuid.size = PROFILE_STUB_ID_SIZE;
+        memcpy(module->uuid.bytes, bytes, PROFILE_STUB_ID_SIZE);
     }
     search->end = address + size;
     return true;

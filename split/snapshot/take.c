@@ -222,12 +222,12 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
 
     if (!copy(taking, place.record, size, &taken->data, &missing, &is_whole))
         return false;
-    if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place, big_endian, record))
+    if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place,
+                     taking->coverage->stub_id, big_endian, record))
         return error_set(taking->error,
                          "%s: its sidecar is not of a split image; give the sidecar of the build "
                          "that was loaded",
                          taking->module->name);
-    uuid_stub(&taking->coverage->stub, record);
     if (is_whole && memcmp(taken->data.data, record, size) != 0)
         return error_set(taking->error,
                          "%s: its data in memory is not what the split left of it; give the "
@@ -243,7 +243,7 @@ static bool take_data(const struct taking *taking, struct taken *taken)
     const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
     uint64_t item = taking->layout.record_size;
 
-    if (taking->coverage->stub.size != 0)
+    if (taking->coverage->has_stub)
         return take_stub(taking, taken);
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
                         profile_count_items(section->size, item) * item, &taken->data) &&

@@ -168,8 +168,8 @@ def check_stub(profile):
     require(stub["CounterPtr"] == profile.header["CountersDelta"], "not at the first counter")
     require(stub["NumBitmapBytes"] == profile.header["NumBitmapBytes"], "not all of the bitmap")
     require(stub["UniformCounterPtr"] == stub["OffloadDeviceWaveSize"] == 0, "of a GPU's code")
-    require(struct.pack(profile.order + "QQ", stub["NameRef"], stub["FuncHash"])
-            == profile.ids[8:24], "not the UUID")
+    require(struct.pack(profile.order + "Q", stub["NameRef"]) == profile.ids[8:16],
+            "not the UUID")
 
 
 def main():

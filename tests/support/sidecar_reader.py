@@ -26,10 +26,11 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits",
          9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
+IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
 MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
 LINKED_COVMAP, LINKED_COVFUN = 0x6c760501, 0x6c760601
-FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL = range(0x1001, 0x1007)
+FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB = range(0x1001, 0x1008)
 
 
 class Hash128(ctypes.Structure):
@@ -146,6 +147,15 @@ class Sidecar:
                 self.inverse_digest = self.file[start + 8:start + 24]
             elif note_type == SEAL:
                 self.seal_place = start
+            elif note_type == STUB:
+                self.check_stub(self.file[start:start + size])
+
+    def check_stub(self, stub):
+        """NameRef is the start of the UUID. FuncHash is a digest of four sections of the image."""
+        require(self.flags & 1 and len(stub) == 16, "a stub that does not fit")
+        digests = [self.removed[name][2] for name in IDENTIFYING if name in self.removed]
+        if len(digests) == len(IDENTIFYING) and not self.flags & 4 and self.version < 3:
+            require(digest(b"".join(digests))[:8] == stub[8:], "the stub is of another image")
 
     def check_seal(self):
         sealed = bytearray(self.file)

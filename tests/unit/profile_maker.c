@@ -67,7 +67,7 @@ struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t co
         ck_assert(buffer_append_zeros(&data, layout.record_size));
         record = data.data + position;
         if (recipe->stub != NULL) {
-            memcpy(record, recipe->stub, PROFILE_STUB_UUID_SIZE);
+            memcpy(record, recipe->stub, PROFILE_STUB_ID_SIZE);
         } else {
             store_u64(record, 0x1111 * (i + 1), recipe->big_endian);
             store_u64(record + 8, 0xabcdef + i, recipe->big_endian);

@@ -12,7 +12,7 @@
 
 #include "tests/unit/sidecar_sample.h"
 
-static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
+static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
 /* One chunk of 12 bytes, stored as it is. */
 const char fixture_names[] = "\014\0main\1first\1x";
 
@@ -60,6 +60,7 @@ static void make_sidecar(struct fixture *fixture)
     source.kept_count = 0;
     source.facts.raw_version = 10;
     source.facts.has_stub = true;
+    memcpy(source.facts.stub_id, stub, sizeof(stub));
     source.facts.pointer_size = 8;
     source.facts.uuid = (struct uuid){.size = strlen(ID)};
     source.facts.uuid_source = UUID_FROM_BUILD_ID;

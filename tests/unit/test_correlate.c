@@ -30,7 +30,7 @@
 #define FORMS         (VERSIONS * 4)
 #define WINDOWS_FORMS 8
 
-static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
+static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
 
 /* A split image: what it would have written, what it writes, and its sidecar. */
 struct image {
@@ -96,6 +96,7 @@ static struct image describe(int form)
     facts->pointer_size = image.full.is_32_bit ? 4 : 8;
     facts->raw_version = image.full.raw_version;
     facts->has_stub = true;
+    memcpy(facts->stub_id, stub, sizeof(stub));
     facts->uuid = (struct uuid){.size = strlen(ID)};
     facts->uuid_source = UUID_FROM_BUILD_ID;
     facts->format = image.full.windows ? IMAGE_COFF : IMAGE_ELF;
@@ -301,7 +302,7 @@ END_TEST
 START_TEST(test_without_binary_id)
 {
     struct image image = make_image(_i);
-    static const uint8_t other[PROFILE_STUB_UUID_SIZE] = "build-iX";
+    static const uint8_t other[PROFILE_STUB_ID_SIZE] = "build-iX";
 
     image.light.binary_id = NULL;
     image.full.binary_id = NULL;
@@ -320,7 +321,7 @@ START_TEST(test_changed_stub)
     struct profile_record_layout layout;
 
     ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
-    for (size_t i = PROFILE_STUB_UUID_SIZE; i < 2 * layout.record_size; i++) {
+    for (size_t i = PROFILE_STUB_ID_SIZE; i < 2 * layout.record_size; i++) {
         struct profile_recipe light = image.light;
         bool has_id = i < layout.record_size;
         size_t place = i % layout.record_size;
@@ -328,7 +329,7 @@ START_TEST(test_changed_stub)
         struct error error = {0};
         struct profile profile;
 
-        if (place < PROFILE_STUB_UUID_SIZE)
+        if (place < PROFILE_STUB_ID_SIZE)
             continue;
         light.binary_id = has_id ? ID : NULL;
         light.names = has_id ? NAMES : NULL;
@@ -539,7 +540,7 @@ START_TEST(test_other_builds)
 {
     struct image image = make_image(_i);
     struct profile_recipe other = image.light;
-    static const uint8_t stub_2[PROFILE_STUB_UUID_SIZE] = "build-i2";
+    static const uint8_t stub_2[PROFILE_STUB_ID_SIZE] = "build-i2";
 
     other.binary_id = "build-i2";
     other.stub = stub_2;

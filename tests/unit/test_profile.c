@@ -446,8 +446,8 @@ START_TEST(test_lightweight)
     ck_assert(profile.lightweight);
     uuid = profile_uuid(&profile, &source);
     ck_assert_int_eq(source, PROFILE_UUID_STUB);
-    ck_assert_uint_eq(uuid.size, PROFILE_STUB_UUID_SIZE);
-    ck_assert_uint_eq(uuid.bytes[15], STUB_BYTE);
+    ck_assert_uint_eq(uuid.size, UUID_STUB_SIZE);
+    ck_assert_uint_eq(uuid.bytes[7], STUB_BYTE);
     buffer_free(&file);
 }
 END_TEST
@@ -492,7 +492,7 @@ START_TEST(test_uuids)
     ck_assert_uint_eq(uuid.size, 20);
     ck_assert(profile_next_uuid(&uuids, &uuid, &source));
     ck_assert_int_eq(source, PROFILE_UUID_STUB);
-    ck_assert_uint_eq(uuid.size, PROFILE_STUB_UUID_SIZE);
+    ck_assert_uint_eq(uuid.size, UUID_STUB_SIZE);
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert_uint_eq(uuid.size, 0);

@@ -20,7 +20,7 @@
 
 #define MUTATIONS 20000
 
-static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = "0123456789abcde";
+static const uint8_t stub[PROFILE_STUB_ID_SIZE] = "0123456789abcde";
 
 static struct buffer make_form(int form)
 {

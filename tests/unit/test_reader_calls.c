@@ -310,7 +310,7 @@ END_TEST
 START_TEST(test_wrong_counters)
 {
     struct profile_recipe recipe = full_recipe;
-    static const uint8_t stub[PROFILE_STUB_UUID_SIZE] = ID;
+    static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, &error);
     covsplit_merger *merger = covsplit_merger_new(store, &error);
     covsplit_profile *profile;

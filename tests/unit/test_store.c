@@ -132,7 +132,7 @@ START_TEST(test_stub)
     assert_found("one", "00112233445566778899aabbccddeeff", STORE_STUB, LONG_A);
     assert_found("two", "00112233445566778899aabbccddeeff", STORE_STUB, LONG_B);
     assert_found("short", SHORT "0000000000000000", STORE_STUB, SHORT);
-    assert_found("one", SHORT "0000000000000000", STORE_STUB, NULL);
+    assert_found("one", SHORT "0000000000000000", STORE_STUB, LONG_A);
     assert_found("one", "abcdef00000000000000000000000000", STORE_STUB, "abcdef");
 }
 END_TEST

@@ -27,6 +27,8 @@ static uint64_t load_pointer(const uint8_t *from, size_t size, bool big_endian)
 }
 
 /* Distances from the record, or addresses; and all other bytes are zero. */
+static const uint8_t id[PROFILE_STUB_ID_SIZE] = "0123456789abcdef";
+
 START_TEST(test_fields)
 {
     struct stub_place place = {
@@ -42,7 +44,9 @@ START_TEST(test_fields)
     origin = layout.relative ? place.record : 0;
     mask = place.has_narrow_distances || layout.pointer_size == 4 ? UINT32_MAX : UINT64_MAX;
     memset(record, 0x55, sizeof(record));
-    ck_assert(stub_encode(&layout, version, &place, big_endian, record));
+    ck_assert(stub_encode(&layout, version, &place, id, big_endian, record));
+    ck_assert_mem_eq(record, id, sizeof(id));
+    memset(record, 0, sizeof(id));
     ck_assert_uint_eq(load_pointer(record + layout.counter_ptr, layout.pointer_size, big_endian),
                       (place.counters - origin) & mask);
     ck_assert_uint_eq(load_u32(record + layout.num_counters, big_endian), 10);
@@ -68,7 +72,7 @@ START_TEST(test_byte_coverage)
     uint8_t record[STUB_RECORD_MAX];
 
     ck_assert(stub_layout(version, 8, &layout));
-    ck_assert(stub_encode(&layout, version, &place, false, record));
+    ck_assert(stub_encode(&layout, version, &place, id, false, record));
     ck_assert_uint_eq(load_u32(record + layout.num_counters, false), 81);
 }
 END_TEST
@@ -100,7 +104,8 @@ START_TEST(test_no_fit)
         uint8_t record[STUB_RECORD_MAX];
 
         ck_assert(stub_layout(rows[i].version, 8, &layout));
-        ck_assert_msg(stub_encode(&layout, rows[i].version, &place, false, record) == rows[i].fits,
+        ck_assert_msg(stub_encode(&layout, rows[i].version, &place, id, false, record) ==
+                          rows[i].fits,
                       "row %zu", i);
     }
 }

@@ -222,6 +222,7 @@ END_TEST
 #define ONE_MORE    "one more"
 #define OTHER_BODY  "other body"
 #define OTHER_UUID  "other UUID"
+#define SAME_UUID   "same UUID"
 #define UNSPLIT     "unsplit"
 #define SPLIT       "split"
 #define NAMES_ONLY  "names only"
@@ -244,6 +245,13 @@ static const char *image_of(const char *which, const char *instrumentation)
         file_write_text(path_join(place, "original/other.c"),
                         text_replace(MAIN_SOURCE, "first_run(count)", "first_run(count + 1)"));
         build(instrumentation, "other.c first.c -o other-body");
+        built = image;
+    } else if (strcmp(which, SAME_UUID) == 0) {
+        file_write_text(path_join(place, "original/same.c"),
+                        text_replace(MAIN_SOURCE, "first_run(count)", "first_run(1 + count)"));
+        build(instrumentation,
+              "same.c first.c -Wl,--build-id=0x00112233445566778899aabbccddeeff00112233 "
+              "-o same-UUID");
         built = image;
     } else if (strcmp(which, OTHER_UUID) == 0) {
         build(instrumentation,
@@ -269,13 +277,14 @@ struct pair {
 static const struct pair pairs[] = {
     {SPLIT, ONE_MORE, COVERAGE, false},     {ONE_MORE, SPLIT, COVERAGE, false},
     {SPLIT, OTHER_BODY, COVERAGE, false},   {OTHER_BODY, SPLIT, COVERAGE, false},
-    {SPLIT, OTHER_UUID, COVERAGE, false},   {UNSPLIT, SPLIT, COVERAGE, false},
-    {SPLIT, UNSPLIT, COVERAGE, false},      {SPLIT, NAMES_ONLY, COVERAGE, false},
-    {NAMES_ONLY, SPLIT, COVERAGE, false},   {UNSPLIT, NAMES_ONLY, COVERAGE, false},
-    {NAMES_ONLY, UNSPLIT, COVERAGE, false}, {UNSPLIT, MAPPED_ONLY, COVERAGE, true},
-    {MAPPED_ONLY, UNSPLIT, COVERAGE, true}, {MAPPED_ONLY, SPLIT, COVERAGE, false},
-    {UNSPLIT, SPLIT, VALUES, false},        {SPLIT, UNSPLIT, VALUES, false},
-    {SPLIT, ONE_MORE, VALUES, false},       {SPLIT, OTHER_UUID, VALUES, true},
+    {SPLIT, OTHER_UUID, COVERAGE, false},   {OTHER_UUID, SAME_UUID, COVERAGE, false},
+    {UNSPLIT, SPLIT, COVERAGE, false},      {SPLIT, UNSPLIT, COVERAGE, false},
+    {SPLIT, NAMES_ONLY, COVERAGE, false},   {NAMES_ONLY, SPLIT, COVERAGE, false},
+    {UNSPLIT, NAMES_ONLY, COVERAGE, false}, {NAMES_ONLY, UNSPLIT, COVERAGE, false},
+    {UNSPLIT, MAPPED_ONLY, COVERAGE, true}, {MAPPED_ONLY, UNSPLIT, COVERAGE, true},
+    {MAPPED_ONLY, SPLIT, COVERAGE, false},  {UNSPLIT, SPLIT, VALUES, false},
+    {SPLIT, UNSPLIT, VALUES, false},        {SPLIT, ONE_MORE, VALUES, false},
+    {SPLIT, OTHER_UUID, VALUES, true},
 };
 
 START_TEST(test_other_build)

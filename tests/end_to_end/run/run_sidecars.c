@@ -206,8 +206,9 @@ static char *make_twin(const char *name, const char *statement)
 static const char rebuild_script[] = "set -e\n"
                                      "cmp app one/object; cmp twin.profraw one/full\n"
                                      "mv -f two/app.covsplit $PLACE; mv -f two/app app\n"
+                                     "mv -f two/profile twin.profraw\n"
                                      "cmp app two/object; cmp twin.profraw two/full\n"
-                                     "mv -f one/app.copy $PLACE\n"
+                                     "mv -f one/app.copy $PLACE; mv -f one/profile twin.profraw\n"
                                      "cmp twin.profraw one/full\n";
 
 START_TEST(test_rebuilt)
@@ -219,10 +220,11 @@ START_TEST(test_rebuilt)
     char *twins[] = {make_twin("one", "if (count > 1)\n        words[0] = 0;"),
                      make_twin("two", "while (count-- > 1)\n\n\n        words[0] = 0;")};
     const char *place = in_store ? uuid_place : "app.covsplit";
-    run_or_abort(directory, "env", "LLVM_PROFILE_FILE=twin.profraw", "one/app", NULL);
     for (size_t i = 0; i < 2; i++) {
-        covsplit_run_words(twins[i], 0, "correlate --sidecar app.covsplit -o full ../twin.profraw");
+        run_or_abort(twins[i], "env", "LLVM_PROFILE_FILE=profile", "./app", NULL);
+        covsplit_run_words(twins[i], 0, "correlate --sidecar app.covsplit -o full profile");
     }
+    file_copy(path_join(twins[0], "profile"), path_join(directory, "twin.profraw"));
     run_or_abort(directory, "sh", "-c",
                  "set -e; ! cmp -s one/object two/object; ! cmp -s one/full two/full;"
                  "mkdir -p ${0%/*}; cp -p one/app.covsplit one/app.copy; cp one/app app;"

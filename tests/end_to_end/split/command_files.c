@@ -324,7 +324,7 @@ static const struct named {
     {"fNqVwYS81VP7Hb1DX8pPd5khxE3pyIgKpaUnArl63XykWZeiNNCiia3anXn9"
      "k3ksu9mI4ROnl89Sm995ytbxAk7jqevt0MLaMRTvetw0tESulEETldq8b8Vw",
      "\"0011223344\"", "\"tripwire\""},
-    {"f", "\"00112233440000000000000000000000\"", "\"stub record (first 16 bytes)\""},
+    {"f", "\"0011223344000000\"", "\"stub record (first 8 bytes)\""},
 };
 
 /* An image without a build ID that gets a UUID has the same one in every command. */
