@@ -439,6 +439,43 @@ START_TEST(test_same_number)
 }
 END_TEST
 
+/* Cores of one process have one profile of each module, also in one command and with files that
+ * were renamed: that of the core with more counts, whatever comes first. */
+START_TEST(test_cores_of_one_process)
+{
+    make("snapshot-cores", "", "");
+    struct command command = command_of("split", "run", "loop");
+    pid_t process = command_start(&command);
+    const char *cores[2];
+    for (size_t i = 0; i < 2; i++) {
+        kill(process, SIGCONT);
+        usleep(200000);
+        kill(process, SIGSTOP);
+        ck_assert_int_eq(waitpid(process, &(int){0}, WUNTRACED), process);
+        const char *core = core_by_gcore(process);
+        cores[i] = text_format("%s-%zu", core, i);
+        ck_assert_int_eq(rename(core, cores[i]), 0);
+    }
+    end(process);
+    covsplit_run_words(place, 0, snapshot_words(of_core(cores[0]), "early", ""));
+    covsplit_run_words(place, 0, snapshot_words(of_core(cores[1]), "late", ""));
+    const char *wanted = find_profile("late", "app"), *early = find_profile("early", "app");
+    ck_assert(!is_equal(wanted, early));
+    size_t count = directory_list(path_join(place, "late")).count;
+    for (size_t i = 0; i < 3; i++) {
+        const char *both = text_format("%s %s", of_core(cores[i % 2]), of_core(cores[1 - i % 2]));
+        covsplit_run_words(place, 0, snapshot_words(both, "both", ""));
+        ck_assert_uint_eq(directory_list(path_join(place, "both")).count, count);
+        files_assert_equal(wanted, find_profile("both", "app"), "both");
+    }
+    const char *renamed = text_replace(find_profile("both", "app"), "both/app", "both/module");
+    ck_assert_int_eq(rename(find_profile("both", "app"), renamed), 0);
+    covsplit_run_words(place, 0, snapshot_words(of_core(cores[0]), "both", ""));
+    ck_assert_uint_eq(directory_list(path_join(place, "both")).count, count);
+    files_assert_equal(early, renamed, "renamed");
+}
+END_TEST
+
 /* What overwrites a file that is loaded, rather than replacing it, also changes memory. */
 START_TEST(test_overwritten)
 {
@@ -681,7 +718,8 @@ int main(int argument_count, char **arguments)
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
     suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
-                test_overwritten, test_continuous, test_replaced, test_reports);
+                test_cores_of_one_process, test_overwritten, test_continuous, test_replaced,
+                test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
