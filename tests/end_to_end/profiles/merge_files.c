@@ -13,10 +13,13 @@
 #include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
+#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
 #define FUNCTIONS 20
 #define PROFILES  4
+
+#define HAND_MADE COVSPLIT_FIXTURE_DIRECTORY "/../support/hand_made_profiles.py"
 
 /* Where a record of version 10 has them. */
 #define NUM_COUNTERS 48
@@ -594,6 +597,53 @@ START_TEST(test_bad_for_llvm_profdata)
 }
 END_TEST
 
+/* Each profile that was made by hand is taken if llvm-profdata takes it, and the result is the
+ * same; the message about another one names it, and `show` does not crash on any. */
+START_TEST(test_hand_made)
+{
+    static const struct {
+        const char *raw_version, *release;
+    } rows[] = {{"8", "14"}, {"8", "16"}, {"10", "19"}, {"10", "22"}};
+    size_t taken = 0, refused = 0;
+    const char *made = text_format("made-%s", rows[_i].raw_version);
+    const char *profdata = text_format("llvm-profdata-%s", rows[_i].release);
+    directory_create(path_join(scratch, made));
+    run_or_abort(scratch, "python3", HAND_MADE, rows[_i].raw_version, made, NULL);
+    struct text_list files = directory_list(path_join(scratch, made));
+    for (size_t i = 0; i < files.count; i++) {
+        if (!rounds_have((unsigned)i + (unsigned)_i, 4)) {
+            continue;
+        }
+        const char *file = text_format("%s/%s", made, files.items[i]);
+        struct command llvm = command_words(
+            scratch, "%s merge -num-threads=1 -o expected.profdata %s", profdata, file);
+        struct command ours = covsplit_command(scratch, "merge", "--llvm-profdata", profdata, "-o",
+                                               "found.profdata", file, NULL);
+        struct outcome expected = command_run(&llvm), found = command_run(&ours);
+        bool is_wider = strncmp(files.items[i], "wider-", 6) == 0;
+        bool is_stricter = strncmp(files.items[i], "stricter-", 9) == 0;
+        bool takes = outcome_exited(&expected, 0);
+        ck_assert_msg(takes ? !is_wider : !is_stricter, "%s: %s", profdata, file);
+        takes = (takes && !is_stricter) || is_wider;
+        ck_assert_msg(outcome_exited(&found, takes ? 0 : 1), "%s: %s: %s%s", profdata, file,
+                      expected.errors, found.errors);
+        ck_assert_msg(takes || strstr(found.errors, file) != NULL, "%s", found.errors);
+        if (takes && !is_wider) {
+            assert_same("expected.profdata", "found.profdata");
+        }
+        taken += takes;
+        refused += !takes;
+    }
+    ck_assert_uint_gt(taken, rounds_are_all() ? 20 : 5);
+    ck_assert_uint_gt(refused, rounds_are_all() ? 30 : 5);
+    struct command show = command_words(scratch, "sh -c");
+    text_list_add_format(&show.arguments,
+                         "for file in %s/*; do '%s' show $file || test $? = 1 || exit 2; done",
+                         made, covsplit_path());
+    command_expect(&show, 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
@@ -602,5 +652,6 @@ int main(void)
                 test_partly_for_correlation, test_temporal, test_usage, test_format, test_verbose,
                 test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
                 test_large_sums, test_damaged_counters, test_bad_for_llvm_profdata);
+    suite_loops(test_case, 4, test_hand_made);
     return suite_main("merging files", test_case);
 }
