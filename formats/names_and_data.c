@@ -310,15 +310,14 @@ static bool check_data(struct planning *planning, bool names_go)
 /* ---- names without data ---- */
 
 /* If names go and records stay, the first record gets a new NameRef, so that the runtime still
- * tells the image from others (tripwire_signature). So that record must be known (*offset is its
- * offset in the file), and no code may look at it. (With value profiling, code passes it to the
+ * tells the image from others (tripwire_signature). So that record must be known (*records begins
+ * with it), and no code may look at it. (With value profiling, code passes it to the
  * runtime, which only counts.) */
-static bool check_first_record(struct planning *planning, uint64_t *offset)
+static bool check_first_record(struct planning *planning, struct bytes *records)
 {
     const struct format *format = planning->format;
     const struct image_section *section = section_of(planning, SECTION_DATA);
     struct bounds data;
-    struct bytes records;
     const char *reason;
     uint64_t from;
 
@@ -327,13 +326,12 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
     /* With markers they need not be in a section of their own. */
     if ((!format->has_markers && (section == NULL || section->address != data.begin)) ||
         data.end - data.begin < planning->record_layout.record_size ||
-        !format->bytes_at(planning, data.begin, data.end - data.begin, &records))
+        !format->bytes_at(planning, data.begin, data.end - data.begin, records))
         return image_plan_keep(planning->plan, SECTION_NAMES, "the image has no records beside it");
     if (format->check_first_record != NULL && !format->check_first_record(planning))
         return image_plan_keep(planning->plan, SECTION_NAMES,
                                "the records beside it are not where expected");
-    *offset = (uint64_t)(records.data - planning->input->bytes.data);
-    if (records_have_one(&planning->record_layout, records, planning->big_endian,
+    if (records_have_one(&planning->record_layout, *records, planning->big_endian,
                          profile_record_has_value_sites))
         return true;
     switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
@@ -348,20 +346,31 @@ static bool check_first_record(struct planning *planning, uint64_t *offset)
     }
 }
 
-static bool change_first_record(struct planning *planning, uint64_t offset)
+static bool change_first_record(struct planning *planning, struct bytes records)
 {
     uint64_t names_size = section_of(planning, SECTION_NAMES)->size;
     uint8_t name_ref[sizeof(uint64_t)];
-    struct bytes file = planning->input->bytes, old;
+    struct bytes file = planning->input->bytes;
 
-    if (!bytes_slice(file, offset, sizeof(name_ref), &old))
-        return false;
     store_u64(name_ref,
-              load_u64(old.data, planning->big_endian) +
+              load_u64(records.data, planning->big_endian) +
                   tripwire_signature(names_size, planning->tripwire_size),
               planning->big_endian);
-    return edit_overwrite_differences(&planning->plan->edits, file, offset,
+    return edit_overwrite_differences(&planning->plan->edits, file,
+                                      (uint64_t)(records.data - file.data),
                                       (struct bytes){name_ref, sizeof(name_ref)});
+}
+
+/* The runtime fills up a record that is not whole with whatever follows it. */
+static bool digest_records(struct planning *planning, struct bytes records, struct error *error)
+{
+    const struct profile_record_layout *layout = &planning->record_layout;
+    uint64_t rest = records.size % layout->record_size;
+
+    return (rest != 0 && rest < layout->fields_size) ||
+           profile_records_digest(layout, records, 0, planning->big_endian,
+                                  &planning->plan->facts.records) ||
+           error_out_of_memory(error, planning->input->path, records.size);
 }
 
 /* ---- the edits ---- */
@@ -397,14 +406,14 @@ static bool rewrite_data(struct planning *planning, struct error *error)
     return check_edited(planning, rules_rewrite(&planning->code, RUNTIME_END_DATA, end), error);
 }
 
-static bool rewrite_names(struct planning *planning, bool data_goes, uint64_t first_record,
+static bool rewrite_names(struct planning *planning, bool data_goes, struct bytes records,
                           struct error *error)
 {
     const struct image_section *names = section_of(planning, SECTION_NAMES);
 
     tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
-    return check_edited(planning, data_goes || change_first_record(planning, first_record),
-                        error) &&
+    return check_edited(planning, data_goes || change_first_record(planning, records), error) &&
+           (data_goes || digest_records(planning, records, error)) &&
            (planning->format->moves_names ||
             names_move(planning, names->address + planning->tripwire_padding, error));
 }
@@ -412,15 +421,15 @@ static bool rewrite_names(struct planning *planning, bool data_goes, uint64_t fi
 bool names_and_data_plan(struct planning *planning, struct error *error)
 {
     struct image_plan *plan = planning->plan;
-    uint64_t first_record = 0;
+    struct bytes records = {0};
     bool data, names;
 
     keep_what_is_watched(planning);
     names = image_plan_removes(plan, SECTION_NAMES) && check_names(planning);
     data = image_plan_removes(plan, SECTION_DATA) && check_data(planning, names);
-    names = names && (data || check_first_record(planning, &first_record));
+    names = names && (data || check_first_record(planning, &records));
     planning->tripwire_size = names ? planning->tripwire_size : 0;
     planning->tripwire_padding = names ? planning->tripwire_padding : 0;
     return check_edited(planning, true, error) && (!data || rewrite_data(planning, error)) &&
-           (!names || rewrite_names(planning, data, first_record, error));
+           (!names || rewrite_names(planning, data, records, error));
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 
@@ -33,7 +34,8 @@
     "empty: the program was killed, or called _exit, before it wrote its profile (with LLVM 13 "   \
     "to 15 also: no function in it is instrumented)"
 
-/* The size of NameRef and FuncHash, by which the stub record of a split image tells the image. */
+/* The size of NameRef and FuncHash, with which records begin. By these the stub record of a split
+ * image tells the image. */
 #define PROFILE_STUB_ID_SIZE 16
 
 /* The version from which on binary IDs are padded to 8 bytes, each. */
@@ -97,6 +99,11 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
 /* True if a record of layout->record_size bytes has value sites. */
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
+
+/* The digest of NameRef and FuncHash of each record, one after the other, where `signature` was
+ * added to the first NameRef (tripwire_signature). False if out of memory. */
+bool profile_records_digest(const struct profile_record_layout *layout, struct bytes records,
+                            uint64_t signature, bool big_endian, struct digest *digest);
 
 /* True if the record is for GPU code: it has uniform counters, or a wave size. */
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,

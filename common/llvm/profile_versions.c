@@ -122,6 +122,27 @@ bool profile_record_has_value_sites(const struct profile_record_layout *layout,
     return false;
 }
 
+bool profile_records_digest(const struct profile_record_layout *layout, struct bytes records,
+                            uint64_t signature, bool big_endian, struct digest *digest)
+{
+    struct digest_stream *stream = digest_stream_new();
+
+    if (stream == NULL)
+        return false;
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
+         start += layout->record_size) {
+        uint8_t id[PROFILE_STUB_ID_SIZE];
+
+        memcpy(id, records.data + start, sizeof(id));
+        if (start == 0)
+            store_u64(id, load_u64(id, big_endian) - signature, big_endian);
+        digest_stream_add(stream, (struct bytes){id, sizeof(id)});
+    }
+    *digest = digest_stream_finish(stream);
+    digest_stream_free(stream);
+    return true;
+}
+
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,
                                  bool big_endian)
 {

@@ -47,6 +47,16 @@ static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile 
            has_binary_id(profile, &facts->uuid);
 }
 
+static bool has_other_functions(const struct sidecar *sidecar, const char *name,
+                                struct error *error)
+{
+    return error_set(error,
+                     "%s: written by another build than that of %s, which has the same UUID "
+                     "but other functions; give the sidecar of the image that wrote it, and let "
+                     "the linker make build IDs (--build-id=sha1)",
+                     name, sidecar_name(sidecar));
+}
+
 static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
                              const char *name, struct error *error)
 {
@@ -57,17 +67,31 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
 
     if (facts->has_stub && profile->lightweight && uuid_has_stub(&facts->uuid, profile->stub_id) &&
         tripwire_agrees(&facts->uuid, profile))
-        return error_set(
-            error,
-            "%s: written by another build than that of %s, which has the same UUID "
-            "but other functions; give the sidecar of the image that wrote it, and let "
-            "the linker make build IDs (--build-id=sha1)",
-            name, sidecar_name(sidecar));
+        return has_other_functions(sidecar, name, error);
     return error_set(error,
                      "%s: written by another build than that of %s: its UUID is %s, not %s; "
                      "give the sidecar of the image that wrote it",
                      name, sidecar_name(sidecar), uuid_format(&uuid, found),
                      uuid_format(&facts->uuid, wanted));
+}
+
+/* Where records stayed, they must be those of the image, if the sidecar tells these; the NameRef of
+ * the first one was changed as tripwire_signature says. */
+static bool check_kept_records(const struct sidecar *sidecar, const struct profile *profile,
+                               const char *name, struct error *error)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_section *names = sidecar_find(sidecar, SECTION_NAMES);
+    struct digest found;
+
+    if (bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE}) || names == NULL ||
+        !profile->has_tripwire)
+        return true;
+    if (!profile_records_digest(&profile->layout, profile->data,
+                                tripwire_signature(names->size, profile->names.size),
+                                profile->big_endian, &found))
+        return error_out_of_memory(error, name, profile->data.size);
+    return digest_equal(&found, &facts->records) || has_other_functions(sidecar, name, error);
 }
 
 /* The number of items in a section, as the runtime counts them: the last one may be incomplete. */
@@ -172,5 +196,6 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
                          sidecar_name(sidecar), counters, bitmap);
     return check_stub(sidecar, profile, name, error) &&
+           check_kept_records(sidecar, profile, name, error) &&
            check_tripwire(sidecar, profile, name, error);
 }

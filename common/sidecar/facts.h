@@ -57,6 +57,9 @@ struct sidecar_facts {
      * are then stub_id: see formats/runtime/stub.h. */
     bool has_stub;
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
+    /* If names went and records stayed: the digest of these (profile_records_digest), by which the
+     * profiles of two builds of one UUID are told apart. Zeros if it is not known. */
+    struct digest records;
     /* True if the image had been split before, so that this sidecar holds nothing and only takes
      * the place of the real one. The original cannot be restored from it. */
     bool is_placeholder;

@@ -121,11 +121,14 @@ bool sidecar_notes_encode(const struct sidecar_notes *notes, const char *name,
                           struct buffer *encoded, struct error *error)
 {
     static const uint8_t no_seal[DIGEST_SIZE];
+    struct bytes records = {notes->facts.records.bytes, DIGEST_SIZE};
     bool big = notes->facts.elf_data == ELFDATA2MSB;
 
     return (append_format(encoded, big, notes) && append_image(encoded, big, notes) &&
             (!notes->facts.has_stub || append_own(encoded, big, SIDECAR_NOTE_STUB,
                                                   notes->facts.stub_id, PROFILE_STUB_ID_SIZE)) &&
+            (bytes_all_zero(records) ||
+             append_own(encoded, big, SIDECAR_NOTE_RECORDS, records.data, DIGEST_SIZE)) &&
             append_removed(encoded, big, notes) && append_kept(encoded, big, notes) &&
             append_inverse(encoded, big, notes) &&
             append_own(encoded, big, SIDECAR_NOTE_SEAL, no_seal, sizeof(no_seal))) ||
@@ -289,6 +292,14 @@ static bool take_stub(struct decoder *decoder, struct bytes description)
     return true;
 }
 
+static bool take_records(struct decoder *decoder, struct bytes description)
+{
+    if (description.size != DIGEST_SIZE)
+        return refuse(decoder, "the note of the data records has a wrong size");
+    load_digest(&decoder->notes->facts.records, description.data);
+    return true;
+}
+
 static bool take_seal(struct decoder *decoder, struct bytes description, uint64_t offset)
 {
     if (description.size != DIGEST_SIZE)
@@ -304,7 +315,7 @@ static bool take_note(struct decoder *decoder, const struct elf_note *note)
     const uint32_t type = note->type;
     bool only_once = type == SIDECAR_NOTE_FORMAT || type == SIDECAR_NOTE_IMAGE ||
                      type == SIDECAR_NOTE_INVERSE || type == SIDECAR_NOTE_SEAL ||
-                     type == SIDECAR_NOTE_STUB;
+                     type == SIDECAR_NOTE_STUB || type == SIDECAR_NOTE_RECORDS;
 
     if (only_once && (decoder->seen & SEEN(type)) != 0)
         return refuse(decoder, "a note occurs twice");
@@ -323,6 +334,8 @@ static bool take_note(struct decoder *decoder, const struct elf_note *note)
         return take_inverse(decoder, description);
     case SIDECAR_NOTE_STUB:
         return take_stub(decoder, description);
+    case SIDECAR_NOTE_RECORDS:
+        return take_records(decoder, description);
     case SIDECAR_NOTE_SEAL:
         return take_seal(decoder, description, note->description_offset);
     default:
@@ -352,7 +365,7 @@ static bool take_notes(struct decoder *decoder, const struct elf_note_list *list
         if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(decoder, &note))
             return false;
     }
-    if ((decoder->seen & ~SEEN(SIDECAR_NOTE_STUB)) != needed)
+    if ((decoder->seen & needed) != needed)
         return refuse(decoder, "one is missing");
     return true;
 }

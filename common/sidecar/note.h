@@ -58,6 +58,10 @@
  *      0  16  NameRef and FuncHash of the stub, as bytes in the image. Without this note they are
  *             the first 16 bytes of the UUID, padded with zeros, as earlier versions wrote them
  *
+ * RECORDS (type 0x1008): at most once, if the names were removed and the data records were not.
+ *      0  16  digest of NameRef and FuncHash of all records, as bytes in the original image, one
+ *             record after the other. Earlier versions did not write it
+ *
  * The types are so high because some tools name low ones regardless of the owner (binutils calls 1
  * NT_VERSION). Notes with other owners or types are ignored. The UUID is not here but in
  * .note.gnu.build-id; class, byte order, machine and type of the image are in the ELF header.
@@ -88,6 +92,7 @@ enum sidecar_note_type {
     SIDECAR_NOTE_INVERSE = 0x1005,
     SIDECAR_NOTE_SEAL = 0x1006,
     SIDECAR_NOTE_STUB = 0x1007,
+    SIDECAR_NOTE_RECORDS = 0x1008,
 };
 
 /* Size and digest of something that the sidecar holds compressed. */

@@ -30,7 +30,7 @@ IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
 MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
 LINKED_COVMAP, LINKED_COVFUN = 0x6c760501, 0x6c760601
-FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB = range(0x1001, 0x1008)
+FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS = range(0x1001, 0x1009)
 
 
 class Hash128(ctypes.Structure):
@@ -149,6 +149,8 @@ class Sidecar:
                 self.seal_place = start
             elif note_type == STUB:
                 self.check_stub(self.file[start:start + size])
+            elif note_type == RECORDS:
+                require(not self.flags & 1 and size == 16, "a digest of records that are removed")
 
     def check_stub(self, stub):
         """NameRef is the start of the UUID. FuncHash is a digest of four sections of the image."""

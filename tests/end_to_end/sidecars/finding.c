@@ -413,6 +413,44 @@ START_TEST(test_same_uuid)
 }
 END_TEST
 
+/* Where names go and records stay (--sections, value profiling), the records tell the builds apart.
+ */
+START_TEST(test_same_uuid_records)
+{
+    static const char *const functions[] = {"alpha", "gamma"};
+    static const char *const options[] = {"--sections names", ""};
+    char *room = path_join(scratch, text_format("records-%d", _i));
+    directory_create(room);
+    for (size_t i = 0; i < 2; i++) {
+        const char *name = functions[i];
+        file_write_text(path_join(room, text_format("%s.c", name)),
+                        text_format("int %s(int n) { return n > 1; }\n"
+                                    "int main(int count, char **words)\n"
+                                    "{ int (*volatile call)(int) = %s;\n"
+                                    "return call(count) && words == 0; }\n",
+                                    name, name));
+        run_or_abort(room, "sh", "-c",
+                     "exec clang-19 -fprofile-instr-generate -fcoverage-mapping " ID_BY_HAND
+                     " $1 $0.c -o $0",
+                     name, _i == 0 ? "" : "-mllvm -enable-value-profiling=true", NULL);
+        covsplit_run_words(room, 0,
+                           text_format("split %s -o %s.out --sidecar %s.covsplit %s", options[_i],
+                                       name, name, name));
+        run_or_abort(room, "env", text_format("LLVM_PROFILE_FILE=%s.profraw", name),
+                     text_format("./%s.out", name), NULL);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        const char *words = text_format("correlate --sidecar %s.covsplit -o %s.full %s.profraw",
+                                        functions[i % 2], functions[i / 2], functions[i / 2]);
+        struct outcome outcome = covsplit_run_words(room, i % 2 == i / 2 ? 0 : 1, words);
+        if (i % 2 != i / 2) {
+            ck_assert_msg(strstr(outcome.errors, "has the same UUID but other functions") != NULL,
+                          "%s", outcome.errors);
+        }
+    }
+}
+END_TEST
+
 /* A sidecar of an earlier build lies about, and the right one is in another place that nobody
  * named. The near one is not the better one. What an option names is. */
 START_TEST(test_same_uuid_elsewhere)
@@ -674,6 +712,7 @@ int main(void)
     TCase *test_case = suite_case("finding", 300, prepare);
     suite_loops(test_case, sizeof places / sizeof *places, test_place);
     suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order, test_same_uuid_elsewhere);
+    suite_loops(test_case, 2, test_same_uuid_records);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
                 test_changed_image, test_hostile_directory, test_huge_file, test_unreadable,
                 test_mutated, test_run_sees_changes, test_output_is_sidecar);
