@@ -57,6 +57,15 @@ static bool has_other_functions(const struct sidecar *sidecar, const char *name,
                      name, sidecar_name(sidecar));
 }
 
+/* Earlier versions put nothing but the UUID into the stub. */
+static bool is_earlier_stub(const struct uuid *uuid, const uint8_t id[PROFILE_STUB_ID_SIZE])
+{
+    uint8_t earlier[PROFILE_STUB_ID_SIZE] = {0};
+
+    memcpy(earlier, uuid->bytes, uuid->size < sizeof(earlier) ? uuid->size : sizeof(earlier));
+    return memcmp(id, earlier, sizeof(earlier)) == 0;
+}
+
 static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
                              const char *name, struct error *error)
 {
@@ -66,8 +75,16 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
     struct uuid uuid = profile_uuid(profile, &source);
 
     if (facts->has_stub && profile->lightweight && uuid_has_stub(&facts->uuid, profile->stub_id) &&
-        tripwire_agrees(&facts->uuid, profile))
-        return has_other_functions(sidecar, name, error);
+        tripwire_agrees(&facts->uuid, profile)) {
+        bool is_earlier = is_earlier_stub(&facts->uuid, profile->stub_id);
+
+        return is_earlier == is_earlier_stub(&facts->uuid, facts->stub_id)
+                   ? has_other_functions(sidecar, name, error)
+                   : error_set(error,
+                               "%s: %s covsplit split its image than the one that made %s; give "
+                               "the sidecar that it wrote",
+                               name, is_earlier ? "an earlier" : "a later", sidecar_name(sidecar));
+    }
     return error_set(error,
                      "%s: written by another build than that of %s: its UUID is %s, not %s; "
                      "give the sidecar of the image that wrote it",

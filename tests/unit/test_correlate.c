@@ -313,6 +313,26 @@ START_TEST(test_without_binary_id)
 }
 END_TEST
 
+/* The stub of this sidecar is as earlier versions made it; and the other way round. */
+START_TEST(test_other_version)
+{
+    struct image image = make_image(_i);
+    static const uint8_t later[PROFILE_STUB_ID_SIZE] = ID "a digest";
+
+    image.light.stub = later;
+    assert_refused(&image, &image.light, "a later covsplit");
+    free_image(&image);
+    image = describe(_i);
+    memcpy(image.source.facts.stub_id, later, sizeof(later));
+    add_sections(&image);
+    finish(&image);
+    assert_refused(&image, &image.light, "an earlier covsplit");
+    image.light.stub = later;
+    assert_correlates(&image, &image.light, &image.full);
+    free_image(&image);
+}
+END_TEST
+
 /* Every byte of the stub but those of the UUID is as the split has left it, or the program has
  * changed its records: with names and a binary ID, or with neither. */
 START_TEST(test_changed_stub)
@@ -666,7 +686,8 @@ int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_dump, test_tripwire, test_other_names,
-                test_without_binary_id, test_changed_stub, test_names_only, test_memory);
+                test_without_binary_id, test_other_version, test_changed_stub, test_names_only,
+                test_memory);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_other_bitmap, test_value_sites);
