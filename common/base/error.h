@@ -20,7 +20,8 @@ struct error {
 };
 
 /* Writes the message and returns false, so that a function can fail with `return error_set(...)`. A
- * message that is too long is truncated. Control characters, as in file names, become '?'. */
+ * message that is too long is truncated. Control characters, as in file names, become '?', and so
+ * does each byte that is not UTF-8. */
 bool error_set(struct error *error, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Like error_set, with ": " and strerror(number) appended to the message. */
@@ -35,5 +36,16 @@ bool error_is_of_memory(const struct error *error);
 /* Whether the machine failed: memory, descriptors, a disk or a network. Then nothing is known of
  * the file, and a search must not go on as if it were not there. */
 bool error_is_of_machine(const struct error *error);
+
+/* Takes a character off the start of the text, which must not be empty. False if its first byte
+ * does not begin a valid one of UTF-8; then only that byte is taken. */
+bool utf8_take(const char **text, uint32_t *character);
+
+/* True of characters that a terminal may obey: control characters, and those without a shape that
+ * break lines or change the order or the look of others. */
+bool utf8_is_control(uint32_t character);
+
+/* Replaces these characters, and all that is not UTF-8, by '?'. */
+void text_make_printable(char *text);
 
 #endif

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <stddef.h>
 
+#include "common/base/error.h"
+
 #define INDENTATION 2
 
 static void start_line(struct json_writer *writer)
@@ -66,59 +68,33 @@ void json_end_array(struct json_writer *writer)
 
 /* ---- strings ---- */
 
-/* The length in bytes of the UTF-8 character at `text` (Unicode, table 3-7); 0 if it is not valid.
- * The terminating NUL is not a continuation byte, so nothing after it is read. */
-static size_t utf8_length(const unsigned char *text)
+/* Control characters are escaped, as two units of UTF-16 above U+FFFF, since JSON is read on
+ * terminals too. */
+static void write_character(FILE *stream, const char *text, size_t length, uint32_t character)
 {
-    unsigned char first = text[0];
-    unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
-    size_t length;
-
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    length = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
-    if (first == 0xe0)
-        low = 0xa0; /* overlong */
-    else if (first == 0xed)
-        high = 0x9f; /* surrogates */
-    else if (first == 0xf0)
-        low = 0x90; /* overlong */
-    else if (first == 0xf4)
-        high = 0x8f; /* above U+10FFFF */
-    if (text[1] < low || text[1] > high)
-        return 0;
-    for (size_t i = 2; i < length; i++) {
-        if (text[i] < 0x80 || text[i] > 0xbf)
-            return 0;
-    }
-    return length;
-}
-
-static void write_character(FILE *stream, const unsigned char *text, size_t length)
-{
-    if (length == 0)
-        fputs("\xef\xbf\xbd", stream);
-    else if (*text == '"' || *text == '\\')
+    if (character == '"' || character == '\\')
         fprintf(stream, "\\%c", *text);
-    else if (*text < 0x20 || *text == 0x7f)
-        fprintf(stream, "\\u%04x", *text);
-    else
+    else if (!utf8_is_control(character))
         fwrite(text, 1, length, stream);
+    else if (character < 0x10000)
+        fprintf(stream, "\\u%04" PRIx32, character);
+    else
+        fprintf(stream, "\\u%04" PRIx32 "\\u%04" PRIx32, 0xd7c0 + (character >> 10),
+                0xdc00 + (character & 0x3ff));
 }
 
 void json_string(struct json_writer *writer, const char *key, const char *text)
 {
-    const unsigned char *character = (const unsigned char *)text;
-
     start_value(writer, key);
     putc('"', writer->stream);
-    while (*character != '\0') {
-        size_t length = utf8_length(character);
+    while (*text != '\0') {
+        const char *start = text;
+        uint32_t character;
 
-        write_character(writer->stream, character, length);
-        character += length != 0 ? length : 1;
+        if (utf8_take(&text, &character))
+            write_character(writer->stream, start, (size_t)(text - start), character);
+        else
+            fputs("\xef\xbf\xbd", writer->stream);
     }
     putc('"', writer->stream);
 }

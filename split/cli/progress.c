@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "common/base/error.h"
+
 #define BAR_WIDTH         30
 #define NAME_WIDTH        40
 #define FIRST_MILLISECOND 500
@@ -43,7 +45,7 @@ void progress_start(struct progress *progress, const char *name, uint64_t total)
 
 static void draw(struct progress *progress)
 {
-    char bar[BAR_WIDTH + 1];
+    char bar[BAR_WIDTH + 1], name[NAME_WIDTH + 1];
     uint64_t percent = progress->total == 0 ? 0 : progress->done / (progress->total / 100 + 1);
 
     if (percent > 99)
@@ -52,9 +54,9 @@ static void draw(struct progress *progress)
         bar[i] = i < percent * BAR_WIDTH / 100 ? '#' : '-';
     bar[BAR_WIDTH] = '\0';
     /* A name could contain bytes that move the cursor. */
-    fprintf(stderr, "\r[%s] %2u%% ", bar, (unsigned)percent);
-    for (unsigned i = 0; i < NAME_WIDTH && progress->name[i] != '\0'; i++)
-        fputc((unsigned char)progress->name[i] < 0x20 ? '?' : progress->name[i], stderr);
+    snprintf(name, sizeof(name), "%s", progress->name);
+    text_make_printable(name);
+    fprintf(stderr, "\r[%s] %2u%% %s", bar, (unsigned)percent, name);
     fflush(stderr);
     progress->drawn = true;
 }

@@ -172,7 +172,8 @@ static const char *find_mapped(uintptr_t address, struct line *line)
 static void append(char *text, size_t *length, const char *more)
 {
     for (; *more != '\0'; more++)
-        text[(*length)++] = (unsigned char)*more < 0x20 || *more == 0x7f ? '?' : *more;
+        text[(*length)++] = *more;
+    text[*length] = '\0';
 }
 
 /* Handles SIGBUS: a mapped file shrank, or its disk failed, while it was read. */
@@ -189,6 +190,8 @@ static void lost_mapped_file(int number, siginfo_t *information, void *context)
     append(text, &length, path == NULL ? "a file" : path);
     append(text, &length,
            ": became shorter or unreadable while it was read; run again when nothing changes it");
+    text_make_printable(text);
+    length = strlen(text);
     text[length++] = '\n';
     (void)!write(STDERR_FILENO, text, length);
     remove_unfinished();

@@ -207,18 +207,22 @@ static void print(const char *text, size_t size)
     (void)!syscall(SYS_write, STDERR_FILENO, text, size);
 }
 
-/* Prints one line: the file might be one to convert, but there is no broker to tell. */
+/* Prints one line: the file might be one to convert, but there is no broker to tell. Nor is there
+ * the code that tells control characters from others, so of the path only ASCII is printed. */
 static void report_as_it_is(const char *path, const char *why)
 {
     static const char start[] = "covsplit: warning: ", middle[] = ": read as it is: ";
+    char name[PRELOAD_PATH_MAX];
     struct iovec parts[] = {
         {(void *)(uintptr_t)start, sizeof(start) - 1},
-        {(void *)(uintptr_t)path, strnlen(path, PRELOAD_PATH_MAX)},
+        {name, strnlen(path, sizeof(name))},
         {(void *)(uintptr_t)middle, sizeof(middle) - 1},
         {(void *)(uintptr_t)why, strlen(why)},
         {(void *)(uintptr_t) "\n", 1},
     };
 
+    for (size_t i = 0; i < parts[1].iov_len; i++)
+        name[i] = (char)(path[i] >= ' ' && path[i] <= '~' ? path[i] : '?');
     (void)!syscall(SYS_writev, STDERR_FILENO, parts, sizeof(parts) / sizeof(parts[0]));
 }
 

@@ -85,11 +85,24 @@ END_TEST
 
 START_TEST(test_valid_utf8_stays)
 {
-    /* The first and the last character of each length, and those around the surrogates. */
-    expect_string("\xc2\x80\xdf\xbf", "\"\xc2\x80\xdf\xbf\"");
+    /* The first and the last character of each length, and those around the surrogates. The first
+     * of two bytes that is no control character is U+00A0. */
+    expect_string("\xc2\xa0\xdf\xbf", "\"\xc2\xa0\xdf\xbf\"");
     expect_string("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
     expect_string("\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\"");
     expect_string("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
+}
+END_TEST
+
+/* A terminal may obey U+009B, and U+202E turns round what follows it; U+E0041 is of two units. */
+START_TEST(test_unicode_controls)
+{
+    expect_string("\xc2\x80\xc2\x9b"
+                  "2J\xc2\x9f",
+                  "\"\\u0080\\u009b2J\\u009f\"");
+    expect_string("\xe2\x80\xae\xe2\x81\xa9\xef\xbb\xbf", "\"\\u202e\\u2069\\ufeff\"");
+    expect_string("\xf3\xa0\x81\x81", "\"\\udb40\\udc41\"");
+    expect_string("\xe2\x80\xa7\xe2\x80\xaf", "\"\xe2\x80\xa7\xe2\x80\xaf\"");
 }
 END_TEST
 
@@ -117,6 +130,7 @@ int main(void)
     TCase *structure = tcase_create("structure");
     suite_tests(structure, test_empty_containers, test_nesting);
     TCase *strings = tcase_create("strings");
-    suite_tests(strings, test_escapes, test_valid_utf8_stays, test_invalid_utf8_is_replaced);
+    suite_tests(strings, test_escapes, test_valid_utf8_stays, test_unicode_controls,
+                test_invalid_utf8_is_replaced);
     return suite_main("json", structure, strings);
 }

@@ -482,6 +482,42 @@ START_TEST(test_colour)
 }
 END_TEST
 
+/* What a terminal obeys in a file's name is '?' in messages and tables, and escaped in JSON: C0,
+ * C1, what turns text round, a byte that is not UTF-8. Other characters stay. */
+static const char hostile_name[] = "a\033[2J\xc2\x9b"
+                                   "2J\xe2\x80\xae"
+                                   "b\xe2\x81\xa6\xf3\xa0\x80\xa0\xff\xc3\xa4\xe6\x97\xa5";
+
+static const char harmless_name[] = "a?[2J?2J?b???\xc3\xa4\xe6\x97\xa5";
+
+START_TEST(test_hostile_name)
+{
+    char *directory = sample_directory(&sample);
+    struct command command = covsplit_command(directory, "show", hostile_name, NULL);
+    struct outcome outcome = command_expect(&command, 1);
+    ck_assert_str_eq(outcome.errors, text_format("covsplit: error: %s: cannot be read: No such "
+                                                 "file or directory\n",
+                                                 harmless_name));
+    file_copy(sample.image, path_join(directory, hostile_name));
+    command = covsplit_command(directory, "split", hostile_name, NULL);
+    command_expect(&command, 0);
+    /* The table has the name of the image that was split. */
+    command = covsplit_command(directory, "show", text_format("%s.covsplit", hostile_name), NULL);
+    outcome = command_expect(&command, 0);
+    ck_assert_msg(strstr(outcome.output, harmless_name) != NULL &&
+                      text_count(outcome.output, hostile_name) == 0,
+                  "%s", outcome.output);
+    command = covsplit_command(directory, "show", "--json",
+                               text_format("%s.covsplit", hostile_name), NULL);
+    outcome = command_expect(&command, 0);
+    file_write(path_join(sample.scratch, "shown.json"), outcome.output, outcome.output_size);
+    ck_assert_msg(strstr(outcome.output, "a\\u001b[2J\\u009b2J\\u202eb\\u2066\\udb40\\udc20\xef\xbf"
+                                         "\xbd\xc3\xa4\xe6\x97\xa5") != NULL,
+                  "%s", outcome.output);
+    assert_json("len(shown)", "1");
+}
+END_TEST
+
 /* Output that cannot be written is a failure. */
 START_TEST(test_full_standard_output)
 {
@@ -507,6 +543,6 @@ int main(void)
     suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
     suite_tests(test_case, test_help, test_help_order, test_version, test_show, test_show_json,
                 test_split_json, test_split_json_of_many, test_verify, test_show_of_garbage,
-                test_full_standard_output);
+                test_hostile_name, test_full_standard_output);
     return suite_main("line", test_case);
 }
