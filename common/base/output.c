@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,7 @@ static bool choose_target(struct output *output, const struct output_options *op
         (!S_ISLNK(status.st_mode) || leads_to_no_file(output->path)))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     output->in_place = options->in_place != NULL;
+    output->unkept = options->unkept;
     output->is_other_form = options->is_other_form;
     output->needs_no_sync = options->needs_no_sync;
     if (output->in_place)
@@ -318,29 +320,88 @@ bool output_map(struct output *output, struct input *input, struct error *error)
     return true;
 }
 
-/* These attributes apply to the old contents; the kernel drops the first of them when a file is
- * written. */
-static bool vouches_for_contents(const char *attribute)
+/* ---- what is kept of the file that is edited in place ---- */
+
+void output_note_unkept(const struct output *output, const char *what)
 {
-    return strcmp(attribute, "security.capability") == 0 ||
-           strcmp(attribute, "security.ima") == 0 || strcmp(attribute, "security.evm") == 0;
+    char before[ERROR_MESSAGE_MAX];
+
+    if (output->unkept == NULL)
+        return;
+    snprintf(before, sizeof(before), "%s", output->unkept->message);
+    if (before[0] == '\0')
+        error_set(output->unkept, "%.400s: these could not be kept, set them again: %.100s",
+                  output->path, what);
+    else
+        error_set(output->unkept, "%.900s, %.100s", before, what);
 }
 
-/* Copies what it can: an attribute that cannot be set is not an error. */
-static void copy_attributes(const char *from, int to)
+/* These attributes are sums of the old contents, which the kernel or a signer makes again. */
+static bool vouches_for_contents(const char *attribute)
 {
-    char names[4096], value[4096];
-    ssize_t size = listxattr(from, names, sizeof(names));
+    return strcmp(attribute, "security.ima") == 0 || strcmp(attribute, "security.evm") == 0;
+}
 
-    for (ssize_t i = 0; i < size; i += (ssize_t)strlen(names + i) + 1) {
-        ssize_t length;
+/* `values` has room for two values. True if the new file has the attribute, or the old one lost it
+ * by now. */
+static bool keep_attribute(int from, int to, const char *name, char *values)
+{
+    char *value = values, *other = values + XATTR_SIZE_MAX;
+    ssize_t size = fgetxattr(from, name, value, XATTR_SIZE_MAX);
 
-        if (vouches_for_contents(names + i))
-            continue;
-        length = getxattr(from, names + i, value, sizeof(value));
-        if (length >= 0)
-            fsetxattr(to, names + i, value, (size_t)length, 0);
+    if (size < 0)
+        return errno == ENODATA;
+    /* Some, such as a label, are given to each new file, and may not be set. */
+    return fsetxattr(to, name, value, (size_t)size, 0) == 0 ||
+           (fgetxattr(to, name, other, XATTR_SIZE_MAX) == size &&
+            memcmp(value, other, (size_t)size) == 0);
+}
+
+/* They are read from the very file that was edited, not from what the path has now: whoever may
+ * rename files there could give the new one the capabilities of another program. If that file has
+ * changed, the commit fails, so nothing needs to be kept. The new file has none of its own but an
+ * access list, which it may have from the directory. */
+static bool keep_attributes(const struct output *output, struct error *error)
+{
+    int from = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    char *names = malloc(XATTR_LIST_MAX + 1 + 2 * (size_t)XATTR_SIZE_MAX);
+    struct stat now;
+    ssize_t size = 0;
+
+    fremovexattr(output->fd, "system.posix_acl_access");
+    if (names == NULL) {
+        error_out_of_memory(error, output->path, XATTR_LIST_MAX);
+    } else if (from >= 0 && fstat(from, &now) == 0 && file_is_untouched(&output->replaced, &now)) {
+        size = flistxattr(from, names, XATTR_LIST_MAX);
+        if (size < 0 && errno != ENOTSUP)
+            output_note_unkept(output, "its extended attributes");
+        names[size < 0 ? 0 : size] = '\0';
     }
+    for (ssize_t i = 0; names != NULL && i < size; i += (ssize_t)strlen(names + i) + 1) {
+        if (!vouches_for_contents(names + i) &&
+            !keep_attribute(from, output->fd, names + i, names + XATTR_LIST_MAX + 1))
+            output_note_unkept(output, names + i);
+    }
+    if (from >= 0)
+        close(from);
+    free(names);
+    return names != NULL;
+}
+
+/* Only root can change the owner. If the owner cannot be kept, the file must not keep the old
+ * owner's set-user-ID bit. */
+static void keep_owner(struct output *output)
+{
+    const struct stat *before = &output->replaced;
+    struct stat now;
+
+    if (fchown(output->fd, before->st_uid, before->st_gid) == 0)
+        return;
+    output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
+    if (fstat(output->fd, &now) != 0 || now.st_uid != before->st_uid)
+        output_note_unkept(output, "its owner");
+    else if (now.st_gid != before->st_gid)
+        output_note_unkept(output, "its group");
 }
 
 bool output_lend(struct output *output, struct error *error)
@@ -380,14 +441,13 @@ bool output_sync(struct output *output, struct error *error)
         return true;
     if (!flush_pending(output, error))
         return false;
-    /* Only root can change the owner. If the owner cannot be kept, the file must not keep the old
-     * owner's set-user-ID bit. The mode is set last because changing the owner clears those bits.
-     */
-    if (output->in_place &&
-        fchown(output->fd, output->replaced.st_uid, output->replaced.st_gid) != 0)
-        output->mode &= ~(mode_t)(S_ISUID | S_ISGID);
+    if (output->unkept != NULL)
+        *output->unkept = (struct error){0};
+    /* In this order: a new owner clears capabilities and set-user-ID bits. */
     if (output->in_place)
-        copy_attributes(output->target, output->fd);
+        keep_owner(output);
+    if (output->in_place && !keep_attributes(output, error))
+        return false;
     if (fchmod(output->fd, output->mode) != 0 || !set_time(output) ||
         (!output->needs_no_sync && fsync(output->fd) != 0))
         return error_set_errno(error, errno, "%s: cannot be written", output->path);

@@ -48,6 +48,7 @@ struct output {
     int fd;
     mode_t mode;
     bool in_place;
+    struct error *unkept; /* see output_options; may be NULL */
     bool is_other_form;   /* see output_options */
     bool needs_no_sync;   /* see output_options */
     bool is_synced;       /* everything written so far is on the disk */
@@ -60,12 +61,16 @@ struct output_options {
     /* Permission bits of the result, regardless of the umask. Set-user-ID and similar bits are only
      * set for an edit in place, since otherwise the file may have another owner. */
     mode_t mode;
-    /* The file to replace, for an edit in place; otherwise NULL. Behaves like `strip`: the owner is
-     * kept if the caller is allowed to set it; of a symbolic link, the target is replaced; if the
+    /* The file to replace, for an edit in place; otherwise NULL. The owner and the extended
+     * attributes (capabilities, access lists, the user's own) are kept if the caller is allowed to
+     * set them; of a symbolic link, the target is replaced; if the
      * file has several names (hard links), all of them get the new contents. For the last, the old
      * file has to be overwritten, which is the only case that is not atomic. If the file has
      * changed since it was read, or is another one by now, it is left alone. */
     const struct input *in_place;
+    /* For an edit in place, may be NULL: after a commit, the message says what of these could not
+     * be kept; it is "" if nothing was lost. Must outlive the output. */
+    struct error *unkept;
     /* For an edit in place that only changes the form, not the meaning. The output gets the
      * modification time of the file that it replaces. It always replaces the file by a rename, so
      * other names (hard links) keep the old form. If another process replaces or removes the file,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -172,12 +173,18 @@ static bool hold_temporary(struct output *output)
     return done;
 }
 
+#define CAPABILITIES "security.capability"
+
 /* Overwrites the file with the output. The mode is set last because writing clears set-user-ID
- * bits.
- */
+ * bits. It clears the capabilities, too; all else the file keeps. */
 static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct error *error)
 {
+    char capabilities[64];
+    ssize_t size = fgetxattr(fd, CAPABILITIES, capabilities, sizeof(capabilities));
     uint64_t offset = 0;
+
+    if (output->unkept != NULL)
+        *output->unkept = (struct error){0};
 
     while (offset < output->size) {
         ssize_t have = pread(output->fd, piece, OUTPUT_PIECE_SIZE, (off_t)offset);
@@ -189,20 +196,26 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
             return false;
         offset += (uint64_t)have;
     }
-    return (ftruncate(fd, (off_t)output->size) == 0 && set_mode(fd, output->mode) &&
-            fsync(fd) == 0) ||
-           error_set_errno(error, errno, "%s: cannot be written", output->path);
+    if (ftruncate(fd, (off_t)output->size) != 0 || !set_mode(fd, output->mode))
+        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+    if (size > 0 && fsetxattr(fd, CAPABILITIES, capabilities, (size_t)size, 0) != 0)
+        output_note_unkept(output, CAPABILITIES);
+    return fsync(fd) == 0 || error_set_errno(error, errno, "%s: cannot be written", output->path);
 }
 
-/* Opens the file to overwrite. Everything that may be refused is tried first: opening, setting the
- * mode, and keeping the temporary name. */
+/* Opens the file to overwrite, if it is still the one that was read. Everything that may be refused
+ * is tried first: opening, setting the mode, and keeping the temporary name. */
 static int open_target(struct output *output, struct error *error)
 {
     int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    struct stat status;
 
-    if (fd >= 0 && set_mode(fd, output->mode) && hold_temporary(output))
+    if (fd >= 0 && fstat(fd, &status) == 0 && !file_is_same(&output->replaced, &status))
+        file_report_change(output->path, error);
+    else if (fd >= 0 && set_mode(fd, output->mode) && hold_temporary(output))
         return fd;
-    error_set_errno(error, errno, "%s: cannot be written", output->path);
+    else
+        error_set_errno(error, errno, "%s: cannot be written", output->path);
     if (fd >= 0)
         close(fd);
     return -1;
@@ -428,6 +441,8 @@ bool output_commit(struct output *output, enum output_result *result, struct err
     } else if (!same_as_target(output)) {
         *result = OUTPUT_WRITTEN;
         done = put_in_place(output, result, error);
+    } else if (output->unkept != NULL) {
+        *output->unkept = (struct error){0}; /* the file was not touched */
     }
     output_discard(output);
     return done;

@@ -25,6 +25,9 @@ char *output_temporary_template(const char *target);
 void output_remove_temporary(struct output *output);
 void output_forget_temporary(struct output *output);
 
+/* Adds to output->unkept what could not be kept of a file that is edited in place. */
+void output_note_unkept(const struct output *output, const char *what);
+
 /* Writes all of the data. `path` is for the error. */
 bool output_write_all(int fd, const char *path, const uint8_t *data, size_t size,
                       struct error *error);

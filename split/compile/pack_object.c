@@ -63,12 +63,14 @@ void pack_report_free(struct pack_report *report)
 
 /* ---- outputs ---- */
 
-static bool create_output(struct pack_job *job, struct output *output, struct error *error)
+static bool create_output(struct pack_job *job, struct output *output, struct error *unkept,
+                          struct error *error)
 {
     const char *path = job->options->output_path;
     const struct output_options options = {
         .mode = job->input.status.st_mode & PERMISSION_BITS,
         .in_place = path == NULL ? &job->input : NULL,
+        .unkept = unkept,
         .is_other_form = path == NULL,
         .needs_no_sync = job->options->is_fast,
     };
@@ -82,15 +84,18 @@ static bool create_output(struct pack_job *job, struct output *output, struct er
 bool pack_write(struct pack_job *job, pack_writer writer, void *context, struct error *error)
 {
     enum output_result result = OUTPUT_UNCHANGED;
+    struct error unkept = {0};
     struct output output;
     bool done;
 
-    if (!create_output(job, &output, error))
+    if (!create_output(job, &output, &unkept, error))
         return false;
     done = writer(context, &output, error) && input_unchanged(&job->input, error);
     job->report->size_after += output.size;
     if (done)
         done = output_commit(&output, &result, error);
+    if (done && unkept.message[0] != '\0')
+        message_warning("%s", unkept.message);
     output_discard(&output);
     job->is_overtaken = result == OUTPUT_OVERTAKEN;
     return done;

@@ -31,6 +31,7 @@ struct joining {
     struct sidecar *sidecars[SLICES_MAX]; /* by slice; NULL: the slice is copied */
     struct output original;               /* with --mapping; it has no name */
     struct output output;
+    struct error unkept; /* of an image that is joined in place: see output_options */
 };
 
 /* ---- sidecars ---- */
@@ -144,6 +145,7 @@ static bool create_output(struct joining *joining, struct error *error)
     struct output_options options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
         .in_place = paths_meet(path, stripped->path) ? stripped : NULL,
+        .unkept = &joining->unkept,
     };
 
     return output_create(&joining->output, path, &options, error);
@@ -235,6 +237,8 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
     if (done)
         done = is_packed ? write_ordinary(joining, &joining->stripped, error)
                          : join_with_sidecars(joining, error);
+    if (done && joining->unkept.message[0] != '\0')
+        message_warning("%s", joining->unkept.message);
     for (size_t i = 0; i < SLICES_MAX; i++)
         sidecar_close(joining->sidecars[i]);
     sidecar_places_close(&joining->places);

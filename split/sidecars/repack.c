@@ -42,6 +42,7 @@ struct job {
     uint64_t size_before, size_after; /* bytes */
     enum outcome outcome;
     struct error error;
+    struct error unkept; /* see output_options */
 };
 
 struct repacking {
@@ -63,7 +64,11 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
         .threads = repacking->threads_each,
     };
     const struct output_options output_options = {
-        .mode = input->status.st_mode & PERMISSION_BITS, .in_place = input, .is_other_form = true};
+        .mode = input->status.st_mode & PERMISSION_BITS,
+        .in_place = input,
+        .unkept = &job->unkept,
+        .is_other_form = true,
+    };
     enum output_result result = OUTPUT_UNCHANGED;
     struct output output;
     bool done;
@@ -144,10 +149,13 @@ static void report(struct repacking *repacking, const struct job *job)
 {
     bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
     bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
+    bool is_noted = job->outcome == OUTCOME_REPACKED && job->unkept.message[0] != '\0';
 
     progress_add(&repacking->progress, 1);
-    if (is_fault || is_verbose)
+    if (is_fault || is_noted || is_verbose)
         progress_finish(&repacking->progress);
+    if (is_noted)
+        message_warning("%s", job->unkept.message);
     if (is_fault)
         message_error(&job->error);
     else if (is_verbose)

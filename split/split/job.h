@@ -48,6 +48,7 @@ struct split_job {
     struct container container; /* as in the file; later as in the output */
     struct slice_split slices[SLICES_MAX];
     struct output universal; /* the stripped file, if it is universal */
+    struct error unkept;     /* of a file that is split in place: see output_options */
     struct progress progress;
 };
 

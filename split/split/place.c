@@ -85,10 +85,11 @@ static bool create_sidecar(struct slice_split *split, struct error *error)
 
 bool place_create_outputs(struct slice_split *split, struct error *error)
 {
-    const struct split_job *job = split->job;
+    struct split_job *job = split->job;
     struct output_options image_options = {
         .mode = job->file.status.st_mode & PERMISSION_BITS,
         .in_place = split_replaces_file(job) && !job->container.is_universal ? &job->file : NULL,
+        .unkept = &job->unkept,
     };
 
     return choose_path(split, error) &&

@@ -159,6 +159,7 @@ static bool compose_universal(struct split_job *job, struct error *error)
     struct output_options options = {
         .mode = job->file.status.st_mode & PERMISSION_BITS,
         .in_place = split_replaces_file(job) ? &job->file : NULL,
+        .unkept = &job->unkept,
     };
 
     for (size_t i = 0; i < job->container.count; i++) {
@@ -216,6 +217,8 @@ static bool run(struct split_job *job, struct error *error)
         done = !job->slices[i].is_chosen || make_outputs(&job->slices[i], error);
     done = done && (!job->container.is_universal || compose_universal(job, error)) &&
            commit(job, error);
+    if (done && job->unkept.message[0] != '\0')
+        split_warn(job, "%s", job->unkept.message);
     for (size_t i = 0; done && i < job->container.count; i++) {
         if (job->slices[i].is_chosen)
             split_add_row(&job->slices[i]);

@@ -45,7 +45,7 @@ const struct call_kind call_kinds[CALL_COUNT] = {
     [CALL_MODE] = {"fchmod", {EPERM, EIO, EROFS}},
     [CALL_OWNER] = {"fchown", {EPERM, EIO, EDQUOT, EINVAL}},
     [CALL_TIMES] = {"futimens", {EPERM, EIO, EROFS}},
-    [CALL_ATTRIBUTE] = {"listxattr", {ENOTSUP, EIO, EPERM, ENOSPC}},
+    [CALL_ATTRIBUTE] = {"flistxattr", {ENOTSUP, EIO, EPERM, ENOSPC}},
     [CALL_STATUS] = {"stat", {EIO, EACCES, ENOMEM, ESTALE}},
     [CALL_ACCESS] = {"access", {EACCES, EIO, ENOMEM}},
     [CALL_PATH] = {"realpath", {EACCES, EIO, ENOMEM}},
@@ -184,10 +184,10 @@ FAILING(CALL_TRUNCATE, -1, int, ftruncate, (int fd, off_t size), (fd, size))
 FAILING(CALL_MODE, -1, int, fchmod, (int fd, mode_t mode), (fd, mode))
 FAILING(CALL_OWNER, -1, int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
 FAILING(CALL_TIMES, -1, int, futimens, (int fd, const struct timespec times[2]), (fd, times))
-FAILING(CALL_ATTRIBUTE, -1, ssize_t, listxattr, (const char *path, char *list, size_t size),
-        (path, list, size))
-FAILING(CALL_ATTRIBUTE, -1, ssize_t, getxattr,
-        (const char *path, const char *name, void *value, size_t size), (path, name, value, size))
+FAILING(CALL_ATTRIBUTE, -1, ssize_t, flistxattr, (int fd, char *list, size_t size),
+        (fd, list, size))
+FAILING(CALL_ATTRIBUTE, -1, ssize_t, fgetxattr,
+        (int fd, const char *name, void *value, size_t size), (fd, name, value, size))
 FAILING(CALL_ATTRIBUTE, -1, int, fsetxattr,
         (int fd, const char *name, const void *value, size_t size, int flags),
         (fd, name, value, size, flags))

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
@@ -698,13 +699,130 @@ START_TEST(test_strange_names)
 }
 END_TEST
 
+/* ---- extended attributes ---- */
+
+#define NOTE        "user.covsplit"
+#define CAPABILITY  "security.capability"
+#define ACCESS_LIST "system.posix_acl_access"
+
+/* CAP_NET_BIND_SERVICE, effective and permitted, as setcap writes it (struct vfs_cap_data). */
+static const char capability[20] = "\x01\0\0\x02\0\x04";
+
+/* Read by user 1234, with the mode 0755 otherwise (struct posix_acl_xattr_header). */
+static const char access_list[44] =
+    "\x02\0\0\0\x01\0\x07\0\xff\xff\xff\xff\x02\0\x04\0\xd2\x04\0\0\x04\0\x05\0\xff\xff\xff\xff"
+    "\x10\0\x05\0\xff\xff\xff\xff\x20\0\x05\0\xff\xff\xff\xff";
+
+static void assert_attribute(const char *path, const char *name, const char *value, size_t size)
+{
+    char found[64];
+    ssize_t length = getxattr(path, name, found, sizeof found);
+    ck_assert_msg(length == (ssize_t)size && memcmp(found, value, size) == 0, "%s of %s: %zd bytes",
+                  name, path, length);
+}
+
+/* False where the file system has no access lists. */
+static bool set_attributes(const char *path)
+{
+    ck_assert_int_eq(setxattr(path, NOTE, "a note", 6, 0), 0);
+    ck_assert_int_eq(setxattr(path, CAPABILITY, capability, sizeof capability, 0), 0);
+    return setxattr(path, ACCESS_LIST, access_list, sizeof access_list, 0) == 0;
+}
+
+/* An edit in place keeps all, owner and set-user-ID bit included, also of a file that is
+ * overwritten because it has another name. Elsewhere, an output is a file like any new one. */
+START_TEST(test_attributes)
+{
+    static const struct {
+        const char *words;
+        bool is_link;
+    } cases[] = {{"split app", false},
+                 {"split app", true},
+                 {"join -o app app", false},
+                 {"repack app.covsplit", false},
+                 {"pack unit.o", false}};
+    if (geteuid() != 0) {
+        return; /* who may not set capabilities */
+    }
+    char *directory = sample_directory(&sample);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *words = cases[i].words;
+        char *file = path_join(directory, strrchr(words, ' ') + 1);
+        if (strncmp(words, "split", 5) == 0) {
+            file_copy(sample.image, file);
+        } else if (strncmp(words, "repack", 6) == 0) {
+            run_words(directory, 0, "split --fast app");
+        } else if (strncmp(words, "pack", 4) == 0) {
+            file_write_text(path_join(directory, "unit.c"), "int main(void) { return 0; }\n");
+            run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
+                         "-c", "unit.c", NULL);
+        }
+        char *other = text_format("%s.other", file);
+        if (cases[i].is_link) {
+            ck_assert_int_eq(link(file, other), 0);
+        }
+        ck_assert_int_eq(chown(file, 1234, 4321), 0);
+        ck_assert_int_eq(chmod(file, 04755), 0);
+        bool has_list = set_attributes(file);
+        ino_t before = file_status(file).st_ino;
+        ck_assert_str_eq(run_words(directory, 0, words), "");
+        struct stat status = file_status(file);
+        ck_assert_msg((status.st_ino == before) == cases[i].is_link, "%s", words);
+        ck_assert_uint_eq(status.st_uid, 1234);
+        ck_assert_uint_eq(status.st_gid, 4321);
+        ck_assert_uint_eq(status.st_mode & 07777, 04755);
+        assert_attribute(file, NOTE, "a note", 6);
+        assert_attribute(file, CAPABILITY, capability, sizeof capability);
+        if (has_list) {
+            assert_attribute(file, ACCESS_LIST, access_list, sizeof access_list);
+        }
+        if (cases[i].is_link) {
+            ck_assert_int_eq(unlink(other), 0);
+        }
+    }
+    file_copy(sample.image, path_join(directory, "app"));
+    set_attributes(path_join(directory, "app"));
+    ck_assert_str_eq(run_words(directory, 0, "split -o new app"), "");
+    char value[64];
+    ck_assert_int_eq(getxattr(path_join(directory, "new"), NOTE, value, sizeof value), -1);
+    ck_assert_int_eq(getxattr(path_join(directory, "new"), CAPABILITY, value, sizeof value), -1);
+}
+END_TEST
+
+/* What the user may not set is named; all else is kept. */
+START_TEST(test_attributes_that_go)
+{
+    if (geteuid() != 0) {
+        return;
+    }
+    for (size_t i = 0; i < 2; i++) {
+        char *directory = sample_directory(&sample);
+        char *image = sample_copy(&sample, directory, "app");
+        struct command command = command_as_user(directory, "split app");
+        ck_assert_int_eq(i == 0 ? chown(image, 65534, 65534) : chown(image, 1234, 4321), 0);
+        ck_assert_int_eq(chmod(image, i == 0 ? 0755 : 04755), 0);
+        set_attributes(image);
+        struct outcome outcome = command_expect(&command, 0);
+        ck_assert_str_eq(outcome.errors,
+                         text_format("covsplit: warning: app: these could not be kept, set them "
+                                     "again: %s" CAPABILITY "\n",
+                                     i == 1 ? "its owner, " : ""));
+        assert_attribute(image, NOTE, "a note", 6);
+        ck_assert_uint_eq(file_status(image).st_mode & 07777, 0755);
+        char value[64];
+        ck_assert_int_eq(getxattr(image, CAPABILITY, value, sizeof value), -1);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("files", 120, prepare);
     suite_tests(test_case, test_in_place, test_output_is_the_input, test_symbolic_link,
                 test_hard_link, test_hard_link_of_another_owner, test_mode_of_outputs,
                 test_unchanged_outputs_keep_their_time, test_options_do_not_change_the_image,
-                test_some_sections, test_store, test_uuid);
+                test_some_sections, test_store, test_uuid, test_attributes,
+                test_attributes_that_go);
     suite_loops(test_case, sizeof named / sizeof *named, test_one_uuid);
     suite_tests(test_case, test_already_split, test_no_coverage, test_no_needless_sidecar,
                 test_nothing_selected, test_no_symbol_table, test_join_of_another_image,
