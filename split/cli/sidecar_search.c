@@ -224,11 +224,53 @@ static bool look_in_stores(const struct store_list *stores, const struct wanted_
     return done;
 }
 
+static bool collect(void *context, const char *path, const struct uuid *uuid, struct error *error)
+{
+    return loose_matches_add(context, uuid, path, error);
+}
+
+/* A stripped image that has no UUID anywhere is known by its digest, which all sidecars contain.
+ * The candidates are those of stripped images of its size. */
+static bool look_by_size(struct sidecar_search *search, const struct sidecar_spot *spot,
+                         struct loose_matches *found, struct error *error)
+{
+    struct loose_matches all = {0};
+    bool done = spot->kind == SPOT_STORES
+                    ? store_list_walk(spot->stores, collect, &all, error)
+                    : loose_list(search->places->loose, spot->path, &all, error);
+
+    for (size_t i = 0; done && i < all.count; i++) {
+        const struct store_match *match = &all.items[i];
+        struct error why;
+        struct sidecar *sidecar = sidecar_read_for(search->places->options, match->path, &why);
+
+        if (sidecar == NULL && error_is_of_machine(&why)) {
+            *error = why;
+            done = false;
+        } else if (sidecar != NULL &&
+                   sidecar_facts(sidecar)->stripped_size == search->wanted->stripped->bytes.size) {
+            done = loose_matches_add(found, &match->uuid, match->path, error);
+        }
+        sidecar_close(sidecar);
+    }
+    loose_matches_free(&all);
+    return done;
+}
+
+/* True if the image was split and no UUID is known of it. */
+static bool looks_by_size(const struct sidecar_search *search)
+{
+    return search->has_uuids && search->uuid_count == 0 && search->wanted->stripped != NULL &&
+           search->no_uuid.message[0] == '\0';
+}
+
 static bool look_by_uuid(struct sidecar_search *search, const struct sidecar_spot *spot,
                          struct loose_matches *found, struct error *error)
 {
     if (!need_uuids(search, error))
         return false;
+    if (looks_by_size(search))
+        return look_by_size(search, spot, found, error);
     for (size_t i = 0; i < search->uuid_count; i++) {
         const struct wanted_uuid *wanted = &search->uuids[i];
 
@@ -497,10 +539,10 @@ static bool list_all(struct buffer *list, char *const *paths, size_t count, bool
     return true;
 }
 
-/* Lists the places. Without a UUID, those that are searched by UUID were not used. */
+/* Lists the places. Without a UUID, those that are searched by UUID may not have been used. */
 static bool list_spots(const struct sidecar_search *search, struct buffer *list)
 {
-    bool has_uuid = search->uuid_count != 0, done = true;
+    bool has_uuid = search->uuid_count != 0 || looks_by_size(search), done = true;
 
     for (size_t i = 0; done && i < search->spot_count; i++) {
         const struct sidecar_spot *spot = &search->spots[i];

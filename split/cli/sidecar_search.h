@@ -8,6 +8,8 @@
  *   4. The *.covsplit files in the current directory, by UUID.
  *   5. The stores of COVSPLIT_STORE, unless --store is given.
  *
+ * "By UUID" is by digest for a stripped image that has no UUID: all sidecars are candidates then.
+ *
  * Neither name nor place proves anything: each candidate is opened, and must fit. A candidate that
  * does not fit or cannot be read does not end the search. If nothing fits, the error is that of the
  * first such candidate; if there was none, it lists the places.

@@ -113,15 +113,33 @@ static struct sidecar_wanted wanted_for(const struct subject *subject, size_t in
                                    .name = names->list[0]};
 }
 
-static struct profile_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
-                                      size_t index, struct error *error)
+/* True if nothing but its digest tells which sidecar is the slice's: it has no UUID of its own, and
+ * its names, in whose place the UUID would be, stayed. */
+static bool is_known_by_digest(const struct subject *subject, size_t index)
 {
+    const struct split_slice *slice = &subject->slices->slices[index];
+
+    return slice->is_split && slice->image.uuid.size == 0;
+}
+
+/* `content` is that of the slice, and only needed if is_known_by_digest. */
+static struct profile_sidecar *borrow(const struct subject *subject, struct run_sidecars *sidecars,
+                                      size_t index, struct bytes content, struct error *error)
+{
+    const struct input stripped = {.path = (char *)(uintptr_t)subject->name,
+                                   .fd = -1,
+                                   .bytes = content,
+                                   .held = subject->content};
     struct profile_sidecar *sidecar = NULL;
     struct slice_names names;
 
     if (make_names(subject, index, &names, error)) {
-        const struct sidecar_wanted wanted = wanted_for(subject, index, &names);
+        struct sidecar_wanted wanted = wanted_for(subject, index, &names);
 
+        if (is_known_by_digest(subject, index)) {
+            wanted.image = NULL;
+            wanted.stripped = &stripped;
+        }
         sidecar = run_sidecars_find(sidecars, &wanted, error);
     }
     free_names(&names);
@@ -194,7 +212,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
 
     if (!joining->subject->slices->slices[index].has_sidecar)
         return memory_file_write(joining->file, slice, error);
-    sidecar = borrow(joining->subject, joining->sidecars, index, error);
+    sidecar = borrow(joining->subject, joining->sidecars, index, slice, error);
     if (sidecar == NULL)
         return false;
     memory_file_allow(joining->file, sidecar_memory_limit(sidecar->sidecar));
@@ -236,7 +254,8 @@ static bool find_sizes(struct joining *joining, bool *lacks_some, struct error *
 
         if (!slice->is_split)
             continue;
-        sidecar = borrow(joining->subject, joining->sidecars, i, found ? &problem : error);
+        sidecar = borrow(joining->subject, joining->sidecars, i,
+                         joining->container.slices[i].input.bytes, found ? &problem : error);
         slice->has_sidecar = sidecar != NULL;
         *lacks_some |= sidecar == NULL;
         if (sidecar == NULL)
@@ -304,7 +323,8 @@ static bool append_part(void *context, struct bytes part, struct error *error)
 static bool convert_partly_split(const struct subject *subject, struct run_sidecars *sidecars,
                                  struct memory_file *file, struct error *error)
 {
-    struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
+    struct profile_sidecar *sidecar =
+        borrow(subject, sidecars, 0, buffer_view(&subject->content), error);
     struct bounded_buffer original = {.name = subject->name};
     bool done;
 
@@ -329,8 +349,11 @@ bool convert_image(struct subject *subject, struct run_sidecars *sidecars, struc
     const struct split_slice *first = &subject->slices->slices[0];
     bool is_universal = subject->slices->container.is_universal;
 
+    if (is_known_by_digest(subject, 0) && !read_content(subject, error))
+        return false;
     if (!is_universal && first->is_split) {
-        struct profile_sidecar *sidecar = borrow(subject, sidecars, 0, error);
+        struct profile_sidecar *sidecar =
+            borrow(subject, sidecars, 0, buffer_view(&subject->content), error);
         bool is_enough = sidecar != NULL && is_complete(sidecar->sidecar), done = false;
 
         if (is_enough)

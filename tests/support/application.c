@@ -28,8 +28,13 @@ struct application application_build(const struct program *program, const char *
     }
     for (size_t i = 0; i < application.images.count; i++) {
         const char *image = application.images.items[i];
-        const char *words = text_format("split --store store -o split/%s %s original/%s", image,
-                                        options != NULL ? options : "", image);
+        bool is_alone = options != NULL && strstr(options, "--sidecar") != NULL;
+        const char *words =
+            text_format("split -o split/%s %s %s original/%s", image,
+                        options != NULL ? options : "", is_alone ? "" : "--store store", image);
+        if (is_alone) {
+            directory_create(path_join(application.scratch, "store"));
+        }
         struct outcome outcome = covsplit_run_words(application.scratch, 0, words);
         if (assert_said != NULL) {
             assert_said(outcome.errors);

@@ -15,7 +15,8 @@ struct application {
     const char *emulator; /* the words that run the images; empty: this machine runs them */
 };
 
-/* Builds the program and splits its images with the options (words; NULL: none). If `assert_said`
+/* Builds the program and splits its images with the options (words; NULL: none), of which
+ * `--sidecar` puts the sidecar of the only image elsewhere. If `assert_said`
  * is not NULL, it is given what each split writes to standard error. Aborts the Check test if
  * anything fails. */
 struct application application_build(const struct program *program, const char *label,

@@ -17,6 +17,7 @@
 
 static const char *clang;
 static const char *link_editor;
+static const char *place_option = "--store";
 static bool binary; /* -profile-correlate=binary: llvm-profdata needs the image */
 
 /* Each run has profiles of its own; %m gives each image one. */
@@ -38,7 +39,8 @@ static void run_all(const struct application *application, const char *images)
 /* A program and its shared library, with the profiles of RUNS runs of the images of either
  * directory. */
 static struct application build(enum link_kind kind, const char *build_id,
-                                const char *compile_options)
+                                const char *compile_options, const char *link_options,
+                                const char *split_options)
 {
     struct program program = {.clang = clang,
                               .linker = link_editor,
@@ -47,8 +49,9 @@ static struct application build(enum link_kind kind, const char *build_id,
                               .optimization = build_id == NULL ? "-O1" : "-O0",
                               .build_id = build_id,
                               .compile_options = compile_options,
+                              .link_options = link_options,
                               .functions = kind == LINK_SHARED ? 100 : 50};
-    struct application application = application_build(&program, "run", NULL, NULL);
+    struct application application = application_build(&program, "run", split_options, NULL);
     run_all(&application, "original");
     run_all(&application, "split");
     return application;
@@ -62,7 +65,7 @@ static struct command tool_command(const struct application *application, bool t
 {
     struct command command = {.directory = application->scratch};
     if (transparent) {
-        command = covsplit_command(application->scratch, "run", "--store", "store", "--", NULL);
+        command = covsplit_command(application->scratch, "run", place_option, "store", "--", NULL);
     }
     text_list_add(&command.arguments, versioned_tool(tool, clang));
     return command;
@@ -256,7 +259,7 @@ static void check_html(const struct application *application)
 
 START_TEST(test_shared_library)
 {
-    struct application application = build(LINK_SHARED, NULL, NULL);
+    struct application application = build(LINK_SHARED, NULL, NULL, NULL, NULL);
     check_profiles(&application);
     check_concatenated(&application);
     check_reports(&application);
@@ -266,7 +269,27 @@ END_TEST
 
 START_TEST(test_without_build_id)
 {
-    struct application application = build(LINK_PIE, "none", NULL);
+    struct application application = build(LINK_PIE, "none", NULL, NULL, NULL);
+    check_profiles(&application);
+    check_reports(&application);
+}
+END_TEST
+
+/* Where the names stay, no UUID is in an image without build ID: only its digest tells which
+ * sidecar is its own. They stay if asked for, and where no symbols name the runtime's functions. */
+START_TEST(test_without_uuid)
+{
+    static const char *const options[][2] = {
+        {NULL, "--sections covmap,covfun --sidecar store/" PROGRAM_NAME ".covsplit"},
+        {"-s", "--sidecar store/" PROGRAM_NAME ".covsplit"}};
+    place_option = "--sidecar";
+    struct application application = build(LINK_PIE, "none", NULL, options[_i][0], options[_i][1]);
+    const char *shown = run_or_abort(application.scratch, versioned_tool("llvm-readelf", clang),
+                                     "-S", "split/" PROGRAM_NAME, NULL);
+    const char *names = strstr(shown, "__llvm_prf_names");
+    unsigned long size = 0;
+    ck_assert_msg(names != NULL && sscanf(names, "%*s %*s %*s %*s %lx", &size) == 1 && size > 100,
+                  "%.200s", shown);
     check_profiles(&application);
     check_reports(&application);
 }
@@ -275,7 +298,8 @@ END_TEST
 START_TEST(test_binary_correlation)
 {
     binary = true;
-    struct application application = build(LINK_PIE, NULL, "-mllvm -profile-correlate=binary");
+    struct application application =
+        build(LINK_PIE, NULL, "-mllvm -profile-correlate=binary", NULL, NULL);
     check_profiles(&application);
     /* As scripts do it that know of the correlation. */
     files_assert_equal(path_join(application.scratch, "a.profdata"),
@@ -290,6 +314,7 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang, &link_editor);
     TCase *test_case = suite_case("run", 300, NULL);
     suite_tests(test_case, test_shared_library, test_without_build_id);
+    suite_loops(test_case, 2, test_without_uuid);
     if (atoi(clang) >= 19) {
         tcase_add_test(test_case, test_binary_correlation);
     }
