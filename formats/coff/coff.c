@@ -276,8 +276,13 @@ static bool check_section(struct planning *planning, struct image_section *secti
     return true;
 }
 
+/* Where the linker merged the counters into other data, a map file would not help either. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
+    if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
+        return image_plan_keep(planning->plan, kind,
+                               "the linker merged the counters into other data, as runtimes up to "
+                               "LLVM 17 tell it to; link with a later runtime");
     return !planning->has_record_layout || planning->record_layout.relative ||
            image_plan_keep(planning->plan, kind,
                            "the version of its raw profiles is not known to covsplit");
@@ -324,19 +329,14 @@ static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim
                                      "its bitmap cannot be told apart from other data");
 }
 
-/* The linker may have merged the counters or the bitmap into other data, or put something behind
- * the counters: then the stub would not be known by its covering all of them. */
+/* The linker may have merged the bitmap into other data, or put something behind the counters: then
+ * the stub would not be known by its covering all of them. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
     const struct image_section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
     const struct image_section *counters = image_plan_section(planning->plan, SECTION_COUNTERS);
-    const struct coff_section *whole;
+    const struct coff_section *whole = section_of(planning, SECTION_COUNTERS);
 
-    if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
-        return image_plan_keep(planning->plan, victim,
-                               "the linker merged the counters into other data, as runtimes up to "
-                               "LLVM 17 tell it to; link with a later runtime");
-    whole = section_of(planning, SECTION_COUNTERS);
     if (victim == SECTION_DATA && planning->plan->facts.uuid_source != UUID_FROM_BUILD_ID &&
         counters->address + counters->size + 1 != whole->address + whole->VirtualSize)
         return image_plan_keep(planning->plan, victim,

@@ -242,6 +242,9 @@ START_TEST(test_merged_counters)
     windows_program_build(&program, directory);
     struct pe_file pe = pe_file_read(path_join(directory, WINDOWS_PROGRAM));
     assert_names_stay(&pe, directory, "", "LLVM 17");
+    const char *messages = windows_image_split(&pe, directory, "", 0);
+    ck_assert_msg(text_count(messages, "LLVM 17") == 2 && text_count(messages, "--map") == 0, "%s",
+                  messages); /* nothing would be gained by a map file */
     assert_names_stay(&pe, directory, "--map " WINDOWS_PROGRAM ".map", "LLVM 17");
 }
 END_TEST
@@ -305,6 +308,21 @@ START_TEST(test_merged_alone)
     ck_assert_uint_ge(pe.file.size - out.file.size, part.virtual_size - 2 * 64 - pe.file_alignment);
     const char *messages = windows_image_split(&out, directory, "-o again --sidecar other", 0);
     ck_assert_msg(strstr(messages, "split already") != NULL, "%s", messages);
+}
+END_TEST
+
+/* Without a GUID, and with names that stay, only the digest of the stripped image is left. */
+START_TEST(test_without_uuid)
+{
+    char *directory = windows_images_directory();
+    struct pe_file pe = pe_file_read(windows_images[WINDOWS_IMAGE_X86_64]);
+    pe_store_u32(&pe, pe.directories + 6 * 8 + 4, 0);
+    ck_assert_str_eq(windows_image_split(&pe, directory, "--sections covmap,covfun", 0), "");
+    struct command command =
+        covsplit_command(directory, "run", "--sidecar", "side", "--", "head", "-c4", "out", NULL);
+    struct outcome outcome = command_expect(&command, 0);
+    ck_assert_str_eq(outcome.errors, "");
+    ck_assert_str_eq(outcome.output, "\177ELF"); /* the object of its sidecar */
 }
 END_TEST
 
@@ -396,7 +414,7 @@ int main(void)
     TCase *test_case = suite_case("runtime", 600, windows_images_build);
     tcase_add_test(test_case, test_no_runtime);
     suite_loops(test_case, WINDOWS_IMAGES, test_map);
-    suite_tests(test_case, test_thunks, test_wrong_map, test_other_map);
+    suite_tests(test_case, test_without_uuid, test_thunks, test_wrong_map, test_other_map);
     suite_loops(test_case, UNPROVEN_COUNT, test_merged_unproven);
     tcase_add_test(test_case, test_merged_counters);
     suite_loops(test_case, 2, test_merged_referenced);
