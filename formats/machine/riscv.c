@@ -60,6 +60,7 @@ enum opcode {
     OPCODE_OP = 0x33,
     OPCODE_LUI = 0x37,
     OPCODE_OP_32 = 0x3b,
+    OPCODE_OP_FP = 0x53,
     OPCODE_BRANCH = 0x63,
     OPCODE_JALR = 0x67,
     OPCODE_JAL = 0x6f,
@@ -511,10 +512,22 @@ static bool adds_to(const struct instruction *instruction, unsigned base)
     }
 }
 
-/* Whether the instruction puts another value into rd. */
+/* Whether the instruction puts another value into rd. Of those with floating point, comparisons,
+ * conversions to integers, and moves to them do; others have a floating-point register there. */
 static bool writes(const struct instruction *instruction)
 {
     switch (instruction->opcode) {
+    case OPCODE_OP_FP:
+        switch (instruction->immediate >> 7 & 0x1f) { /* funct5 */
+        case 0x14:
+        case 0x18:
+        case 0x1c:
+            return true;
+        default:
+            return false;
+        }
+    case OPCODE_SYSTEM: /* reads of status registers; others have x0 there */
+        return true;
     case OPCODE_LOAD:
     case OPCODE_OP_IMM:
     case OPCODE_AUIPC:
