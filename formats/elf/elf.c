@@ -2,6 +2,7 @@
  * ELF images (System V gABI, and the psABI of each machine): describes an image, and decides what
  * can go, as far as that depends on the format. elf/state.h lists the other steps.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/elf/state.h"
@@ -47,6 +48,7 @@ static void close_image(struct planning *planning)
 {
     elf_image_close(&state_of(planning)->image);
     buffer_free(&state_of(planning)->moved);
+    free(state_of(planning)->marks);
 }
 
 static bool describe(struct planning *planning, struct error *error)
@@ -114,9 +116,12 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 
 static bool find_symbols(struct planning *planning, struct error *error)
 {
-    elf_find_end_users(state_of(planning));
-    return elf_symbols_find(image_of(planning), &planning->code.symbols,
-                            &state_of(planning)->code_base, error);
+    struct elf_state *state = state_of(planning);
+
+    elf_find_end_users(state);
+    if (!elf_symbols_mark(&state->image, &state->marks, &state->mark_count))
+        return error_out_of_memory(error, state->image.path, sizeof(*state->marks));
+    return elf_symbols_find(&state->image, &planning->code.symbols, &state->code_base, error);
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
@@ -132,8 +137,11 @@ static struct code code_at(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
     size_t got = elf_section_find(image, ".got", 0);
+    const struct elf_state *state = (const struct elf_state *)planning;
     struct code code = {.address = address,
-                        .base = ((const struct elf_state *)planning)->code_base};
+                        .base = state->code_base,
+                        .marks = state->marks,
+                        .mark_count = state->mark_count};
 
     if (got != NO_INDEX) {
         code.got = image->shdrs[got].sh_addr;

@@ -59,6 +59,8 @@ struct elf_state {
     struct elf_image image;
     bool is_firmware;   /* elf_is_firmware */
     uint64_t code_base; /* see struct code */
+    struct code_mark *marks;
+    size_t mark_count;
     struct elf_relocation_changes relocation_changes;
     struct elf_end_user end_users[END_USERS];
 
@@ -85,6 +87,10 @@ struct elf_state {
  * there is none). False if the symbol table is damaged. */
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       uint64_t *code_base, struct error *error);
+
+/* Adds what symbols say of the kind of code (struct code) to none, for the caller to free. False if
+ * memory runs out. */
+bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count);
 
 /* Calls `visit` for every function in the symbol table, as in runtime/symbols.h. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);

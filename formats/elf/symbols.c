@@ -406,3 +406,135 @@ bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor vis
     }
     return true;
 }
+
+/* ---- kinds of code ---- */
+
+/* Where something starts or ends, in the order in which this matters at one address. */
+enum place_type { PLACE_SECTION, PLACE_FUNCTION_END, PLACE_FUNCTION, PLACE_MARK };
+
+struct place {
+    uint64_t address;
+    enum place_type type;
+    enum code_kind kind;
+};
+
+struct places {
+    const struct elf_image *image;
+    struct place *list;
+    size_t count;
+    size_t capacity;
+    bool lacks_memory;
+};
+
+static bool add_place(struct places *places, uint64_t address, enum place_type type,
+                      enum code_kind kind)
+{
+    places->lacks_memory = !ARRAY_ROOM_FOR_ONE(places->list, places->capacity, places->count);
+    if (places->lacks_memory)
+        return false;
+    places->list[places->count++] = (struct place){address, type, kind};
+    return true;
+}
+
+static int compare_places(const void *first, const void *second)
+{
+    const struct place *a = first, *b = second;
+
+    if (a->address != b->address)
+        return a->address < b->address ? -1 : 1;
+    return a->type != b->type ? (a->type < b->type ? -1 : 1) : (int)a->kind - (int)b->kind;
+}
+
+/* An elf_symbol_visitor: collects mapping symbols ($a, $t and $d; a dot and anything may follow),
+ * and functions of a known size. */
+static bool collect_place(void *context, const struct elf_symbol *symbol)
+{
+    struct places *places = context;
+    const struct elf_image *image = places->image;
+    uint64_t address = function_address(image, symbol);
+    struct bytes name;
+
+    if (symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
+        (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
+        return true;
+    if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0)
+        return add_place(places, address, PLACE_FUNCTION,
+                         address == symbol->st_value ? CODE_A32 : CODE_T32) &&
+               add_place(places, address + symbol->st_size, PLACE_FUNCTION_END, CODE_UNKNOWN);
+    if (!elf_symbol_is_mark(image, symbol))
+        return true;
+    name = elf_symbol_name(image, symbol);
+    if (name.size < 3 || name.data[0] != '$' || (name.data[2] != 0 && name.data[2] != '.'))
+        return true;
+    switch (name.data[1]) {
+    case 'a':
+        return add_place(places, address, PLACE_MARK, CODE_A32);
+    case 't':
+        return add_place(places, address, PLACE_MARK, CODE_T32);
+    case 'd':
+        return add_place(places, address, PLACE_MARK, CODE_DATA);
+    default:
+        return true;
+    }
+}
+
+/* Returns how many marks there are, not more than places. A function without mapping symbols is of
+ * one kind. Objects may have been stripped of theirs before the link: where the last one before a
+ * function tells another kind than the function's symbol, it does not count. */
+static size_t make_marks(const struct place *places, size_t count, struct code_mark *marks)
+{
+    enum code_kind kind = CODE_UNKNOWN;
+    bool is_mapped = false;
+    size_t made = 0, last = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct place *place = &places[i];
+        bool is_new = i == 0 || place->address != places[i - 1].address;
+        bool is_last = i + 1 == count || places[i + 1].address != place->address;
+
+        if (place->type == PLACE_MARK) {
+            bool differs = !is_new && places[i - 1].type == PLACE_MARK && place->kind != kind;
+
+            kind = differs ? CODE_UNKNOWN : place->kind;
+            is_mapped = true;
+            last = made;
+        } else if (place->type == PLACE_SECTION) {
+            kind = CODE_UNKNOWN;
+            is_mapped = false;
+        } else if (!is_mapped) {
+            kind = place->kind;
+        } else if (place->type == PLACE_FUNCTION && place->kind != kind && is_last) {
+            marks[last].kind = CODE_UNKNOWN;
+            kind = place->kind;
+            is_mapped = false;
+        }
+        if (is_last)
+            marks[made++] = (struct code_mark){place->address, kind};
+    }
+    return made;
+}
+
+bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count)
+{
+    struct places places = {.image = image};
+    bool done = image->machine->state_bit != 0;
+
+    for (size_t i = 1; i < image->shnum && done; i++) {
+        if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) != 0)
+            done = add_place(&places, image->shdrs[i].sh_addr, PLACE_SECTION, CODE_UNKNOWN);
+    }
+    for (size_t i = 1; i < image->shnum && done; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+            done = elf_symbols_each(image, i, collect_place, &places);
+    }
+    if (done && places.count != 0) {
+        *marks = malloc(places.count * sizeof(**marks));
+        places.lacks_memory = *marks == NULL;
+    }
+    if (*marks != NULL) {
+        qsort(places.list, places.count, sizeof(*places.list), compare_places);
+        *count = make_marks(places.list, places.count, *marks);
+    }
+    free(places.list);
+    return !places.lacks_memory;
+}

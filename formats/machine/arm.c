@@ -2,8 +2,8 @@
  * Arm, 32 bits (Arm Architecture Reference Manual for A-profile, AArch32; ELF for the Arm
  * Architecture), little-endian, with both instruction sets: A32, with instructions of 4 bytes at
  * multiples of 4, and T32, of 2 or 4 bytes at multiples of 2. Functions of both sets call each
- * other: the lowest bit of a function's address tells its set. A search does not know the set of
- * the code that it reads, and tries both at each place.
+ * other: the lowest bit of a function's address tells its set. Mapping symbols ($a, $t, $d) tell it
+ * for each place, and where data is; where an image has none, a search tries both sets.
  *
  * No instruction contains an address. An address is a word behind the function (a literal), which
  * an instruction loads relative to pc, or it is made of two halves by movw and movt. In
@@ -35,6 +35,8 @@
 
 #include <elf.h>
 #include <string.h>
+
+#include "common/base/array.h"
 
 #define REGISTER_PC 15
 
@@ -731,6 +733,15 @@ static bool refers(const struct code *code, uint64_t offset, const struct refere
     }
 }
 
+/* False if the image's symbols say that something else is at this address. */
+static bool may_be(const struct code *code, uint64_t address, enum code_kind kind)
+{
+    size_t count = array_count_up_to(code->marks, code->mark_count, sizeof(*code->marks), address);
+
+    return count == 0 || code->marks[count - 1].kind == CODE_UNKNOWN ||
+           code->marks[count - 1].kind == kind;
+}
+
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
@@ -740,7 +751,10 @@ static bool find_reference(const struct code *code, const struct reference_targe
     t32.is_thumb = true;
     for (uint64_t i = align_up(code->address + *position, 2) - code->address; i < code->bytes.size;
          i += 2) {
-        if (((code->address + i) % 4 == 0 && refers(&a32, i, target)) || refers(&t32, i, target)) {
+        uint64_t address = code->address + i;
+
+        if ((address % 4 == 0 && refers(&a32, i, target) && may_be(code, address, CODE_A32)) ||
+            (refers(&t32, i, target) && may_be(code, address, CODE_T32))) {
             *position = i;
             return true;
         }

@@ -22,6 +22,20 @@
 
 #include "common/base/bytes.h"
 
+/* What is in a section with code. */
+enum code_kind {
+    CODE_UNKNOWN, /* instructions of any set, or data */
+    CODE_DATA,
+    CODE_A32,
+    CODE_T32,
+};
+
+/* From this address up to that of the next mark. */
+struct code_mark {
+    uint64_t address;
+    enum code_kind kind;
+};
+
 /* A view of code in the image, and the address where it is loaded. */
 struct code {
     struct bytes bytes;
@@ -32,6 +46,10 @@ struct code {
     uint64_t got;
     struct bytes got_bytes; /* contents of the GOT; empty unless machine->got_size_max is set */
     bool is_thumb;          /* for a function: whether it is T32 code (machine->state_bit) */
+    /* What the image's symbols say of its code, ascending, where it has several instruction sets
+     * (machine->state_bit); none: nothing. */
+    const struct code_mark *marks;
+    size_t mark_count;
 };
 
 /* ---- accessors ---- */

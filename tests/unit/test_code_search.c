@@ -30,7 +30,8 @@ static bool note(void *context, uint64_t from)
 }
 
 /* The pages of a file can be given back; those of an array would be lost. */
-static void search(const struct machine *machine, uint64_t first, uint64_t size)
+static void search_marked(const struct machine *machine, const struct reference_target *target,
+                          const struct code_mark *marks, size_t mark_count)
 {
     char path[] = "/tmp/covsplit-code-search-XXXXXX";
     int fd = mkstemp(path);
@@ -43,11 +44,17 @@ static void search(const struct machine *machine, uint64_t first, uint64_t size)
     unlink(path);
     close(fd);
     found = 0;
-    ck_assert(code_search(&(struct code_search){.input = &input,
-                                                .machine = machine,
-                                                .target = {.first = first, .size = size}},
-                          &(struct code){.bytes = input.bytes, .address = ADDRESS}, note, NULL));
+    ck_assert(code_search(
+        &(struct code_search){.input = &input, .machine = machine, .target = *target},
+        &(struct code){
+            .bytes = input.bytes, .address = ADDRESS, .marks = marks, .mark_count = mark_count},
+        note, NULL));
     input_close(&input);
+}
+
+static void search(const struct machine *machine, uint64_t first, uint64_t size)
+{
+    search_marked(machine, &(struct reference_target){.first = first, .size = size}, NULL, 0);
 }
 
 static void put_instruction(uint64_t offset, uint32_t instruction)
@@ -114,6 +121,30 @@ START_TEST(test_aarch64_other)
         search(&machine_aarch64, TARGET + 0x10, 8);
         ck_assert_msg(found == 0, "at %#lx", (long)at);
         at += at > PIECE + 64 && at < PIECE + 8100 ? 60 : 0;
+    }
+}
+END_TEST
+
+/* A T32 bl to 16 bytes behind it, which is one only where the symbols do not say that something
+ * else is there: before and behind it, they say other things. */
+START_TEST(test_arm_marks)
+{
+    const uint64_t at = PIECE + 8;
+    const struct reference_target target = {.first = ADDRESS + at + 16, .size = 1, .called = true};
+
+    memset(code, 0, sizeof(code));
+    memcpy(code + at, "\x00\xf0\x06\xf8", 4);
+    search_marked(&machine_arm, &target, NULL, 0);
+    ck_assert(found != 0 && found_at == ADDRESS + at);
+    for (int kind = CODE_UNKNOWN; kind <= CODE_T32; kind++) {
+        const struct code_mark marks[] = {{ADDRESS, kind == CODE_T32 ? CODE_A32 : CODE_T32},
+                                          {ADDRESS + at, (enum code_kind)kind},
+                                          {ADDRESS + at + 4, CODE_DATA}};
+
+        search_marked(&machine_arm, &target, marks, 3);
+        ck_assert_msg((found != 0) == (kind == CODE_UNKNOWN || kind == CODE_T32), "kind %d", kind);
+        search_marked(&machine_arm, &target, marks + 2, 1);
+        ck_assert_msg(found != 0, "before the first mark");
     }
 }
 END_TEST
@@ -209,7 +240,7 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 120, NULL);
-    suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other);
+    suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
     suite_loops(all, sizeof(written) / sizeof(written[0]), test_ppc64_overwritten);
     return suite_main("code search", all);
