@@ -55,6 +55,7 @@ struct image_options {
 struct image_plan {
     struct sidecar_facts facts; /* except sizes and digests, which only the split knows */
     bool already_split;         /* the image is a stripped one: nothing is planned */
+    uint64_t zeros_size;        /* bytes of zeros of sections that stay, which leave the file */
     bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
     struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;

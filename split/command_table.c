@@ -51,7 +51,7 @@
         FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
              "replace what the store has under the UUID, whatever it is"),                         \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
-              "remove only these: covmap,covfun,names,data,covnames,covdata")
+              "remove only these: covmap,covfun,names,data,covnames,covdata,zeros")
 #define LEVEL(...)                                                                                 \
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
           .minimum = 1, .maximum = 19, .fallback = 9, __VA_ARGS__)

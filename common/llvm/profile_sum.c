@@ -115,7 +115,8 @@ bool profile_check_counters(const struct profile *profile, const char *name, str
     struct bytes counters = profile_whole_counters(profile);
     size_t high = profile->big_endian ? 0 : sizeof(uint64_t) - 1;
 
-    if (profile->version < VERSION_COUNTERS_CHECKED ||
+    /* Without records it is not known where counters begin: see counter_skew. */
+    if (profile->version < VERSION_COUNTERS_CHECKED || profile->header.num_data == 0 ||
         profile_counter_size(profile->header.version) != sizeof(uint64_t))
         return true;
     for (uint64_t i = 0; i < counters.size; i += sizeof(uint64_t)) {

@@ -35,6 +35,10 @@ enum section_kind {
 #define SECTION_REMOVABLE                                                                          \
     (SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_NAMES) |      \
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
+/* A bit of no kind: zeros of sections that stay, which need not be in the file ("zeros"). */
+#define SECTION_ZEROS SECTION_BIT(0)
+/* What a split takes out if nothing else is said. */
+#define SECTION_DEFAULT (SECTION_REMOVABLE | SECTION_ZEROS)
 /* Kinds that are copied to the sidecar whenever the image has them. */
 #define SECTION_ARCHIVED (SECTION_BIT(SECTION_XRAY_MAP) | SECTION_BIT(SECTION_XRAY_INDEX))
 /* Kinds that only sidecars have, of what images have as SECTION_COVMAP and SECTION_COVFUN. */

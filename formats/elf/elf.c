@@ -74,17 +74,26 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
 static void describe_section(const struct planning *planning, size_t index,
                              struct image_section *section)
 {
-    const GElf_Shdr *shdr = &image_of(planning)->shdrs[index];
+    const struct elf_image *image = image_of(planning);
+    const GElf_Shdr *shdr = &image->shdrs[index];
+    size_t data = elf_section_find(image, section_kind_name(SECTION_DATA), 0);
 
     section->loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
     section->address = section->loaded ? shdr->sh_addr : 0;
     section->offset = shdr->sh_offset;
     section->size = shdr->sh_size;
+    /* The last counters may be in the section of the stub: see elf/zeros.c. */
+    if (section->kind == SECTION_COUNTERS && shdr->sh_type == SHT_NOBITS && data != NO_INDEX &&
+        image->shdrs[data].sh_addr == shdr->sh_addr + shdr->sh_size) {
+        size_t stub = elf_stub_size(image, &image->shdrs[data]);
+
+        section->size += stub == 0 ? 0 : image->shdrs[data].sh_size - stub;
+    }
     section->alignment = shdr->sh_addralign;
     section->encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0;
 }
 
-/* sh_entsize, which linkers leave 0, tells: a data section of one record; or a section with a
+/* sh_entsize, which linkers leave 0, tells: a data section with a stub; or a section with a
  * tripwire, or an empty one, as the first versions of covsplit always left it. */
 static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
                     struct error *error)
@@ -96,7 +105,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
 
     (void)error;
     *is_rest =
-        (kind == SECTION_DATA && shdr->sh_size != 0 && shdr->sh_entsize == shdr->sh_size) ||
+        (kind == SECTION_DATA && elf_stub_size(image, shdr) != 0) ||
         (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
          (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
           (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, planning->big_endian))));
@@ -109,9 +118,10 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
     size_t index = planning->section_index[kind];
     const GElf_Shdr *shdr = &image->shdrs[index];
 
-    return kind == SECTION_DATA && (shdr->sh_size == 0 || shdr->sh_entsize != shdr->sh_size)
-               ? (struct bytes){0}
-               : elf_section_bytes(image, index);
+    struct bytes rest = elf_section_bytes(image, index);
+    size_t stub = kind == SECTION_DATA ? elf_stub_size(image, shdr) : rest.size;
+
+    return bytes_slice(rest, rest.size - stub, stub, &rest) ? rest : (struct bytes){0};
 }
 
 static bool find_symbols(struct planning *planning, struct error *error)

@@ -90,17 +90,23 @@ static bool notes_follow(const struct elf_state *state, uint64_t offset)
     return false;
 }
 
+/* The size in bytes of what can be cut from `start` to `end`, and to the end of the padding behind
+ * that (offsets in the file): what follows keeps its alignment. */
+static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t end)
+{
+    return notes_follow(state, end)
+               ? 0
+               : align_down(padding_end(state, end) - start, alignment_behind(state, end));
+}
+
 /* Cuts all of the section except `rest`, which stays at its start. */
 static bool cut_unloaded(struct elf_state *state, const struct image_section *section,
                          struct bytes rest)
 {
-    uint64_t start = section->offset + rest.size, end = section->offset + section->size;
-    uint64_t alignment = alignment_behind(state, end);
-    uint64_t cut = align_down(padding_end(state, end) - start, alignment);
+    uint64_t start = section->offset + rest.size;
 
-    if (notes_follow(state, end))
-        cut = 0;
-    return planning_empty(&state->base, section, rest, start, start + cut);
+    return planning_empty(&state->base, section, rest, start,
+                          start + cut_size(state, start, section->offset + section->size));
 }
 
 /* Coverage mapping leaves a tripwire: a record that no reader accepts. */
@@ -270,8 +276,7 @@ static bool segments_are_consistent(const struct elf_image *image)
 }
 
 /* Why the segment cannot be split around the hole; NULL if it can. */
-static const char *why_not_cut(const struct elf_state *state, const struct image_section *section,
-                               const struct elf_hole *hole)
+static const char *why_not_cut(const struct elf_state *state, const struct elf_hole *hole)
 {
     const struct elf_image *image = &state->image;
 
@@ -280,7 +285,7 @@ static const char *why_not_cut(const struct elf_state *state, const struct image
         return "its segment cannot be split there";
     if (!segments_are_consistent(image))
         return "the image's program headers contradict each other";
-    if (notes_follow(state, section->offset))
+    if (notes_follow(state, hole->cut_offset))
         return "notes that the profile runtime reads follow it; link so that they precede it";
     return NULL;
 }
@@ -324,28 +329,42 @@ static void find_flash(const struct elf_state *state, const struct image_section
         hole->size += image_plan_section(state->base.plan, SECTION_NAMES)->address - end;
 }
 
-/* What can go of a loaded section behind its first `reserved` bytes; size 0 if there is nothing.
- * What goes from the file is a multiple of the unit. */
+/* What can go of a removed section that is loaded, with the zeros behind it; size 0 if there is
+ * nothing. What goes from the middle of a segment is a multiple of the unit in the file. */
 static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
-                                 uint64_t reserved, uint64_t unit)
+                                 uint64_t unit)
 {
+    uint64_t reserved = rest_of(state, section).size, end = section->offset + section->size;
     struct elf_hole hole = {
         .segment = elf_segment_of(&state->image, section->address, section->size),
     };
 
+    if (section->kind == SECTION_DATA && !state->is_firmware) {
+        bool has_zeros = (state->base.options->sections & SECTION_ZEROS) != 0;
+
+        if (!elf_zeros_behind(state, unit, has_zeros, &hole))
+            return (struct elf_hole){0};
+        if (hole.is_tail)
+            hole.cut = cut_size(state, hole.cut_offset, hole.cut_offset + hole.cut);
+        return hole.cut != 0 ? hole : (struct elf_hole){0};
+    }
     hole.is_at_end =
         hole.segment != NO_INDEX && is_at_end(&state->image.phdrs[hole.segment], section);
     if (state->is_firmware)
         find_flash(state, section, reserved, unit, &hole);
     else
         find_pages(section, reserved, unit, &hole);
+    hole.file_end = hole.address;
+    hole.cut_offset = section->offset + (hole.address - section->address) + hole.size;
+    /* A hole may go on in the padding behind the section. */
+    hole.cut_offset = (hole.cut_offset < end ? hole.cut_offset : end) - hole.cut;
     return hole;
 }
 
 /* ---- choosing ---- */
 
 struct candidate {
-    struct image_section *section;
+    struct image_section *section; /* NULL: the zeros before the stub */
     struct elf_hole hole;
 };
 
@@ -354,8 +373,7 @@ struct candidate {
 static void explain_alignment(const struct elf_state *state, struct image_section *section,
                               const struct elf_hole *hole)
 {
-    struct elf_hole pages =
-        find_hole(state, section, rest_of(state, section).size, page_size(state));
+    struct elf_hole pages = find_hole(state, section, page_size(state));
 
     if (state->is_firmware) {
         if (hole->size - hole->cut >= page_size(state))
@@ -365,20 +383,31 @@ static void explain_alignment(const struct elf_state *state, struct image_sectio
                      hole->size - hole->cut, cut_unit(state));
         return;
     }
-    if (pages.size == hole->size)
+    if (pages.cut <= hole->cut)
         return;
     if (hole->size == 0)
         section->fate = FATE_ZEROED;
     snprintf(section->reason, sizeof(section->reason),
              "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
              " bytes; link with -z max-page-size=%" PRIu64,
-             pages.size - hole->size, cut_unit(state), page_size(state));
+             pages.cut - hole->cut, cut_unit(state), page_size(state));
 }
 
-/* The removed sections that are loaded, with the pages that can be cut from each, largest first;
- * those without such pages are left out. */
+/* Puts the candidate in its place among the others, of which the largest is first. */
+static void add_candidate(struct candidate candidates[HOLES_MAX], size_t *count,
+                          struct image_section *section, const struct elf_hole *hole)
+{
+    size_t place = (*count)++;
+
+    for (; place > 0 && candidates[place - 1].hole.size < hole->size; place--)
+        candidates[place] = candidates[place - 1];
+    candidates[place] = (struct candidate){section, *hole};
+}
+
+/* The holes that can be cut, largest first. */
 static size_t find_candidates(struct elf_state *state, struct candidate candidates[HOLES_MAX])
 {
+    uint64_t unit = cut_unit(state);
     size_t count = 0;
 
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
@@ -388,23 +417,22 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
 
         if (section->fate == FATE_STAYS || !section->loaded)
             continue;
-        hole = find_hole(state, section, rest_of(state, section).size, cut_unit(state));
+        hole = find_hole(state, section, unit);
         explain_alignment(state, section, &hole);
         if (hole.size == 0)
             continue;
-        problem = why_not_cut(state, section, &hole);
+        problem = why_not_cut(state, &hole);
         if (problem != NULL) {
             section->fate = FATE_ZEROED;
             snprintf(section->reason, sizeof(section->reason), "its pages cannot be cut: %s",
                      problem);
             continue;
         }
-        candidates[count++] = (struct candidate){section, hole};
-    }
-    if (count == 2 && candidates[0].hole.size < candidates[1].hole.size) {
-        struct candidate first = candidates[0];
-        candidates[0] = candidates[1];
-        candidates[1] = first;
+        add_candidate(candidates, &count, section, &hole);
+        if (section->kind == SECTION_DATA && !state->is_firmware &&
+            (state->base.options->sections & SECTION_ZEROS) != 0 &&
+            elf_zeros_before(state, unit, &hole) && why_not_cut(state, &hole) == NULL)
+            add_candidate(candidates, &count, NULL, &hole);
     }
     return count;
 }
@@ -415,7 +443,7 @@ static bool make_room(struct elf_state *state, const struct candidate *candidate
     size_t extra = 0;
 
     for (size_t i = 0; i < count; i++)
-        extra += candidates[i].hole.is_at_end ? 0 : 1;
+        extra += candidates[i].hole.is_at_end || candidates[i].hole.is_tail ? 0 : 1;
     return elf_room_make(state, extra, cut_unit(state));
 }
 
@@ -430,53 +458,91 @@ static void choose_holes(struct elf_state *state)
         elf_room_forget(state, edit_count);
     for (size_t i = 0; i < count; i++) {
         struct image_section *section = candidates[i].section;
-        /* What was moved into the names' range makes the hole there smaller. */
-        struct elf_hole hole =
-            find_hole(state, section, rest_of(state, section).size, cut_unit(state));
+        struct elf_hole hole = candidates[i].hole;
+        size_t place = state->hole_count;
 
         if (i >= cut) {
+            /* Nobody misses what only the zeros would have saved. */
+            if (section != NULL && section->kind == SECTION_DATA && !state->is_firmware &&
+                !elf_zeros_behind(state, cut_unit(state), false, &hole))
+                section = NULL;
+            if (section == NULL)
+                continue;
             section->fate = FATE_ZEROED;
             snprintf(section->reason, sizeof(section->reason),
                      "%" PRIu64 " bytes of zeros stay: no room for another program header "
                      "behind the others",
-                     candidates[i].hole.size);
-        } else if (hole.size != 0) {
-            state->holes[state->hole_count++] = hole;
+                     hole.size);
+            continue;
         }
-    }
-    /* In the order of addresses, like the segments. */
-    if (state->hole_count == 2 && state->holes[0].address > state->holes[1].address) {
-        struct elf_hole first = state->holes[0];
-        state->holes[0] = state->holes[1];
-        state->holes[1] = first;
+        /* What was moved into the names' range makes the hole there smaller. */
+        if (section != NULL && section->kind == SECTION_NAMES)
+            hole = find_hole(state, section, cut_unit(state));
+        if (hole.size == 0)
+            continue;
+        /* In the order of addresses, like the segments. */
+        for (; place > 0 && state->holes[place - 1].address > hole.address; place--)
+            state->holes[place] = state->holes[place - 1];
+        state->holes[place] = hole;
+        state->hole_count++;
     }
 }
 
 /* ---- edits ---- */
 
-static const struct elf_hole *hole_in(const struct elf_state *state,
-                                      const struct image_section *section)
+/* Fills the section with zeros, from `offset` on, except for what is cut. */
+static bool fill_with_zeros(struct elf_state *state, uint64_t offset, uint64_t end)
 {
-    for (size_t i = 0; i < state->hole_count; i++) {
-        if (range_within(state->holes[i].address, 1, section->address, section->size))
-            return &state->holes[i];
+    bool done = true;
+
+    while (offset < end && done) {
+        uint64_t next = end, behind = end;
+
+        for (size_t i = 0; i < state->hole_count; i++) {
+            const struct elf_hole *hole = &state->holes[i];
+            uint64_t cut_end = hole->cut_offset + hole->cut;
+
+            if (cut_end > offset && hole->cut_offset < next) {
+                next = hole->cut_offset > offset ? hole->cut_offset : offset;
+                behind = cut_end;
+            }
+        }
+        done =
+            edit_replace_by_zeros(&state->base.plan->edits, offset, next - offset, next - offset);
+        offset = behind;
     }
-    return NULL;
+    return done;
 }
 
 static bool empty_loaded(struct elf_state *state, const struct image_section *section)
 {
-    const struct elf_hole *hole = hole_in(state, section);
-    uint64_t end = section->offset + section->size;
-    uint64_t cut_end = end, cut = end;
+    struct bytes rest = rest_of(state, section);
 
-    if (hole != NULL) {
-        cut_end = section->offset + (hole->address - section->address) + hole->size;
-        /* A hole may go on in the padding behind the section. */
-        cut_end = cut_end < end ? cut_end : end;
-        cut = cut_end - hole->cut;
+    return edit_replace(&state->base.plan->edits, section->offset, rest.size, rest) &&
+           fill_with_zeros(state, section->offset + rest.size, section->offset + section->size);
+}
+
+static bool cut_holes(struct elf_state *state)
+{
+    struct image_plan *plan = state->base.plan;
+    bool done = true;
+
+    for (size_t i = 0; i < state->hole_count && done; i++) {
+        uint64_t start = state->holes[i].cut_offset, end = start + state->holes[i].cut;
+
+        done = edit_cut(&plan->edits, start, end - start);
+        plan->zeros_size += end - start;
+        for (size_t j = 0; j < plan->section_count; j++) {
+            const struct image_section *section = &plan->sections[j];
+            uint64_t from = section->offset > start ? section->offset : start;
+            uint64_t to =
+                section->offset + section->size < end ? section->offset + section->size : end;
+
+            if (section->fate != FATE_STAYS && section->loaded && from < to)
+                plan->zeros_size -= to - from;
+        }
     }
-    return planning_empty(&state->base, section, rest_of(state, section), cut, cut_end);
+    return done;
 }
 
 /* Reserves room for the new headers; elf/write.c fills it in once all offsets are known. */
@@ -515,6 +581,7 @@ bool elf_layout(struct planning *planning, struct error *error)
             continue;
         done = section->loaded ? empty_loaded(state, section) : empty_unloaded(state, section);
     }
-    return (done && cut_retained_relocations(state) && reserve_headers(state)) ||
+    return (done && cut_holes(state) && cut_retained_relocations(state) &&
+            reserve_headers(state)) ||
            error_out_of_memory(error, planning->input->path, plan->edits.literals.size);
 }

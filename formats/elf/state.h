@@ -1,8 +1,9 @@
 /*
  * What the steps of an ELF split share. Internal to formats/elf.
  *
- * elf.c describes and checks sections; layout.c finds the pages to cut, with room.c, which makes
- * room for the program headers that cutting needs; write.c writes the tables of the stripped image.
+ * elf.c describes and checks sections; layout.c finds the pages to cut, with zeros.c, which finds
+ * the zeros beside them, and room.c, which makes room for the program headers that cutting needs;
+ * write.c writes the tables of the stripped image.
  * references.c looks for pointers, relocations.c reads and removes dynamic relocations, and
  * retained.c removes those that the linker left for other tools.
  */
@@ -17,8 +18,10 @@
 #include "formats/elf/relocations.h"
 #include "formats/format.h"
 
-/* Only names and data are cut out of loadable segments: at most two holes. */
-#define HOLES_MAX 2
+/* The names, and what is before and behind the stub record. */
+#define HOLES_MAX 3
+/* The sections of zeros in a hole: counters, bitmap, value nodes. */
+#define ELF_EMPTIED_MAX 3
 /* .interp, notes, and one section out of the run of tables behind them. */
 #define MOVES_MAX 16
 
@@ -26,17 +29,27 @@
  * there. */
 #define EMPTIED_SECTION_MARK 1
 
-/* Whole pages of a removed section that are cut from the file and, in a read-only segment, also
- * from memory. */
+/* Whole pages that are cut from the file and, in a read-only segment, also from memory. */
 struct elf_hole {
     size_t segment;   /* index of the PT_LOAD */
-    uint64_t address; /* both ends are multiples of the segments' alignment, except in firmware */
+    uint64_t address; /* both ends are multiples of the segments' alignment, except in firmware, and
+                         except in a tail */
     uint64_t size;
-    uint64_t cut; /* how much of it goes from the file, at its end: all of it, except in firmware */
+    uint64_t file_end;        /* from this address on, up to the hole, memory is zeros as in it */
+    uint64_t cut_offset, cut; /* what goes from the file: in firmware, and of a tail, not all */
+    /* Behind the hole, the segment has no bytes in the file: it needs no further program header. */
+    bool is_tail;
     /* Behind the hole, the segment contains only the rest of the section. That rest goes from
      * memory too: strip treats a segment without sections as one without bytes, and gives it an
      * offset that loaders reject. */
     bool is_at_end;
+    /* Sections that become SHT_NOBITS, with their first `size` bytes (elf/zeros.c). */
+    struct {
+        size_t section;
+        uint64_t size;
+    } emptied[ELF_EMPTIED_MAX];
+    size_t emptied_count;
+    uint64_t stub_section; /* where the section of the stub starts; 0: at the stub */
 };
 
 /* A section, or the segments that cover it, that moves to another address. */
@@ -155,6 +168,19 @@ bool elf_write(struct planning *planning, struct error *error);
 /* The operation replace_mapping of struct format (elf/mapping.c). */
 bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
                          struct edit_script *edits, struct error *error);
+
+/* The zeros before and behind the stub (elf/zeros.c); false if nothing of them can go. What goes
+ * from the file in the middle of a segment is a multiple of `unit`. Behind the stub, `has_zeros`
+ * tells whether sections of zeros go as well as the records; of a tail the caller decides how much
+ * is cut from the file. */
+bool elf_zeros_before(const struct elf_state *state, uint64_t unit, struct elf_hole *hole);
+bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zeros,
+                      struct elf_hole *hole);
+
+/* In a stripped image, the size in bytes of the stub at the end of the data section; 0 if there is
+ * none. If counters precede it, sh_entsize is ELF_STUB_UNIT, of which its size is a multiple. */
+#define ELF_STUB_UNIT 8
+size_t elf_stub_size(const struct elf_image *image, const GElf_Shdr *data);
 
 /* The move that includes the address; NULL if it stays (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);

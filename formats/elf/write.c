@@ -70,15 +70,17 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
         part->p_vaddr = start;
         part->p_paddr = old->p_paddr + (start - old->p_vaddr);
         part->p_offset = map_offset(state, start + delta);
-        part->p_filesz = (is_last ? end : hole->address) - start;
+        part->p_filesz = (is_last ? end : hole->file_end) - start;
         part->p_memsz = part->p_filesz;
-        if (is_last)
+        /* What is cut from a writable segment stays mapped, as zeros: counters, and memory for code
+         * that reads a record behind the stub. */
+        if (is_last || hole->is_tail)
             part->p_memsz = old->p_vaddr + old->p_memsz - start;
         else if (stays_mapped)
-            /* The hole stays mapped, as zeros: code that reads a record behind the stub finds
-             * none. */
-            part->p_memsz += hole->size;
+            part->p_memsz = hole->address + hole->size - start;
         count++;
+        if (!is_last && hole->is_tail)
+            break;
         if (!is_last) {
             start = hole->address + hole->size;
             is_cut_short = hole->is_at_end;
@@ -142,6 +144,28 @@ static void empty_section(const struct elf_state *state, const struct image_sect
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }
 
+/* Sections of which nothing is in the file any more, and that of the stub, which has the end of the
+ * counters before it (elf/zeros.c). */
+static void empty_zeros(const struct elf_state *state, const struct elf_hole *hole,
+                        GElf_Shdr *shdrs)
+{
+    for (size_t i = 0; i < hole->emptied_count; i++) {
+        GElf_Shdr *shdr = &shdrs[hole->emptied[i].section];
+
+        shdr->sh_type = SHT_NOBITS;
+        shdr->sh_size = hole->emptied[i].size;
+    }
+    if (hole->stub_section != 0) {
+        GElf_Shdr *shdr = &shdrs[state->base.section_index[SECTION_DATA]];
+        uint64_t before = shdr->sh_addr - hole->stub_section;
+
+        shdr->sh_addr -= before;
+        shdr->sh_offset -= before;
+        shdr->sh_size += before;
+        shdr->sh_entsize = ELF_STUB_UNIT;
+    }
+}
+
 static void make_section_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
@@ -177,6 +201,8 @@ static void make_section_headers(struct tables *tables)
         if (section->fate != FATE_STAYS)
             empty_section(state, section, &tables->shdrs[state->base.section_index[section->kind]]);
     }
+    for (size_t i = 0; i < state->hole_count; i++)
+        empty_zeros(state, &state->holes[i], tables->shdrs);
 }
 
 /* ---- dynamic section ---- */

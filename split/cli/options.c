@@ -138,16 +138,18 @@ static bool parse_number(const struct option_description *option, const char *te
     return true;
 }
 
-/* The kind of a section word of `length` characters, which --sections accepts; 0 if it is not
+/* The bit of a section word of `length` characters, which --sections accepts; 0 if it is not
  * one. */
-static unsigned removable_kind(const char *word, size_t length)
+static unsigned removable_bit(const char *word, size_t length)
 {
+    if (length == strlen("zeros") && memcmp(word, "zeros", length) == 0)
+        return SECTION_ZEROS;
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         const char *name = section_kind_word((enum section_kind)kind);
 
         if ((SECTION_BIT(kind) & SECTION_REMOVABLE) != 0 && strlen(name) == length &&
             memcmp(name, word, length) == 0)
-            return kind;
+            return SECTION_BIT(kind);
     }
     return 0;
 }
@@ -159,19 +161,19 @@ static bool parse_sections(const struct option_description *option, const char *
     const char *word = text;
 
     if (strcmp(text, "all") == 0) {
-        *sections = SECTION_REMOVABLE;
+        *sections = SECTION_DEFAULT;
         return true;
     }
     for (;;) {
         size_t length = strcspn(word, ",");
-        unsigned kind = removable_kind(word, length);
+        unsigned bit = removable_bit(word, length);
 
-        if (kind == 0)
+        if (bit == 0)
             return error_set(error,
                              "'--%s %s': '%.*s' is not one of covmap, covfun, names, data, "
-                             "covnames, covdata (or all, alone)",
+                             "covnames, covdata, zeros (or all, alone)",
                              option->long_name, text, (int)length, word);
-        mask |= SECTION_BIT(kind);
+        mask |= bit;
         if (word[length] == '\0')
             break;
         word += length + 1;
@@ -440,7 +442,7 @@ uint64_t option_number(const struct parsed_options *options, enum option_id id)
 
 unsigned option_sections(const struct parsed_options *options, enum option_id id)
 {
-    return options->values[id].given ? (unsigned)options->values[id].number : SECTION_REMOVABLE;
+    return options->values[id].given ? (unsigned)options->values[id].number : SECTION_DEFAULT;
 }
 
 struct uuid option_uuid(const struct parsed_options *options, enum option_id id)

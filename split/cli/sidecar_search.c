@@ -156,7 +156,7 @@ static bool add_uuids_of_profile(struct sidecar_search *search, struct error *er
 static bool add_uuid_of_stripped(struct sidecar_search *search, struct error *error)
 {
     const struct input *stripped = search->wanted->stripped;
-    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
     struct split_image split;
     struct image_plan *plan;
     struct error why = {0};

@@ -117,7 +117,7 @@ static bool add_packing(struct report *report, const struct input *input,
 
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
-    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
     struct image_plan *plan = image_plan_make(input, &options, error);
     bool done;
 
@@ -135,6 +135,8 @@ static bool describe_image(const struct input *input, struct report *report, str
     else
         report_size(report, "size_after_split", "size after a split",
                     edit_script_result_size(&plan->edits));
+    if (plan->zeros_size != 0)
+        report_size(report, "zeros_size", "zeros taken out", plan->zeros_size);
     done = done && add_packing(report, input, plan, error);
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {

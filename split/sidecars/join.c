@@ -39,7 +39,7 @@ struct joining {
 /* A slice for which no plan can be made was not split, and is copied. */
 static bool find_out_whether_split(const struct input *slice, bool *is_split, struct error *error)
 {
-    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
     struct image_plan *plan = image_plan_make(slice, &options, error);
     bool is_known = plan != NULL || !error_is_of_memory(error);
 

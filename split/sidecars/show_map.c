@@ -181,7 +181,7 @@ static struct place place_of(struct image_plan *plan, enum section_kind kind)
 
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
 {
-    struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
+    struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
     struct image_plan *plan = image_plan_make(input, &options, error);
     struct memory_map map;
     struct split_image split;

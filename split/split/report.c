@@ -185,6 +185,7 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
         json_null(json, "sidecar_size");
     else
         json_number(json, "sidecar_size", split->sidecar_size);
+    json_number(json, "zeros_size", split->plan->zeros_size);
     write_sections(split, json);
     write_warnings(split, json);
     json_end_object(json);

@@ -19,6 +19,9 @@ set(campaign_suites
   matrix-clang14-lld matrix-clang16-lld matrix-clang19-bfd matrix-clang22-bfd
   matrix-clang16-bfd matrix-clang19-lld matrix-clang14-gold matrix-clang16-gold matrix-clang22-gold
   matrix-clang14-mold matrix-clang19-mold matrix-clang22-mold
+  zeros-clang14-lld zeros-clang16-lld zeros-clang19-bfd zeros-clang22-bfd
+  zeros-clang16-bfd zeros-clang19-lld zeros-clang14-gold zeros-clang16-gold zeros-clang22-gold
+  zeros-clang14-mold zeros-clang19-mold zeros-clang22-mold zeros-clang16-mold zeros-clang19-gold
   # clang 22's profiles have all that others have, and version 11 too; those of clang 14 and 19 are
   # merged by pools-clang14 and merge-files each day
   profiles-clang14-bfd profiles-clang16-lld profiles-clang19-bfd
@@ -86,7 +89,7 @@ set(sanitized_campaign_suites
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-s390x
   machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
-  packed-reports-clang22-lld)
+  packed-reports-clang22-lld zeros-clang14-bfd)
 
 # With sanitizers, one suite walks each of the command's ways; others do that again on other images.
 if(COVSPLIT_SANITIZE)

@@ -271,7 +271,7 @@ START_TEST(test_nothing_given)
     ck_assert(parse(&optional, "", &parsed, &error) == PARSE_DONE);
     ck_assert_ptr_null(option_text(&parsed, OPTION_OUTPUT));
     ck_assert_uint_eq(option_number(&parsed, OPTION_LEVEL), 9);
-    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_REMOVABLE);
+    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_DEFAULT);
     ck_assert_uint_eq(option_uuid(&parsed, OPTION_UUID).size, 0);
     ck_assert_uint_ge(option_threads(&parsed), 1);
     ck_assert_uint_le(option_threads(&parsed), 8);
@@ -298,7 +298,7 @@ START_TEST(test_typed_values)
     parsed_options_free(&parsed);
     ck_assert(parse(&optional, "--sections all -j 18446744073709551615", &parsed, &error) ==
               PARSE_DONE);
-    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_REMOVABLE);
+    ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_DEFAULT);
     ck_assert_uint_eq(option_number(&parsed, OPTION_THREADS), UINT64_MAX);
     parsed_options_free(&parsed);
 }

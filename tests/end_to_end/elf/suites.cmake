@@ -1,10 +1,11 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
 add_suites(matrix real_programs foreign_references chance_references own_records after_care
-           unusual firmware)
+           unusual firmware zeros)
 add_run(firmware firmware)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   foreach(linker bfd lld gold mold)
     add_run(matrix-clang${clang}-${linker} matrix ${clang} ${linker})
+    add_run(zeros-clang${clang}-${linker} zeros ${clang} ${linker})
   endforeach()
   add_run(own-records-clang${clang} own_records ${clang})
   add_run(after-care-clang${clang} after_care ${clang})

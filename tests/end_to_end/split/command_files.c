@@ -256,7 +256,8 @@ START_TEST(test_some_sections)
         run_or_abort(directory, "sh", "-c", "LLVM_PROFILE_FILE=p.profraw ./out 2; test $? = 3",
                      NULL);
     }
-    run_words(directory, 0, "split --sections covmap,covfun,names,data --sidecar side -o out app");
+    run_words(directory, 0,
+              "split --sections covmap,covfun,names,data,zeros --sidecar side -o out app");
     assert_same_files(path_join(directory, "out"), sample.stripped);
 }
 END_TEST
