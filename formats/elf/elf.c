@@ -124,14 +124,24 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
     return bytes_slice(rest, rest.size - stub, stub, &rest) ? rest : (struct bytes){0};
 }
 
+/* strip -x and -X remove the local symbol _GLOBAL_OFFSET_TABLE_, which is where .got.plt starts,
+ * if there is one, and else .got. */
 static bool find_symbols(struct planning *planning, struct error *error)
 {
     struct elf_state *state = state_of(planning);
+    const struct elf_image *image = &state->image;
+    const char *base_symbol = image->machine->base_symbol;
+    size_t got_plt = elf_section_find(image, ".got.plt", 0);
 
     elf_find_end_users(state);
     if (!elf_symbols_mark(&state->image, &state->marks, &state->mark_count))
         return error_out_of_memory(error, state->image.path, sizeof(*state->marks));
-    return elf_symbols_find(&state->image, &planning->code.symbols, &state->code_base, error);
+    if (!elf_symbols_find(image, &planning->code.symbols, &state->code_base, error))
+        return false;
+    if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
+        strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)
+        state->code_base = image->shdrs[got_plt].sh_addr;
+    return true;
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,

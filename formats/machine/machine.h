@@ -79,8 +79,8 @@ struct reference_target {
     uint64_t first;
     uint64_t size;
     bool absolute; /* code may hold addresses: the image is loaded at a fixed one */
-    /* Only operands relative to the program counter count, and where instructions can be decoded
-     * (judge_instruction) only those that are known to be some. */
+    /* Only operands relative to the program counter or the GOT count, and where instructions can be
+     * decoded (judge_instruction) only those that are known to be some. */
     bool relative;
     bool called; /* the target is code: calls and jumps refer to it, too */
     /* Which of the addresses count; NULL: all of them. In much code some bytes seem to refer to a
@@ -131,8 +131,8 @@ struct machine {
      * part of the location; 0: there is none. */
     uint64_t state_bit;
     /* The symbol by which ELF linkers name the address that one register holds throughout the
-     * image, and through which code reaches data (in the GOT, the TOC, or the small data area).
-     * NULL: there is none. */
+     * image, or where a function needs it, and through which code reaches data (in the GOT, the
+     * TOC, or the small data area). NULL: there is none. */
     const char *base_symbol;
     /* Offset in bytes of a function's second entry, which calls may use when that register is
      * already set. 0: functions have no such entry. */

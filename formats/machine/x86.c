@@ -6,7 +6,10 @@
  * has one instruction to change, and a search looks at every four bytes that may be an operand.
  * Since any four bytes lead somewhere, they count only where an instruction that starts at one of
  * the bytes before them has an operand there, whatever it does with it. Many places still seem to
- * refer to a large range; decoding a function from its start tells which of them do.
+ * refer to a large range; decoding a function from its start tells which of them do. The medium and
+ * large code models, in position-independent code, have distances from the GOT as immediates of 8
+ * bytes (movabs), or from a label whose address is formed near by; these are added to a register.
+ * No other code has a movabs of a number so small, so all that lead to the target count.
  *
  * i386 has no operands relative to %eip except those of calls and jumps. Its addresses are
  * immediates and displacements: four bytes may be one if they follow an opcode with such an
@@ -362,9 +365,55 @@ struct search {
     uint64_t bases[2];
     const struct reference_target *target;
     bool is_64_bit;
-    /* How many bytes may be behind an operand that is relative to the next instruction. */
-    uint64_t behind;
+    /* How far an operand may be from the place that it counts from: the next instruction, or on
+     * x86-64 a label near by. */
+    uint64_t around;
 };
+
+/* How far before or behind a movabs the instruction is that forms the address of a label, and how
+ * far that label is. */
+#define LABEL_MAKER_DISTANCE 64
+#define LABEL_DISTANCE       128
+
+/* Whether the immediate of a movabs leads to the target from an address that an instruction near by
+ * forms: lea disp32(%rip), or a call of the next instruction. */
+static bool counts_from_label(const struct search *search, uint64_t place, uint64_t value)
+{
+    uint64_t from = place < LABEL_MAKER_DISTANCE ? 0 : place - LABEL_MAKER_DISTANCE;
+
+    for (uint64_t i = from; i < place + LABEL_MAKER_DISTANCE && search->code.size - i >= 7; i++) {
+        const uint8_t *at = search->code.data + i;
+        uint64_t next = search->address + i, label;
+
+        if ((at[0] & 0xfb) == 0x48 && at[1] == 0x8d && (at[2] & 0xc7) == 0x05)
+            label = next + 7 + (uint64_t)(int64_t)(int32_t)load_u32(at + 3, false);
+        else if (at[0] == 0xe8 && load_u32(at + 1, false) == 0)
+            label = next + 5;
+        else
+            continue;
+        if (reference_counts(search->target, label + value))
+            return true;
+    }
+    return false;
+}
+
+/* Whether the bytes at a place are the immediate of an x86-64 movabs, which leads to the target
+ * from the GOT or from a label. */
+static bool is_distance(const struct search *search, uint64_t place)
+{
+    const uint8_t *field = search->code.data + place;
+    uint64_t value;
+
+    if (place < 2 || search->code.size - place < 8 || (field[-2] & 0xf8) != 0x48 ||
+        (field[-1] & 0xf8) != 0xb8)
+        return false;
+    value = load_u64(field, false);
+    for (size_t i = 0; i < 2; i++) {
+        if (search->bases[i] != 0 && reference_counts(search->target, search->bases[i] + value))
+            return true;
+    }
+    return counts_from_label(search, place, value);
+}
 
 /* Whether the operand at an offset in the x86-64 instruction at `start` leads to the target. */
 static bool operand_refers(const struct search *search, uint64_t start,
@@ -380,7 +429,8 @@ static bool operand_refers(const struct search *search, uint64_t start,
     if (is_relative)
         return (target->called || !is_branch) &&
                reference_counts(target, next + (uint64_t)(int64_t)(int32_t)value);
-    return target->absolute && reference_counts(target, value);
+    return (target->absolute && reference_counts(target, value)) ||
+           is_distance(search, start + operand);
 }
 
 /* Whether an x86-64 instruction that leads to the target may have its operand at a place: one that
@@ -416,13 +466,15 @@ static bool refers(const struct search *search, const uint8_t *field, uint64_t p
     uint32_t value = load_u32(field, false);
     uint64_t distant = search->address + place + 4 + (uint64_t)(int64_t)(int32_t)value;
     bool may_lead =
-        distant - target->first < target->size || target->first - distant <= search->behind;
+        distant - target->first < target->size || target->first - distant <= search->around;
     bool is_value = target->absolute && (uint64_t)value - target->first < target->size;
 
     /* The distance check comes first: it is false nearly always, and cheap. */
     if (target->called && may_lead && is_call(field, place) && reference_counts(target, distant))
         return true;
-    for (size_t i = 0; i < 2; i++) {
+    if (search->is_64_bit && is_distance(search, place))
+        return true;
+    for (size_t i = 0; i < 2 && !search->is_64_bit; i++) {
         uint64_t from_base = (uint32_t)(search->bases[i] + value);
 
         if (search->bases[i] != 0 && from_base - target->first < target->size &&
@@ -464,12 +516,12 @@ struct block_search {
 static struct block_search block_search_start(const struct search *search)
 {
     const struct reference_target *target = search->target;
-    uint32_t first = (uint32_t)target->first, behind = (uint32_t)search->behind;
+    uint32_t first = (uint32_t)target->first, around = (uint32_t)search->around;
     struct block_search block = {
-        .size = (uint32_t)target->size + behind,
-        .from_place = (uint32_t)search->address + 4 + behind - first,
+        .size = (uint32_t)target->size + 2 * around,
+        .from_place = (uint32_t)search->address + 4 + around - first,
         /* Lanes are in the machine's byte order, which is not that of the code. */
-        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - behind,
+        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - 2 * around,
     };
 
     if (target->absolute)
@@ -530,9 +582,10 @@ static struct search search_of_64(const struct code *code, const struct referenc
 {
     return (struct search){.code = code->bytes,
                            .address = code->address,
+                           .bases = {code->base, code->got},
                            .target = target,
                            .is_64_bit = true,
-                           .behind = 4};
+                           .around = LABEL_DISTANCE};
 }
 
 static bool find_reference_64(const struct code *code, const struct reference_target *target,
@@ -655,9 +708,10 @@ const struct machine machine_x86_64 = {
     .elf_machine = EM_X86_64,
     .address_size = 8,
     .page_size = 4096,
+    .base_symbol = "_GLOBAL_OFFSET_TABLE_",
     .relocations = &relocations_64,
-    /* The longest instruction, and a little more. */
-    .look_ahead = 16,
+    /* An instruction that forms the address of a label. */
+    .look_ahead = LABEL_MAKER_DISTANCE + 16,
     .has_chance_hits = true,
     .decode_accessor = decode_64,
     .encode_accessor = encode_64,

@@ -158,7 +158,8 @@ static bool finds(const struct machine_reference *reference, struct reference_ta
 static bool judges(const struct machine_reference *reference, struct reference_target target)
 {
     struct code code = {.bytes = {(const uint8_t *)reference->code, reference->size},
-                        .address = MACHINE_ADDRESS};
+                        .address = MACHINE_ADDRESS,
+                        .base = MACHINE_BASE};
     bool refers = false;
     uint64_t size;
 

@@ -17,8 +17,21 @@
         &machine_x86_64, what, code, sizeof(code) - 1, 0x456780, true, false                       \
     }
 #define V "\x80\x67\x45\x00"
+/* From an address in a register: of MACHINE_BASE, or of a label. */
+#define FROM(what, code)                                                                           \
+    {                                                                                              \
+        &machine_x86_64, what, code, sizeof(code) - 1, 0x456780, false, false                      \
+    }
 
 static const struct machine_reference references[] = {
+    FROM("movabs from the GOT", "\x48\xb9\x80\x67\xfd\xff\xff\xff\xff\xff"),
+    FROM("movabs from the GOT, to a high register", "\x49\xbe\x80\x67\xfd\xff\xff\xff\xff\xff"),
+    FROM("movabs from a label in front",
+         "\x48\x8d\x05\xf9\xff\xff\xff\x48\xb9\x80\x57\x05\x00\x00\x00\x00\x00"),
+    FROM("movabs from a label behind",
+         "\x48\xb9\x76\x57\x05\x00\x00\x00\x00\x00\x4c\x8d\x1d\xf9\xff\xff\xff"),
+    FROM("movabs from where a call returns",
+         "\xe8\x00\x00\x00\x00\x58\x48\xb9\x7b\x57\x05\x00\x00\x00\x00\x00"),
     REFERENCE("lea", "\x48\x8d\x0d" D),
     REFERENCE("load", "\x8b\x05" D),
     REFERENCE("store", "\x48\x89\x05" D),

@@ -70,6 +70,25 @@ static const struct look looks[] = {
      "-fno-pie -no-pie", "__llvm_prf_names"},
     {"code that multiplies names in the middle",
      INSTRUCTION("imulq $-3, __start___llvm_prf_names+1233(%%rip), %%rax"), "", "__llvm_prf_names"},
+    {"code of the medium model that walks the names",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_names, __stop___llvm_prf_names));"),
+     "-fPIE -pie -mcmodel=medium", "__llvm_prf_names"},
+    {"code of the large model that walks the names",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_names, __stop___llvm_prf_names));"),
+     "-fPIE -pie -mcmodel=large", "__llvm_prf_names"},
+    {"code of the large model that reads a record in the middle",
+     MAIN(
+         "printf(\"%u\\n\", sum(__start___llvm_prf_data + 2000, __start___llvm_prf_data + 2016));"),
+     "-fPIE -pie -mcmodel=large -O1", "__llvm_prf_data"},
+    {"code of the large model that walks the names, without local symbols",
+     MAIN("printf(\"%u\\n\", sum(__start___llvm_prf_names, __stop___llvm_prf_names));"),
+     "-fPIE -pie -mcmodel=large -Wl,-x -Wl,-z,now", "__llvm_prf_names"},
+    {"code that adds a distance to the address of a label",
+     MAIN("unsigned char *names; (void)sum;"
+          "__asm__(\"1: lea 1b(%%rip), %0; movabs $__start___llvm_prf_names - 1b, %%rcx;"
+          " add %%rcx, %0\" : \"=r\"(names) : : \"rcx\", \"cc\");"
+          " printf(\"%u\\n\", sum(names, names + 99));"),
+     "", "__llvm_prf_names"},
     {"a pointer with a relocation",
      MAIN("static unsigned char *volatile inside = __start___llvm_prf_names + 1234;"
           "printf(\"%u\\n\", *inside);"),
