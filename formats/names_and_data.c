@@ -141,6 +141,11 @@ static bool check_references(struct planning *planning, enum section_kind kind)
                                " refers to it, other than the runtime's accessors; link without "
                                "LTO of the runtime",
                                from);
+    case REFERENCE_OFFSET:
+        return image_plan_keep(planning->plan, kind,
+                               "the number at 0x%" PRIx64
+                               " may be a distance that leads to it, and has no relocation",
+                               from);
     case REFERENCE_UNKNOWN:
         return image_plan_keep(planning->plan, kind, "%s", reason);
     default:
@@ -338,6 +343,7 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
                                  &reason)) {
     case REFERENCE_POINTER:
     case REFERENCE_CODE:
+    case REFERENCE_OFFSET:
         return image_plan_keep(
             planning->plan, SECTION_NAMES,
             "the program looks at its own records: 0x%" PRIx64 " refers to the first one", from);

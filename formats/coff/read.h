@@ -22,6 +22,7 @@
 #define IMAGE_FILE_DLL                 0x2000u
 #define IMAGE_SCN_CNT_CODE             0x00000020u
 #define IMAGE_SCN_CNT_INITIALIZED_DATA 0x00000040u
+#define IMAGE_SCN_MEM_DISCARDABLE      0x02000000u
 #define IMAGE_SCN_MEM_EXECUTE          0x20000000u
 
 /* The most parts of sections that are treated like sections: records and bitmap. */

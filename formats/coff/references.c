@@ -1,8 +1,10 @@
 /*
- * Tells where the code of a COFF image is, and finds what points to a range of its memory: base
- * relocations list every absolute address, also those in code.
+ * Tells where code and data of a COFF image are, and finds what points to a range of its memory:
+ * base relocations list every absolute address, also those in code.
  */
 #include "formats/coff/state.h"
+
+#include <string.h>
 
 bool coff_next_code(const struct planning *planning, size_t *index, struct code *code)
 {
@@ -15,6 +17,31 @@ bool coff_next_code(const struct planning *planning, size_t *index, struct code 
             continue;
         *code = (struct code){.bytes = coff_section_bytes(image, i),
                               .address = image->sections[i].address};
+        return true;
+    }
+    return false;
+}
+
+bool coff_next_data(const struct planning *planning, size_t *index, struct image_data *data)
+{
+    const struct coff_image *image = &((const struct coff_state *)planning)->image;
+
+    for (; *index < image->section_count; ++*index) {
+        const struct coff_section *section = &image->sections[*index];
+        bool is_table =
+            strcmp(section->name, ".pdata") == 0 || strcmp(section->name, ".xdata") == 0 ||
+            strcmp(section->name, ".rsrc") == 0 ||
+            section->VirtualAddress == image->directories[DIRECTORY_BASE_RELOCATION].rva ||
+            (section->Characteristics & IMAGE_SCN_MEM_DISCARDABLE) != 0;
+
+        for (size_t i = 1; i <= SECTION_KIND_MAX; i++)
+            is_table |= planning->section_index[i] == *index;
+        if (is_table || coff_section_is_code(section))
+            continue;
+        *data = (struct image_data){.bytes = coff_section_bytes(image, *index),
+                                    .address = section->address,
+                                    .bases = {image->image_base}};
+        ++*index;
         return true;
     }
     return false;

@@ -61,6 +61,7 @@ void coff_search_version(struct coff_state *state);
 /* ---- coff/references.c: operations of struct code_operations ---- */
 
 bool coff_next_code(const struct planning *planning, size_t *index, struct code *code);
+bool coff_next_data(const struct planning *planning, size_t *index, struct image_data *data);
 /* Follows a jump at the definition's address to the code itself. */
 bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code);

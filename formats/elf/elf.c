@@ -131,6 +131,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
     struct elf_state *state = state_of(planning);
     const struct elf_image *image = &state->image;
     const char *base_symbol = image->machine->base_symbol;
+    size_t got = elf_section_find(image, ".got", 0);
     size_t got_plt = elf_section_find(image, ".got.plt", 0);
 
     elf_find_end_users(state);
@@ -141,6 +142,13 @@ static bool find_symbols(struct planning *planning, struct error *error)
     if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
         strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)
         state->code_base = image->shdrs[got_plt].sh_addr;
+    state->data_bases[0] = state->code_base;
+    state->data_bases[1] = got != NO_INDEX ? image->shdrs[got].sh_addr : 0;
+    state->data_bases[2] = got_plt != NO_INDEX ? image->shdrs[got_plt].sh_addr : 0;
+    for (size_t i = image->phnum; i > 0; i--) {
+        if (image->phdrs[i - 1].p_type == PT_LOAD)
+            state->data_bases[3] = image->phdrs[i - 1].p_vaddr;
+    }
     return true;
 }
 
@@ -203,6 +211,42 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
             continue;
         *code = code_at(planning, image->shdrs[i].sh_addr);
         code->bytes = elf_section_bytes(image, i);
+        return true;
+    }
+    return false;
+}
+
+/* Sections of a program's data have one of these types; .eh_frame and the like point to code only.
+ */
+static bool is_data(const struct elf_state *state, size_t section)
+{
+    static const char *const others[] = {".eh_frame", ".gcc_except_table", ".got", ".toc"};
+    const GElf_Shdr *shdr = &state->image.shdrs[section];
+    const char *name = elf_section_name(&state->image, section);
+
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return false;
+    }
+    for (size_t i = 1; i <= SECTION_KIND_MAX; i++) {
+        if (state->base.section_index[i] == section)
+            return false;
+    }
+    return shdr->sh_type == SHT_PROGBITS && (shdr->sh_flags & SHF_ALLOC) != 0 &&
+           (shdr->sh_flags & SHF_EXECINSTR) == 0;
+}
+
+static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
+{
+    const struct elf_state *state = (const struct elf_state *)planning;
+    const struct elf_image *image = &state->image;
+
+    while (++*index < image->shnum) {
+        if (!is_data(state, *index))
+            continue;
+        *data = (struct image_data){.bytes = elf_section_bytes(image, *index),
+                                    .address = image->shdrs[*index].sh_addr};
+        memcpy(data->bases, state->data_bases, sizeof(data->bases));
         return true;
     }
     return false;
@@ -462,6 +506,7 @@ const struct format elf_format = {
                               "of the runtime",
             .code_of = code_of,
             .next_code = next_code,
+            .next_data = next_data,
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,

@@ -70,8 +70,9 @@ struct elf_end_user {
 struct elf_state {
     struct planning base;
     struct elf_image image;
-    bool is_firmware;   /* elf_is_firmware */
-    uint64_t code_base; /* see struct code */
+    bool is_firmware;                /* elf_is_firmware */
+    uint64_t code_base;              /* see struct code */
+    uint64_t data_bases[DATA_BASES]; /* see struct image_data */
     struct code_mark *marks;
     size_t mark_count;
     struct elf_relocation_changes relocation_changes;

@@ -188,6 +188,39 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
     return false;
 }
 
+static bool is_kind(const struct planning *planning, size_t section)
+{
+    for (size_t i = 1; i <= SECTION_KIND_MAX; i++) {
+        if (planning->section_index[i] == section)
+            return true;
+    }
+    return false;
+}
+
+static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
+{
+    const struct macho_image *image = image_of(planning);
+    size_t text = macho_find_segment(image, "__TEXT");
+
+    for (; *index < image->section_count; ++*index) {
+        const struct macho_section *section = &image->sections[*index];
+        const char *name = section->sectname;
+
+        if (macho_section_is_code(section) || !macho_section_in_file(section) ||
+            is_kind(planning, *index) || strcmp(name, "__eh_frame") == 0 ||
+            strcmp(name, "__unwind_info") == 0)
+            continue;
+        *data = (struct image_data){
+            .bytes = macho_section_bytes(image, section),
+            .address = section->addr,
+            .bases = {text == NO_INDEX ? 0 : image->segments[text].vmaddr},
+        };
+        ++*index;
+        return true;
+    }
+    return false;
+}
+
 static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
     const struct macho_image *image = image_of(planning);
@@ -313,6 +346,7 @@ const struct format macho_format = {
                               "LLVM's; run covsplit before strip",
             .code_of = code_of,
             .next_code = next_code,
+            .next_data = next_data,
             .is_start_of_section = is_start_of_section,
             .find_pointer = macho_find_pointer,
             .each_symbol = each_symbol,

@@ -3,6 +3,8 @@
  */
 #include "formats/runtime/rules.h"
 
+#include <string.h>
+
 #include "formats/runtime/hits.h"
 
 /* Decodes the body of a definition. False if it is not one of the known bodies. */
@@ -296,6 +298,173 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
     return find_at_start(image, &start, from);
 }
 
+/* ---- distances in data ---- */
+
+#define BOUNDS_MAX  8
+#define TABLE_SIZE  256
+#define NUMBER_SIZE 4
+#define PIECE_SIZE  (UINT64_C(1) << 20)
+#define FILTER_BITS UINT64_C(4096)
+
+struct offset_search {
+    const struct image_code *image;
+    uint64_t first, size;        /* the range */
+    uint64_t bounds[BOUNDS_MAX]; /* what a number may lead to */
+    size_t count;
+    bool end_counts;          /* no other section starts at the end */
+    bool filter[FILTER_BITS]; /* by the low bits of all numbers that lead to a bound from a base */
+};
+
+static void add_bound(struct offset_search *search, uint64_t address)
+{
+    for (size_t i = 0; i < search->count; i++) {
+        if (search->bounds[i] == address)
+            return;
+    }
+    if (search->count < BOUNDS_MAX)
+        search->bounds[search->count++] = address;
+}
+
+static uint32_t number_at(const struct offset_search *search, const struct image_data *data,
+                          uint64_t offset)
+{
+    return load_u32(data->bytes.data + offset, search->image->machine->big_endian);
+}
+
+/* The number by which data leads from a base to a bound. The last base is the start of its section,
+ * of which only what a table cannot lead to counts. A power of two does not: programs are full of
+ * them. */
+static bool take_number(const struct image_data *data, size_t base, uint64_t bound,
+                        uint32_t *number)
+{
+    *number = (uint32_t)(bound - (base < DATA_BASES ? data->bases[base] : data->address));
+    return (*number & (*number - 1)) != 0 && (base < DATA_BASES || *number >= TABLE_SIZE);
+}
+
+/* Whether the table that starts at an offset also leads to another bound. */
+static bool is_table(const struct offset_search *search, const struct image_data *data,
+                     uint64_t start, uint64_t bound)
+{
+    for (uint64_t i = 0; i < TABLE_SIZE && data->bytes.size - start >= i + NUMBER_SIZE;
+         i += NUMBER_SIZE) {
+        uint32_t to = (uint32_t)(data->address + start) + number_at(search, data, start + i);
+
+        for (size_t j = 0; j < search->count; j++) {
+            if (to == (uint32_t)search->bounds[j] && search->bounds[j] != bound)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the number at an offset leads to the bound. */
+static bool leads_to(const struct offset_search *search, const struct image_data *data,
+                     uint64_t offset, uint64_t bound)
+{
+    uint32_t number = number_at(search, data, offset), wanted;
+    uint32_t entry = (uint32_t)(data->address + offset + number - bound);
+    uint32_t upper = offset < NUMBER_SIZE ? 1 : number_at(search, data, offset - NUMBER_SIZE);
+
+    if (number == 0)
+        return false;
+    /* A number of 8 bytes counts from its upper half. */
+    if (search->image->machine->big_endian && (upper == 0 || upper == UINT32_MAX) &&
+        entry == NUMBER_SIZE)
+        return true;
+    for (size_t i = 0; i <= DATA_BASES; i++) {
+        if (take_number(data, i, bound, &wanted) && wanted == number)
+            return true;
+    }
+    return entry == 0 || (entry < TABLE_SIZE && entry % NUMBER_SIZE == 0 && entry <= offset &&
+                          is_table(search, data, offset - entry, bound));
+}
+
+static bool counts_at(const struct offset_search *search, const struct image_data *data,
+                      uint64_t offset)
+{
+    const struct image_code *image = search->image;
+    uint64_t from = data->address + offset;
+
+    for (size_t i = 0; i < search->count; i++) {
+        uint64_t bound = search->bounds[i];
+        bool is_other = (bound == search->first + search->size && !search->end_counts) ||
+                        (bound == search->first && image->operations->means_other_end != NULL &&
+                         image->operations->means_other_end(image->planning, bound, from));
+
+        if (!is_other && leads_to(search, data, offset, bound))
+            return true;
+    }
+    return false;
+}
+
+/* The filter tells of nearly all numbers that they lead nowhere. */
+static void make_filter(struct offset_search *search, const struct image_data *data)
+{
+    uint32_t number;
+
+    memset(search->filter, 0, sizeof(search->filter));
+    for (size_t i = 0; i < search->count; i++) {
+        for (size_t j = 0; j <= DATA_BASES; j++) {
+            if (take_number(data, j, search->bounds[i], &number))
+                search->filter[number % FILTER_BITS] = true;
+        }
+    }
+}
+
+static bool find_offset_in(struct offset_search *search, const struct image_data *data,
+                           uint64_t *from)
+{
+    uint64_t file_offset = (uint64_t)(data->bytes.data - search->image->input->bytes.data);
+    uint64_t start = (0 - data->address) % NUMBER_SIZE, released = 0;
+
+    if (data->bytes.size < NUMBER_SIZE)
+        return false;
+    make_filter(search, data);
+    for (uint64_t i = start; i + NUMBER_SIZE <= data->bytes.size; i += NUMBER_SIZE) {
+        uint32_t number = number_at(search, data, i);
+        uint32_t to = (uint32_t)(data->address + i) + number;
+        bool may_lead = search->filter[number % FILTER_BITS];
+
+        for (size_t j = 0; j < search->count; j++)
+            may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
+        *from = data->address + i;
+        if (may_lead && *from - search->first >= search->size && counts_at(search, data, i))
+            return true;
+        if (i - released >= PIECE_SIZE) {
+            input_release_pages(search->image->input, file_offset + released, i - released);
+            released = i;
+        }
+    }
+    return false;
+}
+
+static bool find_offset(const struct image_code *image, uint64_t address, uint64_t size,
+                        bool is_bound, bool end_counts, uint64_t *from)
+{
+    struct offset_search search = {
+        .image = image, .first = address, .size = size, .end_counts = end_counts};
+    struct image_data data;
+    size_t index = 0;
+
+    add_bound(&search, address);
+    if (is_bound)
+        add_bound(&search, address + size);
+    for (size_t i = 0; i < image->symbols.count && is_bound; i++) {
+        struct accessor accessor;
+        struct code code;
+
+        if (decode(image, &image->symbols.definitions[i], &code, &accessor) &&
+            accessor.form != ACCESSOR_LOAD && accessor.value - address < size)
+            add_bound(&search, accessor.value);
+    }
+    while (image->operations->next_data != NULL &&
+           image->operations->next_data(image->planning, &index, &data)) {
+        if (find_offset_in(&search, &data, from))
+            return true;
+    }
+    return false;
+}
+
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
                                          uint64_t size, bool is_bound, bool has_records,
                                          uint64_t *from, const char **reason)
@@ -312,5 +481,7 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
     if (!image->code_has_relocations &&
         find_in_windows(image, address, size, last, has_records, from))
         return REFERENCE_CODE;
+    if (find_offset(image, address, size, is_bound, last != 0, from))
+        return REFERENCE_OFFSET;
     return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
 }

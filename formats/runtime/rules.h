@@ -17,6 +17,15 @@
 #include "formats/plan.h"
 #include "formats/runtime/symbols.h"
 
+/* Data of an image, and the addresses from which numbers in it may count: see rules_find_reference.
+ * Unused bases are 0. */
+#define DATA_BASES 5
+struct image_data {
+    struct bytes bytes;
+    uint64_t address;
+    uint64_t bases[DATA_BASES];
+};
+
 /* How a format gives access to the code of its images. */
 struct code_operations {
     const char *folding_advice; /* "link without ...": what makes functions share their code */
@@ -28,6 +37,10 @@ struct code_operations {
     /* The executable section with this index, or the next one; *index is then one past it. False if
      * there is none left. */
     bool (*next_code)(const struct planning *planning, size_t *index, struct code *code);
+    /* In the same way, from index 0 on, the sections with data of the program: not names, data,
+     * counters and bitmap, nor tables for the linker, the loader or the unwinder, or slots of the
+     * GOT. */
+    bool (*next_data)(const struct planning *planning, size_t *index, struct image_data *data);
     /* True if another section starts at the address, so that references to it may mean that
      * section. NULL: no bound that code uses is at the end of a section. */
     bool (*is_start_of_section)(const struct planning *planning, uint64_t address);
@@ -98,7 +111,20 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
  * bound_window bytes at either end of it are searched for: code that walks a section starts at one
  * of its bounds, or at a field of its first or last record. If has_records, only references to
  * fields count then: these are at multiples of RULES_FIELD_UNIT from the start (except for numbers
- * of value sites). Where instructions can be decoded (machine->judge_instruction), operands
+ * of value sites).
+ *
+ * Data may also hold distances, for which no relocation is left. A number of 4 bytes, or of 8 whose
+ * upper half does not count, is one if it leads exactly to a bound: the start of the range, its
+ * end, or what an accessor returns. It may count from its own place; from the start of the image
+ * (an RVA in COFF), of its section, or of the GOT, from the machine's base register, or from 0. It
+ * may also count from the start of a table of up to TABLE_SIZE bytes if that leads to two bounds.
+ * Measured with bounds at 100 places each in gdb, git, CPython, libclang and others: by chance, 1%
+ * of all bounds are hit from the number's own place, less from any other. What stays open:
+ * distances to other addresses in the range, at places that are not multiples of 4, in units other
+ * than bytes, from any other label (those from the section that they lead to, as SECREL in COFF,
+ * are small numbers like any others), and in data among code.
+ *
+ * Where instructions can be decoded (machine->judge_instruction), operands
  * relative to the program counter are searched for in all of the range. What stays open: numbers in
  * code of images at fixed addresses that lead to the middle of the range, and functions with data
  * or unknown instructions in front of such an operand. */
@@ -107,6 +133,7 @@ enum reference_kind {
     REFERENCE_NONE,
     REFERENCE_POINTER, /* *from is where */
     REFERENCE_CODE,    /* *from is where */
+    REFERENCE_OFFSET,  /* a distance in data: *from is where */
     REFERENCE_UNKNOWN, /* whether there are pointers is not known: *reason says why */
 };
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,

@@ -138,7 +138,7 @@ static void put_records(struct coff_program *program)
         struct bytes plain = {(const uint8_t *)name + (i != 0), (uint64_t)size - (i != 0)};
 
         store_u64(record, md5_name_reference(plain), false);
-        store_u64(record + 8, 0x1111 + i, false);
+        store_u64(record + 8, (0x1111 + i) * UINT64_C(0x9e3779b97f4a7c15), false);
         store_u64(record + layout.counter_ptr, (uint64_t)PROGRAM_COUNTERS + 8 + i * 48 - address,
                   false);
         store_u32(record + layout.num_counters, 6, false);

@@ -36,6 +36,17 @@ static const char *linker_name;
          "__asm__ volatile(\"" text "\" : \"+a\"(number) : : \"cc\", \"memory\");"                 \
          " printf(\"%lu\\n\", number);")
 
+/* Numbers in a section, named after the first and the second, and what they are added to. */
+#define NUMBERS(section, numbers, first, second)                                                   \
+    DECLARE                                                                                        \
+    "__asm__(\".section " section "\\n.p2align 3\\nnumbers: " numbers                              \
+    "\\n.text\\n.hidden __start___llvm_prf_names\\n.hidden __stop___llvm_prf_names\\n\");\n"       \
+    "extern const int numbers[] OURS; extern const char _GLOBAL_OFFSET_TABLE_[] OURS;\n"           \
+    "extern const char __executable_start[] OURS;\n"                                               \
+    "int main(int count, char **words) { const char *number = (const char *)numbers;"              \
+    " (void)words; printf(\"%u\\n\", sum(" first ", " second "));"                                 \
+    " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
+
 struct look {
     const char *what;
     const char *source;
@@ -105,6 +116,44 @@ static const struct look looks[] = {
      " for (unsigned char *c = __start___llvm_prf_data; c < __stop___llvm_prf_data; c++)"
      " s = s * 31 + *c; printf(\"%u %ld\\n\", s, first_run(count)); return 3; }\n",
      "-Wl,--no-relax", "__llvm_prf_data"},
+    {"a distance of 4 bytes in data",
+     NUMBERS(".rodata", ".long __start___llvm_prf_names - .", "number + numbers[0]",
+             "number + numbers[0] + 99"),
+     "", "__llvm_prf_names"},
+    {"a distance of 8 bytes in writable data, to the end",
+     NUMBERS(".data", ".quad __stop___llvm_prf_names - .", "number + *(const long *)numbers - 99",
+             "number + *(const long *)numbers"),
+     "", "__llvm_prf_names"},
+    {"distances from the start of a table",
+     NUMBERS(".rodata",
+             ".long first_run - numbers, 0, __stop___llvm_prf_names - numbers,"
+             " __start___llvm_prf_names - numbers",
+             "number + numbers[3]", "number + numbers[2]"),
+     "", "__llvm_prf_names"},
+    {"distances of 8 bytes from the start of a table",
+     NUMBERS(".rodata",
+             ".quad first_run - numbers, __start___llvm_prf_names - numbers,"
+             " __stop___llvm_prf_names - numbers",
+             "number + numbers[2]", "number + numbers[4]"),
+     "", "__llvm_prf_names"},
+    {"a distance from the start of a section",
+     NUMBERS("mine,\\\"a\\\"", ".fill 500\\n.long __start___llvm_prf_names - numbers",
+             "number + numbers[125]", "number + numbers[125] + 99"),
+     "", "__llvm_prf_names"},
+    {"a distance from the GOT",
+     NUMBERS(".rodata", ".quad __start___llvm_prf_names@GOTOFF",
+             "_GLOBAL_OFFSET_TABLE_ + *(const long *)number",
+             "_GLOBAL_OFFSET_TABLE_ + *(const long *)number + 99"),
+     "", "__llvm_prf_names"},
+    {"a distance from the start of the image",
+     NUMBERS(".rodata", ".long names_offset", "__executable_start + numbers[0]",
+             "__executable_start + numbers[0] + 99"),
+     "-fno-pie -no-pie -Wl,--defsym=names_offset=__start___llvm_prf_names-__executable_start",
+     "__llvm_prf_names"},
+    {"an address of 4 bytes",
+     NUMBERS(".rodata", ".long __start___llvm_prf_names", "(const char *)(long)numbers[0]",
+             "(const char *)(long)numbers[0] + 99"),
+     "-fno-pie -no-pie", "__llvm_prf_names"},
     {"a writable note behind the names",
      DECLARE "__attribute__((used, section(\".note.mine\"), aligned(4))) static struct {"
              " unsigned name, description, type; char text[8], more[8]; }"
