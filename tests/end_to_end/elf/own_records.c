@@ -226,6 +226,43 @@ START_TEST(test_coff)
 }
 END_TEST
 
+/* Data that has a distance to the end of the names, in each of the forms of the fixtures. Mach-O
+ * has no relocation for them on x86-64, where a linker makes the symbol. */
+#define DISTANCE_MESSAGE "stays: the number at "
+static const char *const distances[] = {INSTRUMENT_COVERAGE " -DHOLDS_DISTANCE=1",
+                                        INSTRUMENT_COVERAGE " -DHOLDS_DISTANCE=2"};
+
+START_TEST(test_macho_distance)
+{
+    struct darwin_program program = {.clang = clang_version,
+                                     .architecture = "arm64",
+                                     .instrumentation = distances[_i],
+                                     .functions = FUNCTIONS};
+    char *directory = scratch_create("own-records");
+    darwin_program_build(&program, directory, "app");
+    struct outcome outcome =
+        covsplit_run_words(directory, 0, "split -o stripped --sidecar side app");
+    ck_assert_msg(strstr(outcome.errors, DISTANCE_MESSAGE) != NULL, "%s: %s", distances[_i],
+                  outcome.errors);
+}
+END_TEST
+
+/* Not for mingw-w64, whose linker drops data that nothing refers to. */
+START_TEST(test_coff_distance)
+{
+    struct windows_program program = {.clang = clang_version,
+                                      .target = targets[_i / 2],
+                                      .instrumentation = distances[_i % 2],
+                                      .functions = FUNCTIONS};
+    char *directory = scratch_create("own-records");
+    windows_program_build(&program, directory);
+    struct outcome outcome =
+        covsplit_run_words(directory, 0, "split -o stripped --sidecar side " WINDOWS_PROGRAM);
+    ck_assert_msg(strstr(outcome.errors, DISTANCE_MESSAGE) != NULL, "%s: %s",
+                  windows_program_describe(&program), outcome.errors);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
@@ -235,6 +272,8 @@ int main(int argument_count, char **arguments)
         suite_loops(test_case, 1, test_many_references);
         suite_loops(test_case, 2, test_macho);
         suite_loops(test_case, sizeof targets / sizeof *targets, test_coff);
+        suite_loops(test_case, sizeof distances / sizeof *distances, test_macho_distance);
+        suite_loops(test_case, 2 * (sizeof targets / sizeof *targets - 1), test_coff_distance);
     }
     return suite_main(text_format("own records clang-%s", clang_version), test_case);
 }
