@@ -142,12 +142,14 @@ static bool find_symbols(struct planning *planning, struct error *error)
     if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
         strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)
         state->code_base = image->shdrs[got_plt].sh_addr;
-    state->data_bases[0] = state->code_base;
-    state->data_bases[1] = got != NO_INDEX ? image->shdrs[got].sh_addr : 0;
-    state->data_bases[2] = got_plt != NO_INDEX ? image->shdrs[got_plt].sh_addr : 0;
+    state->data_bases[DATA_BASE_OTHERS] = state->code_base;
+    if (state->code_base == 0 && got != NO_INDEX)
+        state->data_bases[DATA_BASE_OTHERS] = image->shdrs[got].sh_addr;
+    if (state->code_base == 0 && got_plt != NO_INDEX)
+        state->data_bases[DATA_BASE_OTHERS + 1] = image->shdrs[got_plt].sh_addr;
     for (size_t i = image->phnum; i > 0; i--) {
         if (image->phdrs[i - 1].p_type == PT_LOAD)
-            state->data_bases[3] = image->phdrs[i - 1].p_vaddr;
+            state->data_bases[DATA_BASE_IMAGE] = image->phdrs[i - 1].p_vaddr;
     }
     return true;
 }
@@ -247,9 +249,29 @@ static bool next_data(const struct planning *planning, size_t *index, struct ima
         *data = (struct image_data){.bytes = elf_section_bytes(image, *index),
                                     .address = image->shdrs[*index].sh_addr};
         memcpy(data->bases, state->data_bases, sizeof(data->bases));
+        /* Linkers define __start_ of a section that has an identifier of C as its name. */
+        if (elf_section_name(image, *index)[0] != '.')
+            data->bases[DATA_BASE_SECTION] = data->address;
         return true;
     }
     return false;
+}
+
+/* An elf_relocation_visitor: stops at one of the word that the address is in. */
+static bool is_elsewhere(void *context, const struct elf_relocation *relocation)
+{
+    const uint64_t *word = context;
+
+    return word[0] - relocation->offset >= word[1];
+}
+
+static bool is_relocated(const struct planning *planning, uint64_t address)
+{
+    const struct elf_image *image = image_of(planning);
+    uint64_t word[2] = {address, image->sizes.word};
+    const char *reason = NULL;
+
+    return !elf_relocations_each(image, is_elsewhere, word, &reason) && reason == NULL;
 }
 
 /* Also of one that firmware copies from there: its load address follows what is before it in
@@ -507,6 +529,7 @@ const struct format elf_format = {
             .code_of = code_of,
             .next_code = next_code,
             .next_data = next_data,
+            .is_relocated = is_relocated,
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,

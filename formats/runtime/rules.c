@@ -305,6 +305,7 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
 #define NUMBER_SIZE 4
 #define PIECE_SIZE  (UINT64_C(1) << 20)
 #define FILTER_BITS UINT64_C(4096)
+#define NEAR        UINT32_C(0x10000)
 
 struct offset_search {
     const struct image_code *image;
@@ -312,6 +313,7 @@ struct offset_search {
     uint64_t bounds[BOUNDS_MAX]; /* what a number may lead to */
     size_t count;
     bool end_counts;          /* no other section starts at the end */
+    size_t relocated;         /* hits that were looked up among the relocations */
     bool filter[FILTER_BITS]; /* by the low bits of all numbers that lead to a bound from a base */
 };
 
@@ -331,14 +333,13 @@ static uint32_t number_at(const struct offset_search *search, const struct image
     return load_u32(data->bytes.data + offset, search->image->machine->big_endian);
 }
 
-/* The number by which data leads from a base to a bound. The last base is the start of its section,
- * of which only what a table cannot lead to counts. A power of two does not: programs are full of
- * them. */
+/* The number by which data leads from a base to a bound. A power of two does not count, nor a small
+ * number from a base that is near: programs are full of them. */
 static bool take_number(const struct image_data *data, size_t base, uint64_t bound,
                         uint32_t *number)
 {
-    *number = (uint32_t)(bound - (base < DATA_BASES ? data->bases[base] : data->address));
-    return (*number & (*number - 1)) != 0 && (base < DATA_BASES || *number >= TABLE_SIZE);
+    *number = (uint32_t)(bound - data->bases[base]);
+    return (*number & (*number - 1)) != 0 && (base < DATA_BASE_OTHERS || *number >= NEAR);
 }
 
 /* Whether the table that starts at an offset also leads to another bound. */
@@ -371,7 +372,7 @@ static bool leads_to(const struct offset_search *search, const struct image_data
     if (search->image->machine->big_endian && (upper == 0 || upper == UINT32_MAX) &&
         entry == NUMBER_SIZE)
         return true;
-    for (size_t i = 0; i <= DATA_BASES; i++) {
+    for (size_t i = 0; i < DATA_BASES; i++) {
         if (take_number(data, i, bound, &wanted) && wanted == number)
             return true;
     }
@@ -404,11 +405,23 @@ static void make_filter(struct offset_search *search, const struct image_data *d
 
     memset(search->filter, 0, sizeof(search->filter));
     for (size_t i = 0; i < search->count; i++) {
-        for (size_t j = 0; j <= DATA_BASES; j++) {
+        for (size_t j = 0; j < DATA_BASES; j++) {
             if (take_number(data, j, search->bounds[i], &number))
                 search->filter[number % FILTER_BITS] = true;
         }
     }
+}
+
+/* So many pointers that seem to be distances are told from these; each takes a pass over all
+ * relocations. */
+#define RELOCATED_MAX 32
+
+static bool is_relocated(struct offset_search *search, uint64_t address)
+{
+    const struct code_operations *operations = search->image->operations;
+
+    return operations->is_relocated != NULL && search->relocated++ < RELOCATED_MAX &&
+           operations->is_relocated(search->image->planning, address);
 }
 
 static bool find_offset_in(struct offset_search *search, const struct image_data *data,
@@ -428,7 +441,8 @@ static bool find_offset_in(struct offset_search *search, const struct image_data
         for (size_t j = 0; j < search->count; j++)
             may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
         *from = data->address + i;
-        if (may_lead && *from - search->first >= search->size && counts_at(search, data, i))
+        if (may_lead && *from - search->first >= search->size && counts_at(search, data, i) &&
+            !is_relocated(search, *from))
             return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);
