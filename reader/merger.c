@@ -71,7 +71,7 @@ static bool add_profile(covsplit_merger *merger, const struct profile *profile, 
 
     if (!check_usable(merger, name, error) || !check_profile(profile, name, error))
         return false;
-    group = profile_groups_find(&merger->groups, profile, name, error);
+    group = profile_groups_find(&merger->groups, profile, 1, name, error);
     if (group == NULL)
         return false;
     merger->place++;
@@ -100,7 +100,7 @@ static bool add_part(void *context, struct state_part *part, const char *name, s
 
     if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
         return false;
-    group = profile_groups_find(&merger->groups, &profile, name, error);
+    group = profile_groups_find(&merger->groups, &profile, 1, name, error);
     if (group == NULL)
         return false;
     part->sum = NULL;

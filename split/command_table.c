@@ -163,9 +163,12 @@ static const struct option_description merge_options[] = {
     LOOK_IN_STORES,
     VALUE(OPTION_FAILURE_MODE, WORD, "failure-mode", NO_LETTER, "MODE",
           "fail if a profile is bad (any; default), or only if all are (all)",
-          .words = failure_modes),
+          .words = failure_modes, .one_dash = true),
     FLAG(OPTION_SPARSE, "sparse", NO_LETTER, "leave out functions that never ran (profdata only)",
-         .excludes = OPTION_INTO),
+         .excludes = OPTION_INTO, .one_dash = true),
+    VALUE(OPTION_WEIGHTED_INPUT, TEXT, "weighted-input", NO_LETTER, "N,FILE",
+          "multiply the counts of the profiles in FILE by N (profdata only)",
+          .excludes = OPTION_INTO, .repeats = true, .one_dash = true),
     VALUE(OPTION_PER_IMAGE, TEXT, "per-image", NO_LETTER, "DIR",
           "also write the profiles of each image to DIR/UUID.profdata", .excludes = OPTION_INTO),
     FLAG(OPTION_EXPLAIN, "explain", NO_LETTER,
@@ -320,7 +323,7 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
      "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
-     "                      -o OUT PROFILE...\n"
+     "                      -o OUT [--weighted-input N,FILE]... PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
      "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
      "                      --into STATE [--consume] PROFILE...\n"
@@ -362,7 +365,7 @@ static const struct command commands[] = {
      "profile directly in the operand, or itself the operand, is a test of its own, named after\n"
      "its file without .profraw.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(merge_options), "PROFILE", 1, OPERANDS_ANY, command_merge},
+     OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
      "[--sidecar FILE]... [--store DIR] [--memory-limit SIZE] [-v]\n"
      "                    -- COMMAND [ARGUMENT...]",

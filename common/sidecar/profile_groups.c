@@ -94,9 +94,9 @@ void profile_groups_finish(struct profile_groups *groups)
 /* ---- finding ---- */
 
 bool profile_group_has(const struct profile_group *group, const struct digest *identity,
-                       const struct profile *profile)
+                       const struct profile *profile, uint64_t weight)
 {
-    return digest_equal(&group->identity, identity) &&
+    return digest_equal(&group->identity, identity) && group->weight == weight &&
            group->can_be_summed == profile_can_be_summed(profile);
 }
 
@@ -105,15 +105,17 @@ static int compare_contents(const void *a, const void *b)
     const struct profile_group *left = a, *right = b;
     int order = memcmp(left->identity.bytes, right->identity.bytes, DIGEST_SIZE);
 
-    return order != 0 ? order : (int)left->can_be_summed - (int)right->can_be_summed;
+    if (order == 0)
+        order = (int)left->can_be_summed - (int)right->can_be_summed;
+    return order != 0 ? order : (left->weight > right->weight) - (left->weight < right->weight);
 }
 
 static struct profile_group *find_group(const struct profile_groups *groups,
                                         const struct digest *identity,
-                                        const struct profile *profile)
+                                        const struct profile *profile, uint64_t weight)
 {
-    const struct profile_group wanted = {.identity = *identity,
-                                         .can_be_summed = profile_can_be_summed(profile)};
+    const struct profile_group wanted = {
+        .identity = *identity, .weight = weight, .can_be_summed = profile_can_be_summed(profile)};
     struct profile_group *const *found = tfind(&wanted, &groups->tree, compare_contents);
 
     return found == NULL ? NULL : *found;
@@ -142,8 +144,9 @@ static bool find_sidecar(const struct profile_groups *groups, struct profile_gro
 }
 
 static struct profile_group *start_group(struct profile_groups *groups,
-                                         const struct profile *profile, const char *name,
-                                         const struct digest *identity, struct error *error)
+                                         const struct profile *profile, uint64_t weight,
+                                         const char *name, const struct digest *identity,
+                                         struct error *error)
 {
     struct profile_group *group = calloc(1, sizeof(*group));
     enum profile_uuid_source source;
@@ -160,6 +163,7 @@ static struct profile_group *start_group(struct profile_groups *groups,
                                     .can_be_summed = profile_can_be_summed(profile),
                                     .is_temporal =
                                         (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0,
+                                    .weight = weight,
                                     .uuid = profile_uuid(profile, &source),
                                     .first.input = NO_INPUT};
     done = find_sidecar(groups, group, profile, name, error);
@@ -183,8 +187,8 @@ static bool check_value_data(const struct profile *profile, const char *name, st
 }
 
 struct profile_group *profile_groups_find(struct profile_groups *groups,
-                                          const struct profile *profile, const char *name,
-                                          struct error *error)
+                                          const struct profile *profile, uint64_t weight,
+                                          const char *name, struct error *error)
 {
     struct profile_group *group;
     struct digest identity;
@@ -193,9 +197,9 @@ struct profile_group *profile_groups_find(struct profile_groups *groups,
         !profile_identity(profile, name, &identity, error))
         return NULL;
     pthread_mutex_lock(&groups->lock);
-    group = find_group(groups, &identity, profile);
+    group = find_group(groups, &identity, profile, weight);
     if (group == NULL)
-        group = start_group(groups, profile, name, &identity, error);
+        group = start_group(groups, profile, weight, name, &identity, error);
     pthread_mutex_unlock(&groups->lock);
     return group;
 }
@@ -311,12 +315,12 @@ static bool correlated_identity(struct profile_group *group, struct digest *iden
 }
 
 static struct profile_group *find_full_group(const struct profile_groups *groups,
-                                             const struct digest *identity)
+                                             const struct digest *identity, uint64_t weight)
 {
     for (size_t i = 0; i < groups->count; i++) {
         struct profile_group *group = groups->list[i];
 
-        if (group->sum != NULL && group->sidecar == NULL &&
+        if (group->sum != NULL && group->sidecar == NULL && group->weight == weight &&
             digest_equal(&group->identity, identity))
             return group;
     }
@@ -341,7 +345,7 @@ static bool combine_group(struct profile_groups *groups, size_t index, bool *com
     *combined = false;
     if (!correlated_identity(group, &identity, error))
         return false;
-    full = find_full_group(groups, &identity);
+    full = find_full_group(groups, &identity, group->weight);
     if (full == NULL)
         return true;
     group->sum = NULL; /* which is now the full group's to free */

@@ -8,7 +8,7 @@
  *
  *     profile_groups_start(&groups, &source);
  *     for each profile:
- *         group = profile_groups_find(&groups, &profile, name, &error);
+ *         group = profile_groups_find(&groups, &profile, 1, name, &error);
  *         profile_groups_add(&groups, group, &profile, &place, 0, 1, &error);
  *     profile_groups_finish(&groups);
  *     profile_groups_combine(&groups, &error);
@@ -48,7 +48,8 @@ struct profile_group {
     uint64_t raw_version, counter_count; /* in their headers */
     bool can_be_summed;
     bool is_temporal;
-    struct profile_sum *sum;         /* NULL if its profiles cannot be summed */
+    uint64_t weight;         /* by which llvm-profdata has to multiply the counts; 1 for most */
+    struct profile_sum *sum; /* NULL if its profiles cannot be summed */
     struct profile_sidecar *sidecar; /* NULL if its profiles need none, or there is no source */
     /* If profiles of the split image were added to those of the image before the split: the sidecar
      * that they needed. */
@@ -83,11 +84,12 @@ void profile_groups_start(struct profile_groups *groups,
                           const struct profile_sidecar_source *source);
 void profile_groups_free(struct profile_groups *groups);
 
-/* Returns the group of the profile, which may be a new one. NULL with an error if the profile lacks
- * a part, if its sidecar cannot be found, or if out of memory. `name` is the profile's. */
+/* Returns the group of the profile with this weight, which may be a new one. NULL with an error if
+ * the profile lacks a part, if its sidecar cannot be found, or if out of memory. `name` is the
+ * profile's. */
 struct profile_group *profile_groups_find(struct profile_groups *groups,
-                                          const struct profile *profile, const char *name,
-                                          struct error *error);
+                                          const struct profile *profile, uint64_t weight,
+                                          const char *name, struct error *error);
 
 /* Counts the profile, and adds it to the sum of its group if it can be summed. Each thread should
  * pass its own `share` (profile_sum_add). False only if out of memory; the groups can only be freed
@@ -107,9 +109,9 @@ bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
  * 0 if these contain none. */
 struct uuid profile_group_uuid(const struct profile_group *group);
 
-/* True if the group is the one of a profile with this identity. */
+/* True if the group is the one of a profile with this identity and weight. */
 bool profile_group_has(const struct profile_group *group, const struct digest *identity,
-                       const struct profile *profile);
+                       const struct profile *profile, uint64_t weight);
 
 /* Puts the groups in order, and drops those to which nothing was added. To be called when
  * everything has been added. */

@@ -255,10 +255,24 @@ static bool take_value(struct cursor *cursor, const char **value)
     return true;
 }
 
-static bool parse_long(const char *argument, struct cursor *cursor, struct parsed_options *parsed,
+/* Whether it is -name or -name=value of an option that may have one dash. */
+static bool is_one_dash(const struct command *command, const char *name)
+{
+    size_t length = strcspn(name, "=");
+
+    for (size_t i = 0; i < command->option_count; i++) {
+        const struct option_description *option = &command->options[i];
+
+        if (option->one_dash && strlen(option->long_name) == length &&
+            memcmp(option->long_name, name, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool parse_long(const char *name, struct cursor *cursor, struct parsed_options *parsed,
                        struct error *error)
 {
-    const char *name = argument + 2;
     size_t length = strcspn(name, "=");
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     const struct option_description *option = find_long(parsed->command, name, length, error);
@@ -315,8 +329,10 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
             parsed->operands[parsed->operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)
             options_ended = true;
-        else if (argument[1] == '-' ? !parse_long(argument, cursor, parsed, error)
-                                    : !parse_short(argument, cursor, parsed, error))
+        else if (argument[1] == '-' ? !parse_long(argument + 2, cursor, parsed, error)
+                 : is_one_dash(parsed->command, argument + 1)
+                     ? !parse_long(argument + 1, cursor, parsed, error)
+                     : !parse_short(argument, cursor, parsed, error))
             return false;
     }
     return true;

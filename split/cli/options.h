@@ -19,10 +19,10 @@
  *     struct uuid uuid = option_uuid(options, OPTION_UUID);           size 0: not given
  *     const char *image = options->operands[0];
  *
- * Accepted forms are --name value, --name=value, -n value, -nvalue, flags together (-ab), options
- * after operands, and -- to end the options. Long names cannot be abbreviated. If an option is
- * given again, the last value counts, unless its description has `repeats`: then all values count,
- * in the order of the command line.
+ * Accepted forms are --name value, --name=value (with `one_dash` also -name), -n value, -nvalue,
+ * flags together (-ab), options after operands, and -- to end the options. Long names cannot be
+ * abbreviated. If an option is given again, the last value counts, unless its description has
+ * `repeats`: then all values count, in the order of the command line.
  */
 #ifndef COVSPLIT_SPLIT_CLI_OPTIONS_H
 #define COVSPLIT_SPLIT_CLI_OPTIONS_H
@@ -82,6 +82,7 @@ enum option_id {
     OPTION_VERBOSE,
     OPTION_VERIFY,
     OPTION_WATCH,
+    OPTION_WEIGHTED_INPUT,
     OPTION_COUNT,
 };
 
@@ -106,6 +107,7 @@ struct option_description {
     uint64_t fallback;         /* numbers only: the value if the option is not given */
     const char *const *words;  /* words only: the accepted words; ends with NULL */
     bool required;
+    bool one_dash;           /* -name is taken as well, as by LLVM's tools */
     bool repeats;            /* texts and numbers: it may be given several times */
     bool takes_operands;     /* with `repeats`: if it is given, operands are more values of it */
     enum option_id excludes; /* an option that cannot be given together with this one */

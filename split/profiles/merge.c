@@ -4,7 +4,9 @@
  * Profiles are read and summed by merge_read.h. merge_outputs.h writes the sums to files; with
  * --into they are added to a state instead. explain.h says what became of the inputs.
  */
+#include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "common/base/error.h"
@@ -171,6 +173,7 @@ struct merge_operands {
     struct path_list inputs;
     struct path_list tests;
     struct test_naming naming;
+    uint64_t *weights;
 };
 
 static bool merge_all(const struct parsed_options *options, const struct merge_operands *operands,
@@ -181,6 +184,7 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
     struct progress progress;
     struct merge merge = {
         .inputs = inputs,
+        .weights = operands->weights,
         .sidecars = sidecars,
         .threads = option_threads(options),
         .goes_on = goes_on(options),
@@ -207,13 +211,52 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
     return done;
 }
 
+static bool collect_input(const struct parsed_options *options, const char *operand,
+                          uint64_t weight, struct merge_operands *operands, struct error *error)
+{
+    size_t before = operands->inputs.count, count;
+    uint64_t *weights;
+
+    if (!merge_inputs_add(&operands->inputs, operand, target_path(options),
+                          option_text(options, OPTION_PER_IMAGE), &operands->naming,
+                          &operands->tests, error))
+        return false;
+    count = operands->inputs.count;
+    weights = reallocarray(operands->weights, count + 1, sizeof(*weights));
+    if (weights == NULL)
+        return error_out_of_memory(error, operand, count * sizeof(*weights));
+    for (size_t i = before; i < count; i++)
+        weights[i] = weight;
+    operands->weights = weights;
+    return true;
+}
+
+/* Takes N,FILE apart, as llvm-profdata does. False if it is something else. */
+static bool take_weight(const char *text, uint64_t *weight, const char **file)
+{
+    char *end;
+
+    errno = 0;
+    *weight = strtoull(text, &end, 10);
+    *file = end + 1;
+    return text[0] >= '0' && text[0] <= '9' && errno == 0 && *weight != 0 && end[0] == ',' &&
+           end[1] != '\0';
+}
+
+/* Those with weights come last, as in llvm-profdata. */
 static bool collect_inputs(const struct parsed_options *options, struct merge_operands *operands,
                            struct error *error)
 {
+    const char *text, *file;
+    uint64_t weight;
+
     for (size_t i = 0; i < options->operand_count; i++) {
-        if (!merge_inputs_add(&operands->inputs, options->operands[i], target_path(options),
-                              option_text(options, OPTION_PER_IMAGE), &operands->naming,
-                              &operands->tests, error))
+        if (!collect_input(options, options->operands[i], 1, operands, error))
+            return false;
+    }
+    for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
+        if (take_weight(text, &weight, &file) &&
+            !collect_input(options, file, weight, operands, error))
             return false;
     }
     return true;
@@ -228,8 +271,16 @@ static bool consumes(const struct parsed_options *options)
 /* What parsing cannot check. */
 static int check_usage(const struct parsed_options *options)
 {
-    const char *output = option_text(options, OPTION_OUTPUT);
+    const char *output = option_text(options, OPTION_OUTPUT), *text, *file;
+    uint64_t weight;
 
+    if (options->operand_count == 0 && !option_given(options, OPTION_WEIGHTED_INPUT))
+        return message_usage("merge", "PROFILE is missing");
+    for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
+        if (!take_weight(text, &weight, &file))
+            return message_usage("merge", "'--weighted-input %s' is not N,FILE with N from 1 on",
+                                 text);
+    }
     if (option_given(options, OPTION_JSON) && !option_given(options, OPTION_EXPLAIN))
         return message_usage("merge", "'--json' is for '--explain'");
     if (option_given(options, OPTION_INTO))
@@ -247,6 +298,8 @@ static int check_usage(const struct parsed_options *options)
                              output);
     if (merge_output_format(options) == FORMAT_RAW && option_given(options, OPTION_SPARSE))
         return message_usage("merge", "'--sparse' is for the format profdata");
+    if (merge_output_format(options) == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
+        return message_usage("merge", "'--weighted-input' is for the format profdata");
     return STATUS_DONE;
 }
 
@@ -284,6 +337,7 @@ int command_merge(const struct parsed_options *options)
     state_close(state);
     path_list_free(&operands.inputs);
     path_list_free(&operands.tests);
+    free(operands.weights);
     profile_sidecars_close(&sidecars);
     if (ended_by != 0)
         raise(ended_by);

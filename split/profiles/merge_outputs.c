@@ -130,6 +130,14 @@ static struct output *add_spool(struct spools *spools, const char *path, const c
     return file;
 }
 
+/* llvm-profdata limits what gets too large. */
+static uint64_t multiply(uint64_t weight, uint64_t by)
+{
+    uint64_t product;
+
+    return __builtin_mul_overflow(weight, by, &product) ? UINT64_MAX : product;
+}
+
 /* Where the parts of a sum go. */
 struct spool_target {
     const struct profile_group *group;
@@ -141,8 +149,8 @@ struct spool_target {
 static bool spool_part(void *context, struct bytes part, uint64_t weight, struct error *error)
 {
     struct spool_target *target = context;
-    struct output *file =
-        add_spool(target->spools, target->path, target->group->name, weight, error);
+    struct output *file = add_spool(target->spools, target->path, target->group->name,
+                                    multiply(weight, target->group->weight), error);
 
     return file != NULL && write_part(target->group, part, file, error) && output_lend(file, error);
 }
@@ -151,7 +159,7 @@ static bool spool_part(void *context, struct bytes part, uint64_t weight, struct
 static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
                              const char *path, struct spools *spools, struct error *error)
 {
-    struct output *file = add_spool(spools, path, group->name, 1, error);
+    struct output *file = add_spool(spools, path, group->name, group->weight, error);
 
     return file != NULL && merge_read_again(merge, &group, 1, write_profile, file, error) &&
            output_lend(file, error);
@@ -216,8 +224,8 @@ static bool spool_temporal(void *context, const struct merge_found *found, struc
     struct spools *spools = target->spools;
     bool is_next = spools->count == 0 || target->input != found->input;
 
-    if (is_next && (!lend_last(spools, error) ||
-                    add_spool(spools, target->path, found->name, 1, error) == NULL))
+    if (is_next && (!lend_last(spools, error) || add_spool(spools, target->path, found->name,
+                                                           found->group->weight, error) == NULL))
         return false;
     target->input = found->input;
     return write_profile(&spools->files[spools->count - 1], found, error);

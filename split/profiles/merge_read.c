@@ -53,6 +53,11 @@ static const char *test_of(const struct reader *reader)
     return tests == NULL ? NULL : tests->paths[reader->input];
 }
 
+static uint64_t weight_of(const struct merge *merge, size_t input)
+{
+    return merge->weights == NULL ? 1 : merge->weights[input];
+}
+
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
@@ -66,7 +71,8 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
         return false;
     entry->offset = reader->profiles.offset;
     entry->group =
-        profile_groups_find(&reader->merge->groups, &entry->profile, reader->name, error);
+        profile_groups_find(&reader->merge->groups, &entry->profile,
+                            weight_of(reader->merge, reader->input), reader->name, error);
     return entry->group != NULL &&
            (test_of(reader) == NULL ||
             test_recorder_know(reader->merge->recorder, &entry->group->identity,
@@ -292,7 +298,8 @@ static bool add_state_part(void *context, struct state_part *part, const char *n
     reader->name = name;
     if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
         return false;
-    group = profile_groups_find(&reader->merge->groups, &profile, name, error);
+    group = profile_groups_find(&reader->merge->groups, &profile,
+                                weight_of(reader->merge, reader->input), name, error);
     if (group == NULL) {
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
@@ -454,6 +461,7 @@ void merge_free(struct merge *merge)
 /* ---- once more ---- */
 
 struct use {
+    const struct merge *merge;
     const struct profile_group *const *groups;
     size_t count;
     merge_user user;
@@ -468,7 +476,8 @@ static bool use_profile(const struct use *use, struct merge_found *found, struct
         return false;
     for (size_t i = 0; i < use->count; i++) {
         found->group = use->groups[i];
-        if (profile_group_has(found->group, &identity, found->profile))
+        if (profile_group_has(found->group, &identity, found->profile,
+                              weight_of(use->merge, found->input)))
             return use->user(use->context, found, error);
     }
     return true;
@@ -511,7 +520,7 @@ static bool read_input_again(const struct merge *merge, size_t input, struct buf
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error)
 {
-    const struct use use = {groups, count, user, context};
+    const struct use use = {merge, groups, count, user, context};
     struct profile_reader profiles = {.limit = merge->memory_limit};
     struct buffer file = {0};
     bool done = true;

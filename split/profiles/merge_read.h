@@ -48,6 +48,7 @@ struct merge_kept_stream {
 struct merge {
     /* Set by the caller. */
     const struct path_list *inputs;
+    const uint64_t *weights;       /* of each input; NULL: 1 each */
     const struct path_list *names; /* what the inputs are called in messages; NULL: as `inputs` */
     struct profile_sidecars *sidecars;
     unsigned threads;

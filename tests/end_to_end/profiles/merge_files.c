@@ -551,6 +551,56 @@ START_TEST(test_large_sums)
 }
 END_TEST
 
+/* Weights are those of llvm-profdata, with its spelling: for profiles, directories and states, and
+ * sums that do not fit. */
+START_TEST(test_weights)
+{
+    static const struct {
+        const char *light, *whole;
+    } rows[] = {
+        {"-weighted-input=3,light-0.profraw", "-weighted-input=3,whole-0.profraw"},
+        {"--weighted-input=7,light-1.profraw -weighted-input=2,light-0.profraw light-0.profraw",
+         "-weighted-input=7,whole-1.profraw -weighted-input=3,whole-0.profraw"},
+        {"-sparse -failure-mode=all -weighted-input 5,light-1.profraw whole-1.profraw",
+         "-sparse -weighted-input=6,whole-1.profraw"},
+        {"-weighted-input=4,state light-1.profraw",
+         "-weighted-input=4,whole-0.profraw -weighted-input=5,whole-1.profraw"},
+        {"-weighted-input=10,weighed",
+         "-weighted-input=10,whole-0.profraw -weighted-input=10,whole-1.profraw"},
+        {"-weighted-input=400000000000000000,light-0.profraw light-1.profraw",
+         "-weighted-input=400000000000000000,whole-0.profraw whole-1.profraw"},
+    };
+    static const uint64_t values[2][4] = {{1, 100, 0, 7}, {0, 3, 5, 1}};
+    const char *light = path_join(scratch, "profiles/1.profraw");
+    run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
+                 "profiles/1.profraw", NULL);
+    directory_create(path_join(scratch, "weighed"));
+    for (size_t i = 0; i < 2; i++) {
+        make_profile(light, text_format("light-%zu.profraw", i), values[i], 4);
+        make_profile(light, text_format("weighed/%zu.profraw", i), values[i], 4);
+        make_profile(path_join(scratch, "whole.profraw"), text_format("whole-%zu.profraw", i),
+                     values[i], 4);
+    }
+    merge(NULL, "--into state light-0.profraw light-1.profraw", 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run_words(text_format("llvm-profdata-19 merge -num-threads=1 -o expected.profdata %s",
+                              rows[i].whole));
+        const char *said = merge("LLVM_PROFDATA=llvm-profdata-19",
+                                 text_format("-o found.profdata %s", rows[i].light), 0);
+        assert_same("expected.profdata", "found.profdata");
+        ck_assert_msg((strstr(said, "counter overflow") != NULL) == (i == 5), "%s", said);
+    }
+    static const char *const wrong[] = {"0,x", "x", "-1,x", "1,", "18446744073709551616,x", "+2,x"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_says(merge(NULL, text_format("-o no.profdata -weighted-input=%s", wrong[i]), 2),
+                    "is not N,FILE");
+    }
+    assert_says(merge(NULL, "-o no.profraw -weighted-input=2,whole.profraw", 2),
+                "--weighted-input");
+    assert_says(merge(NULL, "--into no -weighted-input=2,whole.profraw", 2), "--weighted-input");
+}
+END_TEST
+
 /* A counter above 2^56 in one profile is damage for llvm-profdata, and so for covsplit, which names
  * the profile, and can leave it out. */
 START_TEST(test_damaged_counters)
@@ -651,7 +701,7 @@ int main(void)
                 test_empty_sidecars, test_debug_info, test_sites_without_values,
                 test_partly_for_correlation, test_temporal, test_usage, test_format, test_verbose,
                 test_which_llvm_profdata, test_llvm_profdata_fails, test_unchanged, test_full,
-                test_large_sums, test_damaged_counters, test_bad_for_llvm_profdata);
+                test_large_sums, test_weights, test_damaged_counters, test_bad_for_llvm_profdata);
     suite_loops(test_case, 4, test_hand_made);
     return suite_main("merging files", test_case);
 }
