@@ -80,9 +80,7 @@ const struct fault_command fault_commands[] = {
               "../in/light.profraw ../in/other.profraw"},
 
     {.words = "merge -j1 -o out.profraw ../in/loose/light.profraw"},
-    {.words = "merge -j1 -o out.profraw ../in/twins/light.profraw",
-     .is_refused = true,
-     .skips_closed = true},
+    {.words = "merge -j1 -o out.profraw ../in/twins/light.profraw"},
     {.words = "merge -j1 --sidecar ../in/side --sidecar ../in/loose -o out.profraw "
               "../in/light.profraw ../in/other.profraw"},
 

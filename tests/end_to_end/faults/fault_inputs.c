@@ -23,7 +23,7 @@ static void shell(const char *directory, const char *script)
     run_or_abort(directory, "sh", "-ec", script, NULL);
 }
 
-/* Sidecars of two builds of one UUID, and a profile that might be of either. */
+/* Sidecars of two builds of one UUID, and a profile of one of them. */
 static void make_twins(const char *directory)
 {
     static const char *const gaps[] = {"", " "};
