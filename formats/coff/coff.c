@@ -253,7 +253,6 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
                                  false, &from, &reason)) {
     case REFERENCE_POINTER:
     case REFERENCE_CODE:
-    case REFERENCE_OFFSET:
         return image_plan_keep(planning->plan, kind, "the program refers to it");
     default:
         return true;
@@ -359,6 +358,7 @@ const struct format coff_format = {
             .code_of = coff_code_of,
             .next_code = coff_next_code,
             .next_data = coff_next_data,
+            .is_loaders = coff_is_loaders,
             .find_pointer = coff_find_pointer,
             .each_symbol = coff_symbols_visit,
         },

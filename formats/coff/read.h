@@ -31,6 +31,7 @@
 /* Data directories. */
 enum coff_directory_index {
     DIRECTORY_EXPORT = 0,
+    DIRECTORY_IMPORT = 1,
     DIRECTORY_CERTIFICATE = 4, /* holds a file offset; all others hold an RVA */
     DIRECTORY_BASE_RELOCATION = 5,
     DIRECTORY_DEBUG = 6,

@@ -47,6 +47,24 @@ bool coff_next_data(const struct planning *planning, size_t *index, struct image
     return false;
 }
 
+/* Tables of RVAs are in the data directories. The names of imported functions, and the table of
+ * their RVAs, are behind the import directory, at the end of the section. */
+bool coff_is_loaders(const struct planning *planning, uint64_t address)
+{
+    const struct coff_image *image = &((const struct coff_state *)planning)->image;
+    uint64_t rva = address - image->image_base;
+    uint64_t imports = image->directories[DIRECTORY_IMPORT].rva;
+
+    for (size_t i = 0; i < DIRECTORY_COUNT; i++) {
+        if (i != DIRECTORY_CERTIFICATE &&
+            rva - image->directories[i].rva < image->directories[i].size)
+            return true;
+    }
+    return imports != 0 && rva >= imports &&
+           coff_section_of(image, image->image_base + imports, 1) ==
+               coff_section_of(image, address, 1);
+}
+
 bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code)
 {

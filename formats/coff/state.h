@@ -62,6 +62,7 @@ void coff_search_version(struct coff_state *state);
 
 bool coff_next_code(const struct planning *planning, size_t *index, struct code *code);
 bool coff_next_data(const struct planning *planning, size_t *index, struct image_data *data);
+bool coff_is_loaders(const struct planning *planning, uint64_t address);
 /* Follows a jump at the definition's address to the code itself. */
 bool coff_code_of(const struct planning *planning, const struct runtime_definition *definition,
                   struct code *code);

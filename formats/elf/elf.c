@@ -265,7 +265,7 @@ static bool is_elsewhere(void *context, const struct elf_relocation *relocation)
     return word[0] - relocation->offset >= word[1];
 }
 
-static bool is_relocated(const struct planning *planning, uint64_t address)
+static bool is_loaders(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
     uint64_t word[2] = {address, image->sizes.word};
@@ -529,7 +529,7 @@ const struct format elf_format = {
             .code_of = code_of,
             .next_code = next_code,
             .next_data = next_data,
-            .is_relocated = is_relocated,
+            .is_loaders = is_loaders,
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,

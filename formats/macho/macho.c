@@ -347,6 +347,7 @@ const struct format macho_format = {
             .code_of = code_of,
             .next_code = next_code,
             .next_data = next_data,
+            .is_loaders = macho_is_loaders,
             .is_start_of_section = is_start_of_section,
             .find_pointer = macho_find_pointer,
             .each_symbol = each_symbol,

@@ -30,3 +30,19 @@ bool macho_find_pointer(const struct planning *planning, const struct reference_
     *from = search.from;
     return found;
 }
+
+/* A macho_fixup_visitor: stops at the one of the word that the address is in. */
+static bool is_elsewhere(void *context, const struct macho_fixup *fixup)
+{
+    const uint64_t *address = context;
+
+    return *address - fixup->address >= sizeof(uint64_t);
+}
+
+bool macho_is_loaders(const struct planning *planning, uint64_t address)
+{
+    const struct macho_state *state = (const struct macho_state *)planning;
+    const char *reason = NULL;
+
+    return !macho_fixups_each(&state->image, is_elsewhere, &address, &reason) && reason == NULL;
+}

@@ -104,6 +104,7 @@ bool macho_symbols_visit(const struct macho_image *image, runtime_symbol_visitor
 /* ---- the other steps ---- */
 
 /* An operation of struct code_operations (macho/references.c). */
+bool macho_is_loaders(const struct planning *planning, uint64_t address);
 bool macho_find_pointer(const struct planning *planning, const struct reference_target *target,
                         uint64_t *from, const char **reason);
 

@@ -313,7 +313,7 @@ struct offset_search {
     uint64_t bounds[BOUNDS_MAX]; /* what a number may lead to */
     size_t count;
     bool end_counts;          /* no other section starts at the end */
-    size_t relocated;         /* hits that were looked up among the relocations */
+    size_t loaders;           /* hits that were looked up among the relocations */
     bool filter[FILTER_BITS]; /* by the low bits of all numbers that lead to a bound from a base */
 };
 
@@ -414,14 +414,14 @@ static void make_filter(struct offset_search *search, const struct image_data *d
 
 /* So many pointers that seem to be distances are told from these; each takes a pass over all
  * relocations. */
-#define RELOCATED_MAX 32
+#define LOADERS_MAX 32
 
-static bool is_relocated(struct offset_search *search, uint64_t address)
+static bool is_loaders(struct offset_search *search, uint64_t address)
 {
     const struct code_operations *operations = search->image->operations;
 
-    return operations->is_relocated != NULL && search->relocated++ < RELOCATED_MAX &&
-           operations->is_relocated(search->image->planning, address);
+    return operations->is_loaders != NULL && search->loaders++ < LOADERS_MAX &&
+           operations->is_loaders(search->image->planning, address);
 }
 
 static bool find_offset_in(struct offset_search *search, const struct image_data *data,
@@ -442,7 +442,7 @@ static bool find_offset_in(struct offset_search *search, const struct image_data
             may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
         *from = data->address + i;
         if (may_lead && *from - search->first >= search->size && counts_at(search, data, i) &&
-            !is_relocated(search, *from))
+            !is_loaders(search, *from))
             return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);
@@ -495,7 +495,7 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
     if (!image->code_has_relocations &&
         find_in_windows(image, address, size, last, has_records, from))
         return REFERENCE_CODE;
-    if (find_offset(image, address, size, is_bound, last != 0, from))
+    if ((is_bound || has_records) && find_offset(image, address, size, is_bound, last != 0, from))
         return REFERENCE_OFFSET;
     return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
 }

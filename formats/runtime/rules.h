@@ -43,9 +43,9 @@ struct code_operations {
      * counters and bitmap, nor tables for the linker, the loader or the unwinder, or slots of the
      * GOT. */
     bool (*next_data)(const struct planning *planning, size_t *index, struct image_data *data);
-    /* True if a relocation makes the bytes at the address, of data, into something else. NULL: what
-     * is there then is no distance. */
-    bool (*is_relocated)(const struct planning *planning, uint64_t address);
+    /* True if the loader changes the bytes at the address, of data, or reads them as one of its
+     * tables: what is there is no distance. NULL: this never happens. */
+    bool (*is_loaders)(const struct planning *planning, uint64_t address);
     /* True if another section starts at the address, so that references to it may mean that
      * section. NULL: no bound that code uses is at the end of a section. */
     bool (*is_start_of_section)(const struct planning *planning, uint64_t address);
@@ -118,17 +118,17 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
  * fields count then: these are at multiples of RULES_FIELD_UNIT from the start (except for numbers
  * of value sites).
  *
- * Data may also hold distances, for which no relocation is left. A number of 4 bytes, or of 8 whose
- * upper half does not count, is one if it leads exactly to a bound: the start of the range, its
- * end, or what an accessor returns. It may count from its own place; from the start of the image
- * (an RVA in COFF), of its section if that has a symbol (ELF), or of the GOT, from the machine's
- * base register, or from 0. It may also count from the start of a table of up to TABLE_SIZE bytes
- * if that leads to two bounds. Measured with bounds at 100 places each in gdb, git, CPython,
- * libclang and others: by chance, 1% of all bounds are hit from the number's own place, less from
- * any other; none in 400 images of the tests. What stays open: distances to other addresses in the
- * range, at places that are not multiples of 4, in units other than bytes, numbers below 64 KiB
- * that count from the GOT, powers of two, from any other label (those from the section that they
- * lead to, as SECREL in COFF, are small numbers like any others), and in data among code.
+ * Data may also hold distances of names and data, for which no relocation is left. A number of 4
+ * bytes, or of 8 whose upper half does not count, is one if it leads exactly to a bound: the start
+ * of the range, its end, or what an accessor returns. It may count from its own place; from the
+ * start of the image (an RVA in COFF), of its section if that has a symbol (ELF), or of the GOT,
+ * from the machine's base register, or from 0. It may also count from the start of a table of up to
+ * TABLE_SIZE bytes if that leads to two bounds. Measured with bounds at 100 places each in gdb,
+ * git, CPython, libclang and others: by chance, 1% of all bounds are hit from the number's own
+ * place, less from any other; none in 400 images of the tests. What stays open: distances to other
+ * addresses in the range, at places that are not multiples of 4, in units other than bytes, numbers
+ * below 64 KiB that count from the GOT, powers of two, from any other label (those from the section
+ * that they lead to, as SECREL in COFF, are small numbers like any others), and in data among code.
  *
  * Where instructions can be decoded (machine->judge_instruction), operands
  * relative to the program counter are searched for in all of the range. What stays open: numbers in
