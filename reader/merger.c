@@ -55,12 +55,11 @@ static bool check_usable(const covsplit_merger *merger, const char *name, struct
            error_set(error, "%s: the merger %s; make another one", name, merger->end);
 }
 
-static bool check_profile(const struct profile *profile, const char *name, struct error *error)
+static bool check_kind(const struct profile *profile, const char *name, struct error *error)
 {
-    if (!profile_can_be_summed(profile))
-        return error_set(error, "%s: %s cannot be added to others; correlate it by itself", name,
-                         profile->value_data.size != 0 ? "a value profile" : "a temporal profile");
-    return profile_check_counters(profile, name, error);
+    return profile_can_be_summed(profile) ||
+           error_set(error, "%s: %s cannot be added to others; correlate it by itself", name,
+                     profile->value_data.size != 0 ? "a value profile" : "a temporal profile");
 }
 
 static bool add_profile(covsplit_merger *merger, const struct profile *profile, const char *name,
@@ -69,10 +68,11 @@ static bool add_profile(covsplit_merger *merger, const struct profile *profile, 
     const struct profile_place place = {name, merger->place, 0};
     struct profile_group *group;
 
-    if (!check_usable(merger, name, error) || !check_profile(profile, name, error))
+    if (!check_usable(merger, name, error) || !check_kind(profile, name, error))
         return false;
+    /* Counters last: where bytes are missing, those that follow look like counts. */
     group = profile_groups_find(&merger->groups, profile, 1, name, error);
-    if (group == NULL)
+    if (group == NULL || !profile_check_counters(profile, name, error))
         return false;
     merger->place++;
     if (profile_groups_add(&merger->groups, group, profile, &place, 0, 1, error))

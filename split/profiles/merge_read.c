@@ -66,14 +66,16 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
         return false;
     if (!*found)
         return true;
-    if (!profile_check_counters(&entry->profile, reader->name, error) ||
-        (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error)))
+    if (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error))
         return false;
     entry->offset = reader->profiles.offset;
     entry->group =
         profile_groups_find(&reader->merge->groups, &entry->profile,
                             weight_of(reader->merge, reader->input), reader->name, error);
-    return entry->group != NULL &&
+    /* Behind the checks of the sidecar: where bytes are missing, those that follow look like
+     * counts.
+     */
+    return entry->group != NULL && profile_check_counters(&entry->profile, reader->name, error) &&
            (test_of(reader) == NULL ||
             test_recorder_know(reader->merge->recorder, &entry->group->identity,
                                entry->group->sidecar, &entry->profile, reader->name, error));

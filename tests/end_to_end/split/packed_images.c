@@ -284,6 +284,20 @@ static void take_sections_out(const char *from, const char *to)
                  from, to, NULL);
 }
 
+/* The stub record's FuncHash is a digest that covers the mapping, which only one of them has
+ * packed.
+ */
+static void clear_digest(const char *image, const char *file)
+{
+    struct elf_file elf = elf_file_read(path_join(directory, image));
+    const uint8_t *record = elf.file.data + elf_file_section(&elf, "__llvm_prf_data")->sh_offset;
+    struct contents contents = file_read(path_join(directory, file));
+    uint8_t *copy = memmem(contents.data, contents.size, record, 16);
+    ck_assert_ptr_nonnull(copy);
+    memset(copy + 8, 0, 8);
+    file_write(path_join(directory, file), contents.data, contents.size);
+}
+
 static void run_image(const char *image, const char *profile)
 {
     struct command command = {.directory = directory};
@@ -297,9 +311,13 @@ START_TEST(test_stripped)
     run(text_format("split " UUID " -o out --sidecar side %s", images[PACKED + _i].name));
     take_sections_out("out", "bare");
     take_sections_out("ordinary.out", "ordinary-bare");
+    clear_digest("out", "bare");
+    clear_digest("ordinary.out", "ordinary-bare");
     assert_same("bare", "ordinary-bare");
     run_image("out", "light.profraw");
     run_image("ordinary.out", "ordinary.profraw");
+    clear_digest("out", "light.profraw");
+    clear_digest("ordinary.out", "ordinary.profraw");
     assert_same("light.profraw", "ordinary.profraw");
 }
 END_TEST

@@ -51,7 +51,8 @@ static size_t options_of(const char *command, struct option options[OPTIONS_MAX]
         struct option *option = &options[count++];
         const char *dashes = strstr(line, "--");
         *option = (struct option){.letter = line[2] == '-' ? line[3] : '\0'};
-        ck_assert_int_ge(sscanf(dashes, "--%39[a-z-]%19[ A-Z]", option->name, option->argument), 1);
+        ck_assert_int_ge(sscanf(dashes, "--%39[a-z-]%19[ A-Z,]", option->name, option->argument),
+                         1);
         /* The blank in front of it, and those behind. */
         memmove(option->argument, option->argument + 1, sizeof option->argument - 1);
         option->argument[strcspn(option->argument, " ")] = '\0';
