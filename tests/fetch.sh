@@ -19,6 +19,10 @@ minidump        0.26.0 d4227a9100ddd546b05e09a1b77a472b32cfb993dbf31ad9960acdf87
 @esbuild/darwin-x64 0.28.2 baaeacb885983f7eeacc675d04a3f0e501103e2e8788b1ac3bb5269297f2698350dc3fab37ac3a59fc07fa7baa7065d6bdac06c31384ae83b86069c587de5acf
 @biomejs/cli-darwin-arm64 2.5.15 05957316127f994bd32cc61b73dc7a7a5d28d94bf9ccfedb0026328456fa7d2735822ae85e6ecf2f46b92aa309f45fbf0679184636a00ff44e48354e67a79aa6
 "
+# source package of Debian, version of its upstream tarball, SHA-512 of that
+debian_packages="
+lua5.4         5.4.4   af0c35d5ba00fecbb2dd617bd7b825edf7418a16a73076e04f2a0df58cdbf098dc3ff4402e974afd789eb5d86d2e12ec6df9c84b99b23656ea694a85f83bcd21
+"
 # what tests/bench/large.sh compiles
 benchmarks="
 rocksdb        5.2.1   48df5144b7ea0c419f67a3207e3a50e03227dfe4dd3791022981e07ae3ca172e98c3423d858c84e3a8222e2767823654e3b25752659724366e5350b211c7f817
@@ -30,29 +34,66 @@ if [ $# -lt 1 ] || [ $# -gt 2 ]; then
     exit 2
 fi
 wanted=$packages
+debian_wanted=$debian_packages
 if [ $# -eq 2 ]; then
-    wanted=$(grep "^$2 " <<<"$packages$benchmarks") || {
+    wanted=$(grep "^$2 " <<<"$packages$benchmarks") || true
+    debian_wanted=$(grep "^$2 " <<<"$debian_packages") || true
+    if [ -z "$wanted$debian_wanted" ]; then
         echo "$0: there is no package '$2'" >&2
         exit 2
-    }
+    fi
 fi
 mkdir -p "$1"
 cd "$1"
 
-# Unpacks a package beside its final place and renames it, so that it exists completely or not at all.
+# download_npm PACKAGE VERSION TARBALL: into $work
+download_npm() {
+    (cd "$work" && npm pack --silent --ignore-scripts "$1@$2" >/dev/null)
+}
+
+# The same. APT gets the system's sources as sources of packages' sources, and an index of its own; it
+# does not matter if some cannot be fetched, as long as the package is in another.
+download_debian() {
+    mkdir -p "$work/apt/parts" "$work/apt/lists/partial"
+    local file
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/*; do
+        if [ -f "$file" ]; then
+            sed 's/^deb /deb-src /; s/^Types: .*/Types: deb-src/' "$file" >"$work/apt/parts/$(basename "$file")"
+        fi
+    done
+    cat >"$work/apt/apt.conf" <<END
+APT::Sandbox::User "root";
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "$work/apt/parts";
+Dir::State::lists "$work/apt/lists";
+Acquire::Languages "none";
+END
+    export APT_CONFIG=$work/apt/apt.conf
+    apt-get update -q -o pkgCacheFile::Generate=false >"$work/apt/log" 2>&1 || true
+    (cd "$work" && apt-get source -q --download-only --tar-only "$1" >>"$work/apt/log" 2>&1) || {
+        cat "$work/apt/log" >&2
+        exit 1
+    }
+    unset APT_CONFIG
+}
+
+# fetch DOWNLOAD PACKAGE VERSION DIGEST TARBALL: unpacks the package beside its final place, a directory
+# without the scope ("@scope/") in its name, and renames it, so that it exists completely or not at all.
 fetch() {
-    local package=$1 version=$2 digest=$3
-    # As npm names tarballs: @scope/name becomes scope-name.
+    local download=$1 package=$2 version=$3 digest=$4 tarball=$5
     local name=${package#@}
     name=${name/\//-}
-    local tarball=$name-$version.tgz
     if [ -d "$name" ]; then
         return
     fi
     work=$(mktemp -d "$PWD/fetch-XXXXXX")
     trap 'rm -rf "$work"' EXIT
     if [ ! -f "$tarball" ]; then
-        (cd "$work" && npm pack --silent --ignore-scripts "$package@$version" >/dev/null)
+        "$download" "$package" "$version"
+        if [ ! -f "$work/$tarball" ]; then
+            echo "$0: $tarball is no longer to be had" >&2
+            exit 1
+        fi
         mv "$work/$tarball" "$tarball"
     fi
     if ! echo "$digest  $tarball" | sha512sum --check --status; then
@@ -60,14 +101,22 @@ fetch() {
         rm -f "$tarball"
         exit 1
     fi
-    tar -xzf "$tarball" -C "$work" --no-same-owner
-    mv "$work/package" "$name"
+    mkdir "$work/unpacked"
+    tar -xzf "$tarball" -C "$work/unpacked" --no-same-owner
+    mv "$work"/unpacked/* "$name"
     rm -rf "$work"
     trap - EXIT
 }
 
 while read -r name version digest; do
     if [ -n "$name" ]; then
-        fetch "$name" "$version" "$digest"
+        # As npm names tarballs: @scope/name becomes scope-name.
+        tarball=${name#@}
+        fetch download_npm "$name" "$version" "$digest" "${tarball/\//-}-$version.tgz"
     fi
 done <<<"$wanted"
+while read -r name version digest; do
+    if [ -n "$name" ]; then
+        fetch download_debian "$name" "$version" "$digest" "${name}_$version.orig.tar.gz"
+    fi
+done <<<"$debian_wanted"

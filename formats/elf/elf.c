@@ -142,11 +142,14 @@ static bool find_symbols(struct planning *planning, struct error *error)
     if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
         strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)
         state->code_base = image->shdrs[got_plt].sh_addr;
-    state->data_bases[DATA_BASE_OTHERS] = state->code_base;
-    if (state->code_base == 0 && got != NO_INDEX)
-        state->data_bases[DATA_BASE_OTHERS] = image->shdrs[got].sh_addr;
-    if (state->code_base == 0 && got_plt != NO_INDEX)
-        state->data_bases[DATA_BASE_OTHERS + 1] = image->shdrs[got_plt].sh_addr;
+    /* RISC-V and LoongArch have no relocation for the distance from a GOT or the global pointer. */
+    if (image->ehdr.e_machine != EM_RISCV && image->ehdr.e_machine != EM_LOONGARCH) {
+        state->data_bases[DATA_BASE_OTHERS] = state->code_base;
+        if (state->code_base == 0 && got != NO_INDEX)
+            state->data_bases[DATA_BASE_OTHERS] = image->shdrs[got].sh_addr;
+        if (state->code_base == 0 && got_plt != NO_INDEX)
+            state->data_bases[DATA_BASE_OTHERS + 1] = image->shdrs[got_plt].sh_addr;
+    }
     for (size_t i = image->phnum; i > 0; i--) {
         if (image->phdrs[i - 1].p_type == PT_LOAD)
             state->data_bases[DATA_BASE_IMAGE] = image->phdrs[i - 1].p_vaddr;

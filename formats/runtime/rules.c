@@ -333,13 +333,13 @@ static uint32_t number_at(const struct offset_search *search, const struct image
     return load_u32(data->bytes.data + offset, search->image->machine->big_endian);
 }
 
-/* The number by which data leads from a base to a bound. A power of two does not count, nor a small
- * number from a base that is near: programs are full of them. */
+/* The number by which data leads from a base to a bound. A small number from a base that is near
+ * does not count: programs are full of them. */
 static bool take_number(const struct image_data *data, size_t base, uint64_t bound,
                         uint32_t *number)
 {
     *number = (uint32_t)(bound - data->bases[base]);
-    return (*number & (*number - 1)) != 0 && (base < DATA_BASE_OTHERS || *number >= NEAR);
+    return base < DATA_BASE_OTHERS || *number >= NEAR;
 }
 
 /* Whether the table that starts at an offset also leads to another bound. */
@@ -358,7 +358,8 @@ static bool is_table(const struct offset_search *search, const struct image_data
     return false;
 }
 
-/* Whether the number at an offset leads to the bound. */
+/* Whether the number at an offset leads to the bound. Zero and powers of two are in all programs.
+ */
 static bool leads_to(const struct offset_search *search, const struct image_data *data,
                      uint64_t offset, uint64_t bound)
 {
@@ -366,7 +367,7 @@ static bool leads_to(const struct offset_search *search, const struct image_data
     uint32_t entry = (uint32_t)(data->address + offset + number - bound);
     uint32_t upper = offset < NUMBER_SIZE ? 1 : number_at(search, data, offset - NUMBER_SIZE);
 
-    if (number == 0)
+    if ((number & (number - 1)) == 0)
         return false;
     /* A number of 8 bytes counts from its upper half. */
     if (search->image->machine->big_endian && (upper == 0 || upper == UINT32_MAX) &&

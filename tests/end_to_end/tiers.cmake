@@ -42,6 +42,9 @@ set(campaign_suites
   # other suites need the same, is the real program
   leveldb-clang16 leveldb-clang19 sqlite-clang14-bfd sqlite-clang22-lld sqlite-aarch64 sqlite-arm
   sqlite-s390x raw-versions-bfd
+  # each day the two machines of which code was misread
+  interpreter-x86-64 interpreter-aarch64 interpreter-i386 interpreter-ppc64le interpreter-s390x
+  interpreter-mips64el
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
   packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang14 profiles-leveldb-clang16 profiles-leveldb-clang19
@@ -85,6 +88,7 @@ set(sanitized_campaign_suites
   matrix-clang16-gold matrix-clang19-gold matrix-clang22-gold matrix-clang14-mold
   matrix-clang16-mold matrix-clang19-mold
   machines-aarch64 machines-i386 machines-ppc64le machines-mips64el machines-riscv64
+  interpreter-arm interpreter-riscv64
   device-clang14 device-clang22 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-s390x

@@ -43,6 +43,12 @@ add_real_program(leveldb-clang16 16 leveldb 16)
 add_real_program(leveldb-clang19 19 leveldb 19)
 add_real_program(leveldb-clang22 22 leveldb 22)
 
+add_suites(interpreter)
+foreach(machine x86-64 aarch64 arm i386 ppc64le s390x mips64el riscv64)
+  add_fetched_run(interpreter-${machine} interpreter ${machine})
+  set_tests_properties(interpreter-${machine} PROPERTIES FIXTURES_REQUIRED "sources;runtimes")
+endforeach()
+
 add_suites(machines)
 foreach(machine ${emulated_machines})
   add_run(machines-${machine} machines ${machine})
