@@ -159,6 +159,9 @@ static const char *export_report(const struct trial *trial, struct command *comm
     struct text_list *words = &command->arguments;
     text_list_add(words, versioned_tool("llvm-cov", trial->clang));
     text_list_add(words, "export");
+    if (trial->skips_expansions) {
+        text_list_add(words, "-skip-expansions");
+    }
     text_list_add_format(words, "-instr-profile=%s", indexed);
     for (size_t i = 0; i < trial->images.count; i++) {
         text_list_add_words(words, i == 0 ? "" : "-object");

@@ -25,11 +25,12 @@ struct trial {
     struct text_list arguments; /* arguments of the program */
     bool numbered_runs;         /* the number of the run is one more argument */
     struct text_list split_options;
-    int exit_code;       /* the expected exit code of the program */
-    bool data_stays;     /* value profiling: the data section must not be touched */
-    const char *refusal; /* the message that says why names and data must stay; or NULL */
-    const char *refused; /* the image for which `refusal` is expected; NULL: all */
-    size_t address_unit; /* the alignment of the addresses that code can form; 0: any address */
+    int exit_code;         /* the expected exit code of the program */
+    bool skips_expansions; /* reports leave out the macros in macros, which can take minutes */
+    bool data_stays;       /* value profiling: the data section must not be touched */
+    const char *refusal;   /* the message that says why names and data must stay; or NULL */
+    const char *refused;   /* the image for which `refusal` is expected; NULL: all */
+    size_t address_unit;   /* the alignment of the addresses that code can form; 0: any address */
     unsigned
         differing_permille; /* per mille of counters that may differ, for a program with threads */
     const char *messages;   /* what covsplit wrote to standard error, for all images */
