@@ -202,7 +202,7 @@ static const struct option_description snapshot_options[] = {
           "take the profiles out of this running process", .minimum = 1, .maximum = INT32_MAX,
           .repeats = true, .takes_operands = true, .excludes = OPTION_CORE),
     VALUE(OPTION_CORE, TEXT, "core", NO_LETTER, "FILE",
-          "take the profiles out of this core or minidump", .repeats = true,
+          "take the profiles out of this core", .repeats = true,
           .takes_operands = true),
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "DIR", "write the profiles to the directory DIR",
           .required = true),

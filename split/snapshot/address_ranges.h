@@ -1,9 +1,7 @@
 /*
  * Which parts of a process's memory are in a file, and where.
  *
- * Core files and minidumps both have a table of such ranges. Tables of real dumps have some ten
- * thousands of entries (one for each mapping), in any order, and minidumps have the same bytes
- * twice: as the stack of a thread and as a range of its own.
+ * Tables of real cores have some ten thousands of entries, one for each mapping, in any order.
  */
 #ifndef COVSPLIT_SPLIT_SNAPSHOT_ADDRESS_RANGES_H
 #define COVSPLIT_SPLIT_SNAPSHOT_ADDRESS_RANGES_H

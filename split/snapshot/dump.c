@@ -1,5 +1,5 @@
 /*
- * Opens what a process left: a core or a minidump, plain or compressed, in a file or from a pipe.
+ * Opens what a process left: a core, plain or compressed, in a file or from a pipe.
  *
  * A plain file is read in place. Anything else can only be read from front to back, and is copied
  * first (spool.h), as far as it is needed.
@@ -76,5 +76,5 @@ struct memory *dump_open(const char *path, struct error *error)
         close(fd);
         return NULL;
     }
-    return minidump_recognize(front) ? minidump_open(fd, name, error) : core_open(fd, name, error);
+    return core_open(fd, name, error);
 }

@@ -118,14 +118,10 @@ bool memory_read_whole(struct memory *memory, uint64_t address, void *to, size_t
 /* The kinds of targets. NULL with an error; close with memory_close. */
 struct memory *process_open(uint64_t process, struct error *error);
 
-/* A file of any of the following kinds, in whatever way it is stored; "-" is standard input. */
+/* A core, in whatever way it is stored; "-" is standard input. */
 struct memory *dump_open(const char *path, struct error *error);
 
-/* These take over the descriptor of a regular file, even if they fail. `path` is for messages. */
+/* Takes over the descriptor of a regular file, even if it fails. `path` is for messages. */
 struct memory *core_open(int fd, const char *path, struct error *error);
-struct memory *minidump_open(int fd, const char *path, struct error *error);
-
-/* Whether a file that starts with these bytes is a minidump. */
-bool minidump_recognize(struct bytes front);
 
 #endif

@@ -402,18 +402,17 @@ static bool plan_core(struct spool *spool, struct outline *outline, uint64_t *en
 static bool plan(struct spool *spool, struct outline *outline, uint64_t *end, struct error *error)
 {
     struct buffer front = {0};
-    bool is_there, is_core, is_minidump;
+    bool is_there, is_core;
 
     if (!read_back(spool, 0, SELFMAG, &front, &is_there, error)) {
         buffer_free(&front);
         return false;
     }
     is_core = is_there && memcmp(front.data, ELFMAG, SELFMAG) == 0;
-    is_minidump = minidump_recognize(buffer_view(&front));
     buffer_free(&front);
     if (is_core)
         return plan_core(spool, outline, end, error);
-    *end = is_minidump ? UINT64_MAX : 0;
+    *end = 0;
     return true;
 }
 

@@ -60,7 +60,7 @@ set(campaign_suites
   portable-reports-leveldb ${packed_reports_runs}
   # what another daily suite tests as well, in a smaller program or for a like machine
   machines-riscv32 packed-ordinary-s390x runtime-api-clang14-bfd reports-small-clang22
-  union-few-clang22 explain-leveldb-clang22 snapshot-breakpad portable-run reports-small-clang14
+  union-few-clang22 explain-leveldb-clang22 portable-run reports-small-clang14
   pool-files-clang14 run-modes-clang14 pools-aarch64-clang22 snapshot-arm device-clang14
   device-bare-aarch64 device-bare-riscv32 device-bare-x86-64 unusual-bfd
   # llvm-cov and llvm-profdata of LLVM 16 and 19 run under covsplit in coff-readers, too
@@ -92,7 +92,7 @@ set(sanitized_campaign_suites
   device-clang14 device-clang22 device-bare-aarch64 device-bare-arm
   device-bare-riscv32 device-bare-riscv64
   packed-ordinary-s390x
-  machines-riscv32 machines-loongarch64 snapshot-arm snapshot-breakpad
+  machines-riscv32 machines-loongarch64 snapshot-arm
   packed-reports-clang22-lld zeros-clang14-bfd)
 
 # With sanitizers, one suite walks each of the command's ways; others do that again on other images.

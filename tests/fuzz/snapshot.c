@@ -1,5 +1,5 @@
 /*
- * Fuzz target: cores and minidumps, from which snapshots take profiles.
+ * Fuzz target: cores, from which snapshots take profiles.
  *
  * An input: 4 bytes, and parts (parts.h): the dump, the file of its modules, and a sidecar.
  * Whatever a dump says, no other file is opened.

@@ -97,9 +97,6 @@ const struct fault_command fault_commands[] = {
      .is_snapshot = true,
      .is_batch = true,
      .is_refused = true},
-    {.words = "snapshot --core ../in/dumps/registered.dmp --store ../in/dumps/store -o out",
-     .is_snapshot = true,
-     .is_batch = true},
 
     {.words = "export --sidecar ../in/side -o out"},
     {.words = "export -o out ../in/packed"},

@@ -52,7 +52,7 @@ static void write_counters(const char *inputs)
     raw_profile_free(&light);
 }
 
-/* A core, compressed; one without its notes; and a minidump of what has no other trace left. */
+/* A core, compressed; and one without its notes. */
 static void make_dumps(const char *directory)
 {
     const struct program program = {.clang = CLANG,
@@ -66,8 +66,7 @@ static void make_dumps(const char *directory)
     crash_create(&program, true, directory);
     shell(directory, "zstd -q program.core -o core.zst\n"
                      "head -c -$(($(readelf -lW program.core | awk '$1 == \"NOTE\" {print $5}')))"
-                     " program.core >cut.core\n" COVSPLIT_FIXTURE_DIRECTORY
-                     "/../support/minidump_of_core.py registered program.core registered.dmp\n"
+                     " program.core >cut.core\n"
                      "rm program");
 }
 

@@ -1,5 +1,5 @@
 /*
- * Bad dumps: thousands of damaged cores and minidumps, plain and compressed, and cuts of them.
+ * Bad dumps: thousands of damaged cores, plain and compressed, and cuts of them.
  *
  * Whatever comes in, covsplit ends by itself with 0 or 1, soon and using little memory. With 1 it
  * has said why, in lines of the usual form. What it writes in either case are profiles that the
@@ -35,7 +35,7 @@ struct dump {
     size_t part_count;
 };
 
-enum { CORE, BARE, FULL, REGISTERED, COMPRESSED, DUMP_COUNT };
+enum { CORE, BARE, COMPRESSED, DUMP_COUNT };
 
 static struct dump dumps[DUMP_COUNT];
 static struct crash crash;
@@ -95,33 +95,10 @@ static void make_bare(struct dump *dump, const char *name)
     }
 }
 
-/* The header and directory, and the streams that it lists. */
-static void find_minidump_parts(struct dump *dump)
-{
-    uint32_t count, place[3];
-    memcpy(&count, dump->file.data + 8, sizeof count);
-    add_part(dump, 0, 32);
-    add_part(dump, 32, count * sizeof place);
-    for (uint32_t i = 0; i < count; i++) {
-        memcpy(place, dump->file.data + 32 + i * sizeof place, sizeof place);
-        add_part(dump, place[2], place[1]);
-        add_part(dump, place[2], 16);
-    }
-    add_part(dump, 32 + count * sizeof place, PAGE_SIZE); /* names and build IDs */
-}
-
 static void read_dump(int number, const char *name)
 {
     dumps[number].name = name;
     dumps[number].file = file_read(path_join(crash.directory, name));
-}
-
-static void make_minidump(int number, const char *kind, const char *name)
-{
-    run_or_abort(crash.directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/minidump_of_core.py",
-                 kind, crash.core, name, NULL);
-    read_dump(number, name);
-    find_minidump_parts(&dumps[number]);
 }
 
 static void prepare(void)
@@ -138,8 +115,6 @@ static void prepare(void)
     find_core_parts(&dumps[CORE]);
     read_dump(BARE, "program.core");
     make_bare(&dumps[BARE], "the core without headers");
-    make_minidump(FULL, "full", "full.dmp");
-    make_minidump(REGISTERED, "registered", "registered.dmp");
     run_or_abort(crash.directory, "zstd", "-q", "program.core", "-o", "program.core.zst", NULL);
     read_dump(COMPRESSED, "program.core.zst");
     add_part(&dumps[COMPRESSED], 0, 64);

@@ -1,6 +1,6 @@
 /*
  * Dumps in all the forms that they are stored in: cores from pipes, compressed, cut, of 4 GB and of
- * 60,000 mappings; and minidumps.
+ * 60,000 mappings.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -183,36 +183,13 @@ START_TEST(test_temporary_files)
 }
 END_TEST
 
-/* ---- minidumps ---- */
-
-static const char *make_minidump(const char *kind)
-{
-    const char *name = text_format("%s.dmp", kind);
-    run_or_abort(crash.directory, COVSPLIT_FIXTURE_DIRECTORY "/../support/minidump_of_core.py",
-                 kind, crash.core, name, NULL);
-    return name;
-}
-
-START_TEST(test_minidumps)
-{
-    expect_all(make_minidump("full"), "full");
-    expect_all(make_minidump("registered"), "registered");
-    expect_all(make_minidump("big"), "big");
-    expect_none(make_minidump("stacks"), "stacks", "RegisterAppMemory");
-    expect_from_pipe("cat full.dmp", "full-pipe");
-}
-END_TEST
-
-/* Images that were not split give the same, as long as they are there. If only the counters are in
- * a minidump, the data is missing, and nothing else has it. */
+/* Images that were not split give the same, as long as they are there. */
 START_TEST(test_not_split)
 {
     struct crash split = crash;
     crash = crash_create(&program, false, scratch_create("not-split"));
     expect_all("program.core", "core");
     expect_from_pipe("zstd -qc program.core", "pipe");
-    expect_all(make_minidump("full"), "full");
-    expect_none(make_minidump("registered"), "registered", "__llvm_prf_data");
     ck_assert_int_eq(unlink(path_join(crash.directory, PROGRAM_NAME)), 0);
     ck_assert_int_eq(unlink(path_join(crash.directory, PROGRAM_LIBRARY)), 0);
     expect_none("program.core", "no-images", "has coverage");
@@ -385,6 +362,6 @@ int main(void)
 {
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_zstd, test_zstd_frames, test_pipes, test_others, test_endless,
-                test_temporary_files, test_minidumps, test_not_split, test_cut, test_large);
+                test_temporary_files, test_not_split, test_cut, test_large);
     return suite_main("dumps", test_case);
 }

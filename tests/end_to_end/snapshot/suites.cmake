@@ -1,12 +1,11 @@
-# Profiles that are taken from processes, cores and minidumps.
-add_suites(snapshot snapshot_dumps snapshot_bad snapshot_machines snapshot_breakpad)
+# Profiles that are taken from processes and cores.
+add_suites(snapshot snapshot_dumps snapshot_bad snapshot_machines)
 set(linker bfd)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(snapshot-clang${clang} snapshot ${clang} ${linker})
   change_linker()
 endforeach()
 add_run(snapshot-dumps snapshot_dumps)
-add_fetched_run(snapshot-breakpad snapshot_breakpad)
 add_run(bad-dumps-1 snapshot_bad 1 ${half})
 add_run(bad-dumps-2 snapshot_bad ${middle} ${half})
 foreach(machine aarch64 arm i386 s390x)

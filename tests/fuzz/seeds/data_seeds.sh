@@ -40,7 +40,7 @@ split_seeds() {
 
 # core_seeds NAME: of the images "image" and "stripped", which have the byte order and class of x86-64
 core_seeds() {
-    local image kind
+    local image
     : >none
     for image in image stripped; do
         try python3 "$fuzz/seeds/core_of_image.py" $image core || continue
@@ -49,10 +49,6 @@ core_seeds() {
         if try zstd -q -f core -o compressed; then
             parts '\0\0\0\0' compressed $image none >"$directory/snapshot/$1-$image-compressed"
         fi
-        for kind in full registered stacks big; do
-            try python3 "$fuzz/../support/minidump_of_core.py" $kind core dump || continue
-            parts '\0\0\0\0' dump $image none >"$directory/snapshot/$1-$image-$kind"
-        done
     done
 }
 
