@@ -401,7 +401,7 @@ static const struct command commands[] = {
      "[-v] -- COMMAND [ARGUMENT...]",
      "COMMAND is a compiler with its arguments, as a build calls it, or a launcher like ccache\n"
      "with one. The objects are those that its arguments name (-o, -c with any number of\n"
-     "sources, -save-temps, clang-cl's /Fo, rustc's --crate-name and --out-dir), also in a\n"
+     "sources, -save-temps, rustc's --crate-name and --out-dir), also in a\n"
      "response file. Those that COMMAND has written are packed, as by 'covsplit pack'.\n"
      "Everything else is left alone, also an image that COMMAND links, so a build may use this\n"
      "for all that it compiles and links.\n"

@@ -85,7 +85,7 @@ static struct bytes without_slash(struct bytes name)
 
 /* ---- names and roles ---- */
 
-/* The roles of the GNU and COFF members whose name begins with a slash and is no number. */
+/* The roles of the members whose name begins with a slash and is no number. */
 static enum archive_role special_role(const struct archive *archive, struct bytes name)
 {
     if (text_is(name, "//"))
@@ -94,9 +94,7 @@ static enum archive_role special_role(const struct archive *archive, struct byte
         return ARCHIVE_INDEX_GNU64;
     if (text_is(name, "/") && archive->count == 0)
         return ARCHIVE_INDEX_GNU;
-    if (text_is(name, "/") && archive->count == 1 && archive->members[0].role == ARCHIVE_INDEX_GNU)
-        return ARCHIVE_INDEX_COFF;
-    return text_is(name, "/<ECSYMBOLS>/") ? ARCHIVE_INDEX_EC : ARCHIVE_UNKNOWN;
+    return ARCHIVE_UNKNOWN;
 }
 
 static enum archive_role bsd_role(const struct archive *archive, struct bytes name)

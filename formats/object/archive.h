@@ -1,12 +1,12 @@
 /*
- * Archives (libNAME.a, NAME.lib, NAME.rlib): read, and written again with other contents of some
+ * Archives (libNAME.a, NAME.rlib): read, and written again with other contents of some
  * members.
  *
  * An archive is a magic and members, each a header of 60 characters and the contents. Its symbol
- * index says in which member, by the offset of its header, a symbol is defined. There are four
- * forms of it, by who writes the archive: GNU ("/"; "/SYM64/" for archives of 4 GiB or more), BSD
- * and Darwin ("__.SYMDEF" and "__.SYMDEF_64"), and COFF, which has two linker members "/", and for
- * ARM64EC "/<ECSYMBOLS>/". In a thin archive (GNU), members have no contents, but name files.
+ * index says in which member, by the offset of its header, a symbol is defined. There are two
+ * forms of it, by who writes the archive: GNU ("/"; "/SYM64/" for archives of 4 GiB or more), or
+ * BSD and Darwin ("__.SYMDEF" and "__.SYMDEF_64"). In a thin archive (GNU), members have no
+ * contents, but name files.
  *
  * When an archive is written again, everything but sizes and the index stays: members, names,
  * dates, owners, modes, and their order. The index is made from the old one, without reading the
@@ -29,13 +29,11 @@
 enum archive_role {
     ARCHIVE_FILE,        /* anything that `ar t` lists */
     ARCHIVE_NAMES,       /* "//": the names that do not fit the headers */
-    ARCHIVE_INDEX_GNU,   /* "/", also as the first linker member of a COFF archive */
+    ARCHIVE_INDEX_GNU,   /* "/" */
     ARCHIVE_INDEX_GNU64, /* "/SYM64/" */
     ARCHIVE_INDEX_BSD,
     ARCHIVE_INDEX_BSD64,
-    ARCHIVE_INDEX_COFF, /* the second linker member */
-    ARCHIVE_INDEX_EC,   /* "/<ECSYMBOLS>/" */
-    ARCHIVE_UNKNOWN,    /* another special member: what it refers to is not known */
+    ARCHIVE_UNKNOWN, /* another special member, such as those of COFF libraries */
 };
 
 struct archive_member {

@@ -6,7 +6,6 @@
  *
  *   GNU        the offset of the member's header, big-endian
  *   BSD        the offset of the name among the names, and the offset of the header
- *   COFF, EC   the number of the member in a table of offsets, which the COFF index has in front
  *
  * Without BSD's offsets, names are in the order of the entries.
  */
@@ -24,7 +23,6 @@ struct walk {
     enum archive_role role;
     unsigned width; /* bytes of the numbers: counts, sizes and offsets */
     bool big_endian;
-    struct bytes members; /* COFF: the offsets of members */
     struct bytes entries; /* those not visited yet */
     struct bytes names;
     struct bytes names_left; /* those not visited yet; of BSD: only the size, see take_name */
@@ -32,9 +30,8 @@ struct walk {
 };
 
 struct entry {
-    struct bytes name;   /* with its NUL */
-    size_t member;       /* index in archive->members */
-    uint16_t coff_index; /* COFF: the number of the member in its table */
+    struct bytes name; /* with its NUL */
+    size_t member;     /* index in archive->members */
 };
 
 static bool is_bsd(enum archive_role role)
@@ -42,16 +39,9 @@ static bool is_bsd(enum archive_role role)
     return role == ARCHIVE_INDEX_BSD || role == ARCHIVE_INDEX_BSD64;
 }
 
-static bool is_coff(enum archive_role role)
-{
-    return role == ARCHIVE_INDEX_COFF || role == ARCHIVE_INDEX_EC;
-}
-
 static size_t entry_size(const struct walk *walk)
 {
-    return is_bsd(walk->role)    ? 2 * walk->width
-           : is_coff(walk->role) ? sizeof(uint16_t)
-                                 : walk->width;
+    return is_bsd(walk->role) ? 2 * walk->width : walk->width;
 }
 
 /* Takes a number, and a table of so many items off the front of *rest. */
@@ -81,35 +71,9 @@ static bool start_bsd(struct walk *walk, struct bytes rest)
     return true;
 }
 
-static const struct archive_member *find_role(const struct archive *archive, enum archive_role role)
-{
-    for (size_t i = 0; i < archive->count; i++) {
-        if (archive->members[i].role == role)
-            return &archive->members[i];
-    }
-    return NULL;
-}
-
-/* The second linker member has the table of members for both COFF indexes. */
-static bool start_coff(struct walk *walk, struct bytes rest)
-{
-    const struct archive_member *second = find_role(walk->archive, ARCHIVE_INDEX_COFF);
-    struct bytes front;
-
-    if (second == NULL)
-        return false;
-    front = second->contents;
-    if (!take_table(walk, &front, sizeof(uint32_t), &walk->members))
-        return false;
-    return take_table(walk, walk->role == ARCHIVE_INDEX_COFF ? &front : &rest, entry_size(walk),
-                      &walk->entries) &&
-           (walk->names = walk->role == ARCHIVE_INDEX_COFF ? front : rest, true);
-}
-
 static bool start_walk(struct walk *walk, const struct archive *archive,
                        const struct archive_member *index)
 {
-    bool is_gnu = !is_bsd(index->role) && !is_coff(index->role);
     bool is_wide = index->role == ARCHIVE_INDEX_GNU64 || index->role == ARCHIVE_INDEX_BSD64;
     struct bytes rest = index->contents;
     bool done;
@@ -117,18 +81,14 @@ static bool start_walk(struct walk *walk, const struct archive *archive,
     *walk = (struct walk){.archive = archive,
                           .role = index->role,
                           .width = is_wide ? sizeof(uint64_t) : sizeof(uint32_t),
-                          .big_endian = is_gnu};
+                          .big_endian = !is_bsd(index->role)};
     if (is_bsd(index->role)) {
         done = start_bsd(walk, rest);
         walk->big_endian = !done; /* BSD: in the byte order of the machine */
         return done || start_bsd(walk, rest);
     }
-    if (is_coff(index->role)) {
-        done = start_coff(walk, rest);
-    } else {
-        done = take_table(walk, &rest, entry_size(walk), &walk->entries);
-        walk->names = rest;
-    }
+    done = take_table(walk, &rest, entry_size(walk), &walk->entries);
+    walk->names = rest;
     walk->names_left = walk->names;
     return done;
 }
@@ -153,26 +113,6 @@ static bool take_name(struct walk *walk, const uint8_t *entry, struct bytes *nam
     return take_bytes(&walk->names_left, name->size) != NULL;
 }
 
-/* The offset of the header of the member that an entry is of. */
-static bool entry_offset(const struct walk *walk, const uint8_t *entry, uint64_t *offset)
-{
-    unsigned index;
-    struct bytes place;
-
-    if (is_bsd(walk->role)) {
-        *offset = load_number(entry + walk->width, walk->width, walk->big_endian);
-    } else if (!is_coff(walk->role)) {
-        *offset = load_number(entry, walk->width, walk->big_endian);
-    } else {
-        index = load_u16(entry, false); /* from 1 */
-        if (index == 0 || !bytes_slice(walk->members, (index - 1) * (uint64_t)sizeof(uint32_t),
-                                       sizeof(uint32_t), &place))
-            return false;
-        *offset = load_u32(place.data, false);
-    }
-    return true;
-}
-
 static bool find_member(const struct archive *archive, uint64_t offset, size_t *member)
 {
     size_t up_to =
@@ -189,9 +129,10 @@ static bool take_entry(struct walk *walk, struct entry *entry)
     const uint8_t *taken = take_bytes(&walk->entries, entry_size(walk));
     uint64_t offset;
 
-    if (is_coff(walk->role))
-        entry->coff_index = load_u16(taken, false);
-    return take_name(walk, taken, &entry->name) && entry_offset(walk, taken, &offset) &&
+    /* The offset of the header of the member that the entry is of. */
+    offset =
+        load_number(taken + (is_bsd(walk->role) ? walk->width : 0), walk->width, walk->big_endian);
+    return take_name(walk, taken, &entry->name) &&
            find_member(walk->archive, offset, &entry->member);
 }
 
@@ -239,10 +180,6 @@ bool archive_index_check(const struct archive *archive, const struct archive_mem
             return fail_damaged(archive, error);
         *goes = *goes || entry_goes(archive, &entry);
     }
-    for (size_t i = 0, member; i < walk.members.size; i += sizeof(uint32_t)) {
-        if (!find_member(archive, load_u32(walk.members.data + i, false), &member))
-            return fail_damaged(archive, error);
-    }
     return true;
 }
 
@@ -259,17 +196,9 @@ static bool append_number(const struct walk *walk, struct buffer *to, uint64_t n
 static bool append_entry(const struct walk *walk, const struct entry *entry, struct buffer *entries,
                          struct buffer *names)
 {
-    uint8_t index[sizeof(uint16_t)];
-    bool done;
-
-    if (is_coff(walk->role)) {
-        store_u16(index, entry->coff_index, false);
-        done = buffer_append(entries, index, sizeof(index));
-    } else {
-        done = (!is_bsd(walk->role) || append_number(walk, entries, names->size)) &&
-               append_number(walk, entries, walk->archive->members[entry->member].new_offset);
-    }
-    return done && buffer_append(names, entry->name.data, (size_t)entry->name.size);
+    return (!is_bsd(walk->role) || append_number(walk, entries, names->size)) &&
+           append_number(walk, entries, walk->archive->members[entry->member].new_offset) &&
+           buffer_append(names, entry->name.data, (size_t)entry->name.size);
 }
 
 static bool append_entries(struct walk *walk, struct buffer *entries, struct buffer *names)
@@ -284,22 +213,11 @@ static bool append_entries(struct walk *walk, struct buffer *entries, struct buf
     return true;
 }
 
-/* The table of members at the front of a COFF index. */
-static bool append_members(const struct walk *walk, struct buffer *contents)
-{
-    bool done = append_number(walk, contents, walk->members.size / sizeof(uint32_t));
-
-    for (size_t i = 0, member; done && i < walk->members.size; i += sizeof(uint32_t))
-        done = find_member(walk->archive, load_u32(walk->members.data + i, false), &member) &&
-               append_number(walk, contents, walk->archive->members[member].new_offset);
-    return done;
-}
-
 /* Writers pad the index with NULs to an even size or to a multiple of 8, or not at all; ours gets
  * what the old one has. */
 static uint64_t padding_for(const struct archive_member *index, uint64_t size)
 {
-    bool may_be_8 = index->role != ARCHIVE_INDEX_GNU && !is_coff(index->role);
+    bool may_be_8 = index->role != ARCHIVE_INDEX_GNU;
     uint64_t alignment = index->contents.size % 2 != 0               ? 1
                          : may_be_8 && index->contents.size % 8 == 0 ? 8
                                                                      : 2;
@@ -314,8 +232,7 @@ static bool append_parts(const struct walk *walk, const struct archive_member *i
     bool sizes = is_bsd(walk->role);
     uint64_t padding;
 
-    if ((walk->role == ARCHIVE_INDEX_COFF && !append_members(walk, contents)) ||
-        !append_number(walk, contents, sizes ? entries->size : entries->size / entry_size(walk)) ||
+    if (!append_number(walk, contents, sizes ? entries->size : entries->size / entry_size(walk)) ||
         !buffer_append(contents, entries->data, entries->size))
         return false;
     padding = padding_for(index, contents->size + (sizes ? walk->width : 0) + names->size);

@@ -8,7 +8,7 @@
 
 static inline bool archive_role_is_index(enum archive_role role)
 {
-    return role >= ARCHIVE_INDEX_GNU && role <= ARCHIVE_INDEX_EC;
+    return role >= ARCHIVE_INDEX_GNU && role <= ARCHIVE_INDEX_BSD64;
 }
 
 /* Fails if the index is damaged, or names a member that does not exist. *goes is whether one of its

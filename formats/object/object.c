@@ -1,14 +1,9 @@
 /*
- * The table of formats of objects: see object.h.
+ * Packing an object: see object.h.
  */
 #include "formats/object/object.h"
 
-#include "formats/object/formats.h"
-
-static enum result (*const formats[])(struct bytes file, struct object_packing *packing) = {
-    elf_object_pack,
-    coff_object_pack,
-};
+#include "formats/object/elf_object.h"
 
 void object_packing_free(struct object_packing *packing)
 {
@@ -16,21 +11,24 @@ void object_packing_free(struct object_packing *packing)
     *packing = (struct object_packing){0};
 }
 
-bool object_pack(struct bytes object, const char *name, struct object_packing *packing,
+bool object_pack(struct bytes file, const char *name, struct object_packing *packing,
                  struct error *error)
 {
-    enum result result = RESULT_UNFIT;
+    struct elf_object object;
+    enum result result;
 
     object_packing_free(packing);
     packing->outcome = OBJECT_NOT_ONE;
-    for (size_t i = 0; packing->outcome == OBJECT_NOT_ONE && result == RESULT_UNFIT &&
-                       i < sizeof(formats) / sizeof(*formats);
-         i++)
-        result = formats[i](object, packing);
+    result = elf_object_read(&object, file, packing);
+    if (result == RESULT_OK)
+        result = elf_object_number(&object);
+    if (result == RESULT_OK)
+        result = elf_object_write(&object);
+    elf_object_free(&object);
     if (result == RESULT_OK) {
         packing->outcome = OBJECT_PACKED;
         return true;
     }
     buffer_free(&packing->contents);
-    return result != RESULT_NO_MEMORY || error_out_of_memory(error, name, object.size);
+    return result != RESULT_NO_MEMORY || error_out_of_memory(error, name, file.size);
 }

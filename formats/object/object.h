@@ -1,5 +1,5 @@
 /*
- * Object files (ELF relocatables and COFF objects), packed: all sections with coverage mapping,
+ * Object files (ELF relocatables), packed: all sections with coverage mapping,
  * their groups and symbols are taken out, and one section with packed units comes in
  * (codec/packed_units/packed_unit.h). Nothing else in the object changes: code, data, relocations,
  * debug information, other groups and symbols, and the order of all these.
@@ -18,7 +18,7 @@
 
 enum object_outcome {
     OBJECT_PACKED,      /* `contents` is the packed object */
-    OBJECT_NOT_ONE,     /* no object of a known format: bitcode, an image, text; nothing to say */
+    OBJECT_NOT_ONE,     /* no ELF relocatable: bitcode, an image, text; nothing to say */
     OBJECT_NO_COVERAGE, /* nothing to pack, or packed already; nothing to say */
     OBJECT_KEPT,        /* has coverage mapping, but must stay as it is: `reason` */
 };

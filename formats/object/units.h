@@ -1,6 +1,6 @@
 /*
- * What packing has in common for all formats of objects: the units and records that were found in
- * an object become packed units (codec/packed_units/packed_unit.h).
+ * The units and records that were found in an object become packed units
+ * (codec/packed_units/packed_unit.h).
  *
  * A linker puts the units and the records of an object behind each other in the order of their
  * sections, each at a multiple of COVERAGE_ALIGNMENT. What was packed must give the same bytes
@@ -41,8 +41,8 @@ struct object_units {
 enum result object_units_add_covmap(struct object_units *units, struct bytes covmap,
                                     struct object_packing *packing);
 
-/* Adds the records of a section, in the order of the sections. A section in a group (COFF: COMDAT)
- * has one record; `signature` is the group's name, with data NULL if the section is in none. */
+/* Adds the records of a section, in the order of the sections. A section in a group has one
+ * record; `signature` is the group's name, with data NULL if the section is in none. */
 enum result object_units_add_covfun(struct object_units *units, struct bytes covfun,
                                     struct bytes signature, struct object_packing *packing);
 

@@ -132,9 +132,7 @@ static const char *const valued_options[] = {
     "z",
     /* after two dashes: */
     "-config", "-define-macro", "-imacros", "-include", "-include-directory", "-language", "-param",
-    "-serialize-diagnostics", "-sysroot", "-undefine-macro",
-    /* clang-cl: */
-    "FI", "Fa:", "Fd:", "Fe:", "Fi:", "Fp:", "external:I", "imsvc", "winsysroot", NULL};
+    "-serialize-diagnostics", "-sysroot", "-undefine-macro", NULL};
 
 /* Options with which no objects are made. */
 static const char *const other_outputs[] = {"-###",
@@ -214,57 +212,6 @@ static bool add_gnu_outputs(struct reading *reading)
         return add_compiled(reading, sources->paths[sources->count - 1], ".o");
     for (size_t i = 0; i < sources->count && done; i++)
         done = add_compiled(reading, path_file_name(sources->paths[i]), ".o");
-    return done;
-}
-
-/* ---- cl and clang-cl ---- */
-
-static bool take_msvc_option(struct reading *reading, const char *word)
-{
-    static const char *const others[] = {"E", "EP", "P", "Zs", NULL};
-    const char *option = word + 1;
-
-    if (starts_with(option, "Fo")) /* "/Fo: FILE" may be two words, "/Fo FILE" is not */
-        reading->output =
-            strcmp(option, "Fo:") == 0 ? next_word(reading) : option + 2 + (option[2] == ':');
-    else if (starts_with(option, "openmp"))
-        return true; /* not /o FILE */
-    else if (option[0] == 'o')
-        reading->output = option[1] == '\0' ? next_word(reading) : option + 1;
-    else if (strcmp(option, "Tc") == 0 || strcmp(option, "Tp") == 0)
-        return true; /* the next word is a source */
-    else if (starts_with(option, "Tc") || starts_with(option, "Tp"))
-        return add_source(reading, option + 2);
-    else if (strcmp(option, "link") == 0)
-        reading->next = reading->words->count; /* the linker's options follow */
-    else if (is_listed(option, others))
-        reading->makes_others = true;
-    else if (word[0] == '-')
-        take_gnu_option(reading, word);
-    else if (is_listed(option, valued_options))
-        next_word(reading);
-    else if (access(word, F_OK) == 0) /* a path from the root looks like an option */
-        return add_source(reading, word);
-    return true;
-}
-
-/* /Fo names a file, a directory if it ends with a slash, or nothing. A name without an extension
- * gets one. */
-static bool add_msvc_outputs(struct reading *reading)
-{
-    const char *output = reading->output == NULL ? "" : reading->output;
-    size_t length = strlen(output);
-    bool done = true;
-
-    if (reading->makes_others)
-        return true;
-    if (length != 0 && output[length - 1] != '/')
-        return add_compiled(reading, output, strchr(path_file_name(output), '.') ? "" : ".obj");
-    for (size_t i = 0; i < reading->sources.count && done; i++) {
-        const char *name = path_file_name(reading->sources.paths[i]);
-
-        done = add_output(reading, "%s%.*s.obj", output, stem_length(name), name);
-    }
     return done;
 }
 
@@ -357,8 +304,6 @@ static bool take_option(struct reading *reading, const char *word)
 {
     if (reading->style == STYLE_RUST)
         return take_rust_option(reading, word);
-    if (reading->style == STYLE_MSVC)
-        return take_msvc_option(reading, word);
     take_gnu_option(reading, word);
     return true;
 }
@@ -372,9 +317,7 @@ static bool take_words(struct reading *reading)
     while (done && (word = next_word(reading)) != NULL) {
         if (!is_ended && strcmp(word, "--") == 0)
             is_ended = true;
-        else if (!is_ended &&
-                 (word[0] == '-' || (word[0] == '/' && reading->style == STYLE_MSVC)) &&
-                 word[1] != '\0')
+        else if (!is_ended && word[0] == '-' && word[1] != '\0')
             done = take_option(reading, word);
         else if (is_ended || is_source(reading, word))
             done = add_source(reading, word);
@@ -386,7 +329,7 @@ static bool add_outputs(struct reading *reading)
 {
     if (reading->style == STYLE_RUST)
         return add_rust_outputs(reading);
-    return reading->style == STYLE_MSVC ? add_msvc_outputs(reading) : add_gnu_outputs(reading);
+    return reading->style == STYLE_MSVC || add_gnu_outputs(reading);
 }
 
 bool compiler_outputs_read(struct path_list *outputs, const char *const *words, size_t count,

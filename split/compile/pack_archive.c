@@ -10,6 +10,7 @@
  * short, the archive still has the old sizes and symbols of records that no object refers to, which
  * linkers do not mind; packing it again makes them right, even if all objects are packed already.
  */
+#include <elf.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -272,27 +273,27 @@ static bool pack_members(struct packing *packing, struct error *error)
     return pack_write(job, write_archive, packing, error);
 }
 
-/* What stands against packing the archive, or NULL. */
-static const char *find_obstacle(const struct archive *archive)
-{
-    for (size_t i = 0; i < archive->count; i++) {
-        if (archive->members[i].role == ARCHIVE_UNKNOWN)
-            return "the archive has a special member that covsplit does not know; pack its objects "
-                   "and make the archive of them";
-    }
-    return NULL;
-}
-
 static bool pack_opened(struct packing *packing, struct error *error)
 {
     struct pack_job *job = packing->job;
     size_t count = packing->archive.count;
-    const char *obstacle = find_obstacle(&packing->archive);
-    bool done;
+    bool has_unknown = false, has_objects = packing->archive.is_thin, done;
 
-    if (obstacle != NULL) {
-        job->report->outcome = PACK_KEPT;
-        return pack_add_note(job->report, job->path, obstacle, error) && pack_leave(job, error);
+    for (size_t i = 0; i < count; i++) {
+        const struct archive_member *member = &packing->archive.members[i];
+
+        has_unknown |= member->role == ARCHIVE_UNKNOWN;
+        has_objects |=
+            member->contents.size > SELFMAG && memcmp(member->contents.data, ELFMAG, SELFMAG) == 0;
+    }
+    if (has_unknown) {
+        job->report->outcome = has_objects ? PACK_KEPT : PACK_NOTHING; /* a library of Windows */
+        return (!has_objects ||
+                pack_add_note(job->report, job->path,
+                              "the archive has a special member that covsplit does not know; pack "
+                              "its objects and make the archive of them",
+                              error)) &&
+               pack_leave(job, error);
     }
     if (packing->archive.is_thin && job->options->output_path != NULL)
         return error_set(error,

@@ -135,8 +135,11 @@ static enum pack_outcome judge_other(struct bytes bytes)
          4},
         {"\0asm", 4},
         {"\0\0\xff\xff", 4}, /* COFF: import objects, and others without the usual header */
+        {"\x64\x86", 2},
+        {"\x4c\x01", 2},
+        {"\x64\xaa", 2},
         {"\xc4\x01", 2},
-        {"\x41\xa6", 2}, /* COFF of 32-bit Arm and of ARM64EC */
+        {"\x41\xa6", 2}, /* COFF of x86-64, i386, ARM64, 32-bit Arm, ARM64EC */
     };
 
     if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes))

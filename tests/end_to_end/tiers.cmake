@@ -46,7 +46,6 @@ set(campaign_suites
   interpreter-x86-64 interpreter-aarch64 interpreter-i386 interpreter-ppc64le interpreter-s390x
   interpreter-mips64el
   macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
-  packed-coff-objects-clang14 packed-coff-objects-clang16 packed-coff-objects-clang19
   profiles-leveldb-clang14 profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang19
   reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22
@@ -77,7 +76,6 @@ set(sanitized_campaign_suites
   harness documentation dumps races kill consume-kill store-writers repack build-rules debuginfod claims
   macho-clang22-arm64
   coff-clang22 macho-alone profiles-clang22-lld raw-versions-lld
-  packed-coff-objects-clang22
   leveldb-clang22 foreign-references-clang22-lld
   chance-references profiles-leveldb-clang14 profiles-leveldb-clang22
   macho-clang22-x86_64 macho-real coff-readers coff-runtime
@@ -103,7 +101,7 @@ if(COVSPLIT_SANITIZE)
     packed-ordinary-clang22
     # Damaged images of each format, sidecars and profiles are daily; the fuzz targets have sanitizers
     # too, and see far more of all kinds.
-    bad-images-arm bad-images-s390x packed-coff-bad-objects bad-archives bad-objects-1 bad-unions-1
+    bad-images-arm bad-images-s390x bad-archives bad-objects-1 bad-unions-1
     bad-dumps-1 bad-profile-sums-1 packed-images machines-s390x snapshot-s390x
     # a kill at every system call; merge-state and streams walk the same ways
     consume
@@ -137,7 +135,7 @@ set(costs
   profiles-clang22-lld 25 reports-leveldb-clang22 22 coff-clang22 22 matrix-clang16-bfd 15
   union-clang22 15 fuzz-seeds 15 firmware 14 raw-versions-lld 13 matrix-clang22-lld 13 fault-sweep 12
   macho-alone 12 macho-clang22-arm64 12 build-rules 11 store-writers 11 packed-objects-clang22 11
-  packed-coff-objects-clang22 10 machines-riscv64 9 compile-clang22 9 state-faults 9 coff-readers 8)
+  machines-riscv64 9 compile-clang22 9 state-faults 9 coff-readers 8)
 while(costs)
   list(POP_FRONT costs suite cost)
   if(TEST ${suite})

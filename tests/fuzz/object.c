@@ -2,8 +2,7 @@
  * Objects and archives of them: packed, or kept with a reason. What is packed has the same coverage
  * mapping, byte for byte, and is not packed a second time.
  *
- * The mapping of both objects is found by readers that the product does not use: libelf, and a few
- * lines for COFF.
+ * The mapping of both objects is found by a reader that the product does not use: libelf.
  */
 #include <gelf.h>
 #include <stdlib.h>
@@ -65,73 +64,11 @@ static void find_in_elf(struct bytes object, struct object_mapping *mapping)
     elf_end(elf);
 }
 
-/* Offsets in the headers of an object, or of a /bigobj, and in that of a section. */
-#define COFF_HEADER_SIZE  20
-#define COFF_SECTIONS     2
-#define COFF_SYMBOLS      8
-#define COFF_SYMBOL_SIZE  18
-#define BIG_HEADER_SIZE   56
-#define BIG_SECTIONS      44
-#define BIG_SYMBOLS       48
-#define BIG_SYMBOL_SIZE   20
-#define SECTION_SIZE      40
-#define SECTION_DATA_SIZE 16
-#define SECTION_DATA      20
-#define SHORT_NAME_SIZE   8
-
-/* Whether a section's name, without what is behind '$', is this one. */
-static bool has_name(struct bytes strings, const uint8_t *header, const char *wanted)
-{
-    char text[SHORT_NAME_SIZE + 1] = {0};
-    const char *name = text;
-
-    memcpy(text, header, SHORT_NAME_SIZE);
-    if (text[0] == '/') {
-        uint64_t offset = strtoul(text + 1, NULL, 10);
-
-        if (offset >= strings.size)
-            return false;
-        name = (const char *)strings.data + offset; /* the table ends with a NUL: it was accepted */
-    }
-    return strncmp(name, wanted, strlen(wanted)) == 0 &&
-           (name[strlen(wanted)] == '\0' || name[strlen(wanted)] == '$');
-}
-
-static void find_in_coff(struct bytes object, struct object_mapping *mapping)
-{
-    const uint8_t *at = object.data;
-    bool big = load_u16(at, false) == 0;
-    uint64_t count = big ? load_u32(at + BIG_SECTIONS, false) : load_u16(at + COFF_SECTIONS, false);
-    uint64_t symbols = load_u32(at + (big ? BIG_SYMBOLS : COFF_SYMBOLS), false);
-    uint64_t symbol_count = load_u32(at + (big ? BIG_SYMBOLS : COFF_SYMBOLS) + 4, false);
-    uint64_t place = symbols + symbol_count * (big ? BIG_SYMBOL_SIZE : COFF_SYMBOL_SIZE);
-    struct bytes strings = {0}, headers, content;
-
-    if (symbols != 0)
-        bytes_slice(object, place, object.size - place, &strings);
-    FUZZ_EXPECT(bytes_slice(object, big ? BIG_HEADER_SIZE : COFF_HEADER_SIZE, count * SECTION_SIZE,
-                            &headers),
-                "an object with section headers beyond its end was packed");
-    for (uint64_t i = 0; i < count; i++) {
-        const uint8_t *header = headers.data + i * SECTION_SIZE;
-        bool is_covmap = has_name(strings, header, ".lcovmap");
-
-        if ((is_covmap || has_name(strings, header, ".lcovfun")) &&
-            bytes_slice(object, load_u32(header + SECTION_DATA, false),
-                        load_u32(header + SECTION_DATA_SIZE, false), &content))
-            append(is_covmap ? &mapping->covmap : &mapping->covfun, content.data,
-                   (size_t)content.size);
-    }
-}
-
 static struct object_mapping mapping_of(struct bytes object)
 {
     struct object_mapping mapping = {.big_endian = false};
 
-    if (object.size > SELFMAG && memcmp(object.data, ELFMAG, SELFMAG) == 0)
-        find_in_elf(object, &mapping);
-    else
-        find_in_coff(object, &mapping);
+    find_in_elf(object, &mapping);
     append(&mapping.covmap, NULL, 0);
     append(&mapping.covfun, NULL, 0);
     return mapping;
@@ -279,16 +216,9 @@ static void try_archive(struct bytes bytes)
     archive_free(&archive);
 }
 
-static void find_windows(struct bytes object, struct fuzz_windows *windows)
-{
-    fuzz_elf_windows(object, windows);
-    if (windows->count == 0 && !archive_recognize(object))
-        fuzz_coff_windows(object, windows);
-}
-
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    return fuzz_mutate(data, size, max_size, seed, find_windows);
+    return fuzz_mutate(data, size, max_size, seed, fuzz_elf_windows);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

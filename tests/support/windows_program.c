@@ -95,9 +95,6 @@ static void compile_instrumented(const struct windows_program *program, const ch
     } else {
         compile(program, directory, source, object, text_format("-c %s", all));
     }
-    if (program->packed) {
-        covsplit_run_words(directory, 0, text_format("pack %s", object));
-    }
     if (program->target == WINDOWS_MINGW_BFD) {
         /* From LLVM 17 on the sections of the mapping say that they are not to be loaded, and GNU
          * ld 2.40 then gives them no place in the image, which no loader takes. And of the COMDAT

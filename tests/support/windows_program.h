@@ -29,7 +29,6 @@ struct windows_program {
     const char *runtime_options; /* for the compiler */
     const char *link_options;
     unsigned functions;   /* in each generated source; 0: WINDOWS_FUNCTIONS */
-    bool packed;          /* its instrumented objects are packed */
     unsigned raw_version; /* of its profiles, if not the compiler's: see program.h */
 };
 

@@ -18,8 +18,7 @@
 #define TEST_TIMEOUT_SECONDS 600
 
 /* One has a name that does not fit a header, and one has nothing to pack. */
-#define OBJECTS      "unit0.o unit1.o a-unit-with-a-long-name.o plain.o"
-#define COFF_OBJECTS "unit0.obj unit1.obj a-unit-with-a-long-name.obj plain.obj"
+#define OBJECTS "unit0.o unit1.o a-unit-with-a-long-name.o plain.o"
 
 static char *scratch;
 static char *ordinary, *packed; /* directories with the same objects, in both forms */
@@ -80,11 +79,6 @@ static void prepare_links(void)
         compile("", text_format("unit%d.cc", i), text_format("part%d.o", i));
 }
 
-static void prepare_coff(void)
-{
-    prepare_for("--target=x86_64-pc-windows-msvc", "obj", COFF_OBJECTS);
-}
-
 /* A copy of both directories, for one test. */
 static char *place_create(void)
 {
@@ -119,13 +113,6 @@ static const struct writer {
     {"an archive in it", "sh -c 'ar rcs inner.a unit0.o;ar rcs lib.a inner.a unit1.o'"},
 };
 #define WRITER_COUNT (sizeof writers / sizeof *writers)
-
-static const struct writer coff_writers[] = {
-    {"llvm-lib 14", "llvm-lib-14 /out:lib.a " COFF_OBJECTS},
-    {"llvm-lib 22", "llvm-lib-22 /out:lib.a " COFF_OBJECTS},
-    {"llvm-ar 22, COFF", "llvm-ar-22 --format=coff rcs lib.a " COFF_OBJECTS},
-};
-#define COFF_WRITER_COUNT (sizeof coff_writers / sizeof *coff_writers)
 
 /* The date of the index is when it was written. */
 static void assert_same_archive(const char *place, const char *label)
@@ -178,12 +165,6 @@ static void check_writer(const struct writer *writer)
 START_TEST(test_writers)
 {
     check_writer(&writers[_i]);
-}
-END_TEST
-
-START_TEST(test_coff_writers)
-{
-    check_writer(&coff_writers[_i]);
 }
 END_TEST
 
@@ -307,29 +288,6 @@ START_TEST(test_linking)
 }
 END_TEST
 
-/* An import library: its members are no objects, and those of one made of both pass too. */
-START_TEST(test_import_members)
-{
-    char *place = place_create();
-
-    shell(place, "printf 'LIBRARY x.dll\\nEXPORTS\\n one\\n two\\n' >x.def\n"
-                 "llvm-dlltool-19 -m i386:x86-64 -d x.def -l import.lib\n"
-                 "cp import.lib before.lib\n"
-                 "mkdir a b\n"
-                 "llvm-lib-19 /out:a/both.lib import.lib ordinary/unit0.obj\n"
-                 "llvm-lib-19 /out:b/both.lib import.lib packed/unit0.obj");
-    covsplit_run_words(place, 0, "pack import.lib a/both.lib");
-    /* The names of members have the directories in them. */
-    shell(place, "cmp import.lib before.lib\n"
-                 "for d in a b; do\n"
-                 "  llvm-ar-19 p $d/both.lib $(llvm-ar-19 t $d/both.lib | grep unit0) >$d/unit0\n"
-                 "  llvm-nm-19 --print-armap $d/both.lib 2>&1 |\n"
-                 "    sed -n '/^Archive map/,/^$/s/ in .*//p' >$d/index\n"
-                 "done\n"
-                 "cmp a/unit0 b/unit0; cmp a/index b/index; grep -q __imp_one a/index");
-}
-END_TEST
-
 /* ---- Rust ---- */
 
 /* The metadata in an rlib stay where rustc finds them. rustc is not on all machines. */
@@ -429,18 +387,15 @@ END_TEST
 int main(void)
 {
     TCase *forms = suite_case("forms", TEST_TIMEOUT_SECONDS, prepare);
-    TCase *coff = suite_case("coff", TEST_TIMEOUT_SECONDS, prepare_coff);
     TCase *links = suite_case("links", TEST_TIMEOUT_SECONDS, prepare_links);
     TCase *sizes = suite_case("sizes", TEST_TIMEOUT_SECONDS, prepare);
 
     suite_loops(forms, WRITER_COUNT, test_writers);
     suite_loops(forms, THIN_COUNT, test_thin);
     suite_tests(forms, test_readers, test_thin_is_late, test_thin_of_archive, test_rlib);
-    suite_loops(coff, COFF_WRITER_COUNT, test_coff_writers);
-    suite_tests(coff, test_import_members);
     suite_loops(links, LINKER_COUNT, test_linking);
     suite_tests(sizes, test_memory);
     if (rounds_are_all()) /* many pages, although nearly all of them are in a hole */
         suite_tests(sizes, test_4_gibibytes);
-    return suite_main("archives", forms, coff, links, sizes);
+    return suite_main("archives", forms, links, sizes);
 }

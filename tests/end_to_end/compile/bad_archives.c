@@ -25,7 +25,7 @@
  * of an object. */
 #define PART_SIZE 600
 
-static const char *const kinds[] = {"gnu", "gnu64", "bsd", "bsd64", "coff", "thin"};
+static const char *const kinds[] = {"gnu", "gnu64", "bsd", "bsd64", "thin"};
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 static char *scratch;
@@ -39,13 +39,10 @@ static void prepare(void)
                  "for i in 0 1; do\n"
                  "  clang++-19 " INSTRUMENT_COVERAGE
                  " -c unit$i.cc -o a-long-name-of-an-object-$i.o\n"
-                 "  clang++-19 --target=x86_64-pc-windows-msvc " INSTRUMENT_COVERAGE
-                 " -c unit$i.cc -o $i.obj\n"
                  "done\n"
                  "llvm-ar-22 rcs gnu *.o; SYM64_THRESHOLD=1 llvm-ar-22 rcs gnu64 *.o\n"
                  "llvm-ar-22 --format=bsd rcs bsd *.o\n"
                  "SYM64_THRESHOLD=1 llvm-ar-22 --format=darwin rcs bsd64 *.o\n"
-                 "llvm-lib-22 /out:coff 0.obj 1.obj\n"
                  "mkdir place; cp *.o place; cd place; ar rcsT ../thin *.o",
                  NULL);
 }

@@ -41,9 +41,10 @@ static void prepare(void)
           "clang++-19 -c unit0.cc -o plain.o\n"
           "clang++-19 --target=arm64-apple-macos13 -fprofile-instr-generate -fcoverage-mapping "
           "-c unit0.cc -o mach.o\n"
-          /* COFF of machines whose images cannot be split. */
-          "for machine in arm64ec thumbv7; do clang++-19 --target=$machine-pc-windows-msvc "
-          "-fprofile-instr-generate -fcoverage-mapping -c unit0.cc -o $machine.o; done\n"
+          "for machine in x86_64 i686 aarch64 arm64ec thumbv7; do\n"
+          "  clang++-19 --target=$machine-pc-windows-msvc -fprofile-instr-generate "
+          "-fcoverage-mapping -c unit0.cc -o $machine.o\n"
+          "done; llvm-lib-19 /out:x86_64.lib x86_64.o\n"
           /* A record that is in no group of records. */
           "$CC -S -o kept.s unit0.cc\n"
           "sed -i 's/__covrec_[0-9A-F]*u\\?,comdat/strange,comdat/' kept.s\n"
@@ -84,8 +85,9 @@ static void assert_ordinary(const char *place, const char *name)
 START_TEST(test_untouched)
 {
     static const char *const names[] = {
-        "plain.o",     "bitcode.o", "mach.o", "arm64ec.o",      "thumbv7.o",    "empty",
-        "plain-image", "plain.a",   "kept.o", "packed/unit0.o", "packed/lib.a", "packed/thin.a"};
+        "plain.o", "bitcode.o",      "mach.o",       "arm64ec.o",    "thumbv7.o",   "x86_64.o",
+        "i686.o",  "aarch64.o",      "x86_64.lib",   "empty",        "plain-image", "plain.a",
+        "kept.o",  "packed/unit0.o", "packed/lib.a", "packed/thin.a"};
     char *place = place_create();
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

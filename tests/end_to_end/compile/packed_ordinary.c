@@ -17,13 +17,10 @@
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
-#include "tests/support/windows_image.h"
-#include "tests/support/windows_program.h"
 
-#define COFF_FUNCTIONS 30
-#define DAMAGES        200
-#define SEED           2121
-#define COUNT(array)   (sizeof(array) / sizeof *(array))
+#define DAMAGES      200
+#define SEED         2121
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* What the objects are compiled by and for, and linked by. */
 static struct program program = {.language = LANGUAGE_C, /* the driver: there is no libstdc++ */
@@ -292,41 +289,6 @@ START_TEST(test_part)
 }
 END_TEST
 
-/* COFF images, in which there is no room for ordinary mapping. The last test: it has a profile of
- * its own. */
-START_TEST(test_coff)
-{
-    struct windows_program windows = {.clang = program.clang,
-                                      .target = WINDOWS_MSVC_X86_64,
-                                      .instrumentation =
-                                          INSTRUMENT_COVERAGE " -fcoverage-compilation-dir=.",
-                                      .functions = COFF_FUNCTIONS};
-    const char *place = path_join(directory, "coff");
-    const char *image = path_join(place, WINDOWS_PROGRAM);
-    const char *map = text_format("%s.map", image);
-    directory_create(place);
-    windows_program_build(&windows, place);
-    struct pe_file pe = pe_file_read(image);
-    windows_profile_write(&pe, map, false, path_join(directory, "app.profdata.raw"));
-    run_tool(text_format("%s merge -o app.profdata app.profdata.raw",
-                         versioned_tool("llvm-profdata", program.clang)));
-    file_copy(image, path_join(directory, "plain.exe"));
-    windows.packed = true;
-    windows_program_build(&windows, place);
-    file_copy(image, path_join(directory, "packed.exe"));
-
-    assert_reports(covsplit_run_front(), "packed.exe", "plain.exe");
-    run(0, "export -o object packed.exe");
-    assert_reports("env", "object", "plain.exe");
-    assert_fails("packed.exe");
-    assert_contains(run(0, "show packed.exe").output, "packed units");
-    remove(path_join(directory, "new")); /* of the tests of damage */
-    assert_contains(run(1, "join --mapping -o new packed.exe").errors,
-                    "cannot be put into COFF images; use 'covsplit run' or 'covsplit export'");
-    ck_assert(!file_exists(path_join(directory, "new")));
-}
-END_TEST
-
 /* What is in the image, for people and for programs. */
 START_TEST(test_show)
 {
@@ -486,8 +448,5 @@ int main(int count, char **words)
     suite_loops(all, 3, test_many);
     suite_tests(all, test_not_packed, test_part, test_show, test_damaged, test_later_form,
                 test_any_damage);
-    if (program.target == NULL && strcmp(program.clang, "22") == 0) {
-        suite_tests(all, test_coff);
-    }
     return suite_main("packed-ordinary", all);
 }

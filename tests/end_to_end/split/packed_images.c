@@ -19,9 +19,8 @@
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
-#define COFF_FUNCTIONS 30
-#define DAMAGES        60
-#define SEED           21
+#define DAMAGES 60
+#define SEED    21
 
 static const char *clang, *linker;
 static char *directory;
@@ -91,38 +90,6 @@ static void build_objects(void)
         file_copy(path_join(directory, plain), path_join(directory, packed));
     }
     run("pack packed/main.o packed/one.o packed/two.o");
-}
-
-/* Windows images, each split in another form. */
-static const struct {
-    enum windows_target target;
-    const char *form;
-} coff[] = {
-    {WINDOWS_MSVC_X86_64, ""},
-    {WINDOWS_MSVC_ARM64, "--portable"},
-    {WINDOWS_MSVC_I686, ""},
-    {WINDOWS_MINGW_LLD, "--fast"},
-};
-#define COFF_COUNT (sizeof coff / sizeof *coff)
-
-/* Builds plain.exe and packed.exe in a directory of their own, and returns that. */
-static char *build_coff(enum windows_target target)
-{
-    /* The mapping would have the directory in which it was compiled. */
-    struct windows_program program = {.clang = "22",
-                                      .target = target,
-                                      .language = LANGUAGE_CXX,
-                                      .instrumentation =
-                                          INSTRUMENT_COVERAGE " -fcoverage-compilation-dir=.",
-                                      .functions = COFF_FUNCTIONS};
-    char *place = path_join(directory, text_format("coff%d", target));
-    directory_create(place);
-    windows_program_build(&program, place);
-    file_copy(path_join(place, WINDOWS_PROGRAM), path_join(place, "plain.exe"));
-    program.packed = true;
-    windows_program_build(&program, place);
-    file_copy(path_join(place, WINDOWS_PROGRAM), path_join(place, "packed.exe"));
-    return place;
 }
 
 static void prepare(void)
@@ -492,18 +459,6 @@ START_TEST(test_bitcode)
 }
 END_TEST
 
-START_TEST(test_coff)
-{
-    directory = build_coff(coff[_i].target);
-    run(text_format("split %s -o out --sidecar side packed.exe", coff[_i].form));
-    run("split -o ordinary.exe --sidecar ordinary plain.exe");
-    assert_joins("packed.exe");
-    assert_same_sections("side", "ordinary");
-    run("verify --image out side");
-    assert_contains(shown("side"), "\"format_version\": 3");
-}
-END_TEST
-
 int main(int count, char **words)
 {
     suite_arguments(count, words, "CLANG LINKER", &clang, &linker);
@@ -513,7 +468,6 @@ int main(int count, char **words)
     suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped, test_link);
     suite_loops(test_case, 2, test_repack, test_page);
     suite_loops(test_case, BITCODE_COUNT, test_bitcode);
-    suite_loops(test_case, COFF_COUNT, test_coff);
     suite_tests(test_case, test_store, test_show, test_tripwire, test_split_before, test_sections,
                 test_memory_limit, test_damage, test_batch);
     return suite_main("packed images", test_case);

@@ -192,7 +192,6 @@ runtime="-DPROFILE_MERGED -DPROFILE_FOLLOWED" coff followed 19 x86_64 x64 /debug
 instrument="$coverage -mllvm -profile-correlate=binary" coff correlated 19 x86_64 x64 /debug
 instrument=-O1 coff uncovered 19 x86_64 x64 /debug
 sizes=$long
-packed=yes coff packed 19 x86_64 x64 /debug
 runtime=-DPROFILE_MERGED coff merged-aarch64 19 aarch64 arm64 /debug
 coff large-symbols 19 x86_64 x64 /debug:symtab
 coff guard 19 x86_64 x64 /debug /guard:cf
