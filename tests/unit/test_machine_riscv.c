@@ -110,7 +110,7 @@ static const struct machine_reference references[] = {
     {&machine_riscv64, "a jump back",
      "\x17\x07\x01\x00\x21\xa0\x03\x35\x07\x42\x82\x80\x6d\xfd\x82\x80", 16,
      MACHINE_ADDRESS + 0x10420, false, false},
-    {&machine_riscv64, "a jump table", "\x17\x07\x01\x00\x02\x85\x01\x47\x03\x35\x07\x42\x82\x80",
+    {&machine_riscv64, "a jump table", "\x17\x07\x01\x00\x02\x85\x01\x00\x03\x35\x07\x42\x82\x80",
      14, MACHINE_ADDRESS + 0x10420, false, false},
     {&machine_riscv64, "a handler of exceptions",
      "\x97\x04\x01\x00\xef\x00\x00\x00\x82\x80\x03\xb5\x04\x42\x82\x80", 16,

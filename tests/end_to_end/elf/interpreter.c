@@ -6,7 +6,7 @@
  * Usage: interpreter MACHINE
  *
  * MACHINE is one of target.h, or x86-64 for this one. The rows are a product: {-O1, -Os, -O2} x
- * {GNU ld, lld} x {LLVM versions with a runtime for it} x {kinds of code}. Where not everything is
+ * {GNU ld, lld} x {kinds of code}; LLVM versions take turns. Where not everything is
  * asked for (rounds.h), one of them is run. The sources are those that tests/fetch.sh has put into
  * COVSPLIT_TEST_CACHE.
  */
@@ -22,34 +22,47 @@
 #include "tests/support/trial.h"
 
 #define SOURCE       COVSPLIT_TEST_CACHE "/lua5.4/src"
-#define ROWS_MAX     64
+#define ROWS_MAX     12
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static struct program rows[ROWS_MAX];
 static size_t row_count;
 
+/* One with tools for the target, another one for each turn. */
+static const char *choose_clang(const struct target *target, const char *linker, size_t turn)
+{
+    static const char *const clangs[] = {"14", "16", "19", "22"};
+    const char *found[COUNT(clangs)];
+    size_t count = 0;
+    for (size_t i = 0; i < COUNT(clangs); i++) {
+        if (target == NULL || target_has_tools(target, clangs[i], linker)) {
+            found[count++] = clangs[i];
+        }
+    }
+    return count != 0 ? found[turn % count] : NULL;
+}
+
 /* The seed of hashes must not be a time or an address, or no two runs count the same. */
 static void add_rows(const struct target *target)
 {
-    static const char *const clangs[] = {"14", "16", "19", "22"};
     static const char *const linkers[] = {"bfd", "lld"};
     static const char *const optimizations[] = {"-O1", "-Os", "-O2"};
     size_t codes = target != NULL && target->options[1] != NULL ? COUNT(target->options) : 1;
-    for (size_t i = 0; i < COUNT(clangs) * COUNT(linkers) * COUNT(optimizations) * codes; i++) {
+    for (size_t i = 0; i < COUNT(linkers) * COUNT(optimizations) * codes; i++) {
         const char *code = target != NULL ? target->options[i % codes] : NULL;
-        size_t rest = i / codes;
-        struct program row = {
-            .target = target,
-            .optimization = optimizations[rest % COUNT(optimizations)],
-            .linker = linkers[rest / COUNT(optimizations) % COUNT(linkers)],
-            .clang = clangs[rest / COUNT(optimizations) / COUNT(linkers)],
-            .link_options = "-lm -Wl,-z,max-page-size=4096",
-            .compile_options = text_format("%s -DLUA_USE_POSIX -Dluai_makeseed(L)=1u -w",
-                                           code != NULL ? code : ""),
-        };
-        if (target == NULL || target_has_tools(target, row.clang, row.linker)) {
-            rows[row_count++] = row;
+        const char *linker = linkers[i / codes / COUNT(optimizations)];
+        const char *clang = choose_clang(target, linker, i / codes);
+        if (clang != NULL) {
+            rows[row_count++] = (struct program){
+                .target = target,
+                .clang = clang,
+                .linker = linker,
+                .optimization = optimizations[i / codes % COUNT(optimizations)],
+                .link_options = "-lm -Wl,-z,max-page-size=4096",
+                .compile_options = text_format("%s -DLUA_USE_POSIX -Dluai_makeseed(L)=1u -w",
+                                               code != NULL ? code : ""),
+            };
         }
     }
 }
