@@ -248,16 +248,13 @@ static bool check_records(struct planning *planning)
 /* Sets the first bytes of the stub: see runtime/stub.h. */
 static void identify(struct planning *planning)
 {
-    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA, SECTION_COVMAP,
-                                              SECTION_COVFUN};
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
     struct sidecar_facts *facts = &planning->plan->facts;
-    struct digest digests[sizeof(kinds) / sizeof(*kinds)], all;
+    struct digest digests[STUB_KIND_COUNT];
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++)
         digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
-    all = digest_of((struct bytes){(const uint8_t *)digests, sizeof(digests)});
-    uuid_stub(&facts->uuid, facts->stub_id);
-    memcpy(facts->stub_id + UUID_STUB_SIZE, all.bytes, sizeof(facts->stub_id) - UUID_STUB_SIZE);
+    facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
 }
 
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first

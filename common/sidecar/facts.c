@@ -3,6 +3,8 @@
  */
 #include "common/sidecar/facts.h"
 
+#include <string.h>
+
 const char *image_format_name(enum image_format format)
 {
     switch (format) {
@@ -27,4 +29,14 @@ const char *uuid_source_name(enum uuid_source source)
         return "digest of the image";
     }
     return "unknown";
+}
+
+void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
+                        const struct digest sections[STUB_KIND_COUNT])
+{
+    struct digest all =
+        digest_of((struct bytes){(const uint8_t *)sections, STUB_KIND_COUNT * sizeof(*sections)});
+
+    uuid_stub(uuid, stub_id);
+    memcpy(stub_id + UUID_STUB_SIZE, all.bytes, PROFILE_STUB_ID_SIZE - UUID_STUB_SIZE);
 }

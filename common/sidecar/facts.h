@@ -68,6 +68,18 @@ struct sidecar_facts {
     bool is_inexact;
 };
 
+/* The kinds whose digests are in a stub_id, in this order. */
+#define STUB_KINDS                                                                                 \
+    {                                                                                              \
+        SECTION_NAMES, SECTION_DATA, SECTION_COVMAP, SECTION_COVFUN                                \
+    }
+#define STUB_KIND_COUNT 4
+
+/* Makes a stub_id of the start of the UUID and a digest of the digests of these sections, as they
+ * were linked (of no bytes for one that the image does not have). */
+void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
+                        const struct digest sections[STUB_KIND_COUNT]);
+
 /* A section that was to be removed but stayed in the image, and why. */
 struct kept_section {
     enum section_kind kind;

@@ -269,6 +269,30 @@ static bool read_all_sections(struct sidecar *sidecar, const struct elf_reader *
                         &alignment, error);
 }
 
+/* The stub of image and profiles tells the sections as they were linked: by it a seal that was made
+ * anew for other sections is seen. */
+static bool check_stub_id(const struct sidecar *sidecar, struct error *error)
+{
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+    const struct sidecar_notes *notes = &sidecar->notes;
+    const struct sidecar_facts *facts = &notes->facts;
+    uint8_t expected[PROFILE_STUB_ID_SIZE];
+    struct digest digests[STUB_KIND_COUNT];
+
+    if (!facts->has_stub || !notes->has_stub_id || facts->is_inexact ||
+        notes->removed[SECTION_LINKED_COVMAP].present)
+        return true;
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
+        if (!notes->removed[kinds[i]].present)
+            return true;
+        digests[i] = notes->removed[kinds[i]].digest;
+    }
+    facts_make_stub_id(expected, &facts->uuid, digests);
+    return memcmp(expected, facts->stub_id, sizeof(expected)) == 0 ||
+           damaged(sidecar, "its sections or its UUID are not those that its image's stub tells",
+                   error);
+}
+
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
 {
     struct sidecar *sidecar = calloc(1, sizeof(*sidecar));
@@ -286,7 +310,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     } else {
         elf_reader_open(file, bytes); /* if that fails, read_notes finds none and reports it */
         done = read_notes(sidecar, file, error) && read_uuid(sidecar, file, error) &&
-               read_all_sections(sidecar, file, error);
+               read_all_sections(sidecar, file, error) && check_stub_id(sidecar, error);
     }
     free(file);
     if (!done) {

@@ -163,14 +163,36 @@ static bool write_to(const char *path, const struct sidecar_source *source,
     return done;
 }
 
-static struct buffer write_as(const struct sidecar_source *source,
+/* As the split makes it, unless the test did. */
+static void identify(struct sidecar_source *source)
+{
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+    struct digest digests[STUB_KIND_COUNT];
+
+    if (!bytes_all_zero((struct bytes){source->facts.stub_id, PROFILE_STUB_ID_SIZE}))
+        return;
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
+        struct bytes content = {0};
+
+        for (size_t k = 0; k < source->section_count; k++) {
+            if (source->sections[k].kind == kinds[i])
+                content = source->sections[k].content;
+        }
+        digests[i] = digest_of(content);
+    }
+    facts_make_stub_id(source->facts.stub_id, &source->facts.uuid, digests);
+}
+
+static struct buffer write_as(const struct sidecar_source *original,
                               const struct sidecar_write_options *how)
 {
+    struct sidecar_source identified = *original, *source = &identified;
     char directory[] = "/tmp/covsplit-unit-XXXXXX", path[64];
     struct input input = {0};
     struct buffer file = {0};
     struct error error = {0};
 
+    identify(source);
     ck_assert_ptr_nonnull(mkdtemp(directory));
     snprintf(path, sizeof(path), "%s/sidecar", directory);
     ck_assert_msg(write_to(path, source, how, &error), "%s", error.message);

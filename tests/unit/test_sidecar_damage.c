@@ -437,6 +437,39 @@ START_TEST(test_needed_notes_are_missed)
 }
 END_TEST
 
+/* Digests and seal are right, but image and profiles have another stub than these sections make. */
+START_TEST(test_sections_of_another_image)
+{
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer good = sample_write(&sample->source, 9, 1);
+    struct sidecar *sidecar = sample_open(&good);
+
+    memcpy(sample->source.facts.stub_id, sidecar_facts(sidecar)->stub_id, PROFILE_STUB_ID_SIZE);
+    sidecar_close(sidecar);
+    buffer_free(&good);
+
+    for (size_t i = 0; i < SAMPLE_SECTIONS; i++) {
+        struct bytes content = sample->sections[i].content;
+        struct buffer other = {0}, file;
+
+        if (content.size == 0)
+            continue;
+        ck_assert(buffer_append(&other, content.data, (size_t)content.size));
+        other.data[other.size / 2] ^= 1;
+        sample->sections[i].content = buffer_view(&other);
+        file = sample_write(&sample->source, 9, 1);
+        ck_assert_str_eq(refusal(&file),
+                         "bad: the sidecar is damaged (its sections or its UUID are "
+                         "not those that its image's stub tells); get an intact "
+                         "copy");
+        sample->sections[i].content = content;
+        buffer_free(&file);
+        buffer_free(&other);
+    }
+    sample_free(sample);
+}
+END_TEST
+
 START_TEST(test_no_sidecar)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
@@ -531,7 +564,8 @@ int main(void)
     suite_tests(damage, test_hostile_section_headers, test_hostile_elf_headers);
     TCase *versions = tcase_create("versions");
     suite_tests(versions, test_newer_format_is_refused, test_unknown_form_is_refused,
-                test_unknown_notes_are_ignored, test_needed_notes_are_missed, test_no_sidecar);
+                test_unknown_notes_are_ignored, test_needed_notes_are_missed,
+                test_sections_of_another_image, test_no_sidecar);
     TCase *sizes = suite_case("sizes", 120, NULL);
     suite_tests(sizes, test_claimed_terabyte, test_many_zeros);
     return suite_main("sidecar damage", damage, versions, sizes);
