@@ -76,19 +76,12 @@ static void describe_section(const struct planning *planning, size_t index,
 {
     const struct elf_image *image = image_of(planning);
     const GElf_Shdr *shdr = &image->shdrs[index];
-    size_t data = elf_section_find(image, section_kind_name(SECTION_DATA), 0);
+    uint64_t address;
 
+    elf_section_place(image, index, section->kind, &address, &section->size);
     section->loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
-    section->address = section->loaded ? shdr->sh_addr : 0;
-    section->offset = shdr->sh_offset;
-    section->size = shdr->sh_size;
-    /* The last counters may be in the section of the stub: see elf/zeros.c. */
-    if (section->kind == SECTION_COUNTERS && shdr->sh_type == SHT_NOBITS && data != NO_INDEX &&
-        image->shdrs[data].sh_addr == shdr->sh_addr + shdr->sh_size) {
-        size_t stub = elf_stub_size(image, &image->shdrs[data]);
-
-        section->size += stub == 0 ? 0 : image->shdrs[data].sh_size - stub;
-    }
+    section->address = section->loaded ? address : 0;
+    section->offset = shdr->sh_offset + (address - shdr->sh_addr);
     section->alignment = shdr->sh_addralign;
     section->encoded = shdr->sh_type != SHT_PROGBITS || (shdr->sh_flags & SHF_COMPRESSED) != 0;
 }
@@ -105,7 +98,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
 
     (void)error;
     *is_rest =
-        (kind == SECTION_DATA && elf_stub_size(image, shdr) != 0) ||
+        (kind == SECTION_DATA && elf_stub_size(image, index) != 0) ||
         (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
          (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
           (kind == SECTION_COVMAP && tripwire_recognize_mapping(bytes, planning->big_endian))));
@@ -116,10 +109,8 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 {
     const struct elf_image *image = image_of(planning);
     size_t index = planning->section_index[kind];
-    const GElf_Shdr *shdr = &image->shdrs[index];
-
     struct bytes rest = elf_section_bytes(image, index);
-    size_t stub = kind == SECTION_DATA ? elf_stub_size(image, shdr) : rest.size;
+    size_t stub = kind == SECTION_DATA ? elf_stub_size(image, index) : rest.size;
 
     return bytes_slice(rest, rest.size - stub, stub, &rest) ? rest : (struct bytes){0};
 }

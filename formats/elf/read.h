@@ -62,6 +62,14 @@ const char *elf_section_name(const struct elf_image *image, size_t index);
 size_t elf_section_find(const struct elf_image *image, const char *name, size_t after);
 /* The section's bytes in the file: empty for SHT_NOBITS. */
 struct bytes elf_section_bytes(const struct elf_image *image, size_t index);
+/* The address and size of what the runtime finds in the section of that kind. In a stripped image
+ * the last counters may be in the section of the stub (elf/zeros.c). */
+void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
+                       uint64_t *address, uint64_t *size);
+/* In a stripped image, the size in bytes of the stub at the end of the data section; 0 if there is
+ * none. If counters precede it, sh_entsize is ELF_STUB_UNIT, of which its size is a multiple. */
+#define ELF_STUB_UNIT 8
+size_t elf_stub_size(const struct elf_image *image, size_t index);
 /* True for a section that occupies bytes of the file. */
 bool elf_section_in_file(const GElf_Shdr *shdr);
 

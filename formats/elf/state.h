@@ -178,11 +178,6 @@ bool elf_zeros_before(const struct elf_state *state, uint64_t unit, struct elf_h
 bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zeros,
                       struct elf_hole *hole);
 
-/* In a stripped image, the size in bytes of the stub at the end of the data section; 0 if there is
- * none. If counters precede it, sh_entsize is ELF_STUB_UNIT, of which its size is a multiple. */
-#define ELF_STUB_UNIT 8
-size_t elf_stub_size(const struct elf_image *image, const GElf_Shdr *data);
-
 /* The move that includes the address; NULL if it stays (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 

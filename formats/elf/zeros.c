@@ -195,10 +195,11 @@ bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zer
     return true;
 }
 
-size_t elf_stub_size(const struct elf_image *image, const GElf_Shdr *data)
+size_t elf_stub_size(const struct elf_image *image, size_t index)
 {
-    size_t index = elf_section_find(image, section_kind_name(SECTION_COUNTERS), 0);
-    const GElf_Shdr *counters = index == NO_INDEX ? NULL : &image->shdrs[index];
+    size_t before = elf_section_find(image, section_kind_name(SECTION_COUNTERS), 0);
+    const GElf_Shdr *data = &image->shdrs[index];
+    const GElf_Shdr *counters = before == NO_INDEX ? NULL : &image->shdrs[before];
     struct bytes stub;
 
     if (data->sh_size == 0 || data->sh_entsize == 0)
@@ -210,7 +211,7 @@ size_t elf_stub_size(const struct elf_image *image, const GElf_Shdr *data)
         return 0;
     for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
         struct profile_record_layout layout;
-        uint64_t before = counters->sh_size + data->sh_size;
+        uint64_t size = counters->sh_size + data->sh_size;
 
         if (profile_record_layout(version, image->sizes.word, &layout) &&
             data->sh_size >= layout.record_size &&
@@ -218,8 +219,26 @@ size_t elf_stub_size(const struct elf_image *image, const GElf_Shdr *data)
                         layout.record_size, &stub) &&
             load_u32(stub.data + layout.num_counters, image->machine->big_endian) *
                     sizeof(uint64_t) ==
-                before - layout.record_size)
+                size - layout.record_size)
             return layout.record_size;
     }
     return 0;
+}
+
+void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
+                       uint64_t *address, uint64_t *size)
+{
+    const GElf_Shdr *shdr = &image->shdrs[index];
+    size_t data = elf_section_find(image, section_kind_name(SECTION_DATA), 0);
+    size_t stub = data == NO_INDEX ? 0 : elf_stub_size(image, data);
+
+    *address = shdr->sh_addr;
+    *size = shdr->sh_size;
+    if (kind == SECTION_DATA && stub != 0) {
+        *address += *size - stub;
+        *size = stub;
+    }
+    if (kind == SECTION_COUNTERS && stub != 0 && shdr->sh_type == SHT_NOBITS &&
+        image->shdrs[data].sh_addr == shdr->sh_addr + shdr->sh_size)
+        *size += image->shdrs[data].sh_size - stub;
 }

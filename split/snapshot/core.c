@@ -3,7 +3,8 @@
  * either class and byte order.
  *
  * Its PT_LOAD segments are ranges of memory. Where p_filesz is less than p_memsz, or the file ends
- * early, the rest was not dumped: it is missing, and never taken from anywhere else. The NT_FILE
+ * early, the rest was not dumped: it is missing, and never taken from anywhere else. But anonymous
+ * memory that nothing was ever written to, as Linux leaves it out, is zeros. The NT_FILE
  * note lists which files were mapped where. Without it (qemu writes none), a module is a segment
  * that starts with an ELF header, or has a stub record in it, and its path is not known.
  *
@@ -38,6 +39,9 @@ struct segment {
     uint64_t dumped;  /* so many bytes from its start are in the file */
     uint64_t offset;
     bool is_writable;
+    bool is_left_out; /* the header says that nothing was dumped */
+    bool is_file;     /* a file is mapped there */
+    bool is_zeros;    /* see find_untouched */
 };
 
 struct core {
@@ -105,6 +109,11 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
     uint64_t skipped = segment == NULL ? 0 : address - segment->address;
 
     *got = 0;
+    if (segment != NULL && segment->is_zeros) {
+        *got = segment->size - skipped < size ? (size_t)(segment->size - skipped) : size;
+        memset(to, 0, *got);
+        return true;
+    }
     if (segment == NULL || skipped >= segment->dumped)
         return true;
     *got = segment->dumped - skipped < size ? (size_t)(segment->dumped - skipped) : size;
@@ -205,8 +214,12 @@ static void add_segment(struct core *core, const struct elf_segment *segment)
     dumped = dumped < size ? dumped : size;
     core->memory.is_cut |= dumped > left;
     core->segments[core->segment_count++] =
-        (struct segment){segment->address, size, dumped < left ? dumped : left, segment->offset,
-                         (segment->flags & PF_W) != 0};
+        (struct segment){.address = segment->address,
+                         .size = size,
+                         .dumped = dumped < left ? dumped : left,
+                         .offset = segment->offset,
+                         .is_writable = (segment->flags & PF_W) != 0,
+                         .is_left_out = dumped == 0};
 }
 
 /* Overlapping segments would be two memories in one. */
@@ -255,6 +268,29 @@ static bool is_profile(struct core *core, uint64_t address, const char *path)
             profile_recognize((struct bytes){magic, sizeof(magic)}));
 }
 
+/* Linux leaves out private anonymous memory in which no page was ever written to, which a split
+ * image has where its counters left the file. It also does so if the process asked for that, by
+ * bit 0 of /proc/PID/coredump_filter or by MADV_DONTDUMP. Against the one speaks that other memory
+ * of this kind was dumped; against the other, that what is right before it was: the data of the
+ * module. */
+static void find_untouched(struct core *core)
+{
+    bool has_anonymous = false;
+
+    for (size_t i = 0; i < core->segment_count; i++) {
+        const struct segment *segment = &core->segments[i];
+
+        has_anonymous |= segment->is_writable && !segment->is_file && segment->dumped != 0;
+    }
+    for (size_t i = 1; i < core->segment_count && has_anonymous; i++) {
+        struct segment *segment = &core->segments[i], *before = segment - 1;
+
+        segment->is_zeros = segment->is_left_out && segment->is_writable && !segment->is_file &&
+                            before->is_writable && !before->is_left_out &&
+                            before->address + before->size == segment->address;
+    }
+}
+
 /* Lists the files that were mapped from their beginning. */
 static bool read_files(struct core *core, struct bytes description, struct error *error)
 {
@@ -264,7 +300,11 @@ static bool read_files(struct core *core, struct bytes description, struct error
     nt_file_open(&list, description, &core->header);
     while (nt_file_next(&list, &mapping)) {
         struct address_range front = {.address = mapping.start, .size = mapping.size};
+        size_t count = array_count_up_to(core->segments, core->segment_count,
+                                         sizeof(*core->segments), mapping.start);
 
+        if (count != 0)
+            core->segments[count - 1].is_file = true;
         if (!mapping.is_front)
             continue;
         core->memory.maps_profile |= is_profile(core, mapping.start, mapping.path);
@@ -277,6 +317,7 @@ static bool read_files(struct core *core, struct bytes description, struct error
         return damaged(core, "its list of mapped files cannot be read", error);
     address_ranges_sort(&core->fronts);
     core->has_files = true;
+    find_untouched(core);
     return true;
 }
 

@@ -81,8 +81,8 @@ static void describe_file(const struct elf_image *image, struct coverage *covera
         size_t index = elf_section_find(image, section_kind_name(kinds[i]), 0);
 
         if (is_loaded(image, index))
-            coverage->sections[kinds[i]] =
-                (struct coverage_section){image->shdrs[index].sh_addr, image->shdrs[index].sh_size};
+            elf_section_place(image, index, kinds[i], &coverage->sections[kinds[i]].address,
+                              &coverage->sections[kinds[i]].size);
     }
     if (coverage->sections[SECTION_COUNTERS].size == 0)
         return;

@@ -67,8 +67,16 @@ uint64_t module_address(const struct module *module, uint64_t address)
 bool module_has_range(const struct module *module, uint64_t address, uint64_t size)
 {
     for (size_t i = 0; i < module->load_count; i++) {
-        if (range_within(address, size, module->loads[i].address, module->loads[i].memory_size))
+        const struct elf_segment *load = &module->loads[i];
+        uint64_t left = load->memory_size - (address - load->address);
+
+        if (!range_within(address, 1, load->address, load->memory_size))
+            continue;
+        if (size <= left)
             return true;
+        /* A split may have put the end of the counters into the next segment (elf/zeros.c). */
+        address += left;
+        size -= left;
     }
     return false;
 }

@@ -46,7 +46,7 @@ bool module_from_file(struct module *module, struct bytes file, struct error *er
 bool module_from_facts(struct module *module, const struct elf_header *header, uint64_t bias,
                        const struct elf_segment *load, struct error *error);
 
-/* Whether a range of addresses of the file is in one of its loaded segments. */
+/* True if all of a range of addresses of the file is in its loaded segments. */
 bool module_has_range(const struct module *module, uint64_t address, uint64_t size);
 
 /* An address of the file in memory. */

@@ -45,7 +45,14 @@ static bool is_writable(const struct search *search, uint64_t address, uint64_t 
 {
     uint64_t offset, run;
 
-    return address_ranges_find(search->writable, address, &offset, &run) && run >= size;
+    /* Counters may be in segments that follow each other, as a split leaves them. */
+    while (address_ranges_find(search->writable, address, &offset, &run)) {
+        if (run >= size)
+            return true;
+        address += run;
+        size -= run;
+    }
+    return false;
 }
 
 /* Takes a distance or address out of the record, leaving zeros. */

@@ -122,34 +122,58 @@ static void end(pid_t process)
     ck_assert_int_eq(waitpid(process, &status, 0), process);
 }
 
-/* Where such a core is, of a run that has ended by abort(). The kernel writes it if its pattern is
- * that of a plain file, and gdb otherwise. */
-static const char *core_of_abort(const char *directory, const char *work)
+/* True if the kernel writes cores itself: its pattern is that of a plain file. */
+static bool has_kernel_cores(void)
 {
     const char *pattern = run_or_abort(place, "cat", "/proc/sys/kernel/core_pattern", NULL);
-    struct command run = command_of(directory, work, "abort"), command = {0};
-    bool is_plain = strncmp(pattern, "core", 4) == 0 && strchr(pattern, '/') == NULL;
-    text_list_add_words(&command.arguments,
-                        is_plain ? "sh -c ulimit" : "gdb -q -batch -ex run -ex gcore --args");
-    if (is_plain) {
-        command.arguments.count--;
-        text_list_add(&command.arguments, "ulimit -c unlimited; exec \"$@\"");
-        text_list_add(&command.arguments, "sh");
-    }
-    for (size_t i = 0; i < run.arguments.count; i++) {
-        text_list_add(&command.arguments, run.arguments.items[i]);
-    }
-    run.arguments = command.arguments;
-    struct outcome outcome = command_run(&run);
-    ck_assert_msg(!is_plain || outcome.signal == SIGABRT, "%s", outcome_describe(&run, &outcome));
-    struct text_list files = directory_list(run.directory);
+    return strncmp(pattern, "core", 4) == 0 && strchr(pattern, '/') == NULL;
+}
+
+/* The core in the directory; NULL if there is none. */
+static const char *find_core(const char *directory)
+{
+    struct text_list files = directory_list(directory);
     for (size_t i = 0; i < files.count; i++) {
         if (strncmp(files.items[i], "core", 4) == 0) {
-            return path_join(run.directory, files.items[i]);
+            return path_join(directory, files.items[i]);
         }
     }
-    ck_abort_msg("no core: %s", outcome_describe(&run, &outcome));
     return NULL;
+}
+
+/* Has the shell run the command, with cores of any size. */
+static void allow_cores(struct command *command)
+{
+    struct text_list words = command->arguments;
+    command->arguments = (struct text_list){0};
+    text_list_add_words(&command->arguments, "sh -c");
+    text_list_add(&command->arguments, "ulimit -c unlimited; exec \"$@\"");
+    text_list_add(&command->arguments, "sh");
+    for (size_t i = 0; i < words.count; i++) {
+        text_list_add(&command->arguments, words.items[i]);
+    }
+}
+
+/* Where such a core is, of a run that has ended by abort(). The kernel writes it, or gdb. */
+static const char *core_of_abort(const char *directory, const char *work)
+{
+    struct command run = command_of(directory, work, "abort");
+    bool is_plain = has_kernel_cores();
+    if (is_plain) {
+        allow_cores(&run);
+    } else {
+        struct text_list words = run.arguments;
+        run.arguments = (struct text_list){0};
+        text_list_add_words(&run.arguments, "gdb -q -batch -ex run -ex gcore --args");
+        for (size_t i = 0; i < words.count; i++) {
+            text_list_add(&run.arguments, words.items[i]);
+        }
+    }
+    struct outcome outcome = command_run(&run);
+    ck_assert_msg(!is_plain || outcome.signal == SIGABRT, "%s", outcome_describe(&run, &outcome));
+    const char *core = find_core(run.directory);
+    ck_assert_msg(core != NULL, "no core: %s", outcome_describe(&run, &outcome));
+    return core;
 }
 
 static const char *core_by_gcore(pid_t process)
@@ -323,6 +347,91 @@ START_TEST(test_cores)
     remove_images("split");
     check_snapshot(of_core(dumped[1]), "split-stopped", "--store sidecars");
     check_snapshot(of_core(cores[1]), "split-aborted", "--store sidecars");
+}
+END_TEST
+
+/* Counts in one function or in none, writes its profile, stops, and aborts. */
+static const char sparse_source[] =
+    "#include <signal.h>\n#include <stdlib.h>\n"
+    "long first_run(long seed);\n"
+    "void __llvm_profile_set_filename(const char *);\n"
+    "int __llvm_profile_write_file(void);\n"
+    "int early(int count) { return count > 2 ? count : 0; }\n"
+    "__attribute__((no_profile_instrument_function)) int main(int count, char **words)\n"
+    "{\n"
+    "    (void)words;\n"
+    "    if (count == 0) first_run(1);\n"
+    "    if (count > 1) early(count);\n"
+    "    __llvm_profile_set_filename(\"program.profraw\");\n"
+    "    if (__llvm_profile_write_file() != 0) return 1;\n"
+    "    raise(SIGSTOP);\n"
+    "    abort();\n"
+    "}\n";
+
+static pid_t start_sparse(const char *work, bool counts)
+{
+    struct command command = {.directory = path_join(place, work)};
+    int status = 0;
+    directory_create(command.directory);
+    text_list_add_format(&command.arguments, "%s/split/app", place);
+    if (counts) {
+        text_list_add(&command.arguments, "some");
+    }
+    allow_cores(&command);
+    pid_t process = command_start(&command);
+    ck_assert_int_eq(waitpid(process, &status, WUNTRACED), process);
+    ck_assert_msg(WIFSTOPPED(status), "%s: status 0x%x", work, status);
+    return process;
+}
+
+static const char *core_of_end(pid_t process, const char *work)
+{
+    int status;
+    kill(process, SIGCONT);
+    ck_assert_int_eq(waitpid(process, &status, 0), process);
+    const char *core = find_core(path_join(place, work));
+    ck_assert_ptr_nonnull(core);
+    return core;
+}
+
+static void check_sparse(const char *target, const char *work)
+{
+    static const char *const options[] = {"", "--store sidecars"};
+    for (size_t i = 0; i < 2; i++) {
+        covsplit_run_words(place, 0, snapshot_words(target, "taken", options[i]));
+        files_assert_equal(text_format("%s/%s/program.profraw", place, work),
+                           find_profile("taken", "app"), target);
+        directory_remove(path_join(place, "taken"));
+    }
+}
+
+/* Of many pages of counters that have left the file, the kernel dumps none if nobody has counted
+ * there. If a process wanted no such memory in its core, nothing says that they are zeros. */
+START_TEST(test_untouched)
+{
+    place = scratch_create("snapshot-untouched");
+    directory_create(path_join(place, "original"));
+    directory_create(path_join(place, "split"));
+    source_generate(text_format("%s/original/first.c", place), LANGUAGE_C, "first", 20 * FUNCTIONS);
+    file_write_text(text_format("%s/original/sparse.c", place), sparse_source);
+    build("", "sparse.c first.c -o app");
+    covsplit_run_words(place, 0, "split --store sidecars -o split/app original/app");
+    for (int counts = 0; counts < 2; counts++) {
+        const char *work = counts ? "some" : "none";
+        pid_t process = start_sparse(work, counts);
+        check_sparse(of_process(process), work);
+        check_sparse(of_core(core_by_gcore(process)), work);
+        if (!has_kernel_cores()) {
+            end(process);
+            continue;
+        }
+        check_sparse(of_core(core_of_end(process, work)), work);
+        work = counts ? "some-filtered" : "none-filtered";
+        process = start_sparse(work, counts);
+        file_write_text(text_format("/proc/%d/coredump_filter", (int)process), "0x32\n");
+        const char *words = snapshot_words(of_core(core_of_end(process, work)), "taken", "");
+        assert_contains(covsplit_run_words(place, 1, words).errors, "they were not dumped");
+    }
 }
 END_TEST
 
@@ -717,9 +826,9 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
-    suite_tests(taken, test_cores, test_stripped, test_report, test_running, test_same_number,
-                test_cores_of_one_process, test_overwritten, test_continuous, test_replaced,
-                test_reports);
+    suite_tests(taken, test_cores, test_untouched, test_stripped, test_report, test_running,
+                test_same_number, test_cores_of_one_process, test_overwritten, test_continuous,
+                test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
