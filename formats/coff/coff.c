@@ -75,6 +75,9 @@ static void describe_section(const struct planning *planning, size_t index,
     section->address = header->address;
     section->offset = header->PointerToRawData;
     section->size = coff_section_bytes(image_of(planning), index).size;
+    /* After a split, their zeros need not be in the file. */
+    if (section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP)
+        section->size = header->VirtualSize != 0 ? header->VirtualSize : header->SizeOfRawData;
     section->alignment =
         section->kind == SECTION_NAMES || section->kind == SECTION_COVNAMES ? 1 : 8;
     section->loaded = true;

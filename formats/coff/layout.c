@@ -4,7 +4,8 @@
  * In memory nothing moves: a section keeps its VirtualSize, and the loader fills with zeros what is
  * not in the file. From the file a removed section is cut in units of FileAlignment, so that
  * everything behind it stays aligned; what the stub record and the tripwires need stays. The same
- * is done with data at the end of another section.
+ * is done with data at the end of another section, and with the zeros at the end of the sections
+ * that the program counts in.
  *
  * The mapping's tripwire takes such a unit of its own. Leaving out the section's header, or
  * changing its name, would cost nothing, but then llvm-cov would take the image for one that never
@@ -29,14 +30,14 @@ static uint64_t end_behind_rest(const struct coff_state *state, const struct ima
 static bool cut_section(struct coff_state *state, const struct image_section *section,
                         struct bytes rest)
 {
-    const struct coff_section *header =
-        &state->image.sections[state->base.section_index[section->kind]];
+    struct coff_section *header = &state->image.sections[state->base.section_index[section->kind]];
     uint64_t zeros_end;
 
+    header->kept_size = 0;
     if (rest.size == 0)
         return edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
     zeros_end = end_behind_rest(state, section, rest, header);
-    state->kept_raw_size[section->kind] = (uint32_t)(zeros_end - header->PointerToRawData);
+    header->kept_size = (uint32_t)(zeros_end - header->PointerToRawData);
     return planning_empty(&state->base, section, rest, zeros_end,
                           header->PointerToRawData + (uint64_t)header->SizeOfRawData);
 }
@@ -75,10 +76,9 @@ static bool bitmap_follows(const struct coff_state *state, const struct image_se
 static bool cut_merged_data(struct coff_state *state, struct image_section *section,
                             struct bytes rest)
 {
-    const struct coff_section *host = &state->image.sections[state->data_host];
+    struct coff_section *host = &state->image.sections[state->data_host];
     uint64_t records_end = section->offset + section->size, zeros_end;
 
-    state->host_raw_size = host->SizeOfRawData;
     if (!nothing_follows(state, section, host) || bitmap_follows(state, section, host)) {
         section->fate = FATE_ZEROED;
         snprintf(section->reason, sizeof(section->reason),
@@ -86,9 +86,37 @@ static bool cut_merged_data(struct coff_state *state, struct image_section *sect
         return planning_empty(&state->base, section, rest, records_end, records_end);
     }
     zeros_end = end_behind_rest(state, section, rest, host);
-    state->host_raw_size = (uint32_t)(zeros_end - host->PointerToRawData);
+    host->kept_size = (uint32_t)(zeros_end - host->PointerToRawData);
     return planning_empty(&state->base, section, rest, zeros_end,
                           host->PointerToRawData + (uint64_t)host->SizeOfRawData);
+}
+
+/* Counters, bitmap and value nodes lose the zeros at their ends if nothing else uses these bytes.
+ */
+static bool cut_zeros(struct coff_state *state)
+{
+    static const char *const names[] = {".lprfc", ".lprfb", ".lprfnd"};
+    bool done = true;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && done; i++) {
+        size_t index = coff_section_find(&state->image, names[i], NO_INDEX);
+        struct coff_section *section = index == NO_INDEX ? NULL : &state->image.sections[index];
+        uint64_t used;
+        struct bytes bytes;
+
+        if (section == NULL || section->VirtualSize == 0 || section->PointerToRelocations != 0 ||
+            section->PointerToLinenumbers != 0 || coff_is_claimed(&state->image, section) ||
+            !bytes_slice(state->image.file, section->PointerToRawData, section->SizeOfRawData,
+                         &bytes))
+            continue;
+        for (used = bytes.size; used > 0 && bytes.data[used - 1] == 0; used--)
+            continue;
+        section->kept_size = (uint32_t)align_up(used, state->image.file_alignment);
+        done = edit_cut(&state->base.plan->edits, section->PointerToRawData + section->kept_size,
+                        section->SizeOfRawData - section->kept_size);
+        state->base.plan->zeros_size += section->SizeOfRawData - section->kept_size;
+    }
+    return done;
 }
 
 static bool take_out(struct coff_state *state, struct image_section *section)
@@ -151,7 +179,7 @@ static size_t count_dropped(struct coff_state *state)
             const struct image_section *section = &state->base.plan->sections[i];
 
             goes |= section->fate != FATE_STAYS && section->kind != SECTION_DATA &&
-                    state->kept_raw_size[section->kind] == 0 &&
+                    state->image.sections[last].kept_size == 0 &&
                     state->base.section_index[section->kind] == last;
         }
         if (!goes)
@@ -191,6 +219,7 @@ bool coff_layout(struct planning *planning, struct error *error)
 {
     struct coff_state *state = (struct coff_state *)planning;
     struct image_plan *plan = planning->plan;
+    bool removes = false;
 
     if (!check_signature(state, error))
         return false;
@@ -199,7 +228,10 @@ bool coff_layout(struct planning *planning, struct error *error)
 
         if (section->fate != FATE_STAYS && !take_out(state, section))
             return error_out_of_memory(error, planning->input->path, section->size);
+        removes |= section->fate != FATE_STAYS;
     }
+    if (removes && (planning->options->sections & SECTION_ZEROS) != 0 && !cut_zeros(state))
+        return error_out_of_memory(error, planning->input->path, plan->zeros_size);
     state->dropped_sections = count_dropped(state);
     return cut_certificates(state, error) && remove_relocations(state, error);
 }

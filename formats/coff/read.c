@@ -189,6 +189,7 @@ static void read_section(struct coff_image *image, uint64_t offset, struct coff_
         .header_offset = offset,
     };
     section->address = image->image_base + section->VirtualAddress;
+    section->kept_size = section->SizeOfRawData;
     memcpy(section->short_name, image->file.data + offset, 8);
     section->name =
         section->short_name[0] == '/' ? long_name(image, section->short_name) : section->short_name;

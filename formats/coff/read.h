@@ -18,12 +18,13 @@
 #include "formats/plan.h"
 
 /* Characteristics of the file, and those of a section. */
-#define IMAGE_FILE_RELOCS_STRIPPED     0x0001u
-#define IMAGE_FILE_DLL                 0x2000u
-#define IMAGE_SCN_CNT_CODE             0x00000020u
-#define IMAGE_SCN_CNT_INITIALIZED_DATA 0x00000040u
-#define IMAGE_SCN_MEM_DISCARDABLE      0x02000000u
-#define IMAGE_SCN_MEM_EXECUTE          0x20000000u
+#define IMAGE_FILE_RELOCS_STRIPPED       0x0001u
+#define IMAGE_FILE_DLL                   0x2000u
+#define IMAGE_SCN_CNT_CODE               0x00000020u
+#define IMAGE_SCN_CNT_INITIALIZED_DATA   0x00000040u
+#define IMAGE_SCN_CNT_UNINITIALIZED_DATA 0x00000080u
+#define IMAGE_SCN_MEM_DISCARDABLE        0x02000000u
+#define IMAGE_SCN_MEM_EXECUTE            0x20000000u
 
 /* The most parts of sections that are treated like sections: records and bitmap. */
 #define COFF_PARTS_MAX 2
@@ -89,6 +90,7 @@ struct coff_section {
     uint32_t PointerToLinenumbers;
     uint32_t Characteristics;
     uint64_t header_offset; /* of the section header in the file */
+    uint32_t kept_size;     /* SizeOfRawData after the split (coff/layout.c) */
 };
 
 struct coff_image {

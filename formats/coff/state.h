@@ -32,9 +32,7 @@ struct coff_state {
     struct planning base;
     struct coff_image image;
 
-    size_t data_host; /* section into which the linker merged data; NO_INDEX: none */
-    uint32_t kept_raw_size[SECTION_KIND_MAX + 1]; /* new SizeOfRawData of removed sections */
-    uint32_t host_raw_size;                       /* the same for the data's host */
+    size_t data_host;        /* section into which the linker merged data; NO_INDEX: none */
     size_t dropped_sections; /* at the end of the table, removed with their headers */
     uint32_t base_relocation_size;
     bool drops_certificates;

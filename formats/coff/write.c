@@ -43,12 +43,11 @@ static void change_section(struct coff_state *state, struct headers *headers, si
                            uint64_t *less_data)
 {
     const struct coff_section *section = &state->image.sections[index];
-    enum section_kind kind = removed_kind(state, index);
-    uint32_t size = kind == 0 ? section->SizeOfRawData : state->kept_raw_size[kind];
+    bool is_emptied =
+        section->kept_size == 0 && (section->SizeOfRawData != 0 || removed_kind(state, index) != 0);
+    uint32_t size = section->kept_size;
     uint64_t header = section->header_offset;
 
-    if (index == state->data_host && image_plan_removes(state->base.plan, SECTION_DATA))
-        size = state->host_raw_size;
     if ((section->Characteristics & IMAGE_SCN_CNT_INITIALIZED_DATA) != 0)
         *less_data += section->SizeOfRawData - size;
     if (index >= state->image.section_count - state->dropped_sections) {
@@ -56,9 +55,14 @@ static void change_section(struct coff_state *state, struct headers *headers, si
         return;
     }
     set_u32(headers, header + COFF_SECTION_SIZE_OF_RAW_DATA, size);
+    /* GNU strip leaves out empty sections, but not those of uninitialized data. */
+    if (is_emptied && removed_kind(state, index) == 0)
+        set_u32(headers, header + COFF_SECTION_CHARACTERISTICS,
+                (section->Characteristics & ~IMAGE_SCN_CNT_INITIALIZED_DATA) |
+                    IMAGE_SCN_CNT_UNINITIALIZED_DATA);
     if (section->PointerToRawData != 0)
         set_u32(headers, header + COFF_SECTION_POINTER_TO_RAW_DATA,
-                size == 0 && kind != 0 ? 0 : moved(state, section->PointerToRawData));
+                is_emptied ? 0 : moved(state, section->PointerToRawData));
     if (section->PointerToRelocations != 0)
         set_u32(headers, header + COFF_SECTION_POINTER_TO_RELOCATIONS,
                 moved(state, section->PointerToRelocations));

@@ -12,11 +12,12 @@
  *   all       file, kind ("image", "sidecar", "object", "union", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
  *             size_after_split, sections; zeros_size if a split takes out zeros, too; if objects of
- * it were packed, and it was not split: packed_units, packed_records, packed_advice sidecar
- * format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants, original_size,
- * original_digest, stripped_size, stripped_digest, has_stub, sections object    format_version,
- * image_name, machine, uuid, original_size, original_digest, sections union     member_count raw
- * profile   profile_count, profiles: an array of objects with machine (null: not recorded),
+ *             it were packed, and it was not split: packed_units, packed_records, packed_advice
+ *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
+ *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
+ *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
+ *   union     member_count
+ *   raw profile   profile_count, profiles: an array of objects with machine (null: not recorded),
  *             pointer_bits, byte_order, uuid, uuid_source, binary_ids, raw_version, raw_variants,
  *             lightweight, size, sparse, sparse_size, records, counters, value_data_size, sections
  *   memory map (--map)   image_name, machine, uuid, fixed (it is loaded where it was linked),

@@ -70,6 +70,36 @@ static bool check_section(const struct pe_file *stripped, const struct pe_sectio
     return true;
 }
 
+/* What is counted in has the same memory as before, and no block of zeros at its end in the file.
+ * Adds the bytes that went. */
+static bool check_zeros(const struct pe_file *original, const struct pe_file *stripped,
+                        uint64_t *removed, struct verdict *verdict)
+{
+    static const char *const names[] = {".lprfc", ".lprfb", ".lprfnd"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const struct pe_section *old = pe_file_section(original, names[i]);
+        const struct pe_section *new = pe_file_section(stripped, names[i]);
+        if (old == NULL) {
+            continue;
+        }
+        const uint8_t *bytes = original->file.data + old->raw_pointer;
+        uint32_t used = old->raw_size;
+        while (used != 0 && bytes[used - 1] == 0) {
+            used--;
+        }
+        *removed += old->raw_size - new->raw_size;
+        if (new->virtual_address != old->virtual_address ||
+            new->virtual_size != old->virtual_size || new->raw_size < used ||
+            new->raw_size >= used + stripped->file_alignment ||
+            (new->raw_pointer == 0) != (new->raw_size == 0) ||
+            memcmp(stripped->file.data + new->raw_pointer, bytes, new->raw_size) != 0) {
+            return verdict_fail(verdict, "%s has %u bytes of %u in the file, of which %u are used",
+                                names[i], new->raw_size, old->raw_size, used);
+        }
+    }
+    return true;
+}
+
 /* SizeOfInitializedData counts what sections of such data have in the file. */
 static uint32_t size_of_data(const struct pe_file *pe)
 {
@@ -106,6 +136,7 @@ bool windows_sizes_are_right(const char *original_path, const char *stripped_pat
         fine = fine && (merged ? check_host(&original, &stripped, &section, verdict)
                                : check_section(&stripped, &section, verdict));
     }
+    fine = fine && check_zeros(&original, &stripped, &removed, verdict);
     if (fine && (difference > removed ||
                  removed - difference > REMOVED_COUNT * (uint64_t)original.file_alignment)) {
         fine = verdict_fail(verdict, "%s shrank by %llu bytes, not by %llu", stripped_path,
