@@ -22,6 +22,7 @@ set(campaign_suites
   zeros-clang14-lld zeros-clang16-lld zeros-clang19-bfd zeros-clang22-bfd
   zeros-clang16-bfd zeros-clang19-lld zeros-clang14-gold zeros-clang16-gold zeros-clang22-gold
   zeros-clang14-mold zeros-clang19-mold zeros-clang22-mold zeros-clang16-mold zeros-clang19-gold
+  zeros-aarch64-bfd
   # clang 22's profiles have all that others have, and version 11 too; those of clang 14 and 19 are
   # merged by pools-clang14 and merge-files each day
   profiles-clang14-bfd profiles-clang16-lld profiles-clang19-bfd

@@ -187,7 +187,6 @@ static const struct row rows[] = {
           {"*(.text .text.*)", "*(.text EXCLUDE_FILE(*thermostat.o) .text.*) *(.text.[a-su-z]*)"}},
      .load_min = 900},
     {.name = "counters from flash",
-     .is_rare = true,
      .clang = "19",
      .linker = "lld",
      .changes = {{"__llvm_prf_cnts (NOLOAD) : ALIGN(8)", "__llvm_prf_cnts : ALIGN(8)"},

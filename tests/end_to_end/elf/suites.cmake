@@ -49,6 +49,11 @@ foreach(machine x86-64 aarch64 arm i386 ppc64le s390x mips64el riscv64)
   set_tests_properties(interpreter-${machine} PROPERTIES FIXTURES_REQUIRED "sources;runtimes")
 endforeach()
 
+foreach(linker bfd lld)
+  add_run(zeros-aarch64-${linker} zeros 19 ${linker} aarch64)
+  set_tests_properties(zeros-aarch64-${linker} PROPERTIES FIXTURES_REQUIRED runtimes)
+endforeach()
+
 add_suites(machines)
 foreach(machine ${emulated_machines})
   add_run(machines-${machine} machines ${machine})

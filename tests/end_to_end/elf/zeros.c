@@ -3,7 +3,9 @@
  * memory as before when the program starts, whatever linked it, and after other tools have written
  * the stripped image again; and what is not zero stays.
  *
- * Usage: suite_zeros CLANG LINKER
+ * Usage: suite_zeros CLANG LINKER [MACHINE]
+ *
+ * On another machine, whose linkers align segments to 64 KiB, programs run in an emulator.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -15,37 +17,68 @@
 #include "tests/support/elf_file.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
+#include "tests/support/target.h"
 
-#define PAGE         4096
 #define LOWEST       0x10000 /* where anything may be mapped */
 #define HEADERS_MORE 3       /* by which a split has more of them */
 
 static const char *clang, *linker;
+static const struct target *target; /* NULL: this machine */
 static char *scratch;
 
-/* Writes the segments of the program that may be written to into a file, as they are at main: for
- * each piece its address in the image and its size, and then its bytes. Then it runs functions. */
+static uint64_t page_size(void)
+{
+    return target != NULL ? 65536 : 4096;
+}
+
+static unsigned function_count(void)
+{
+    return target != NULL ? 3000 : 200;
+}
+
+/* Writes the segments that may be written to into a file, as they are at main, of the program or of
+ * the library that it loads: for each piece its address in the image and its size, and then its
+ * bytes. Then it runs functions. */
 static const char dump_source[] =
     "#define _GNU_SOURCE\n"
-    "#include <link.h>\n#include <fcntl.h>\n#include <unistd.h>\n#include <stdint.h>\n"
-    "int many(int);\n"
+    "#include <dlfcn.h>\n#include <link.h>\n#include <fcntl.h>\n#include <unistd.h>\n"
+    "#include <stdint.h>\n"
+    "int many(int) __attribute__((weak));\n"
+    "static int (*function)(int);\n"
+    "static int is_in(const struct dl_phdr_info *info)\n"
+    "{\n"
+    "    for (int i = 0; i < info->dlpi_phnum; i++) {\n"
+    "        uint64_t inside = (uintptr_t)function - info->dlpi_addr - "
+    "info->dlpi_phdr[i].p_vaddr;\n"
+    "        if (info->dlpi_phdr[i].p_type == PT_LOAD && inside < info->dlpi_phdr[i].p_memsz)\n"
+    "            return 1;\n"
+    "    }\n"
+    "    return 0;\n"
+    "}\n"
     "static int find(struct dl_phdr_info *info, size_t size, void *file)\n"
     "{\n"
     "    (void)size;\n"
-    "    for (int i = 0; i < info->dlpi_phnum; i++) {\n"
+    "    for (int i = 0; is_in(info) && i < info->dlpi_phnum; i++) {\n"
     "        uint64_t piece[2] = {info->dlpi_phdr[i].p_vaddr, info->dlpi_phdr[i].p_memsz};\n"
     "        if (info->dlpi_phdr[i].p_type == PT_LOAD && (info->dlpi_phdr[i].p_flags & PF_W) &&\n"
     "            (write(*(int *)file, piece, 16) != 16 ||\n"
     "             write(*(int *)file, (char *)info->dlpi_addr + piece[0], piece[1]) < 0))\n"
     "            return 2;\n"
     "    }\n"
-    "    return 1;\n"
+    "    return is_in(info);\n"
     "}\n"
     "__attribute__((no_profile_instrument_function)) int main(int count, char **words)\n"
     "{\n"
     "    int file = open(\"memory\", O_CREAT | O_TRUNC | O_WRONLY, 0600);\n"
+    "#ifdef LOADS\n"
+    "    void *library = dlopen(words[1], RTLD_NOW);\n"
+    "    function = library == NULL ? NULL : (int (*)(int))dlsym(library, \"many\");\n"
+    "    count--;\n"
+    "#else\n"
+    "    function = many;\n"
     "    (void)words;\n"
-    "    return dl_iterate_phdr(find, &file) != 1 || many(count) != 4;\n"
+    "#endif\n"
+    "    return dl_iterate_phdr(find, &file) != 1 || function(count) != 4;\n"
     "}\n";
 
 /* Enough functions for some pages of counters, with conditions for a bitmap. */
@@ -54,15 +87,15 @@ static void write_sources(void)
     file_write_text(path_join(scratch, "main.c"), dump_source);
     char *path = path_join(scratch, "many.c");
     FILE *file = fopen(path, "w");
-    for (int i = 0; i < 200; i++) {
+    for (unsigned i = 0; i < function_count(); i++) {
         fprintf(file,
-                "static int f%d(int a) { if (a > %d && (a < 3 || a == 7)) return 1;\n"
+                "static int f%u(int a) { if (a > %u && (a < 3 || a == 7)) return 1;\n"
                 "for (int i = 0; i < a; i++) a += i > 5; return a > 2 ? a : 3; }\n",
                 i, i + 1);
     }
     fprintf(file, "static int (*const all[])(int) = {");
-    for (int i = 0; i < 200; i++) {
-        fprintf(file, "f%d, ", i);
+    for (unsigned i = 0; i < function_count(); i++) {
+        fprintf(file, "f%u, ", i);
     }
     fprintf(file, "};\nint many(int a) { return all[a](a) + all[a + 1](a) - 2; }\n");
     fclose(file);
@@ -78,15 +111,51 @@ static void prepare(void)
 
 static const struct row {
     const char *options;
-    bool is_crowded; /* there is room for one more program header, and not for two */
+    const char *linkers; /* NULL: all, and other machines */
+    bool is_crowded;     /* there is room for one more program header, and not for two */
 } rows[] = {
-    {"-O1", false},         {"-O1 -Wl,-z,now", false},
-    {"-O1 -no-pie", false}, {"-O1 -static-pie", false},
-    {"-O1 -static", true},
-
+    {"-O1", NULL, false},
+    {"-O1 -Wl,-z,now", "bfd lld mold gold", false},
+    {"-O1 -no-pie", "bfd lld mold gold", false},
+    {"-O1 -static-pie", "bfd lld mold", false},
+    {"-O1 -static", "bfd lld mold gold", true},
+    {"-O1 -fPIC -shared", NULL, false},
+    /* at an address, as prelink gives one */
+    {"-O1 -fPIC -shared -Wl,-Ttext-segment=0x41000000", "bfd gold", false},
+    {"-O1 -fPIC -shared -Wl,--image-base=0x41000000", "lld", false},
 };
 
 #define ROW_COUNT (sizeof rows / sizeof *rows)
+
+/* Runs a command of the compiler in the directory. */
+static void compile(const char *directory, const char *options, const char *words)
+{
+    struct command command = command_words(directory, "clang-%s", clang);
+    if (target != NULL) {
+        target_add_compile_words(target, &command.arguments);
+    }
+    text_list_add_words(&command.arguments, options);
+    text_list_add_words(&command.arguments, words);
+    command_run_or_abort(&command);
+    command_free(&command);
+}
+
+/* The words with which the compiler links. */
+static const char *link_words(const char *options)
+{
+    struct text_list list = {0};
+    const char *words = options;
+    if (target == NULL) {
+        const char *path =
+            strcmp(linker, "lld") == 0 ? text_format("/usr/bin/ld.lld-%s", clang) : linker;
+        return text_format("%s -fuse-ld=%s", options, path);
+    }
+    target_add_link_words(target, clang, linker, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        words = text_format("%s %s", words, list.items[i]);
+    }
+    return words;
+}
 
 /* Builds `app` in a directory of its own, and splits it into `stripped`. */
 static char *build(const struct row *row, const char *more)
@@ -95,16 +164,17 @@ static char *build(const struct row *row, const char *more)
     directory_remove(directory);
     directory_create(directory);
     bool has_conditions = strcmp(clang, "14") != 0 && strcmp(clang, "16") != 0;
-    const char *coverage = text_format("-fprofile-instr-generate -fcoverage-mapping %s %s",
-                                       has_conditions ? "-fcoverage-mcdc" : "", more);
-    run_or_abort(
-        directory, "sh", "-c",
-        text_format("set -e; clang-%s %s %s -c ../many.c -o many.o 2>log\n"
-                    "clang-%s -O1 -c ../main.c -o main.o\n"
-                    "clang-%s -fprofile-instr-generate %s -fuse-ld=%s main.o many.o -o app",
-                    clang, row->options, coverage, clang, clang, row->options,
-                    strcmp(linker, "lld") == 0 ? text_format("/usr/bin/ld.lld-%s", clang) : linker),
-        NULL);
+    bool is_library = strstr(row->options, "-shared") != NULL;
+    compile(directory,
+            text_format("%s -fprofile-instr-generate -fcoverage-mapping %s %s", row->options,
+                        has_conditions ? "-fcoverage-mcdc" : "", more),
+            "-Wno-unused-command-line-argument -c ../many.c -o many.o");
+    compile(directory, is_library ? "-O1 -DLOADS" : "-O1", "-c ../main.c -o main.o");
+    compile(directory, link_words(text_format("-fprofile-instr-generate %s", row->options)),
+            is_library ? "many.o -o app" : "main.o many.o -o app");
+    if (is_library) {
+        compile(directory, link_words(""), "main.o -o loader -ldl");
+    }
     covsplit_run_words(directory, 0, "split -o stripped --sidecar side app");
     covsplit_run_words(directory, 0, "join --sidecar side -o joined stripped");
     files_assert_equal(path_join(directory, "joined"), path_join(directory, "app"), row->options);
@@ -115,7 +185,9 @@ static char *build(const struct row *row, const char *more)
 static void run_as(const char *directory, const char *image)
 {
     run_or_abort(directory, "sh", "-c",
-                 "set -e; rm -rf run; cp $0 run; LLVM_PROFILE_FILE=run.profraw setarch -R ./run\n"
+                 "set -e; rm -rf run; cp $0 run; export LLVM_PROFILE_FILE=run.profraw\n"
+                 "if test -e loader; then set -- ./loader ./run; else set -- ./run; fi\n"
+                 "setarch -R $EMULATOR $@\n"
                  "mv memory $0.memory; mv run.profraw $0.profraw",
                  image, NULL);
 }
@@ -157,32 +229,39 @@ static struct memory_view {
     return view;
 }
 
-/* The records are what a split takes out of memory. All else is as it was, from .data on, but for
- * addresses on heap and stack, where the loader's tables of segments are, and the number of program
- * headers. (What precedes has such tables, too.) */
-static void assert_same_memory(const char *directory, const char *image)
+/* The records are what a split takes out of memory, and the dynamic section has new sizes. All else
+ * is as it was, but for addresses on heap and stack, where the loader's tables of segments are, and
+ * the numbers of program headers and of segments (to which the C library adds the vDSO). */
+static void assert_same_memory(const char *directory, const struct row *row, const char *image)
 {
     struct memory_view old = read_memory(path_join(directory, "app.memory"));
     struct memory_view new = read_memory(path_join(directory, text_format("%s.memory", image)));
     struct elf_file file = elf_file_read(path_join(directory, "app"));
     const Elf64_Shdr *section = elf_file_section(&file, "__llvm_prf_data");
     uint64_t data = section->sh_addr, size = section->sh_size;
-    uint64_t start = elf_file_section(&file, ".data")->sh_addr;
+    const Elf64_Shdr *dynamic = elf_file_section(&file, ".dynamic");
+    uint64_t dynamic_start = dynamic != NULL ? dynamic->sh_addr : 0;
+    uint64_t dynamic_size = dynamic != NULL ? dynamic->sh_size : 0;
     uint64_t headers = elf_file_number(&file, offsetof(Elf64_Ehdr, e_phnum), 2);
-    bool is_static = elf_file_section(&file, ".interp") == NULL;
+    uint64_t table = elf_file_number(&file, offsetof(Elf64_Ehdr, e_phoff), 8), loads = 0;
+    for (uint64_t i = 0; i < headers; i++) {
+        loads += elf_file_number(&file, table + i * sizeof(Elf64_Phdr), 4) == PT_LOAD;
+    }
+    bool is_static = strstr(row->options, "-static") != NULL;
     uint64_t end = is_static ? elf_file_section(&file, ".bss")->sh_addr : old.start + old.size;
     elf_file_free(&file);
     ck_assert_uint_eq(new.start, old.start);
     ck_assert_uint_eq(new.size, old.size);
-    for (size_t i = (size_t)(start - old.start) & ~(size_t)7; i < end - old.start; i += 8) {
+    for (size_t i = 0; i < end - old.start; i += 8) {
         uint64_t address = old.start + i, before = 0, after = 0;
         memcpy(&before, old.bytes + i, old.size - i < 8 ? old.size - i : 8);
         memcpy(&after, new.bytes + i, old.size - i < 8 ? old.size - i : 8);
-        ck_assert_msg(before == after || address - data < size ||
-                          (before > LOWEST && after > LOWEST && after - before < PAGE) ||
-                          (before == headers && after - before <= HEADERS_MORE),
-                      "%s: 0x%llx is %llx and not %llx", image, (unsigned long long)address,
-                      (unsigned long long)after, (unsigned long long)before);
+        ck_assert_msg(
+            before == after || address - data < size || address - dynamic_start < dynamic_size ||
+                (before > LOWEST && after > LOWEST && after - before < page_size()) ||
+                ((before == headers || before - loads <= 1) && after - before <= HEADERS_MORE),
+            "%s: 0x%llx is %llx and not %llx", image, (unsigned long long)address,
+            (unsigned long long)after, (unsigned long long)before);
     }
     free(old.bytes);
     free(new.bytes);
@@ -204,7 +283,7 @@ static void assert_small(const char *directory, const struct row *row)
                        "split --sections covmap,covfun,names,data -o without --sidecar s app");
     uint64_t without = file_size(path_join(directory, "without"));
     uint64_t with = file_size(path_join(directory, "stripped"));
-    ck_assert_msg(with + (row->is_crowded ? zeros / 2 : zeros) <= without + 2 * PAGE,
+    ck_assert_msg(with + (row->is_crowded ? zeros / 2 : zeros) <= without + 2 * page_size(),
                   "%s: %llu with %llu zeros, and %llu", row->options, (unsigned long long)without,
                   (unsigned long long)zeros, (unsigned long long)with);
     /* The sidecar has hardly anything more to say: of zeros their number, and what was moved for
@@ -218,14 +297,15 @@ START_TEST(test_zeros)
     static const char *const tools[] = {"strip --strip-debug", "strip", "llvm-strip-19", "eu-strip",
                                         "objcopy"};
     const struct row *row = &rows[_i];
-    if (strcmp(linker, "gold") == 0 && strstr(row->options, "-static-pie") != NULL) {
-        return; /* which gold does not know */
+    size_t tool_count = target == NULL ? sizeof tools / sizeof *tools : 0;
+    if (row->linkers != NULL && (target != NULL || strstr(row->linkers, linker) == NULL)) {
+        return;
     }
     char *directory = build(row, "");
     assert_small(directory, row);
     run_as(directory, "app");
     run_as(directory, "stripped");
-    assert_same_memory(directory, "stripped");
+    assert_same_memory(directory, row, "stripped");
     covsplit_run_words(directory, 0, "merge --sidecar side -o light.profraw stripped.profraw");
     run_or_abort(directory, "sh", "-c",
                  text_format("llvm-profdata-%s merge -o full.profdata app.profraw\n"
@@ -233,7 +313,7 @@ START_TEST(test_zeros)
                              "cmp full.profdata light.profdata",
                              clang, clang),
                  NULL);
-    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
+    for (size_t i = 0; i < tool_count; i++) {
         /* Not every tool takes every image: llvm-strip refuses static ones of GNU ld. */
         run_or_abort(directory, "sh", "-c",
                      text_format("cp stripped again\n"
@@ -241,7 +321,7 @@ START_TEST(test_zeros)
                                  tools[i], tools[i]),
                      NULL);
         run_as(directory, "again");
-        assert_same_memory(directory, "again");
+        assert_same_memory(directory, row, "again");
     }
 }
 END_TEST
@@ -249,10 +329,11 @@ END_TEST
 /* Counters of one byte are 0xff at first. */
 START_TEST(test_not_zero)
 {
-    char *directory = build(&rows[0], "-mllvm -enable-single-byte-coverage=true");
+    const struct row *row = &rows[0];
+    char *directory = build(row, "-mllvm -enable-single-byte-coverage=true");
     run_as(directory, "app");
     run_as(directory, "stripped");
-    assert_same_memory(directory, "stripped");
+    assert_same_memory(directory, row, "stripped");
     struct elf_file file = elf_file_read(path_join(directory, "stripped"));
     ck_assert_uint_ne(elf_file_section_file_size(&file, "__llvm_prf_cnts"), 0);
     elf_file_free(&file);
@@ -263,9 +344,11 @@ int main(int count, char **words)
 {
     clang = count > 1 ? words[1] : "22";
     linker = count > 2 ? words[2] : "lld";
+    target = count > 3 ? target_find(words[3]) : NULL;
+    setenv("EMULATOR", target != NULL ? target_emulator(target) : "", 1);
     TCase *test_case = suite_case(text_format("clang-%s %s", clang, linker), 300, prepare);
     suite_loops(test_case, ROW_COUNT, test_zeros);
-    if (strcmp(clang, "19") == 0 || strcmp(clang, "22") == 0) {
+    if (target == NULL && (strcmp(clang, "19") == 0 || strcmp(clang, "22") == 0)) {
         tcase_add_test(test_case, test_not_zero);
     }
     return suite_main("zeros", test_case);
