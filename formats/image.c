@@ -5,6 +5,7 @@
 
 #include "common/sidecar/object.h"
 #include "formats/format.h"
+#include "formats/object/object.h"
 #include "formats/planner.h"
 
 static const struct format *const formats[] = {
@@ -46,6 +47,10 @@ bool image_find_split(const struct input *input, struct split_image *split, stru
 
     *split = (struct split_image){.uuid_is_stub = false};
     error->number = 0;
+    if (object_is_packed(input->bytes)) {
+        split->has_mapping = split->is_packed = true;
+        return false;
+    }
     return format != NULL && planner_find_split(format, input, split, error);
 }
 
@@ -86,8 +91,11 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
 
 struct image_plan *image_describe(const struct input *input, struct error *error)
 {
-    const struct format *format = format_of(input, error);
+    const struct format *format;
 
+    if (object_is_packed(input->bytes))
+        return object_describe(input, error);
+    format = format_of(input, error);
     return format != NULL ? planner_describe(format, input, error) : NULL;
 }
 

@@ -18,6 +18,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
+#include "common/llvm/section.h"
 #include "formats/object/object.h"
 #include "formats/object/units.h"
 
@@ -74,6 +75,13 @@ struct elf_object_symbol {
 };
 
 /* ---- reading ---- */
+
+/* Reads the headers of an object for a known machine, and the table of section names. RESULT_UNFIT
+ * as for elf_object_read. */
+enum result elf_object_read_headers(struct elf_object *object, struct bytes file,
+                                    struct object_packing *packing);
+/* True if the section has the name of this kind; its number is below section_count. */
+bool elf_object_is_kind(const struct elf_object *object, uint32_t number, enum section_kind kind);
 
 /* Finds what goes. RESULT_UNFIT: packing->outcome says why there is nothing to do. */
 enum result elf_object_read(struct elf_object *object, struct bytes file,

@@ -356,12 +356,32 @@ static enum result add_covfuns(struct elf_object *object)
 
 /* ---- all of it ---- */
 
+bool elf_object_is_kind(const struct elf_object *object, uint32_t number, enum section_kind kind)
+{
+    const Elf64_Shdr header = elf_object_section(object, number);
+
+    return has_name(object, &header, kind);
+}
+
+enum result elf_object_read_headers(struct elf_object *object, struct bytes file,
+                                    struct object_packing *packing)
+{
+    enum result result;
+
+    *object = (struct elf_object){.file = file, .packing = packing};
+    if (!recognize(object))
+        return nothing_to_do(object, OBJECT_NOT_ONE);
+    object->units.big_endian = object->big_endian;
+    result = read_header(object);
+    if (result == RESULT_OK && !read_strings(object, object->names, &object->section_names))
+        result = elf_object_damaged(object, "its table of section names is");
+    return result;
+}
+
 static enum result find_sections(struct elf_object *object)
 {
     enum result result;
 
-    if (!read_strings(object, object->names, &object->section_names))
-        return elf_object_damaged(object, "its table of section names is");
     object->roles = calloc(object->section_count, sizeof(*object->roles));
     if (object->roles == NULL)
         return RESULT_NO_MEMORY;
@@ -374,13 +394,8 @@ static enum result find_sections(struct elf_object *object)
 enum result elf_object_read(struct elf_object *object, struct bytes file,
                             struct object_packing *packing)
 {
-    enum result result;
+    enum result result = elf_object_read_headers(object, file, packing);
 
-    *object = (struct elf_object){.file = file, .packing = packing};
-    if (!recognize(object))
-        return nothing_to_do(object, OBJECT_NOT_ONE);
-    object->units.big_endian = object->big_endian;
-    result = read_header(object);
     if (result == RESULT_OK)
         result = find_sections(object);
     if (result != RESULT_OK)

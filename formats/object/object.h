@@ -15,6 +15,8 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
+#include "formats/plan.h"
 
 enum object_outcome {
     OBJECT_PACKED,      /* `contents` is the packed object */
@@ -39,5 +41,13 @@ struct object_packing {
 bool object_pack(struct bytes object, const char *name, struct object_packing *packing,
                  struct error *error);
 void object_packing_free(struct object_packing *packing);
+
+/* True for an ELF relocatable in which coverage mapping is packed. */
+bool object_is_packed(struct bytes file);
+
+/* Describes such an object as a plan without edits: its mapping and its names. Data is left out: it
+ * is in a section for each function. NULL, with an error, if the object is damaged, or memory runs
+ * out. Free with image_plan_free. */
+struct image_plan *object_describe(const struct input *input, struct error *error);
 
 #endif

@@ -3,6 +3,8 @@
  */
 #include "split/cli/image_sidecar.h"
 
+#include <string.h>
+
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
@@ -99,6 +101,11 @@ static struct sidecar *write_and_open(struct readable *readable, struct error *e
     if (!input_digest(image, &source.facts.original_digest, error) ||
         !output_create_in_memory(&file, image->path, error))
         return NULL;
+    if (source.facts.uuid.size == 0) {
+        source.facts.uuid.size = sizeof(source.facts.original_digest.bytes);
+        memcpy(source.facts.uuid.bytes, source.facts.original_digest.bytes, source.facts.uuid.size);
+        source.facts.uuid_source = UUID_FROM_DIGEST;
+    }
     source.facts.original_size = source.facts.stripped_size = image->bytes.size;
     source.facts.stripped_digest = source.facts.original_digest;
     source.facts.is_inexact = true;

@@ -136,7 +136,9 @@ static const struct magic magics[] = {
     MAGIC("\xca\xfe\xba\xbf\0\0\0"),
 };
 
-/* Executables and shared libraries. A sidecar has the type of its image. */
+/* Executables, shared libraries and objects, which may be packed. A sidecar has the type of its
+ * image.
+ */
 static bool is_elf_image(const uint8_t *start)
 {
     unsigned type;
@@ -145,7 +147,7 @@ static bool is_elf_image(const uint8_t *start)
         return false;
     type = start[EI_DATA] == ELFDATA2MSB ? start[EI_NIDENT] * 256u + start[EI_NIDENT + 1]
                                          : start[EI_NIDENT] + 256u * start[EI_NIDENT + 1];
-    return type == ET_EXEC || type == ET_DYN;
+    return type == ET_EXEC || type == ET_DYN || type == ET_REL;
 }
 
 /* Attributes in sysfs and the like claim this size, but have no blocks. Reading one may have

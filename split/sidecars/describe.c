@@ -14,6 +14,7 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
+#include "formats/object/object.h"
 #include "formats/ordinary.h"
 #include "split/cli/machine_names.h"
 
@@ -113,6 +114,31 @@ static bool add_packing(struct report *report, const struct input *input,
     report_text(report, "packed_advice", "for reports",
                 "split it, or read it with 'covsplit run' or 'covsplit export'");
     return true;
+}
+
+/* An object that `covsplit pack` made, which was never linked. */
+static bool describe_packed_object(const struct input *input, struct report *report,
+                                   struct error *error)
+{
+    struct image_plan *plan = image_describe(input, error);
+    bool done;
+
+    if (plan == NULL)
+        return false;
+    report_text(report, "kind", "kind", "packed object");
+    report_text(report, "format", "format", image_format_name(plan->facts.format));
+    add_machine(report, &plan->facts);
+    report_size(report, "file_size", "file size", input->bytes.size);
+    done = add_packing(report, input, plan, error);
+    report_begin_sections(report);
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
+
+        report_section(report, &row);
+    }
+    report_end_sections(report);
+    image_plan_free(plan);
+    return done;
 }
 
 static bool describe_image(const struct input *input, struct report *report, struct error *error)
@@ -431,11 +457,9 @@ static bool is_image(struct bytes bytes)
 
 /* Sidecars and objects are ELF files too, so they are tested before images. */
 static const struct file_kind file_kinds[] = {
-    {sidecar_recognize, describe_sidecar},
-    {object_recognize, describe_object},
-    {union_recognize, describe_union},
-    {profile_reader_recognize, NULL},
-    {is_image, describe_image},
+    {sidecar_recognize, describe_sidecar},      {object_recognize, describe_object},
+    {union_recognize, describe_union},          {profile_reader_recognize, NULL},
+    {object_is_packed, describe_packed_object}, {is_image, describe_image},
 };
 
 const struct file_kind *describe_find_kind(const struct input *input, struct error *error)

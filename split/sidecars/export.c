@@ -31,6 +31,7 @@
 #include "common/store/add.h"
 #include "common/store/store.h"
 #include "formats/image.h"
+#include "formats/object/object.h"
 #include "split/cli/commands.h"
 #include "split/cli/found_image.h"
 #include "split/cli/image_sidecar.h"
@@ -237,7 +238,7 @@ static void export_file(struct export *export, const char *path)
     struct input input;
     bool done = input_open(&input, path, &error);
 
-    if (done && image_is_linked(input.bytes))
+    if (done && (image_is_linked(input.bytes) || object_is_packed(input.bytes)))
         sidecar =
             image_sidecar_make(&input, option_number(export->options, OPTION_MEMORY_LIMIT), &error);
     else if (done)
@@ -551,6 +552,21 @@ static int check_operands_usage(const struct parsed_options *options)
     return STATUS_DONE;
 }
 
+/* True for an image and for a packed object; also for what cannot be read, of which an error tells.
+ */
+static bool can_be_exported(const char *path)
+{
+    struct input input;
+    struct error why;
+    bool is_packed;
+
+    if (found_image_is_linked(path) || !input_open(&input, path, &why))
+        return true;
+    is_packed = object_is_packed(input.bytes);
+    input_close(&input);
+    return is_packed;
+}
+
 static int check_object_usage(const struct parsed_options *options)
 {
     if (option_given(options, OPTION_OUTPUT) &&
@@ -562,7 +578,7 @@ static int check_object_usage(const struct parsed_options *options)
         const char *operand = options->operands[i];
 
         if (!is_uuid(options, i) &&
-            (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !found_image_is_linked(operand)))
+            (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !can_be_exported(operand)))
             return message_usage("export",
                                  "'%s' is not an image, nor a UUID: hexadecimal digits, two for a "
                                  "byte; 'covsplit show IMAGE' prints an image's",

@@ -315,6 +315,30 @@ START_TEST(test_never_split)
 }
 END_TEST
 
+/* So does an image without a build ID. */
+START_TEST(test_without_id)
+{
+    struct program nameless = program;
+    nameless.build_id = "none";
+    program_link(&nameless, directory, "", images[FIRST_PACKED].objects, "nameless");
+    assert_reports(covsplit_run_front(), "nameless", "ordinary");
+}
+END_TEST
+
+/* A packed object that was never linked gives the reports of the ordinary one. */
+START_TEST(test_object)
+{
+    const char *packed = text_format(PACKED "%s.o", objects[_i]);
+    const char *plain = text_format(PLAIN "%s.o", objects[_i]);
+    assert_fails(packed);
+    assert_reports(covsplit_run_front(), packed, plain);
+    run(0, text_format("export -o object %s", packed));
+    assert_reports("env", "object", plain);
+    assert_contains(run(0, text_format("show %s", packed)).output, "packed records");
+    assert_contains(run(0, text_format("show --json %s", packed)).output, "packed object");
+}
+END_TEST
+
 /* ---- readers ---- */
 
 /* How many lines of complaint a reader has of an image. */
@@ -445,8 +469,8 @@ int main(int count, char **words)
     TCase *all = suite_case("packed-ordinary", 600, prepare);
     suite_loops(all, PACKED_COUNT, test_join, test_run, test_export, test_never_split,
                 test_readers);
-    suite_loops(all, 3, test_many);
-    suite_tests(all, test_not_packed, test_part, test_show, test_damaged, test_later_form,
-                test_any_damage);
+    suite_loops(all, 3, test_many, test_object);
+    suite_tests(all, test_without_id, test_not_packed, test_part, test_show, test_damaged,
+                test_later_form, test_any_damage);
     return suite_main("packed-ordinary", all);
 }
