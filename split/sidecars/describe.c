@@ -101,7 +101,7 @@ static bool add_image_uuid(struct report *report, const struct input *input,
 
 /* Says of an image of packed objects, which LLVM's tools cannot read, how they can. */
 static bool add_packing(struct report *report, const struct input *input,
-                        const struct image_plan *plan, struct error *error)
+                        const struct image_plan *plan, const char *advice, struct error *error)
 {
     struct packed_counts counts;
 
@@ -111,8 +111,7 @@ static bool add_packing(struct report *report, const struct input *input,
         return false;
     report_number(report, "packed_units", "packed units", counts.units);
     report_number(report, "packed_records", "packed records", counts.records);
-    report_text(report, "packed_advice", "for reports",
-                "split it, or read it with 'covsplit run' or 'covsplit export'");
+    report_text(report, "packed_advice", "for reports", advice);
     return true;
 }
 
@@ -129,7 +128,8 @@ static bool describe_packed_object(const struct input *input, struct report *rep
     report_text(report, "format", "format", image_format_name(plan->facts.format));
     add_machine(report, &plan->facts);
     report_size(report, "file_size", "file size", input->bytes.size);
-    done = add_packing(report, input, plan, error);
+    done = add_packing(report, input, plan,
+                       "link it, or read it with 'covsplit run' or 'covsplit export'", error);
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {
         struct section_row row = section_row_of_image(plan, &plan->sections[i]);
@@ -163,7 +163,9 @@ static bool describe_image(const struct input *input, struct report *report, str
                     edit_script_result_size(&plan->edits));
     if (plan->zeros_size != 0)
         report_size(report, "zeros_size", "zeros taken out", plan->zeros_size);
-    done = done && add_packing(report, input, plan, error);
+    done =
+        done && add_packing(report, input, plan,
+                            "split it, or read it with 'covsplit run' or 'covsplit export'", error);
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {
         struct section_row row = section_row_of_image(plan, &plan->sections[i]);
