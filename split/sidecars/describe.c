@@ -115,6 +115,17 @@ static bool add_packing(struct report *report, const struct input *input,
     return true;
 }
 
+static void add_image_sections(struct report *report, const struct image_plan *plan)
+{
+    report_begin_sections(report);
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
+
+        report_section(report, &row);
+    }
+    report_end_sections(report);
+}
+
 /* An object that `covsplit pack` made, which was never linked. */
 static bool describe_packed_object(const struct input *input, struct report *report,
                                    struct error *error)
@@ -130,13 +141,7 @@ static bool describe_packed_object(const struct input *input, struct report *rep
     report_size(report, "file_size", "file size", input->bytes.size);
     done = add_packing(report, input, plan,
                        "link it, or read it with 'covsplit run' or 'covsplit export'", error);
-    report_begin_sections(report);
-    for (size_t i = 0; i < plan->section_count; i++) {
-        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
-
-        report_section(report, &row);
-    }
-    report_end_sections(report);
+    add_image_sections(report, plan);
     image_plan_free(plan);
     return done;
 }
@@ -166,13 +171,7 @@ static bool describe_image(const struct input *input, struct report *report, str
     done =
         done && add_packing(report, input, plan,
                             "split it, or read it with 'covsplit run' or 'covsplit export'", error);
-    report_begin_sections(report);
-    for (size_t i = 0; i < plan->section_count; i++) {
-        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
-
-        report_section(report, &row);
-    }
-    report_end_sections(report);
+    add_image_sections(report, plan);
     image_plan_free(plan);
     return done;
 }
@@ -459,9 +458,12 @@ static bool is_image(struct bytes bytes)
 
 /* Sidecars and objects are ELF files too, so they are tested before images. */
 static const struct file_kind file_kinds[] = {
-    {sidecar_recognize, describe_sidecar},      {object_recognize, describe_object},
-    {union_recognize, describe_union},          {profile_reader_recognize, NULL},
-    {object_is_packed, describe_packed_object}, {is_image, describe_image},
+    {sidecar_recognize, describe_sidecar},
+    {object_recognize, describe_object},
+    {union_recognize, describe_union},
+    {profile_reader_recognize, NULL},
+    {object_is_packed, describe_packed_object},
+    {is_image, describe_image}, /* also what is neither linked nor packed, with an error */
 };
 
 const struct file_kind *describe_find_kind(const struct input *input, struct error *error)
