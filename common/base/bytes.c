@@ -32,7 +32,9 @@ bool bytes_equal(struct bytes a, struct bytes b)
 
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
-    return array_make_room(&buffer->data, &buffer->capacity, buffer->size, more, 1);
+    if (!buffer->failed)
+        buffer->failed = !array_make_room(&buffer->data, &buffer->capacity, buffer->size, more, 1);
+    return !buffer->failed;
 }
 
 bool buffer_append(struct buffer *buffer, const void *data, size_t size)
@@ -60,7 +62,7 @@ bool buffer_append_uleb128(struct buffer *buffer, uint64_t value)
     uint8_t encoded[10];
     size_t size = 0;
 
-    if (value < 0x80 && buffer->size < buffer->capacity) {
+    if (value < 0x80 && buffer->size < buffer->capacity && !buffer->failed) {
         buffer->data[buffer->size++] = (uint8_t)value;
         return true;
     }

@@ -138,10 +138,12 @@ struct buffer {
     uint8_t *data;
     size_t size;
     size_t capacity;
+    bool failed; /* memory ran out; to use the buffer again, free it */
 };
 
-/* Each returns false if out of memory, and leaves the buffer unchanged then. buffer_reserve makes
- * room for `more` bytes after the first `size`. */
+/* Each returns false if out of memory, now or before: once memory ran out, nothing is appended, so
+ * that a writer appends all that it has and looks at `failed` at the end. buffer_reserve makes room
+ * for `more` bytes after the first `size`. */
 bool buffer_reserve(struct buffer *buffer, size_t more);
 bool buffer_append(struct buffer *buffer, const void *data, size_t size);
 bool buffer_append_zeros(struct buffer *buffer, size_t size);

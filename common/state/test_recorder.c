@@ -155,8 +155,11 @@ static bool add_part(struct test_recorder *recorder, const struct digest *identi
     if (image == NULL)
         return false;
     before = image->parts.size;
-    if (!reached_unite(&image->parts, tests, name, error))
+    if (!reached_unite(&image->parts, tests, name, error)) {
+        /* The caller may free memory and add it again. */
+        image->parts.failed = false;
         return false;
+    }
     recorder->test_memory += image->parts.size - before;
     return true;
 }

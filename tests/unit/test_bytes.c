@@ -6,6 +6,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
 #include "common/base/uuid.h"
 #include "tests/support/random.h"
@@ -169,6 +170,63 @@ START_TEST(test_leb128)
 }
 END_TEST
 
+/* ---- cursors, and buffers that failed ---- */
+
+START_TEST(test_cursor)
+{
+    const uint8_t data[] = {1, 2, 3, 0x80, 1, 4, 5, 6, 7, 0xff, 0xff, 0xff, 0xff, 0x1f};
+    struct bytes bytes = {data, sizeof(data)};
+    struct cursor cursor = cursor_open(bytes, true, false), fresh = cursor;
+
+    ck_assert_uint_eq(cursor_u8(&cursor), 1);
+    ck_assert_uint_eq(cursor_u16(&cursor), 0x0203);
+    ck_assert_uint_eq(cursor_uleb128(&cursor), 128);
+    ck_assert_uint_eq(cursor_word(&cursor), 0x04050607);
+    ck_assert(!cursor.bad && cursor_left(&cursor) == 5 && !cursor_finished(&cursor));
+    /* 33 bits do not fit 32. */
+    ck_assert_uint_eq(cursor_uleb128_32(&cursor), 0);
+    ck_assert(cursor.bad && cursor_left(&cursor) == 0 && !cursor_finished(&cursor));
+
+    fresh.wide = true;
+    ck_assert_uint_eq(cursor_word(&fresh), UINT64_C(0x0102038001040506));
+    ck_assert_uint_eq(cursor_rest(&fresh).size, 6);
+    ck_assert(cursor_finished(&fresh));
+    ck_assert_uint_eq(cursor_bytes(&fresh, 0).size, 0);
+    ck_assert(cursor_finished(&fresh));
+    /* One byte too many: zeros from then on, whatever is asked for. */
+    ck_assert_uint_eq(cursor_u8(&fresh), 0);
+    ck_assert(fresh.bad);
+
+    fresh = cursor_open(bytes, false, true);
+    ck_assert_uint_eq(cursor_bytes(&fresh, UINT64_MAX).size, 0);
+    ck_assert_uint_eq(cursor_u64(&fresh), 0);
+    ck_assert_uint_eq(cursor_uleb128(&fresh), 0);
+    ck_assert(fresh.bad && !cursor_finished(&fresh));
+
+    fresh = cursor_open((struct bytes){0}, false, true);
+    ck_assert(cursor_finished(&fresh));
+    ck_assert_uint_eq(cursor_uleb128(&fresh), 0);
+    ck_assert(fresh.bad);
+}
+END_TEST
+
+START_TEST(test_buffer_stays_failed)
+{
+    struct buffer buffer = {0};
+
+    ck_assert(buffer_append(&buffer, "abc", 3));
+    ck_assert(!buffer_reserve(&buffer, SIZE_MAX));
+    ck_assert(buffer.failed);
+    ck_assert(!buffer_append_zeros(&buffer, 1));
+    ck_assert(!buffer_append_uleb128(&buffer, 1));
+    ck_assert(!buffer_append(&buffer, "d", 0));
+    ck_assert_uint_eq(buffer.size, 3);
+    buffer_free(&buffer);
+    ck_assert(buffer_append(&buffer, "e", 1));
+    buffer_free(&buffer);
+}
+END_TEST
+
 /* ---- UUIDs ---- */
 
 START_TEST(test_uuid_text)
@@ -273,7 +331,8 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_buffer,
-                test_byte_orders, test_leb128, test_uuid_text, test_uuid_refuses,
-                test_digest_is_canonical, test_digest_in_parts, test_count_up_to);
+                test_byte_orders, test_leb128, test_cursor, test_buffer_stays_failed,
+                test_uuid_text, test_uuid_refuses, test_digest_is_canonical, test_digest_in_parts,
+                test_count_up_to);
     return suite_main("bytes", all);
 }

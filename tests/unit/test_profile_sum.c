@@ -44,7 +44,7 @@ static struct profile_recipe form(int index)
 static struct profile sum_profile(struct profile_sum *sum)
 {
     struct bytes bytes = profile_sum_combined(sum);
-    struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+    struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0, false};
 
     return profile_of(&view);
 }
@@ -90,7 +90,7 @@ struct made_up {
 static bool add_part(void *context, struct bytes part, uint64_t weight, struct error *error)
 {
     struct made_up *made_up = context;
-    struct buffer view = {(uint8_t *)(uintptr_t)part.data, (size_t)part.size, 0};
+    struct buffer view = {(uint8_t *)(uintptr_t)part.data, (size_t)part.size, 0, false};
     struct profile profile = profile_of(&view);
 
     ck_assert(profile_check_counters(&profile, "part", error));
@@ -232,7 +232,7 @@ static void check_planes(struct profile_sum *sum, const unsigned *expected, size
         ck_assert_uint_eq(profile_get_counter(&combined, i), expected[i] != 0 ? 0 : 0xff);
     for (unsigned plane = 0; plane < profile_sum_plane_count(sum); plane++) {
         struct bytes bytes = profile_sum_plane(sum, plane);
-        struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+        struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0, false};
         struct profile profile = profile_of(&view);
 
         for (size_t i = 0; i < count; i++) {
@@ -331,7 +331,7 @@ START_TEST(test_threads)
     if (_i != 0) { /* 201 = 0b11001001 */
         for (unsigned plane = 0; plane < 8; plane++) {
             struct bytes bytes = profile_sum_plane(adders[0].sum, plane);
-            struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0};
+            struct buffer view = {(uint8_t *)(uintptr_t)bytes.data, (size_t)bytes.size, 0, false};
             result = profile_of(&view);
             for (uint64_t i = 0; i < total; i++)
                 ck_assert_uint_eq(profile_get_counter(&result, i), 201 >> plane & 1 ? 0 : 0xff);
