@@ -7,6 +7,9 @@
  * wrapper must not be noticed; and if a split fails, the unsplit image must not be taken for the
  * result.
  */
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,8 +25,7 @@
 #include "split/cli/found_image.h"
 #include "split/cli/message.h"
 #include "split/split/link_command.h"
-#include "split/split/link_exclude.h"
-#include "split/split/split_file.h"
+#include "split/split/split.h"
 
 struct link {
     const struct parsed_options *options;
@@ -44,6 +46,95 @@ static void remove_output(const struct link *link)
     if (stat(link->command.output, &now) == 0 && file_is_same(&link->linked, &now) &&
         (link->linked.st_nlink > 1 || file_has_same_contents(&link->linked, &now)))
         unlink(link->command.output);
+}
+
+/* ---- outputs that are left alone ----
+ *
+ * They are those which configure scripts and the like link only to see whether it works, and
+ * whatever else the user excludes. Patterns are those of fnmatch, with a * that also matches
+ * slashes. A pattern is compared with the output's absolute path, and with every part of that path
+ * which follows a slash: "conftest" matches that file in any directory, and "trials/?*" everything
+ * in or below directories of that name. */
+
+/* Outputs that the named tools make only to throw them away. */
+static const char *const defaults[] = {
+    /* autoconf and libtool */
+    "conftest",
+    "conftest.*",
+    /* CMake: the identification of compilers, try_compile, and checks of link-time optimization */
+    "CMakeFiles/*/CompilerId*/*",
+    "CMakeFiles/CMakeScratch/*",
+    "CMakeFiles/CMakeTmp/*",
+    "CMakeFiles/_CMakeLTOTest-*",
+    /* Meson */
+    "meson-private/*",
+};
+
+/* A pattern without a slash is compared with the file name only. Otherwise "test*" would match
+ * every output below "/home/tester", because '*' matches slashes too. */
+static bool matches(const char *pattern, const char *absolute)
+{
+    const char *slash = absolute;
+
+    if (strchr(pattern, '/') == NULL)
+        return fnmatch(pattern, strrchr(absolute, '/') + 1, 0) == 0;
+    if (fnmatch(pattern, absolute, 0) == 0)
+        return true;
+    while ((slash = strchr(slash, '/')) != NULL) {
+        slash++;
+        if (fnmatch(pattern, slash, 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The user's patterns come before the defaults, as messages name the pattern that matched. */
+static const char *find_pattern(const struct parsed_options *options, const char *absolute)
+{
+    const char *pattern;
+
+    for (size_t i = 0; (pattern = option_text_at(options, OPTION_EXCLUDE, i)) != NULL; i++) {
+        if (matches(pattern, absolute))
+            return pattern;
+    }
+    if (option_given(options, OPTION_NO_DEFAULT_EXCLUDES))
+        return NULL;
+    for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++) {
+        if (matches(defaults[i], absolute))
+            return defaults[i];
+    }
+    return NULL;
+}
+
+/* Finds the pattern that excludes the file; *pattern is NULL if none does. */
+static bool find_excluding(const struct parsed_options *options, const char *path,
+                           const char **pattern, struct error *error)
+{
+    char directory[PATH_MAX] = "";
+    char *absolute;
+
+    if (path[0] != '/' && getcwd(directory, sizeof(directory)) == NULL)
+        return error_set_errno(error, errno, "%s: its directory is not known", path);
+    if (asprintf(&absolute, "%s%s%s", directory, path[0] == '/' ? "" : "/", path) < 0)
+        return error_out_of_memory(error, path, strlen(path));
+    *pattern = find_pattern(options, absolute);
+    free(absolute);
+    return true;
+}
+
+/* The same for the output of the command. If the command does not name it, its inputs count:
+ * autoconf's first test links conftest.c to a.out. */
+static bool find_excluding_output(const struct link *link, const char **pattern,
+                                  struct error *error)
+{
+    const struct link_command *command = &link->command;
+    bool done = find_excluding(link->options, command->output, pattern, error);
+
+    if (command->names_output)
+        return done;
+    for (size_t i = 0; done && *pattern == NULL && i < command->inputs.count; i++)
+        done = find_excluding(link->options, command->inputs.paths[i], pattern, error);
+    return done;
 }
 
 /* ---- libraries that were missed ---- */
@@ -89,7 +180,7 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 
         if (!is_library_name(path))
             continue;
-        if (!link_exclude_find_file(link->options, path, &excluded, error) ||
+        if (!find_excluding(link->options, path, &excluded, error) ||
             !look_at_library(path, &is_unsplit, error))
             return false;
         if (excluded == NULL && is_unsplit)
@@ -131,7 +222,7 @@ static bool treat_output(const struct link *link, struct error *error)
             message_line(stdout, "%s: nothing to split", output);
         return true;
     }
-    if (!link_exclude_find(link->options, &link->command, &excluded, error))
+    if (!find_excluding_output(link, &excluded, error))
         return false;
     if (excluded == NULL)
         return split_output(link, error);

@@ -1,9 +1,9 @@
 /*
- * The place of a split's sidecar: see place.h.
+ * The place of a split's sidecar, and what is done if a file is there already: it may have to be
+ * kept, or in a store it may serve as it is.
  */
-#include "split/split/place.h"
-
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,29 +11,43 @@
 
 #include "common/store/add.h"
 #include "common/store/store.h"
-#include "split/split/existing_sidecar.h"
-#include "split/split/outputs.h"
-#include "split/split/report.h"
+#include "split/split/split.h"
 
 #define PERMISSION_BITS 07777
 
 /* ---- where ---- */
 
-static bool check_map(const struct slice_split *split, struct error *error)
+static bool is_for_store(const struct split_job *job)
 {
-    const char *map = option_text(split->job->options, OPTION_MAP);
-
-    if (map == NULL ||
-        (!paths_meet(map, split->sidecar_path) && !paths_meet(map, split->job->output_path)))
-        return true;
-    return error_set(error, "%s: is the map file, and would be replaced; give another output", map);
+    return option_text(job->options, OPTION_SIDECAR) == NULL &&
+           option_text(job->options, OPTION_STORE) != NULL;
 }
 
-/* --sidecar, or the place in --store, or IMAGE.covsplit. */
-static bool choose_path(struct slice_split *split, struct error *error)
+/* An empty sidecar is written only if its name is given: build tools expect the outputs that they
+ * were told of. It has no other use, and stores are only for real sidecars. */
+static bool may_write_sidecar(const struct slice_split *split)
 {
-    const char *path = option_text(split->job->options, OPTION_SIDECAR);
-    const char *store = option_text(split->job->options, OPTION_STORE);
+    const struct image_plan *plan = split->plan;
+    bool is_copied = false;
+
+    for (size_t i = 0; i < plan->section_count; i++)
+        is_copied |= plan->sections[i].copied;
+    return (!plan->already_split && (plan->edits.count != 0 || is_copied)) ||
+           option_text(split->job->options, OPTION_SIDECAR) != NULL;
+}
+
+bool place_create_outputs(struct slice_split *split, struct error *error)
+{
+    struct split_job *job = split->job;
+    const char *path = option_text(job->options, OPTION_SIDECAR);
+    const char *store = option_text(job->options, OPTION_STORE);
+    const char *map = option_text(job->options, OPTION_MAP);
+    struct output_options sidecar_options = {.mode = file_new_mode()};
+    struct output_options image_options = {
+        .mode = job->file.status.st_mode & PERMISSION_BITS,
+        .in_place = split_replaces_file(job) && !job->container.is_universal ? &job->file : NULL,
+        .unkept = &job->unkept,
+    };
 
     if (path != NULL)
         split->sidecar_path = strdup(path);
@@ -43,74 +57,149 @@ static bool choose_path(struct slice_split *split, struct error *error)
         split->sidecar_path = NULL;
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
-    if (paths_meet(split->sidecar_path, split->job->file.path) ||
-        paths_meet(split->sidecar_path, split->job->output_path))
+    if (paths_meet(split->sidecar_path, job->file.path) ||
+        paths_meet(split->sidecar_path, job->output_path))
         return error_set(
             error, "%s: is the image, which the sidecar would replace; give another --sidecar",
             split->sidecar_path);
-    return check_map(split, error);
+    if (map != NULL && (paths_meet(map, split->sidecar_path) || paths_meet(map, job->output_path)))
+        return error_set(error, "%s: is the map file, and would be replaced; give another output",
+                         map);
+    if (may_write_sidecar(split) &&
+        !(is_for_store(job) ? store_output_create : output_create)(
+            &split->sidecar, split->sidecar_path, &sidecar_options, error))
+        return false;
+    return output_create(&split->stripped, job->output_path, &image_options, error);
 }
 
-static bool is_for_store(const struct split_job *job)
+/* ---- the file that is there already ---- */
+
+struct existing_sidecar {
+    const char *path;
+    bool is_there; /* there is a file, or a dangling link */
+    struct input input;
+    struct sidecar *sidecar;           /* NULL: not a sidecar, or not a readable one */
+    bool is_placeholder;               /* which holds nothing */
+    const struct sidecar_facts *facts; /* of a sidecar that is no placeholder; else NULL */
+    struct error why;                  /* if sidecar is NULL: what is wrong with it */
+};
+
+#define OPEN_ATTEMPTS 10
+
+/* Opens the file at the path, if there is one; close it even after a failure. False if there is a
+ * file that cannot be examined: it may be one that must not be replaced. */
+static bool existing_open(struct existing_sidecar *existing, const char *path, struct error *error)
 {
-    return option_text(job->options, OPTION_SIDECAR) == NULL &&
-           option_text(job->options, OPTION_STORE) != NULL;
+    struct error why = {.number = ENOENT};
+
+    *existing = (struct existing_sidecar){.path = path, .input = {.fd = -1}};
+    /* If the file appears or disappears between the two steps, look again. */
+    for (unsigned attempt = 0; attempt < OPEN_ATTEMPTS && why.number == ENOENT; attempt++) {
+        /* A dangling link counts as a file, too. */
+        existing->is_there = !file_is_missing(path, AT_SYMLINK_NOFOLLOW);
+        if (!existing->is_there)
+            return true;
+        if (!input_open(&existing->input, path, &why))
+            continue;
+        existing->sidecar = sidecar_open(existing->input.bytes, path, &why);
+        if (existing->sidecar != NULL) {
+            const struct sidecar_facts *facts = sidecar_facts(existing->sidecar);
+
+            existing->is_placeholder = facts->is_placeholder;
+            existing->facts = facts->is_placeholder ? NULL : facts;
+        }
+        break;
+    }
+    existing->why = why;
+    /* The last three are what opening a dangling link gives. */
+    if (existing->sidecar != NULL || why.number == 0 || why.number == ENOENT ||
+        why.number == ENOTDIR || why.number == ELOOP)
+        return true;
+    *error = why;
+    return false;
 }
 
-/* Whether anything is taken out of the image, or copied from it for reports. */
-static bool has_something_to_keep(const struct image_plan *plan)
+static void existing_close(struct existing_sidecar *existing)
 {
-    bool is_copied = false;
-
-    for (size_t i = 0; i < plan->section_count; i++)
-        is_copied |= plan->sections[i].copied;
-    return !plan->already_split && (plan->edits.count != 0 || is_copied);
+    sidecar_close(existing->sidecar);
+    input_close(&existing->input);
 }
 
-/* An empty sidecar is written only if its name is given: build tools expect the outputs that they
- * were told of. It has no other use, and stores are only for real sidecars. */
-static bool may_write_sidecar(const struct slice_split *split)
+/* Checks that a split, whose stripped image is written already, may write its sidecar there at all:
+ * it must not replace what was taken out of the same image before. */
+static bool existing_check_own(const struct existing_sidecar *existing,
+                               const struct slice_split *split, struct error *error)
 {
-    return has_something_to_keep(split->plan) ||
-           option_text(split->job->options, OPTION_SIDECAR) != NULL;
+    const struct sidecar_facts *theirs = existing->facts, *ours = &split->plan->facts;
+
+    /* If this image is the stripped image of the sidecar, the sidecar holds what the image lacks,
+     * even if a tool has removed covsplit's marks from the image. */
+    if (theirs != NULL && !digest_equal(&theirs->stripped_digest, &theirs->original_digest) &&
+        digest_equal(&theirs->stripped_digest, &ours->original_digest))
+        return error_set(
+            error,
+            "%s: holds what was taken out of this image before, and would be replaced; join "
+            "the image first, or give another --sidecar",
+            existing->path);
+    /* A sidecar without sections must not replace one that holds what the image lacks: it may
+     * belong to this image, with the mark removed by a later tool. Only the sidecar of another
+     * build, known by its build ID, may be replaced. */
+    if (!existing->is_there || existing->is_placeholder || split->plan->range_count != 0)
+        return true;
+    if (theirs != NULL &&
+        (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
+         (ours->uuid_source == UUID_FROM_BUILD_ID && theirs->uuid_source == UUID_FROM_BUILD_ID &&
+          !uuid_equal(&ours->uuid, &theirs->uuid))))
+        return true;
+    return error_set(error,
+                     "%s: the image has nothing to take out, and this file may be what was taken "
+                     "out of it before; remove it if nobody needs it, or give another --sidecar",
+                     existing->path);
 }
 
-static bool create_sidecar(struct slice_split *split, struct error *error)
+/* Checks that the file that a store has under the UUID is a readable sidecar of the same image and
+ * the same split of it. Other differences do not matter, such as the name of the image or the
+ * compression level. */
+static bool existing_check_same(const struct existing_sidecar *existing,
+                                const struct slice_split *split, struct error *error)
 {
-    struct output_options options = {.mode = file_new_mode()};
+    const struct sidecar_facts *theirs = existing->facts, *ours = &split->plan->facts;
+    char their_digest[DIGEST_HEX_MAX], our_digest[DIGEST_HEX_MAX], uuid[UUID_HEX_MAX];
 
-    return (is_for_store(split->job) ? store_output_create : output_create)(
-        &split->sidecar, split->sidecar_path, &options, error);
-}
-
-bool place_create_outputs(struct slice_split *split, struct error *error)
-{
-    struct split_job *job = split->job;
-    struct output_options image_options = {
-        .mode = job->file.status.st_mode & PERMISSION_BITS,
-        .in_place = split_replaces_file(job) && !job->container.is_universal ? &job->file : NULL,
-        .unkept = &job->unkept,
-    };
-
-    return choose_path(split, error) &&
-           (!may_write_sidecar(split) || create_sidecar(split, error)) &&
-           output_create(&split->stripped, job->output_path, &image_options, error);
+    if (existing->is_placeholder)
+        return error_set(error, "%s: is a placeholder, which holds nothing; give --replace",
+                         existing->path);
+    /* It may just be from another version of covsplit. */
+    if (theirs == NULL && sidecar_recognize(existing->input.bytes))
+        return error_set(error, "%.900s, or give --replace if nobody needs it",
+                         existing->why.message);
+    if (theirs == NULL)
+        return error_set(
+            error, "%s: exists, but cannot be read as a sidecar; give --replace if nobody needs it",
+            existing->path);
+    if (!uuid_equal(&theirs->uuid, &ours->uuid))
+        return error_set(error,
+                         "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
+                         "where it belongs, or give --replace",
+                         existing->path, uuid_format(&theirs->uuid, uuid));
+    uuid_format(&ours->uuid, uuid);
+    if (!digest_equal(&theirs->original_digest, &ours->original_digest))
+        return error_set(error,
+                         "%.400s: under the UUID %s the store has another image, %.100s (digest "
+                         "%s), than %.200s (digest %s); give each build an ID of its own, or give "
+                         "--replace",
+                         existing->path, uuid, sidecar_image_name(existing->sidecar),
+                         digest_format(&theirs->original_digest, their_digest), split->image.path,
+                         digest_format(&ours->original_digest, our_digest));
+    if (!digest_equal(&theirs->stripped_digest, &ours->stripped_digest))
+        return error_set(error,
+                         "%s: the store has the sidecar of another split of the same image (UUID "
+                         "%s); use the same --sections, another store, or --replace",
+                         existing->path, uuid);
+    return true;
 }
 
 /* ---- in a store, where several may write it ---- */
-
-/* A sidecar is found in a store by its UUID, so the stripped image must contain that. */
-static bool check_uuid(const struct slice_split *split, struct error *error)
-{
-    const struct sidecar_facts *facts = &split->plan->facts;
-
-    return facts->uuid_source == UUID_FROM_BUILD_ID || facts->has_stub ||
-           error_set(
-               error,
-               "%s: has no UUID by which a store could find the sidecar of the stripped image; "
-               "link with --build-id, or use --sidecar",
-               split->image.path);
-}
 
 /* Keeps the sidecar that is in the store, if it restores the original from the new stripped image,
  * or if neither sidecar is meant to. */
@@ -119,7 +208,7 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
 {
     struct error cause;
 
-    if (!existing_sidecar_check_same(existing, split, error))
+    if (!existing_check_same(existing, split, error))
         return false;
     if (!outputs_check_with(split, existing->sidecar, &cause)) {
         *error = cause;
@@ -137,19 +226,24 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
 /* Keeps the sidecar that exists, or else tries to add one. *settled: one of the two was done. */
 static bool try_store(struct slice_split *split, bool *settled, struct error *error)
 {
-    bool replaces = option_given(split->job->options, OPTION_REPLACE);
+    bool replaces = option_given(split->job->options, OPTION_REPLACE), done, is_kept;
     enum output_result result = OUTPUT_NAME_TAKEN;
     struct existing_sidecar existing;
-    bool done;
+    struct error ignored;
 
-    done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
-           existing_sidecar_check_own(&existing, split, error);
-    if (done && existing.is_there && (!replaces || existing_sidecar_is_better(&existing, split))) {
+    done = existing_open(&existing, split->sidecar_path, error) &&
+           existing_check_own(&existing, split, error);
+    /* Even with --replace, a sidecar that can restore the original is kept if the new one could
+     * not. */
+    is_kept = !replaces ||
+              (split->plan->facts.is_inexact && existing.facts != NULL &&
+               !existing.facts->is_inexact && existing_check_same(&existing, split, &ignored));
+    if (done && existing.is_there && is_kept) {
         *settled = keep_existing(split, &existing, error);
         /* If the better sidecar is damaged, it is replaced after all. */
         done = *settled || (replaces && error->number == 0);
     }
-    existing_sidecar_close(&existing);
+    existing_close(&existing);
     if (!done || *settled)
         return done;
     if (split->sidecar.size == 0 && !outputs_make_sidecar(split, error))
@@ -166,8 +260,15 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
  * has been added stays even if the image then cannot be written: another split may rely on it. */
 static bool add_to_store(struct slice_split *split, struct error *error)
 {
+    const struct sidecar_facts *facts = &split->plan->facts;
     bool settled = false;
 
+    if (facts->uuid_source != UUID_FROM_BUILD_ID && !facts->has_stub)
+        return error_set(
+            error,
+            "%s: has no UUID by which a store could find the sidecar of the stripped image; "
+            "link with --build-id, or use --sidecar",
+            split->image.path);
     for (unsigned attempt = 0; attempt < STORE_ATTEMPTS && !settled; attempt++) {
         if (!try_store(split, &settled, error))
             return false;
@@ -178,25 +279,7 @@ static bool add_to_store(struct slice_split *split, struct error *error)
                                 split->sidecar_path);
 }
 
-/* ---- at a path of its own ---- */
-
-static bool check_existing(const struct slice_split *split, struct error *error)
-{
-    struct existing_sidecar existing;
-    bool done;
-
-    done = existing_sidecar_open(&existing, split->sidecar_path, error) &&
-           existing_sidecar_check_own(&existing, split, error);
-    existing_sidecar_close(&existing);
-    return done;
-}
-
-static bool write_sidecar_file(struct slice_split *split, struct error *error)
-{
-    return check_existing(split, error) && outputs_make_sidecar(split, error);
-}
-
-/* ---- of an image that has nothing to take out ---- */
+/* ---- elsewhere ---- */
 
 static void forget_path(struct slice_split *split)
 {
@@ -204,27 +287,24 @@ static void forget_path(struct slice_split *split)
     split->sidecar_path = NULL;
 }
 
-/* An existing sidecar may belong to this image even so, if a tool has removed the mark. */
-static bool write_none(struct slice_split *split, struct error *error)
-{
-    bool done = check_existing(split, error);
-
-    forget_path(split);
-    return done && input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
-}
-
-/* ---- of an image that was split before ---- */
-
-/* Its sidecar must not be replaced: it alone holds the original's sections. A placeholder is
- * written only if there is no sidecar, and the name is given. */
-static bool write_placeholder(struct slice_split *split, struct error *error)
+/* The sidecar of an image that was split before must not be replaced: it alone holds the original's
+ * sections. A placeholder is written only if there is no sidecar, and the name is given. A
+ * universal image gets no placeholders: build tools cannot know how many sidecars it has. */
+static bool pass_on(struct slice_split *split, struct error *error)
 {
     struct existing_sidecar existing;
-    bool is_known = existing_sidecar_open(&existing, split->sidecar_path, error);
-    bool is_there = existing_sidecar_counts(&existing);
+    bool is_known, is_there;
 
+    progress_finish(&split->job->progress);
+    if (split->job->container.is_universal) {
+        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
+        forget_path(split);
+        return true;
+    }
+    is_known = existing_open(&existing, split->sidecar_path, error);
+    is_there = existing.is_there && !existing.is_placeholder;
     split->sidecar_size = is_there ? existing.input.bytes.size : 0;
-    existing_sidecar_close(&existing);
+    existing_close(&existing);
     if (!is_known)
         return false;
     split->has_pending_sidecar = !is_there && may_write_sidecar(split);
@@ -245,29 +325,24 @@ static bool write_placeholder(struct slice_split *split, struct error *error)
     return true;
 }
 
-/* A universal image gets no placeholders: build tools cannot know how many sidecars it has. */
-static bool pass_on(struct slice_split *split, struct error *error)
-{
-    progress_finish(&split->job->progress);
-    if (split->job->container.is_universal) {
-        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
-        forget_path(split);
-    } else if (!write_placeholder(split, error)) {
-        return false;
-    }
-    return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
-}
-
-/* ---- the whole ---- */
-
 bool place_settle_sidecar(struct slice_split *split, struct error *error)
 {
-    if (split->plan->already_split)
-        return pass_on(split, error);
-    if (!may_write_sidecar(split))
-        return write_none(split, error);
-    if (is_for_store(split->job))
-        return check_uuid(split, error) && add_to_store(split, error);
-    split->has_pending_sidecar = true;
-    return write_sidecar_file(split, error);
+    struct existing_sidecar existing;
+    bool done;
+
+    if (!split->plan->already_split && may_write_sidecar(split) && is_for_store(split->job))
+        return add_to_store(split, error);
+    if (split->plan->already_split) {
+        done = pass_on(split, error);
+    } else {
+        done = existing_open(&existing, split->sidecar_path, error) &&
+               existing_check_own(&existing, split, error);
+        existing_close(&existing);
+        if (may_write_sidecar(split)) {
+            split->has_pending_sidecar = true;
+            return done && outputs_make_sidecar(split, error);
+        }
+        forget_path(split);
+    }
+    return done && input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }

@@ -1,8 +1,6 @@
 /*
- * The messages and results of a split: see report.h.
+ * The messages of a split, and its results as lines and as JSON.
  */
-#include "split/split/report.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +11,7 @@
 #include "split/cli/message.h"
 #include "split/cli/section_row.h"
 #include "split/cli/table.h"
+#include "split/split/split.h"
 
 void split_warn(const struct split_job *job, const char *format, ...)
 {
@@ -25,7 +24,6 @@ void split_warn(const struct split_job *job, const char *format, ...)
     /* If there is no memory to keep it, print it now. */
     if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
         message_warning("%s", line.message);
-        job->report->has_lost_notes = true;
         return;
     }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
@@ -100,36 +98,6 @@ void split_warn_of_sections(const struct slice_split *split)
 
 /* ---- rows ---- */
 
-/* What the sidecar has in place of packed units. */
-static void write_made_mapping(const struct slice_split *split, struct json_writer *json)
-{
-    for (unsigned kind = SECTION_COVMAP; split->plan->is_packed && kind <= SECTION_COVFUN; kind++) {
-        struct section_row row =
-            section_row_make((enum section_kind)kind, split->sizes[kind], "made");
-
-        row.stored_size = section_number_known(split->stored_sizes[kind]);
-        if (split->stored_sizes[kind] != 0)
-            section_row_write(&row, json);
-    }
-}
-
-static void write_sections(const struct slice_split *split, struct json_writer *json)
-{
-    const struct image_plan *plan = split->plan;
-
-    json_begin_array(json, "sections");
-    for (size_t i = 0; i < plan->section_count; i++) {
-        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
-        enum section_kind kind = image_plan_stored_kind(plan, plan->sections[i].kind);
-
-        if (split->stored_sizes[kind] != 0)
-            row.stored_size = section_number_known(split->stored_sizes[kind]);
-        section_row_write(&row, json);
-    }
-    write_made_mapping(split, json);
-    json_end_array(json);
-}
-
 /* Takes the first line off the notes, which have one line each. */
 static bool take_note(struct bytes *notes, struct error *line)
 {
@@ -145,15 +113,28 @@ static bool take_note(struct bytes *notes, struct error *line)
     return true;
 }
 
-static void write_warnings(const struct slice_split *split, struct json_writer *json)
+static void write_sections(const struct slice_split *split, struct json_writer *json)
 {
-    struct bytes notes = buffer_view(&split->job->report->notes);
-    struct error line;
+    const struct image_plan *plan = split->plan;
 
-    bytes_slice(notes, split->notes_begin, split->notes_end - split->notes_begin, &notes);
-    json_begin_array(json, "warnings");
-    while (take_note(&notes, &line))
-        json_string(json, NULL, line.message);
+    json_begin_array(json, "sections");
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section_row row = section_row_of_image(plan, &plan->sections[i]);
+        enum section_kind kind = image_plan_stored_kind(plan, plan->sections[i].kind);
+
+        if (split->stored_sizes[kind] != 0)
+            row.stored_size = section_number_known(split->stored_sizes[kind]);
+        section_row_write(&row, json);
+    }
+    /* In place of packed units the sidecar has the ordinary mapping. */
+    for (unsigned kind = SECTION_COVMAP; plan->is_packed && kind <= SECTION_COVFUN; kind++) {
+        struct section_row row =
+            section_row_make((enum section_kind)kind, split->sizes[kind], "made");
+
+        row.stored_size = section_number_known(split->stored_sizes[kind]);
+        if (split->stored_sizes[kind] != 0)
+            section_row_write(&row, json);
+    }
     json_end_array(json);
 }
 
@@ -164,6 +145,8 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
     const struct sidecar_facts *facts = &split->plan->facts;
     bool already_split = split->plan->already_split;
     char machine[MACHINE_TEXT_MAX], uuid[UUID_HEX_MAX];
+    struct bytes notes = buffer_view(&split->job->report->notes);
+    struct error line;
 
     json_begin_object(json, NULL);
     json_string(json, "file", split->image.path);
@@ -187,24 +170,26 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
         json_number(json, "sidecar_size", split->sidecar_size);
     json_number(json, "zeros_size", split->plan->zeros_size);
     write_sections(split, json);
-    write_warnings(split, json);
+    bytes_slice(notes, split->notes_begin, split->notes_end - split->notes_begin, &notes);
+    json_begin_array(json, "warnings");
+    while (take_note(&notes, &line))
+        json_string(json, NULL, line.message);
+    json_end_array(json);
     json_end_object(json);
-}
-
-static bool make_json(const struct slice_split *split, struct buffer *text)
-{
-    struct json_writer json;
-
-    if (split->job->report->has_lost_notes || !json_begin_text(&json, text))
-        return false;
-    write_row(split, &json);
-    return json_end_text(&json);
 }
 
 bool split_describe(struct slice_split *split, struct error *error)
 {
-    return !option_given(split->job->options, OPTION_JSON) || make_json(split, &split->json) ||
-           error_out_of_memory(error, split->image.path, split->json.size);
+    struct json_writer json;
+
+    if (!option_given(split->job->options, OPTION_JSON))
+        return true;
+    if (!split->job->report->notes.failed && json_begin_text(&json, &split->json)) {
+        write_row(split, &json);
+        if (json_end_text(&json))
+            return true;
+    }
+    return error_out_of_memory(error, split->image.path, split->json.size);
 }
 
 void split_add_row(struct slice_split *split)

@@ -1,12 +1,10 @@
 /*
- * Splitting a file: see split_file.h.
+ * Splitting a file.
  *
  * The format of each image plans its split, which is done up to the point where the outputs get
  * their names. The stripped slices of a universal image are then put together, and everything gets
  * its name at once: the sidecars before the image.
  */
-#include "split/split/split_file.h"
-
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +13,7 @@
 #include "common/base/digest.h"
 #include "split/cli/found_image.h"
 #include "split/cli/message.h"
-#include "split/split/outputs.h"
-#include "split/split/place.h"
+#include "split/split/split.h"
 
 #define PERMISSION_BITS 07777
 
@@ -82,35 +79,6 @@ static bool plan(struct split_job *job, struct error *error)
         done = !split->is_chosen || plan_slice(split, error);
     }
     return done;
-}
-
-/* True if the file was not named by the user, and no image in it needs a split. */
-static bool is_needless(const struct split_job *job)
-{
-    if (!job->report->was_found)
-        return false;
-    for (size_t i = 0; i < job->container.count; i++) {
-        const struct slice_split *split = &job->slices[i];
-
-        if (split->is_chosen && !split->plan->already_split && split->plan->range_count != 0)
-            return false;
-    }
-    return true;
-}
-
-/* ---- the stripped images and their sidecars ---- */
-
-static bool make_outputs(struct slice_split *split, struct error *error)
-{
-    split->notes_begin = split->job->report->notes.size;
-    if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
-        !place_settle_sidecar(split, error))
-        return false;
-    progress_finish(&split->job->progress);
-    if (!split->plan->already_split)
-        split_warn_of_sections(split);
-    split->notes_end = split->job->report->notes.size;
-    return split_describe(split, error);
 }
 
 /* ---- the stripped file ---- */
@@ -207,11 +175,35 @@ static bool commit(struct split_job *job, struct error *error)
 
 /* ---- the whole ---- */
 
+/* Writes the stripped image and its sidecar, which get their names later. */
+static bool make_outputs(struct slice_split *split, struct error *error)
+{
+    split->notes_begin = split->job->report->notes.size;
+    if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
+        !place_settle_sidecar(split, error))
+        return false;
+    progress_finish(&split->job->progress);
+    if (!split->plan->already_split)
+        split_warn_of_sections(split);
+    split->notes_end = split->job->report->notes.size;
+    return split_describe(split, error);
+}
+
 static bool run(struct split_job *job, struct error *error)
 {
     bool done = container_open(&job->container, &job->file, error) && plan(job, error);
+    bool is_needed = !job->report->was_found;
 
-    if (done && is_needless(job))
+    if (!done)
+        return false;
+    /* A file that the user did not name is ignored if no image in it needs a split. */
+    for (size_t i = 0; i < job->container.count; i++) {
+        const struct slice_split *split = &job->slices[i];
+
+        is_needed |=
+            split->is_chosen && !split->plan->already_split && split->plan->range_count != 0;
+    }
+    if (!is_needed)
         return true;
     for (size_t i = 0; done && i < job->container.count; i++)
         done = !job->slices[i].is_chosen || make_outputs(&job->slices[i], error);
@@ -226,24 +218,22 @@ static bool run(struct split_job *job, struct error *error)
     return done;
 }
 
-static void end_slice(struct slice_split *split)
-{
-    output_discard(&split->stripped);
-    output_discard(&split->sidecar);
-    memo_free(split->memo);
-    for (size_t i = 0; i <= SECTION_KIND_MAX; i++)
-        buffer_free(&split->made[i]);
-    image_plan_free(split->plan);
-    buffer_free(&split->json);
-    free(split->sidecar_path);
-    free(split->row_name);
-}
-
 static void end(struct split_job *job)
 {
     progress_finish(&job->progress);
-    for (size_t i = 0; i < SLICES_MAX; i++)
-        end_slice(&job->slices[i]);
+    for (size_t i = 0; i < SLICES_MAX; i++) {
+        struct slice_split *split = &job->slices[i];
+
+        output_discard(&split->stripped);
+        output_discard(&split->sidecar);
+        memo_free(split->memo);
+        for (size_t kind = 0; kind <= SECTION_KIND_MAX; kind++)
+            buffer_free(&split->made[kind]);
+        image_plan_free(split->plan);
+        buffer_free(&split->json);
+        free(split->sidecar_path);
+        free(split->row_name);
+    }
     output_discard(&job->universal);
     container_close(&job->container);
     input_close(&job->map);
