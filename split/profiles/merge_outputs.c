@@ -10,7 +10,7 @@
 #include "common/base/array.h"
 #include "common/base/directory.h"
 #include "common/base/file.h"
-#include "split/profiles/llvm_profdata.h"
+#include "split/profiles/llvm_tool.h"
 
 static bool ends_with(const char *text, const char *ending)
 {
@@ -437,8 +437,8 @@ bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge
     bool done = true;
 
     if (maker.format == FORMAT_INDEXED) {
-        maker.program = llvm_profdata_find(option_text(options, OPTION_LLVM_PROFDATA),
-                                           merge->groups.list[0]->version, error);
+        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
+                                       merge->groups.list[0]->version, error);
         done = maker.program != NULL &&
                spool_all(merge, option_text(options, OPTION_OUTPUT), &maker.spools, error);
     }
