@@ -183,6 +183,38 @@ static const struct option_description merge_options[] = {
     VERBOSE("print what was read and added, and with which sidecars"),
 };
 
+static const char *const report_formats[] = {"lcov", "json", "summary", "cobertura", NULL};
+
+static const struct option_description report_options[] = {
+    VALUE(OPTION_HTML, TEXT, "html", NO_LETTER, "DIR", "write pages to DIR, with an index",
+          .excludes = OPTION_FORMAT),
+    VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
+          "write lcov, json, summary (JSON without lines) or cobertura", .words = report_formats),
+    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),
+    VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",
+          "report only the lines that FILE adds, a unified diff; '-' for standard input"),
+    VALUE(OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "METRIC=PERCENT",
+          "exit with 1 if less is covered; of lines, functions, regions, branches",
+          .repeats = true),
+    VALUE(OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",
+          "report the source files below DIR (default: the current directory, if any is there)",
+          .repeats = true),
+    VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",
+          "leave out source files whose path matches", .repeats = true, .one_dash = true),
+    VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "FROM=TO",
+          "source files below FROM are below TO here", .repeats = true),
+    FLAG(OPTION_ALL, "all", NO_LETTER, "also images in the store that no profile is of"),
+    FLAG(OPTION_IGNORE_MISSING, "ignore-missing", NO_LETTER,
+         "leave out profiles whose sidecar is not found, with a warning"),
+    SIDECARS("a sidecar, or a directory of them"),
+    LOOK_IN_STORES,
+    VALUE(OPTION_LLVM_COV, TEXT, "llvm-cov", NO_LETTER, "PROGRAM", "the llvm-cov that is run"),
+    VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
+          "the llvm-profdata that is run"),
+    MEMORY_LIMIT,
+    THREADS("read with"),
+};
+
 static const struct option_description export_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the object to FILE",
           .excludes = OPTION_DEBUG_DIRECTORY),
@@ -365,6 +397,26 @@ static const struct command commands[] = {
      "its file without .profraw.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
+    {"report", "Make a coverage report of profiles",
+     "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
+     "                       [-o FILE] [--fail-under METRIC=PERCENT]... [--include DIR]...\n"
+     "                       [--path-map FROM=TO]... [--all] [--ignore-missing]\n"
+     "                       PROFILE_OR_IMAGE...\n"
+     "       covsplit report [OPTION]... --diff FILE PROFILE_OR_IMAGE...",
+     "Merges profiles, as 'covsplit merge' does, and reports the coverage of all images that\n"
+     "they are of. The report is llvm-cov's: a table, or with --html what 'llvm-cov show'\n"
+     "writes, with lcov and json what 'llvm-cov export' does. Nothing is left but the report.\n"
+     "\n"
+     "An image needs to be named only if no profile is of it, or if it was not split.\n"
+     "\n"
+     "With --diff, as of 'git diff', the lines that a change adds are reported: how many of\n"
+     "them have code, how many of these are covered, and which are not. With --fail-under\n"
+     "lines=PERCENT the exit status is 1 if less of them is.\n"
+     "\n"
+     "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one in PATH\n"
+     "that fits the profiles.\n"
+     "\n" BESIDE_PROFILE WITH_OPTIONS,
+     OPTIONS(report_options), "PROFILE", 1, OPERANDS_ANY, command_report},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
      "[--sidecar FILE]... [--store DIR] [--memory-limit SIZE] [-v]\n"
      "                    -- COMMAND [ARGUMENT...]",
@@ -587,6 +639,7 @@ static const struct command_note headings[] = {
 static const struct command_note examples[] = {
     {"split", "covsplit split --store sidecars -o app.stripped app"},
     {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
+    {"report", "covsplit report --store sidecars default.profraw"},
     {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
             "-instr-profile=app.profdata"},
 };

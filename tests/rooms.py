@@ -49,6 +49,7 @@ ROOMS = {
     "split/split": "common/* formats/* split/cli",
     "split/compile": "common/* formats/* split/cli",
     "split/profiles": "common/* formats/* split/cli",
+    "split/report": "common/* formats/* split/cli split/profiles",
     "split/sidecars": "common/* formats/* split/cli",
     "split/run": "common/* formats/* split/cli",
     "split/snapshot": "common/* formats/* split/cli",

@@ -16,6 +16,7 @@ int command_join(const struct parsed_options *options);
 int command_link(const struct parsed_options *options);
 int command_merge(const struct parsed_options *options);
 int command_pack(const struct parsed_options *options);
+int command_report(const struct parsed_options *options);
 int command_repack(const struct parsed_options *options);
 int command_run(const struct parsed_options *options);
 int command_show(const struct parsed_options *options);

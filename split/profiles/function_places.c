@@ -289,6 +289,28 @@ bool function_places_read(struct function_places *places, const struct sidecar *
     return done;
 }
 
+bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error)
+{
+    struct function_places places = {0};
+    struct reader reader = {.places = &places,
+                            .sidecar = sidecar,
+                            .files = files,
+                            .big_endian = sidecar_facts(sidecar)->elf_data == 2};
+    struct buffer covmap = {0};
+    bool done = read_section(&reader, SECTION_COVMAP, &covmap, error) &&
+                list_units(&reader, buffer_view(&covmap), error);
+
+    for (size_t i = 0; done && i < reader.unit_count; i++)
+        done = need_unit(&reader, &reader.units[i], error);
+    buffer_free(&covmap);
+    buffer_free(&reader.path);
+    covmap_names_free(&reader.names);
+    intern_table_free(&reader.by_reference);
+    free(reader.units);
+    free(reader.numbers);
+    return done;
+}
+
 void function_places_free(struct function_places *places)
 {
     intern_table_free(&places->by_both);

@@ -44,6 +44,9 @@ bool function_places_read(struct function_places *places, const struct sidecar *
                           const struct function_filter *filter, struct names *files,
                           struct error *error);
 
+/* Adds the names of all files of the mapping, as llvm-cov prints them. */
+bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
+
 /* The function with this NameRef and FuncHash; or if the mapping has it with another FuncHash only,
  * as one that is not used there, that one. NULL if there is none. */
 const struct function_place *function_places_find(const struct function_places *places,

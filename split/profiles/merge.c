@@ -16,6 +16,7 @@
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/profiles/explain.h"
+#include "split/profiles/merge.h"
 #include "split/profiles/merge_consume.h"
 #include "split/profiles/merge_inputs.h"
 #include "split/profiles/merge_into.h"
@@ -174,7 +175,26 @@ struct merge_operands {
     struct path_list tests;
     struct test_naming naming;
     uint64_t *weights;
+    /* Gets the merged profile, in memory, in place of a file; NULL: writes files. */
+    merge_reader reader;
+    void *reader_context;
 };
+
+static bool read_merged(const struct parsed_options *options, const struct merge *merge,
+                        const struct merge_operands *operands, struct error *error)
+{
+    struct conflicts conflicts = {0};
+    struct output merged = {.fd = -1};
+    bool done = merge_outputs_make_in_memory(&merged, merge, options, error) &&
+                find_conflicts(merge, options, &conflicts, error);
+
+    if (done)
+        explain_warn(&conflicts);
+    done = done && operands->reader(operands->reader_context, merge, merged.fd, error);
+    output_discard(&merged);
+    conflicts_free(&conflicts);
+    return done;
+}
 
 static bool merge_all(const struct parsed_options *options, const struct merge_operands *operands,
                       struct profile_sidecars *sidecars, struct state *state, struct error *error)
@@ -201,9 +221,11 @@ static bool merge_all(const struct parsed_options *options, const struct merge_o
     done = merge_read(&merge, error);
     progress_finish(&progress);
     done = done && report_inputs(&merge, options, error) &&
-           (state != NULL ? merge_into_add(state, &merge, error)
-                          : profile_groups_combine(&merge.groups, error) &&
-                                write_all(&merge, options, error));
+           (state != NULL
+                ? merge_into_add(state, &merge, error)
+                : profile_groups_combine(&merge.groups, error) &&
+                      (operands->reader != NULL ? read_merged(options, &merge, operands, error)
+                                                : write_all(&merge, options, error)));
     if (done && option_given(options, OPTION_VERBOSE))
         print_done(&merge, target_path(options));
     merge_free(&merge);
@@ -301,6 +323,22 @@ static int check_usage(const struct parsed_options *options)
     if (merge_output_format(options) == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
         return message_usage("merge", "'--weighted-input' is for the format profdata");
     return STATUS_DONE;
+}
+
+bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
+                      size_t count, struct profile_sidecars *sidecars, merge_reader reader,
+                      void *context, struct error *error)
+{
+    struct merge_operands operands = {.reader = reader, .reader_context = context};
+    bool done = true;
+
+    for (size_t i = 0; done && i < count; i++)
+        done = collect_input(options, profiles[i], 1, &operands, error);
+    done = done && merge_all(options, &operands, sidecars, NULL, error);
+    path_list_free(&operands.inputs);
+    path_list_free(&operands.tests);
+    free(operands.weights);
+    return done;
 }
 
 static bool open_state(const struct parsed_options *options, struct state **state,

@@ -448,6 +448,29 @@ bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge
     return done;
 }
 
+bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
+                                  const struct parsed_options *options, struct error *error)
+{
+    const char *path = option_text(options, OPTION_OUTPUT);
+    struct maker maker = {.merge = merge, .options = options, .format = FORMAT_INDEXED};
+    size_t count = merge->groups.count, *numbers = calloc(count + 1, sizeof(*numbers));
+    const struct selection all = {.groups = numbers, .count = count};
+    bool done = numbers != NULL || error_out_of_memory(error, path, count * sizeof(*numbers));
+
+    for (size_t i = 0; done && i < count; i++)
+        numbers[i] = i;
+    if (done)
+        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
+                                       merge->groups.list[0]->version, error);
+    done = maker.program != NULL && spool_all(merge, path, &maker.spools, error) &&
+           output_create_in_memory(output, "the merged profile", error) &&
+           write_indexed(&maker, &all, output, error);
+    free_spools(&maker.spools);
+    free(maker.program);
+    free(numbers);
+    return done;
+}
+
 bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error)
 {
     enum output_result result;

@@ -36,6 +36,11 @@ struct merge_outputs {
 bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
                         const struct parsed_options *options, struct error *error);
 
+/* Makes a .profdata file of all groups in memory: read it through output->fd, and discard it. The
+ * option OPTION_OUTPUT names a path in a directory for unnamed files. */
+bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
+                                  const struct parsed_options *options, struct error *error);
+
 /* Gives them their names. */
 bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error);
 void merge_outputs_free(struct merge_outputs *outputs);
