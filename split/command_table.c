@@ -193,16 +193,16 @@ static const struct option_description report_options[] = {
     VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),
     VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",
           "report only the lines that FILE adds, a unified diff; '-' for standard input"),
-    VALUE(OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "METRIC=PERCENT",
-          "exit with 1 if less is covered; of lines, functions, regions, branches",
+    VALUE(OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "LIMIT",
+          "exit with 1 if less is covered: lines=80, functions=..., regions=..., branches=...",
           .repeats = true),
     VALUE(OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",
           "report the source files below DIR (default: the current directory, if any is there)",
           .repeats = true),
     VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",
           "leave out source files whose path matches", .repeats = true, .one_dash = true),
-    VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "FROM=TO",
-          "source files below FROM are below TO here", .repeats = true),
+    VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",
+          "FROM=TO: source files below FROM are below TO here", .repeats = true),
     FLAG(OPTION_ALL, "all", NO_LETTER, "also images in the store that no profile is of"),
     FLAG(OPTION_IGNORE_MISSING, "ignore-missing", NO_LETTER,
          "leave out profiles whose sidecar is not found, with a warning"),
@@ -399,8 +399,8 @@ static const struct command commands[] = {
      OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
     {"report", "Make a coverage report of profiles",
      "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
-     "                       [-o FILE] [--fail-under METRIC=PERCENT]... [--include DIR]...\n"
-     "                       [--path-map FROM=TO]... [--all] [--ignore-missing]\n"
+     "                       [-o FILE] [--fail-under LIMIT]... [--include DIR]...\n"
+     "                       [--path-map MAP]... [--all] [--ignore-missing]\n"
      "                       PROFILE_OR_IMAGE...\n"
      "       covsplit report [OPTION]... --diff FILE PROFILE_OR_IMAGE...",
      "Merges profiles, as 'covsplit merge' does, and reports the coverage of all images that\n"

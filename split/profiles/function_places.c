@@ -292,18 +292,30 @@ bool function_places_read(struct function_places *places, const struct sidecar *
 bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error)
 {
     struct function_places places = {0};
+    struct names all = {0};
     struct reader reader = {.places = &places,
                             .sidecar = sidecar,
-                            .files = files,
+                            .files = &all,
                             .big_endian = sidecar_facts(sidecar)->elf_data == 2};
     struct buffer covmap = {0};
+    uint64_t number;
     bool done = read_section(&reader, SECTION_COVMAP, &covmap, error) &&
                 list_units(&reader, buffer_view(&covmap), error);
 
-    for (size_t i = 0; done && i < reader.unit_count; i++)
+    for (size_t i = 0; done && i < reader.unit_count; i++) {
+        const struct unit *unit = &reader.units[i];
+
         done = need_unit(&reader, &reader.units[i], error);
+        /* The first name may be that of the compilation directory. */
+        for (size_t k = unit->header.version >= COVMAP_VERSION_6; done && k < unit->count; k++) {
+            struct bytes name = names_get(&all, reader.numbers[unit->first + k]);
+
+            done = names_add(files, name, &number) || no_memory(&reader, error);
+        }
+    }
     buffer_free(&covmap);
     buffer_free(&reader.path);
+    names_free(&all);
     covmap_names_free(&reader.names);
     intern_table_free(&reader.by_reference);
     free(reader.units);
