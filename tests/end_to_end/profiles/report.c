@@ -70,8 +70,8 @@ static char *build(const char *clang)
 /* What llvm-cov prints of the unsplit images, in the order of their names. */
 static const char *expected(const char *directory, const char *clang, const char *words)
 {
-    const char *first = strcmp(APP, LIBRARY) < 0 ? APP : LIBRARY;
-    const char *second = first == (const char *)APP ? LIBRARY : APP;
+    bool app_is_first = strcmp(APP, LIBRARY) < 0;
+    const char *first = app_is_first ? APP : LIBRARY, *second = app_is_first ? LIBRARY : APP;
     struct command command = command_words(path_join(directory, "unsplit"),
                                            "%s %s %s -object %s -instr-profile=app.profdata",
                                            versioned_tool("llvm-cov", clang), words, first, second);
