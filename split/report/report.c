@@ -144,8 +144,15 @@ static bool add_merged(struct report *report, const struct merge *merge, struct 
         for (size_t j = 0; j < report->image_count; j++)
             is_known |= uuid.size != 0 &&
                         uuid_equal(&sidecar_facts(report->images[j].sidecar)->uuid, &uuid);
-        if (is_known || (uuid.size == 0 && found == NULL && has_operands))
+        if (is_known)
             continue;
+        if (uuid.size == 0 && found == NULL && has_operands) {
+            message_warning(
+                "%s: does not say of which image it is; taken for one of the images that "
+                "are named",
+                group->name);
+            continue;
+        }
         if (found == NULL && uuid.size == 0)
             return error_set(error,
                              "%s: a profile of an image that was not split, and it does not say of "
