@@ -185,34 +185,46 @@ static const struct option_description merge_options[] = {
 
 static const char *const report_formats[] = {"lcov", "json", "summary", "cobertura", NULL};
 
+/* Rows that report and test share. */
+#define HOW_IT_IS_REPORTED                                                                         \
+    VALUE(OPTION_HTML, TEXT, "html", NO_LETTER, "DIR", "write pages to DIR, with an index",        \
+          .excludes = OPTION_FORMAT),                                                              \
+        VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",                                  \
+              "write lcov, json, summary (JSON without lines) or cobertura",                       \
+              .words = report_formats),                                                            \
+        VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),             \
+        VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",                                        \
+              "report only the lines that FILE adds, a unified diff; '-' for standard input"),     \
+        VALUE(                                                                                     \
+            OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "LIMIT",                             \
+            "exit with 1 if less is covered: lines=80, functions=..., regions=..., branches=...",  \
+            .repeats = true),                                                                      \
+        VALUE(                                                                                     \
+            OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",                                     \
+            "report the source files below DIR (default: the current directory, if any is there)", \
+            .repeats = true),                                                                      \
+        VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",              \
+              "leave out source files whose path matches", .repeats = true, .one_dash = true),     \
+        VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",                                 \
+              "FROM=TO: source files below FROM are below TO here", .repeats = true),              \
+        FLAG(OPTION_ALL, "all", NO_LETTER, "also images in the store that no profile is of"),      \
+        FLAG(OPTION_IGNORE_MISSING, "ignore-missing", NO_LETTER,                                   \
+             "leave out profiles whose sidecar is not found, with a warning"),                     \
+        SIDECARS("a sidecar, or a directory of them"), LOOK_IN_STORES,                             \
+        VALUE(OPTION_LLVM_COV, TEXT, "llvm-cov", NO_LETTER, "PROGRAM",                             \
+              "the llvm-cov that is run"),                                                         \
+        VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",                   \
+              "the llvm-profdata that is run"),                                                    \
+        MEMORY_LIMIT, THREADS("read with")
+
 static const struct option_description report_options[] = {
-    VALUE(OPTION_HTML, TEXT, "html", NO_LETTER, "DIR", "write pages to DIR, with an index",
-          .excludes = OPTION_FORMAT),
-    VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
-          "write lcov, json, summary (JSON without lines) or cobertura", .words = report_formats),
-    VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),
-    VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",
-          "report only the lines that FILE adds, a unified diff; '-' for standard input"),
-    VALUE(OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "LIMIT",
-          "exit with 1 if less is covered: lines=80, functions=..., regions=..., branches=...",
-          .repeats = true),
-    VALUE(OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",
-          "report the source files below DIR (default: the current directory, if any is there)",
-          .repeats = true),
-    VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",
-          "leave out source files whose path matches", .repeats = true, .one_dash = true),
-    VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",
-          "FROM=TO: source files below FROM are below TO here", .repeats = true),
-    FLAG(OPTION_ALL, "all", NO_LETTER, "also images in the store that no profile is of"),
-    FLAG(OPTION_IGNORE_MISSING, "ignore-missing", NO_LETTER,
-         "leave out profiles whose sidecar is not found, with a warning"),
-    SIDECARS("a sidecar, or a directory of them"),
-    LOOK_IN_STORES,
-    VALUE(OPTION_LLVM_COV, TEXT, "llvm-cov", NO_LETTER, "PROGRAM", "the llvm-cov that is run"),
-    VALUE(OPTION_LLVM_PROFDATA, TEXT, "llvm-profdata", NO_LETTER, "PROGRAM",
-          "the llvm-profdata that is run"),
-    MEMORY_LIMIT,
-    THREADS("read with"),
+    HOW_IT_IS_REPORTED,
+};
+
+static const struct option_description test_options[] = {
+    VALUE(OPTION_PROFILES, TEXT, "profiles", NO_LETTER, "DIR",
+          "keep the profiles in DIR, with those that are there"),
+    HOW_IT_IS_REPORTED,
 };
 
 static const struct option_description export_options[] = {
@@ -417,6 +429,17 @@ static const struct command commands[] = {
      "that fits the profiles.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(report_options), "PROFILE", 1, OPERANDS_ANY, command_report},
+    {"test", "Run a command, and report what it covered",
+     "[--profiles DIR] [OPTION]... -- COMMAND [ARGUMENT...]",
+     "COMMAND is a test suite, for example: ctest, make check, cargo test. The programs that it\n"
+     "runs write their profiles to a directory that is removed in the end, or to that of\n"
+     "--profiles. The report and its options are those of 'covsplit report'. It is made even\n"
+     "if COMMAND fails; the exit status is then that of COMMAND.\n"
+     "\n"
+     "The programs get LLVM_PROFILE_FILE, so they must not set it, nor clear the environment,\n"
+     "and they write profiles only if they end by exit or a return from main.\n"
+     "\n" BESIDE_PROFILE WITH_OPTIONS,
+     OPTIONS(test_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_test},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
      "[--sidecar FILE]... [--store DIR] [--memory-limit SIZE] [-v]\n"
      "                    -- COMMAND [ARGUMENT...]",
@@ -640,6 +663,7 @@ static const struct command_note examples[] = {
     {"split", "covsplit split --store sidecars -o app.stripped app"},
     {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
     {"report", "covsplit report --store sidecars default.profraw"},
+    {"test", "covsplit test --store sidecars -- make check"},
     {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
             "-instr-profile=app.profdata"},
 };

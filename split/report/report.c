@@ -30,6 +30,7 @@
 #include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
 #include "split/report/coverage.h"
+#include "split/report/report.h"
 
 enum report_format { /* the words of --format */
                      REPORT_LCOV,
@@ -645,8 +646,7 @@ static bool make_report(void *context, const struct merge *merge, int profile, s
     return !option_given(options, OPTION_FAIL_UNDER) || check_limits(report, error);
 }
 
-/* Errors of the command line that parsing cannot find. */
-static int check_usage(const struct parsed_options *options)
+int report_check_usage(const struct parsed_options *options)
 {
     const char *text;
     size_t metric;
@@ -654,21 +654,22 @@ static int check_usage(const struct parsed_options *options)
 
     for (size_t i = 0; (text = option_text_at(options, OPTION_PATH_MAP, i)) != NULL; i++) {
         if (text[0] == '=' || strchr(text, '=') == NULL)
-            return message_usage("report", "'--path-map %s' is not FROM=TO", text);
+            return message_usage(options->command->name, "'--path-map %s' is not FROM=TO", text);
     }
     for (size_t i = 0; (text = option_text_at(options, OPTION_FAIL_UNDER, i)) != NULL; i++) {
         if (!read_limit(text, &metric, &percent))
-            return message_usage("report",
+            return message_usage(options->command->name,
                                  "'--fail-under %s' is not METRIC=PERCENT, with lines, functions, "
                                  "regions or branches",
                                  text);
         if (option_given(options, OPTION_DIFF) && metric != 0)
-            return message_usage("report", "with '--diff', '--fail-under' is of lines");
+            return message_usage(options->command->name,
+                                 "with '--diff', '--fail-under' is of lines");
     }
     if (option_given(options, OPTION_DIFF) && option_given(options, OPTION_OUTPUT))
-        return message_usage("report", "'--output' is not for '--diff'");
+        return message_usage(options->command->name, "'--output' is not for '--diff'");
     if (option_given(options, OPTION_HTML) && option_given(options, OPTION_OUTPUT))
-        return message_usage("report", "'--output' is not for '--html'");
+        return message_usage(options->command->name, "'--output' is not for '--html'");
     return STATUS_DONE;
 }
 
@@ -679,7 +680,7 @@ int command_report(const struct parsed_options *options)
     const char *temporary = getenv("TMPDIR");
     char *spool = NULL;
     struct error error = {0};
-    int status = check_usage(options);
+    int status = report_check_usage(options);
     bool done;
 
     if (status != STATUS_DONE)

@@ -2,6 +2,7 @@
  * covsplit report: what it prints is what llvm-cov prints of the unsplit images, and what it makes
  * of that is compared with a second implementation (tests/support/report_check.py).
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -288,6 +289,56 @@ START_TEST(test_missing)
 }
 END_TEST
 
+/* ---- covsplit test ---- */
+
+/* The report is that of the profiles which the command makes, and nothing else is left; what the
+ * command's end says is passed on. */
+START_TEST(test_command)
+{
+    char *split = path_join(sample, "split");
+    const char *wanted = output(split, "report --store store profiles");
+    directory_create(path_join(split, "temporary"));
+    struct command command = covsplit_command(split, "test", "--store", "store", "--", "sh", "-c",
+                                              "here=$PWD; cd /; $here/" APP " >&2", NULL);
+    text_list_add_format(&command.environment, "TMPDIR=%s/temporary", split);
+    text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", split);
+    const char *found = command_run_or_abort(&command);
+    ck_assert_str_eq(found, wanted);
+    ck_assert_str_eq(run_or_abort(split, "ls", "-A", "temporary", NULL), "");
+
+    char **script = &command.arguments.items[command.arguments.count - 1];
+    *script = "./" APP " >&2; exit 7";
+    struct outcome outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 7));
+    ck_assert_str_eq(outcome.output, wanted);
+    *script = "kill -9 $$";
+    outcome = command_run(&command);
+    ck_assert_int_eq(outcome.signal, SIGKILL);
+    ck_assert_str_eq(outcome.output, "");
+    *script = "exit 0";
+    outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 1));
+    assert_says(outcome, "no program wrote a profile");
+    ck_assert_str_eq(run_or_abort(split, "ls", "-A", "temporary", NULL), "");
+
+    /* Two runs add up. */
+    command = covsplit_command(split, "test", "--store", "store", "--profiles", "kept", "--format",
+                               "lcov", "-o", "lines", "--", "./" APP, NULL);
+    text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", split);
+    command_run_or_abort(&command);
+    command_run_or_abort(&command);
+    ck_assert_uint_eq(
+        text_count((const char *)file_read(path_join(split, "lines")).data, "FNDA:2,main\n"), 1);
+    ck_assert_uint_ge(directory_list(path_join(split, "kept")).count, 2);
+
+    run(split, 2, "test --store store --fail-under x -- touch ran");
+    ck_assert(!file_exists(path_join(split, "ran")));
+    run(split, 127, "test --store store -- ./nowhere");
+    assert_says(run(split, 1, "test --store store --profiles " APP " -- touch ran"), APP);
+    ck_assert(!file_exists(path_join(split, "ran")));
+}
+END_TEST
+
 static void prepare(void)
 {
     scratch = scratch_create("report");
@@ -299,6 +350,6 @@ int main(void)
     TCase *all = suite_case("report", 300, prepare);
     suite_loops(all, 4, test_same_reports);
     suite_tests(all, test_inputs, test_selection, test_cobertura, test_change, test_limits,
-                test_missing);
+                test_missing, test_command);
     return suite_main("report", all);
 }

@@ -152,12 +152,12 @@ END_TEST
 /* What is used most comes first, with an example each, and every command has its line. */
 START_TEST(test_help_order)
 {
-    static const char *const first[] = {"split", "merge", "report", "run"};
+    static const char *const first[] = {"split", "merge", "report", "test", "run"};
     struct outcome outcome = run_words("help");
     struct text_list lines = text_list_of_lines(outcome.output);
     ck_assert_uint_gt(lines.count, 12);
     ck_assert_str_eq(lines.items[2], "Most used:");
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 5; i++) {
         const char *command = text_format("  %s  ", first[i]);
         const char *example = text_format("      covsplit %s --store sidecars ", first[i]);
         ck_assert_msg(strncmp(lines.items[3 + 2 * i], command, strlen(command)) == 0, "%s",
@@ -165,7 +165,7 @@ START_TEST(test_help_order)
         ck_assert_msg(strncmp(lines.items[4 + 2 * i], example, strlen(example)) == 0, "%s",
                       outcome.output);
     }
-    ck_assert_str_eq(lines.items[11], "Splitting and joining:");
+    ck_assert_str_eq(lines.items[13], "Splitting and joining:");
     ck_assert_str_eq(outcome.output, run_words("--help").output);
 }
 END_TEST

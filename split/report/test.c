@@ -1,0 +1,150 @@
+/*
+ * covsplit test: runs a command, such as a test suite, and reports what its programs covered.
+ *
+ * The programs write to pools of profiles in a directory of their own (LLVM_PROFILE_FILE with %m),
+ * so any number of processes leave some files for each image. The directory goes when the report is
+ * made, unless it was given.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/base/directory.h"
+#include "common/base/file.h"
+#include "split/cli/child.h"
+#include "split/cli/commands.h"
+#include "split/cli/message.h"
+#include "split/report/report.h"
+
+/* More files for each image than this %m does not know. */
+#define POOL_MAX 9
+
+/* The directory for profiles, as an absolute path; NULL with an error. */
+static char *make_directory(const char *given, struct error *error)
+{
+    const char *temporary = getenv("TMPDIR");
+    char *path = NULL;
+
+    if (temporary == NULL || temporary[0] != '/')
+        temporary = "/tmp";
+    if (given != NULL && !directory_make(given, error))
+        return NULL;
+    if (given != NULL)
+        path = realpath(given, NULL);
+    else if (asprintf(&path, "%s/covsplit-test-XXXXXX", temporary) >= 0 && mkdtemp(path) == NULL) {
+        free(path);
+        path = NULL;
+    }
+    if (path == NULL)
+        error_set_errno(error, errno,
+                        "%s: no directory for profiles can be made there; name another",
+                        given != NULL ? given : temporary);
+    return path;
+}
+
+/* Names the pools to the programs, which may run in any directory. */
+static bool set_environment(const char *directory, unsigned threads, struct error *error)
+{
+    char *pattern = NULL;
+    bool done = asprintf(&pattern, "%s/%%%um.profraw", directory,
+                         threads < POOL_MAX ? threads : POOL_MAX) >= 0 &&
+                setenv("LLVM_PROFILE_FILE", pattern, 1) == 0;
+
+    free(pattern);
+    return done || error_out_of_memory(error, "the environment", strlen(directory));
+}
+
+static bool is_profile(const char *name)
+{
+    size_t size = strlen(name), ending = strlen(".profraw");
+
+    return size > ending && strcmp(name + size - ending, ".profraw") == 0;
+}
+
+/* Removes the directory with the profiles in it; anything else in it stays, and it, too. */
+static void remove_directory(const char *path)
+{
+    struct directory_names names = {0};
+    struct error ignored;
+
+    if (directory_names_read(path, is_profile, &names, &ignored)) {
+        for (size_t i = 0; i < names.count; i++) {
+            char *profile;
+
+            if (asprintf(&profile, "%s/%s", path, names.items[i]) >= 0) {
+                unlink(profile);
+                free(profile);
+            }
+        }
+    }
+    directory_names_free(&names);
+    rmdir(path);
+}
+
+static bool check_profiles(const char *path, struct error *error)
+{
+    struct directory_names names = {0};
+    bool done = directory_names_read(path, is_profile, &names, error);
+
+    if (done && names.count == 0)
+        done = error_set(error,
+                         "%s: no program wrote a profile there: none was built with "
+                         "-fprofile-instr-generate, or all were killed or ended by _exit, or the "
+                         "command clears the environment or sets LLVM_PROFILE_FILE itself",
+                         path);
+    directory_names_free(&names);
+    return done;
+}
+
+/* Runs the command. *status is that of waitpid, or of a signal that this process got meanwhile. */
+static bool run(const struct parsed_options *options, int *status, struct error *error)
+{
+    /* The operands are main's arguments, which execvp may take. */
+    char **command = (char **)(uintptr_t)options->operands;
+    struct child child = {0};
+    int number;
+
+    child_hold_signals(&child);
+    if (!child_run(&child, command, status, error))
+        return false;
+    number = child_held_signal(&child);
+    if (number != 0)
+        *status = W_EXITCODE(0, number);
+    sigprocmask(SIG_SETMASK, &child.mask_before, NULL);
+    return true;
+}
+
+int command_test(const struct parsed_options *options)
+{
+    const char *given = option_text(options, OPTION_PROFILES);
+    struct parsed_options reporting = *options;
+    struct error error;
+    int status = 0, reported = report_check_usage(options);
+    char *directory;
+    bool done;
+
+    if (reported != STATUS_DONE)
+        return reported;
+    reported = STATUS_FAILED;
+    directory = make_directory(given, &error);
+    done = directory != NULL && set_environment(directory, option_threads(options), &error) &&
+           run(options, &status, &error);
+    if (done && !WIFSIGNALED(status)) {
+        const char *operands[] = {directory, NULL};
+
+        reporting.operands = operands;
+        reporting.operand_count = 1;
+        done = check_profiles(directory, &error);
+        if (done)
+            reported = command_report(&reporting);
+    }
+    if (!done)
+        message_error(&error);
+    if (directory != NULL && given == NULL)
+        remove_directory(directory);
+    free(directory);
+    return status != 0 ? child_end_like(status) : reported;
+}
