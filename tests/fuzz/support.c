@@ -31,7 +31,9 @@ struct input fuzz_input(struct bytes bytes, char *name)
         .path = name,
         .fd = -1,
         .bytes = bytes,
-        .held = {(uint8_t *)(uintptr_t)bytes.data, bytes.size, bytes.size},
+        .held = {.data = (uint8_t *)(uintptr_t)bytes.data,
+                 .size = bytes.size,
+                 .capacity = bytes.size},
     };
 }
 
