@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/arena.h"
 #include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/cursor.h"
@@ -327,12 +328,44 @@ START_TEST(test_count_up_to)
 }
 END_TEST
 
+/* Objects of sizes around what shares a block, in several orders. */
+START_TEST(test_arena)
+{
+    static const size_t sizes[] = {0, 1, 15, 16, 17, 16384, 16385, 65536, 200000};
+    struct arena arena = {0};
+    uint8_t *objects[9 * 9] = {0};
+
+    for (size_t i = 0; i < 81; i++) {
+        size_t size = sizes[(i * (1 + i / 9)) % 9];
+
+        objects[i] = arena_allocate(&arena, size);
+        ck_assert_ptr_nonnull(objects[i]);
+        ck_assert_uint_eq((uintptr_t)objects[i] % sizeof(long double), 0);
+        ck_assert(bytes_all_zero((struct bytes){objects[i], size}));
+        memset(objects[i], (int)i + 1, size);
+    }
+    for (size_t i = 0; i < 81; i++) {
+        for (size_t at = 0; at < sizes[(i * (1 + i / 9)) % 9]; at++)
+            ck_assert_uint_eq(objects[i][at], i + 1);
+    }
+    ck_assert_str_eq(arena_text(&arena, "%s %d", "text", 7), "text 7");
+    ck_assert_str_eq(arena_copy(&arena, (struct bytes){(const uint8_t *)"copied", 4}), "copi");
+    ck_assert_ptr_null(arena_array(&arena, SIZE_MAX / 4, 8));
+    ck_assert(arena.failed);
+    ck_assert_ptr_null(arena_allocate(&arena, 1));
+    arena_free(&arena);
+    ck_assert(!arena.failed);
+    ck_assert_ptr_nonnull(arena_allocate(&arena, 1));
+    arena_free(&arena);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_buffer,
                 test_byte_orders, test_leb128, test_cursor, test_buffer_stays_failed,
                 test_uuid_text, test_uuid_refuses, test_digest_is_canonical, test_digest_in_parts,
-                test_count_up_to);
+                test_count_up_to, test_arena);
     return suite_main("bytes", all);
 }
