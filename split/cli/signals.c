@@ -95,7 +95,7 @@ static void lock_for_good(int fd)
         fcntl(own, F_OFD_SETLKW, &lock);
 }
 
-static void remove_unfinished(void)
+void signals_remove_unfinished(void)
 {
     char path[PATH_MAX];
 
@@ -194,14 +194,14 @@ static void lost_mapped_file(int number, siginfo_t *information, void *context)
     length = strlen(text);
     text[length++] = '\n';
     (void)!write(STDERR_FILENO, text, length);
-    remove_unfinished();
+    signals_remove_unfinished();
     _exit(STATUS_FAILED);
 }
 
 /* Raises the signal again, which ends the process when the handler has returned. */
 static void ended(int number)
 {
-    remove_unfinished();
+    signals_remove_unfinished();
     raise(number);
 }
 

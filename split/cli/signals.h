@@ -8,4 +8,8 @@
 /* Call once, when the process starts. */
 void signals_prepare(void);
 
+/* Removes the outputs of this process that have temporary names. Only for the end of the process:
+ * the outputs cannot be used any more. */
+void signals_remove_unfinished(void);
+
 #endif

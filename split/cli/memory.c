@@ -1,0 +1,57 @@
+/*
+ * Memory of the command: see memory.h.
+ */
+#include "split/cli/memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "split/cli/message.h"
+#include "split/cli/signals.h"
+
+void command_require(_Bool had, uint64_t size)
+{
+    struct error error;
+
+    if (had)
+        return;
+    error_set(&error, "out of memory (%llu bytes)", (unsigned long long)size);
+    message_error(&error);
+    signals_remove_unfinished();
+    /* Other threads still use what exit would tear down. */
+    fflush(stdout);
+    _exit(STATUS_FAILED);
+}
+
+void *command_array(size_t count, size_t item_size)
+{
+    /* calloc(0) may yield NULL. */
+    void *array = calloc(count == 0 ? 1 : count, item_size);
+
+    command_require(array != NULL, (uint64_t)count * item_size);
+    return array;
+}
+
+char *command_copy(const char *text)
+{
+    char *copy = strdup(text);
+
+    command_require(copy != NULL, strlen(text) + 1);
+    return copy;
+}
+
+char *command_text(const char *format, ...)
+{
+    va_list arguments;
+    char *text = NULL;
+    int length;
+
+    va_start(arguments, format);
+    length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    command_require(length >= 0, strlen(format));
+    return text;
+}
