@@ -6,8 +6,7 @@
 void planning_add_section(struct planning *planning, enum section_kind kind, size_t index)
 {
     const struct format *format = planning->format;
-    struct image_section section = {
-        .kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
+    struct section section = {.kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
 
     format->describe_section(planning, index, &section);
     planning->section_index[kind] = index;
@@ -30,8 +29,8 @@ struct bytes planning_rest(const struct planning *planning, enum section_kind ki
     }
 }
 
-bool planning_empty(struct planning *planning, const struct image_section *section,
-                    struct bytes rest, uint64_t cut, uint64_t cut_end)
+bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
+                    uint64_t cut, uint64_t cut_end)
 {
     struct edit_script *edits = &planning->plan->edits;
     uint64_t behind = section->offset + rest.size, end = section->offset + section->size;

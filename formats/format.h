@@ -77,7 +77,7 @@ struct format {
     const char *(*section_name)(enum section_kind kind);
     size_t (*find_section)(const struct planning *planning, enum section_kind kind, size_t after);
     void (*describe_section)(const struct planning *planning, size_t index,
-                             struct image_section *section);
+                             struct section *section);
 
     /* In a stripped image, adds the sections that no header mentions any more (may be NULL). */
     void (*find_hidden_rests)(struct planning *planning);
@@ -102,8 +102,7 @@ struct format {
 
     /* Checks a section that was chosen for removal, and keeps it if it cannot go. False only on an
      * error. */
-    bool (*check_section)(struct planning *planning, struct image_section *section,
-                          struct error *error);
+    bool (*check_section)(struct planning *planning, struct section *section, struct error *error);
     /* The remaining checks are for names and data only. Whether enough is known about the image to
      * judge either of them; symbols and layout are checked elsewhere. */
     bool (*check_known)(struct planning *planning, enum section_kind kind);
@@ -156,7 +155,7 @@ struct bytes planning_rest(const struct planning *planning, enum section_kind ki
 
 /* Adds the edits that empty a section: `rest` at its start, zeros up to `cut`, nothing from there
  * to `cut_end`, and zeros up to the section's end (offsets in the file). */
-bool planning_empty(struct planning *planning, const struct image_section *section,
-                    struct bytes rest, uint64_t cut, uint64_t cut_end);
+bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
+                    uint64_t cut, uint64_t cut_end);
 
 #endif

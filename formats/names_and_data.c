@@ -14,14 +14,14 @@
 
 #include "formats/runtime/callers.h"
 
-static struct image_section *section_of(struct planning *planning, enum section_kind kind)
+static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
     return image_plan_section(planning->plan, kind);
 }
 
 static bool has_contents(struct planning *planning, enum section_kind kind)
 {
-    const struct image_section *section = section_of(planning, kind);
+    const struct section *section = section_of(planning, kind);
 
     return section != NULL && section->size != 0;
 }
@@ -60,7 +60,7 @@ static bool check_bounds(struct planning *planning, enum section_kind kind,
                          enum section_kind victim)
 {
     const struct format *format = planning->format;
-    struct image_section *section = section_of(planning, kind);
+    struct section *section = section_of(planning, kind);
     struct bounds bounds;
 
     if (!find_bounds(planning, kind, victim, &bounds))
@@ -190,7 +190,7 @@ static void keep_what_is_watched(struct planning *planning)
  * there is no such place. */
 static bool place_tripwire(struct planning *planning)
 {
-    const struct image_section *names = section_of(planning, SECTION_NAMES);
+    const struct section *names = section_of(planning, SECTION_NAMES);
     uint64_t unit = planning->code.machine->address_unit;
 
     unit = unit == 0 ? 1 : unit;
@@ -204,7 +204,7 @@ static bool place_tripwire(struct planning *planning)
 
 static bool check_names(struct planning *planning)
 {
-    const struct image_section *names = section_of(planning, SECTION_NAMES);
+    const struct section *names = section_of(planning, SECTION_NAMES);
     enum section_kind kind = SECTION_NAMES;
     uint64_t address;
 
@@ -227,7 +227,7 @@ static bool check_names(struct planning *planning)
 
 static bool check_records(struct planning *planning)
 {
-    const struct image_section *data = section_of(planning, SECTION_DATA);
+    const struct section *data = section_of(planning, SECTION_DATA);
     const struct profile_record_layout *layout = &planning->record_layout;
     uint64_t rest = data->size % layout->record_size;
     struct bytes records;
@@ -262,9 +262,9 @@ static void identify(struct planning *planning)
 static bool encode_stub(struct planning *planning)
 {
     const struct sidecar_facts *facts = &planning->plan->facts;
-    const struct image_section *data = section_of(planning, SECTION_DATA);
-    const struct image_section *counters = section_of(planning, SECTION_COUNTERS);
-    const struct image_section *bitmap = section_of(planning, SECTION_BITMAP);
+    const struct section *data = section_of(planning, SECTION_DATA);
+    const struct section *counters = section_of(planning, SECTION_COUNTERS);
+    const struct section *bitmap = section_of(planning, SECTION_BITMAP);
     uint64_t end = counters->address + counters->size;
     struct stub_place place = {
         .has_narrow_distances = facts->format == IMAGE_COFF,
@@ -318,7 +318,7 @@ static bool check_data(struct planning *planning, bool names_go)
 static bool check_first_record(struct planning *planning, struct bytes *records)
 {
     const struct format *format = planning->format;
-    const struct image_section *section = section_of(planning, SECTION_DATA);
+    const struct section *section = section_of(planning, SECTION_DATA);
     struct bounds data;
     const char *reason;
     uint64_t from;
@@ -412,7 +412,7 @@ static bool rewrite_data(struct planning *planning, struct error *error)
 static bool rewrite_names(struct planning *planning, bool data_goes, struct bytes records,
                           struct error *error)
 {
-    const struct image_section *names = section_of(planning, SECTION_NAMES);
+    const struct section *names = section_of(planning, SECTION_NAMES);
 
     tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
     return check_edited(planning, data_goes || change_first_record(planning, records), error) &&

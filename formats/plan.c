@@ -28,10 +28,11 @@ void image_plan_free(struct image_plan *plan)
     if (plan == NULL)
         return;
     edit_script_free(&plan->edits);
+    arena_free(&plan->reasons);
     free(plan);
 }
 
-struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind)
+struct section *image_plan_section(struct image_plan *plan, enum section_kind kind)
 {
     for (size_t i = 0; i < plan->section_count; i++) {
         if (plan->sections[i].kind == kind)
@@ -46,7 +47,7 @@ struct bytes image_plan_bytes(const struct image_plan *plan, const struct input 
     struct bytes bytes = {0};
 
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
         if (section->kind == kind &&
             !bytes_slice(image->bytes, section->offset, section->size, &bytes))
@@ -57,26 +58,50 @@ struct bytes image_plan_bytes(const struct image_plan *plan, const struct input 
 
 bool image_plan_removes(struct image_plan *plan, enum section_kind kind)
 {
-    const struct image_section *section = image_plan_section(plan, kind);
+    const struct section *section = image_plan_section(plan, kind);
 
-    return section != NULL && section->fate != FATE_STAYS;
+    return section != NULL && section_goes(section);
+}
+
+static void explain(struct image_plan *plan, struct section *section, const char *format,
+                    va_list arguments)
+{
+    char text[IMAGE_REASON_MAX];
+    const char *copy;
+
+    vsnprintf(text, sizeof(text), format, arguments);
+    copy = arena_text(&plan->reasons, "%s", text);
+    section->reason = copy != NULL ? copy : "";
+}
+
+void image_plan_explain(struct image_plan *plan, struct section *section, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    explain(plan, section, format, arguments);
+    va_end(arguments);
 }
 
 bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
 {
-    struct image_section *section = image_plan_section(plan, kind);
+    struct section *section = image_plan_section(plan, kind);
     va_list arguments;
 
     section->fate = FATE_STAYS;
     va_start(arguments, format);
-    vsnprintf(section->reason, sizeof(section->reason), format, arguments);
+    explain(plan, section, format, arguments);
     va_end(arguments);
     return false;
 }
 
-void image_plan_add(struct image_plan *plan, const struct image_section *section)
+void image_plan_add(struct image_plan *plan, const struct section *section)
 {
-    plan->sections[plan->section_count++] = *section;
+    struct section *added = &plan->sections[plan->section_count++];
+
+    *added = *section;
+    if (added->reason == NULL)
+        added->reason = "";
 }
 
 enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum section_kind kind)
@@ -107,7 +132,7 @@ bool image_plan_unpack(const struct image_plan *plan, const struct input *image,
 
 static int compare_sections(const void *left, const void *right)
 {
-    const struct image_section *a = left, *b = right;
+    const struct section *a = left, *b = right;
 
     if (a->offset != b->offset)
         return a->offset < b->offset ? -1 : 1;

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/arena.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"
@@ -19,30 +20,10 @@
 #include "common/sidecar/sidecar.h"
 
 /* The index of a section that an image does not have. */
-#define NO_INDEX         SIZE_MAX
+#define NO_INDEX SIZE_MAX
 
+/* A longer reason is truncated. */
 #define IMAGE_REASON_MAX 256
-
-/* What becomes of a section. */
-enum section_fate {
-    FATE_REMOVED, /* its bytes go to the sidecar and out of the file (as far as pages allow) */
-    FATE_ZEROED,  /* its bytes go to the sidecar, but the file keeps zeros in their place */
-    FATE_STAYS,   /* nothing is done */
-};
-
-struct image_section {
-    enum section_kind kind;
-    const char *name; /* in the image; lives as long as the plan */
-    uint64_t address; /* 0 for sections that are not loaded */
-    uint64_t offset;  /* in the file */
-    uint64_t size;    /* in bytes; for a section that was split before: what is left of it */
-    uint64_t alignment;
-    bool loaded;
-    bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
-    enum section_fate fate;
-    bool copied;                   /* stays in the image, but is also copied to the sidecar */
-    char reason[IMAGE_REASON_MAX]; /* why it is not cut out of the file; "" if it is */
-};
 
 struct image_options {
     unsigned sections;       /* mask of SECTION_BIT: what to remove */
@@ -57,11 +38,12 @@ struct image_plan {
     bool already_split;         /* the image is a stripped one: nothing is planned */
     uint64_t zeros_size;        /* bytes of zeros of sections that stay, which leave the file */
     bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
-    struct image_section sections[SECTION_KIND_MAX]; /* those present, by file offset */
+    struct section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
     struct edit_script edits;                      /* finished */
     struct section_range ranges[SECTION_KIND_MAX]; /* those that go to the sidecar */
     size_t range_count;
+    struct arena reasons; /* the texts of `sections` */
 };
 
 /* What identifies a stripped image and its sidecar. */
@@ -83,7 +65,7 @@ struct image_plan *image_plan_new(const struct input *input, struct error *error
 void image_plan_free(struct image_plan *plan);
 
 /* The description of a section; NULL if the image has none of that kind. */
-struct image_section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+struct section *image_plan_section(struct image_plan *plan, enum section_kind kind);
 
 /* Its bytes in the image; empty if the image has none of that kind. */
 struct bytes image_plan_bytes(const struct image_plan *plan, const struct input *image,
@@ -102,12 +84,17 @@ enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum sec
 bool image_plan_unpack(const struct image_plan *plan, const struct input *image, uint64_t limit,
                        struct buffer *covmap, struct buffer *covfun, struct error *error);
 
+/* Gives a section of the plan another reason. If memory runs out, plan->reasons has failed, and the
+ * plan is not given out. */
+void image_plan_explain(struct image_plan *plan, struct section *section, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* Keeps the section in the image, for this reason. Returns false, so that checks can return it. */
 bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* Adds a section; call image_plan_sort after the last one. */
-void image_plan_add(struct image_plan *plan, const struct image_section *section);
+void image_plan_add(struct image_plan *plan, const struct section *section);
 void image_plan_sort(struct image_plan *plan);
 
 #endif

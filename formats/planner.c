@@ -75,7 +75,7 @@ static bool find_sections(struct planning *planning, struct error *error)
 static void find_packed_units(struct planning *planning)
 {
     struct image_plan *plan = planning->plan;
-    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
+    const struct section *covmap = image_plan_section(plan, SECTION_COVMAP);
 
     plan->is_packed = covmap != NULL && !covmap->encoded &&
                       unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
@@ -209,7 +209,7 @@ static bool take_split_uuid(struct planning *planning)
 
 static void describe_split(struct planning *planning, struct split_image *split)
 {
-    const struct image_section *counters, *bitmap;
+    const struct section *counters, *bitmap;
     struct bytes stub = rest_of(planning, SECTION_DATA);
 
     describe_contents(planning);
@@ -257,7 +257,7 @@ static bool decide(struct planning *planning, struct error *error)
     unsigned chosen = SECTION_REMOVABLE & planning->options->sections;
 
     for (size_t i = 0; i < planning->plan->section_count; i++) {
-        struct image_section *section = &planning->plan->sections[i];
+        struct section *section = &planning->plan->sections[i];
 
         if ((chosen & SECTION_BIT(section->kind)) == 0 || section->size == 0)
             continue;
@@ -285,8 +285,8 @@ static bool check_choice(const struct planning *planning, struct error *error)
  * leave a tripwire. With packed units, the one goes only with the other. */
 static void pair_mapping(struct image_plan *plan)
 {
-    const struct image_section *covmap = image_plan_section(plan, SECTION_COVMAP);
-    const struct image_section *covfun = image_plan_section(plan, SECTION_COVFUN);
+    const struct section *covmap = image_plan_section(plan, SECTION_COVMAP);
+    const struct section *covfun = image_plan_section(plan, SECTION_COVFUN);
 
     if (covmap != NULL && covmap->fate == FATE_STAYS && image_plan_removes(plan, SECTION_COVFUN))
         image_plan_keep(
@@ -303,7 +303,7 @@ static void pair_mapping(struct image_plan *plan)
 static void keep_covdata(struct image_plan *plan)
 {
     static const enum section_kind kinds[] = {SECTION_COVDATA, SECTION_COVNAMES};
-    const struct image_section *data = image_plan_section(plan, SECTION_DATA);
+    const struct section *data = image_plan_section(plan, SECTION_DATA);
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (data != NULL && data->size != 0 && image_plan_removes(plan, kinds[i]))
@@ -323,18 +323,18 @@ static void plan_copies(struct image_plan *plan)
                         (plan->is_packed || image_plan_removes(plan, SECTION_COVFUN));
 
     for (size_t i = 0; i < plan->section_count; i++) {
-        struct image_section *section = &plan->sections[i];
+        struct section *section = &plan->sections[i];
 
-        section->copied =
-            section->fate == FATE_STAYS && section->size != 0 && !section->encoded &&
-            (SECTION_BIT(section->kind) & (SECTION_ARCHIVED | (mapping_goes ? names : 0))) != 0;
+        if (section->fate == FATE_STAYS && section->size != 0 && !section->encoded &&
+            (SECTION_BIT(section->kind) & (SECTION_ARCHIVED | (mapping_goes ? names : 0))) != 0)
+            section->fate = FATE_COPIED;
     }
 }
 
 static void list_ranges(struct image_plan *plan)
 {
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
         if (section->fate != FATE_STAYS)
             plan->ranges[plan->range_count++] = (struct section_range){
@@ -426,6 +426,8 @@ static struct image_plan *with_image(const struct format *format, const struct i
     plan = planning->plan;
     if (format->open(planning, error)) {
         done = make(planning, error);
+        if (done && plan->reasons.failed)
+            done = error_out_of_memory(error, input->path, IMAGE_REASON_MAX);
         format->close(planning);
     }
     free(planning);

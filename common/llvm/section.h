@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/bytes.h"
+#include "common/base/digest.h"
+
 enum section_kind {
     SECTION_COVMAP = 1,   /* __llvm_covmap: file names of the coverage mapping */
     SECTION_COVFUN = 2,   /* __llvm_covfun: the coverage mapping of each function */
@@ -45,6 +48,34 @@ enum section_kind {
 #define SECTION_LINKED (SECTION_BIT(SECTION_LINKED_COVMAP) | SECTION_BIT(SECTION_LINKED_COVFUN))
 /* Kinds whose contents a sidecar may hold. */
 #define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED | SECTION_LINKED)
+
+/* What becomes of a section when its image is split. */
+enum section_fate {
+    FATE_STAYS,   /* nothing is done */
+    FATE_COPIED,  /* it stays in the image, and its bytes also go to the sidecar */
+    FATE_ZEROED,  /* its bytes go to the sidecar, but the file keeps zeros in their place */
+    FATE_REMOVED, /* its bytes go to the sidecar and out of the file (as far as pages allow) */
+};
+
+/* A section of an image or of a sidecar. Members that are not known, or do not apply, are zero. */
+struct section {
+    enum section_kind kind;
+    enum section_fate fate;
+    const char *name; /* in the file */
+    uint64_t address; /* 0 for sections that are not loaded */
+    uint64_t offset;  /* in the file */
+    uint64_t size;    /* in bytes; for a section that was split before: what is left of it */
+    uint64_t alignment;
+    bool loaded;
+    bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
+    const char *reason; /* why it is not cut out of the file; "" if it is */
+};
+
+/* True if the split takes its bytes out of the image. */
+static inline bool section_goes(const struct section *section)
+{
+    return section->fate >= FATE_ZEROED;
+}
 
 /* The ELF name, which is used in sidecars for all formats: "__llvm_covmap". NULL for an invalid
  * kind.

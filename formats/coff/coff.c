@@ -67,8 +67,7 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
     return coff_section_find(image_of(planning), coff_section_name(kind), after);
 }
 
-static void describe_section(const struct planning *planning, size_t index,
-                             struct image_section *section)
+static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
     const struct coff_section *header = &image_of(planning)->sections[index];
 
@@ -121,7 +120,7 @@ static uint64_t marker_size(const struct planning *planning, enum section_kind k
 /* If the functions do not tell, assumes that the markers are where they always are. */
 static void describe_between_markers(struct planning *planning, enum section_kind kind)
 {
-    struct image_section *section = image_plan_section(planning->plan, kind);
+    struct section *section = image_plan_section(planning->plan, kind);
     uint64_t marker = marker_size(planning, kind);
 
     if (section == NULL || section->size < 2 * marker)
@@ -262,8 +261,7 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
     }
 }
 
-static bool check_section(struct planning *planning, struct image_section *section,
-                          struct error *error)
+static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const struct coff_image *image = image_of(planning);
     bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
@@ -336,8 +334,8 @@ static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim
  * the stub would not be known by its covering all of them. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
-    const struct image_section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
-    const struct image_section *counters = image_plan_section(planning->plan, SECTION_COUNTERS);
+    const struct section *bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
+    const struct section *counters = image_plan_section(planning->plan, SECTION_COUNTERS);
     const struct coff_section *whole = section_of(planning, SECTION_COUNTERS);
 
     if (victim == SECTION_DATA && planning->plan->facts.uuid_source != UUID_FROM_BUILD_ID &&

@@ -17,7 +17,7 @@
 #include "formats/coff/state.h"
 
 /* Where the part of a section that stays ends in the file, if nothing behind `rest` stays. */
-static uint64_t end_behind_rest(const struct coff_state *state, const struct image_section *section,
+static uint64_t end_behind_rest(const struct coff_state *state, const struct section *section,
                                 struct bytes rest, const struct coff_section *header)
 {
     uint64_t start = header->PointerToRawData;
@@ -27,8 +27,7 @@ static uint64_t end_behind_rest(const struct coff_state *state, const struct ima
 }
 
 /* Leaves a marker if the runtime has one there, `rest`, and zeros; nothing if `rest` is empty. */
-static bool cut_section(struct coff_state *state, const struct image_section *section,
-                        struct bytes rest)
+static bool cut_section(struct coff_state *state, const struct section *section, struct bytes rest)
 {
     struct coff_section *header = &state->image.sections[state->base.section_index[section->kind]];
     uint64_t zeros_end;
@@ -44,7 +43,7 @@ static bool cut_section(struct coff_state *state, const struct image_section *se
 
 /* Whether the records are followed only by zeros, which the loader supplies anyway, and nothing
  * else in the image uses those bytes. */
-static bool nothing_follows(const struct coff_state *state, const struct image_section *data,
+static bool nothing_follows(const struct coff_state *state, const struct section *data,
                             const struct coff_section *host)
 {
     uint64_t end = data->offset + data->size;
@@ -63,26 +62,25 @@ static bool nothing_follows(const struct coff_state *state, const struct image_s
 
 /* Whether the bitmap is in the bytes of `host` behind the records. If it were cut, it would still
  * be zeros in memory, but be found no more in the stripped image (add_stub in coff/merged.c). */
-static bool bitmap_follows(const struct coff_state *state, const struct image_section *data,
+static bool bitmap_follows(const struct coff_state *state, const struct section *data,
                            const struct coff_section *host)
 {
-    const struct image_section *bitmap = image_plan_section(state->base.plan, SECTION_BITMAP);
+    const struct section *bitmap = image_plan_section(state->base.plan, SECTION_BITMAP);
 
     return bitmap != NULL && bitmap->size != 0 && bitmap->offset > data->offset &&
            bitmap->offset - host->PointerToRawData < host->SizeOfRawData;
 }
 
 /* If data is a part of another section, cuts that section behind the stub if possible. */
-static bool cut_merged_data(struct coff_state *state, struct image_section *section,
-                            struct bytes rest)
+static bool cut_merged_data(struct coff_state *state, struct section *section, struct bytes rest)
 {
     struct coff_section *host = &state->image.sections[state->data_host];
     uint64_t records_end = section->offset + section->size, zeros_end;
 
     if (!nothing_follows(state, section, host) || bitmap_follows(state, section, host)) {
         section->fate = FATE_ZEROED;
-        snprintf(section->reason, sizeof(section->reason),
-                 "the linker merged it into %s, where other data follows", host->name);
+        image_plan_explain(state->base.plan, section,
+                           "the linker merged it into %s, where other data follows", host->name);
         return planning_empty(&state->base, section, rest, records_end, records_end);
     }
     zeros_end = end_behind_rest(state, section, rest, host);
@@ -119,7 +117,7 @@ static bool cut_zeros(struct coff_state *state)
     return done;
 }
 
-static bool take_out(struct coff_state *state, struct image_section *section)
+static bool take_out(struct coff_state *state, struct section *section)
 {
     struct bytes rest = planning_rest(&state->base, section->kind, section->size);
 
@@ -176,7 +174,7 @@ static size_t count_dropped(struct coff_state *state)
         bool goes = false;
 
         for (size_t i = 0; i < state->base.plan->section_count; i++) {
-            const struct image_section *section = &state->base.plan->sections[i];
+            const struct section *section = &state->base.plan->sections[i];
 
             goes |= section->fate != FATE_STAYS && section->kind != SECTION_DATA &&
                     state->image.sections[last].kept_size == 0 &&
@@ -199,7 +197,7 @@ static bool remove_relocations(struct coff_state *state, struct error *error)
     if ((state->image.characteristics & IMAGE_FILE_RELOCS_STRIPPED) != 0)
         return true;
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
         const struct coff_section *header;
 
         if (section->fate == FATE_STAYS)
@@ -224,7 +222,7 @@ bool coff_layout(struct planning *planning, struct error *error)
     if (!check_signature(state, error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++) {
-        struct image_section *section = &plan->sections[i];
+        struct section *section = &plan->sections[i];
 
         if (section->fate != FATE_STAYS && !take_out(state, section))
             return error_out_of_memory(error, planning->input->path, section->size);

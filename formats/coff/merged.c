@@ -206,8 +206,8 @@ void coff_merged_explain(struct coff_state *state)
         state->base.section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
         (state->base.options->sections & SECTION_BIT(SECTION_DATA)) == 0)
         return;
-    image_plan_add(plan, &(struct image_section){.kind = SECTION_DATA,
-                                                 .name = coff_section_name(SECTION_DATA)});
+    image_plan_add(
+        plan, &(struct section){.kind = SECTION_DATA, .name = coff_section_name(SECTION_DATA)});
     if (state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
         image_plan_keep(state->base.plan, SECTION_DATA,
                         "the linker merged it and the counters into other data, as runtimes up to "
@@ -225,7 +225,7 @@ void coff_merged_explain(struct coff_state *state)
 static bool bitmap_of_records(const struct finding *finding, uint64_t *start, uint64_t *end)
 {
     const struct profile_record_layout *layout = &finding->state->base.record_layout;
-    const struct image_section *data = image_plan_section(finding->state->base.plan, SECTION_DATA);
+    const struct section *data = image_plan_section(finding->state->base.plan, SECTION_DATA);
     uint64_t place = data->offset - finding->host->PointerToRawData + layout->record_size;
     uint64_t sum = 0;
 

@@ -20,7 +20,7 @@ static uint32_t moved(const struct coff_state *state, uint64_t offset)
 static enum section_kind removed_kind(const struct coff_state *state, size_t index)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
 
         if (section->fate != FATE_STAYS && state->base.section_index[section->kind] == index)
             return section->kind;

@@ -71,8 +71,7 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
                             after == NO_INDEX ? 0 : after);
 }
 
-static void describe_section(const struct planning *planning, size_t index,
-                             struct image_section *section)
+static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
     const struct elf_image *image = image_of(planning);
     const GElf_Shdr *shdr = &image->shdrs[index];
@@ -332,8 +331,7 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
     return true;
 }
 
-static bool check_section(struct planning *planning, struct image_section *section,
-                          struct error *error)
+static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const GElf_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
     bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;

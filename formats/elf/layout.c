@@ -100,8 +100,7 @@ static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t
 }
 
 /* Cuts all of the section except `rest`, which stays at its start. */
-static bool cut_unloaded(struct elf_state *state, const struct image_section *section,
-                         struct bytes rest)
+static bool cut_unloaded(struct elf_state *state, const struct section *section, struct bytes rest)
 {
     uint64_t start = section->offset + rest.size;
 
@@ -110,7 +109,7 @@ static bool cut_unloaded(struct elf_state *state, const struct image_section *se
 }
 
 /* Coverage mapping leaves a tripwire: a record that no reader accepts. */
-static bool empty_unloaded(struct elf_state *state, const struct image_section *section)
+static bool empty_unloaded(struct elf_state *state, const struct section *section)
 {
     return cut_unloaded(state, section, planning_rest(&state->base, section->kind, section->size));
 }
@@ -118,8 +117,8 @@ static bool empty_unloaded(struct elf_state *state, const struct image_section *
 static bool cut_retained_relocations(struct elf_state *state)
 {
     for (size_t i = 1; i < state->image.shnum; i++) {
-        struct image_section section = {.offset = state->image.shdrs[i].sh_offset,
-                                        .size = state->image.shdrs[i].sh_size};
+        struct section section = {.offset = state->image.shdrs[i].sh_offset,
+                                  .size = state->image.shdrs[i].sh_size};
 
         if (elf_retained_goes(state, i) && !cut_unloaded(state, &section, (struct bytes){0}))
             return false;
@@ -134,8 +133,8 @@ static bool cut_retained_relocations(struct elf_state *state)
 static bool may_join_rests(const struct elf_state *state, uint64_t *address)
 {
     struct image_plan *plan = state->base.plan;
-    const struct image_section *data = image_plan_section(plan, SECTION_DATA);
-    const struct image_section *names = image_plan_section(plan, SECTION_NAMES);
+    const struct section *data = image_plan_section(plan, SECTION_DATA);
+    const struct section *names = image_plan_section(plan, SECTION_NAMES);
     uint64_t unit, size = state->base.tripwire_size;
 
     if (!state->is_firmware || !image_plan_removes(plan, SECTION_DATA) ||
@@ -151,7 +150,7 @@ static bool may_join_rests(const struct elf_state *state, uint64_t *address)
 static bool place_rests(struct elf_state *state)
 {
     const struct planning *planning = &state->base;
-    const struct image_section *names = image_plan_section(planning->plan, SECTION_NAMES);
+    const struct section *names = image_plan_section(planning->plan, SECTION_NAMES);
     size_t record = planning->record_layout.record_size;
     size_t padding = planning->tripwire_padding;
     bool done = true;
@@ -160,7 +159,7 @@ static bool place_rests(struct elf_state *state)
         return true;
     state->rests_are_joined = may_join_rests(state, &state->names_address);
     if (state->rests_are_joined) {
-        const struct image_section *data = image_plan_section(planning->plan, SECTION_DATA);
+        const struct section *data = image_plan_section(planning->plan, SECTION_DATA);
 
         padding = (size_t)(state->names_address - data->address) - record;
         done = buffer_append(&state->moved, planning->stub, record);
@@ -174,7 +173,7 @@ static bool place_rests(struct elf_state *state)
 }
 
 /* What is at the start of a removed section that is loaded. */
-static struct bytes rest_of(const struct elf_state *state, const struct image_section *section)
+static struct bytes rest_of(const struct elf_state *state, const struct section *section)
 {
     enum section_kind owner = state->rests_are_joined ? SECTION_DATA : SECTION_NAMES;
 
@@ -190,8 +189,8 @@ static struct bytes rest_of(const struct elf_state *state, const struct image_se
 static bool is_one_range(const struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
-    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
-    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
     uint64_t end;
 
     if (!state->rests_are_joined)
@@ -290,14 +289,14 @@ static const char *why_not_cut(const struct elf_state *state, const struct elf_h
     return NULL;
 }
 
-static bool is_at_end(const GElf_Phdr *phdr, const struct image_section *section)
+static bool is_at_end(const GElf_Phdr *phdr, const struct section *section)
 {
     return phdr->p_filesz == phdr->p_memsz &&
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
 }
 
 /* The whole pages, or larger units, behind the first `reserved` bytes of the section. */
-static void find_pages(const struct image_section *section, uint64_t reserved, uint64_t unit,
+static void find_pages(const struct section *section, uint64_t reserved, uint64_t unit,
                        struct elf_hole *hole)
 {
     uint64_t end = align_down(section->address + section->size, unit);
@@ -310,7 +309,7 @@ static void find_pages(const struct image_section *section, uint64_t reserved, u
 
 /* In firmware: all that shares no unit of flash with the bytes before or behind it, also where less
  * goes from the file. Records and names that touch go as one, which is the hole of the records. */
-static void find_flash(const struct elf_state *state, const struct image_section *section,
+static void find_flash(const struct elf_state *state, const struct section *section,
                        uint64_t reserved, uint64_t unit, struct elf_hole *hole)
 {
     bool is_joined = is_one_range(state), has_names = is_joined && section->kind == SECTION_DATA;
@@ -331,7 +330,7 @@ static void find_flash(const struct elf_state *state, const struct image_section
 
 /* What can go of a removed section that is loaded, with the zeros behind it; size 0 if there is
  * nothing. What goes from the middle of a segment is a multiple of the unit in the file. */
-static struct elf_hole find_hole(const struct elf_state *state, const struct image_section *section,
+static struct elf_hole find_hole(const struct elf_state *state, const struct section *section,
                                  uint64_t unit)
 {
     uint64_t reserved = rest_of(state, section).size, end = section->offset + section->size;
@@ -364,38 +363,40 @@ static struct elf_hole find_hole(const struct elf_state *state, const struct ima
 /* ---- choosing ---- */
 
 struct candidate {
-    struct image_section *section; /* NULL: the zeros before the stub */
+    struct section *section; /* NULL: the zeros before the stub */
     struct elf_hole hole;
 };
 
 /* With a large alignment (-z max-page-size), more stays in the file than the user expects: says
  * so. */
-static void explain_alignment(const struct elf_state *state, struct image_section *section,
+static void explain_alignment(const struct elf_state *state, struct section *section,
                               const struct elf_hole *hole)
 {
     struct elf_hole pages = find_hole(state, section, page_size(state));
 
     if (state->is_firmware) {
         if (hole->size - hole->cut >= page_size(state))
-            snprintf(section->reason, sizeof(section->reason),
-                     "%" PRIu64 " bytes of zeros stay in the file, but are not in flash: the "
-                     "image's segments are aligned to %" PRIu64 " bytes; link with -n",
-                     hole->size - hole->cut, cut_unit(state));
+            image_plan_explain(state->base.plan, section,
+                               "%" PRIu64
+                               " bytes of zeros stay in the file, but are not in flash: the "
+                               "image's segments are aligned to %" PRIu64 " bytes; link with -n",
+                               hole->size - hole->cut, cut_unit(state));
         return;
     }
     if (pages.cut <= hole->cut)
         return;
     if (hole->size == 0)
         section->fate = FATE_ZEROED;
-    snprintf(section->reason, sizeof(section->reason),
-             "%" PRIu64 " bytes of zeros stay: the image's segments are aligned to %" PRIu64
-             " bytes; link with -z max-page-size=%" PRIu64,
-             pages.cut - hole->cut, cut_unit(state), page_size(state));
+    image_plan_explain(state->base.plan, section,
+                       "%" PRIu64
+                       " bytes of zeros stay: the image's segments are aligned to %" PRIu64
+                       " bytes; link with -z max-page-size=%" PRIu64,
+                       pages.cut - hole->cut, cut_unit(state), page_size(state));
 }
 
 /* Puts the candidate in its place among the others, of which the largest is first. */
 static void add_candidate(struct candidate candidates[HOLES_MAX], size_t *count,
-                          struct image_section *section, const struct elf_hole *hole)
+                          struct section *section, const struct elf_hole *hole)
 {
     size_t place = (*count)++;
 
@@ -411,7 +412,7 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
     size_t count = 0;
 
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        struct image_section *section = &state->base.plan->sections[i];
+        struct section *section = &state->base.plan->sections[i];
         struct elf_hole hole;
         const char *problem;
 
@@ -424,8 +425,7 @@ static size_t find_candidates(struct elf_state *state, struct candidate candidat
         problem = why_not_cut(state, &hole);
         if (problem != NULL) {
             section->fate = FATE_ZEROED;
-            snprintf(section->reason, sizeof(section->reason), "its pages cannot be cut: %s",
-                     problem);
+            image_plan_explain(state->base.plan, section, "its pages cannot be cut: %s", problem);
             continue;
         }
         add_candidate(candidates, &count, section, &hole);
@@ -457,7 +457,7 @@ static void choose_holes(struct elf_state *state)
     for (cut = count; cut > 0 && !make_room(state, candidates, cut); cut--)
         elf_room_forget(state, edit_count);
     for (size_t i = 0; i < count; i++) {
-        struct image_section *section = candidates[i].section;
+        struct section *section = candidates[i].section;
         struct elf_hole hole = candidates[i].hole;
         size_t place = state->hole_count;
 
@@ -469,10 +469,11 @@ static void choose_holes(struct elf_state *state)
             if (section == NULL)
                 continue;
             section->fate = FATE_ZEROED;
-            snprintf(section->reason, sizeof(section->reason),
-                     "%" PRIu64 " bytes of zeros stay: no room for another program header "
-                     "behind the others",
-                     hole.size);
+            image_plan_explain(state->base.plan, section,
+                               "%" PRIu64
+                               " bytes of zeros stay: no room for another program header "
+                               "behind the others",
+                               hole.size);
             continue;
         }
         /* What was moved into the names' range makes the hole there smaller. */
@@ -514,7 +515,7 @@ static bool fill_with_zeros(struct elf_state *state, uint64_t offset, uint64_t e
     return done;
 }
 
-static bool empty_loaded(struct elf_state *state, const struct image_section *section)
+static bool empty_loaded(struct elf_state *state, const struct section *section)
 {
     struct bytes rest = rest_of(state, section);
 
@@ -533,7 +534,7 @@ static bool cut_holes(struct elf_state *state)
         done = edit_cut(&plan->edits, start, end - start);
         plan->zeros_size += end - start;
         for (size_t j = 0; j < plan->section_count; j++) {
-            const struct image_section *section = &plan->sections[j];
+            const struct section *section = &plan->sections[j];
             uint64_t from = section->offset > start ? section->offset : start;
             uint64_t to =
                 section->offset + section->size < end ? section->offset + section->size : end;
@@ -575,7 +576,7 @@ bool elf_layout(struct planning *planning, struct error *error)
     if (done)
         choose_holes(state);
     for (size_t i = 0; i < plan->section_count && done; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
         if (section->fate == FATE_STAYS)
             continue;

@@ -42,7 +42,7 @@ bool elf_retained_goes(const struct elf_state *state, size_t section)
     if (!is_retained(shdr))
         return false;
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *removed = &state->base.plan->sections[i];
+        const struct section *removed = &state->base.plan->sections[i];
         if (removed->fate != FATE_STAYS &&
             state->base.section_index[removed->kind] == shdr->sh_info)
             return true;

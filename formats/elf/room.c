@@ -344,8 +344,7 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
 /* The runtimes of LLVM 14 to 19 find notes through __ehdr_start + p_offset, so where these move,
  * address minus file offset must be the same as for the ELF header. It is the same in the names'
  * range if it was before, and if nothing before that in the file is cut. */
-static bool names_are_beside_header(const struct elf_state *state,
-                                    const struct image_section *names)
+static bool names_are_beside_header(const struct elf_state *state, const struct section *names)
 {
     const GElf_Phdr *first = &state->image.phdrs[elf_first_load(&state->image)];
 
@@ -353,7 +352,7 @@ static bool names_are_beside_header(const struct elf_state *state,
         names->address - names->offset != first->p_vaddr)
         return false;
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
         if (section->fate != FATE_STAYS && section->offset < names->offset)
             return false;
     }
@@ -369,7 +368,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
 }
 
 /* Shifts what is at `start`, until the headers have room up to new_end. */
-static bool shift(struct elf_state *state, const struct image_section *names, uint64_t start,
+static bool shift(struct elf_state *state, const struct section *names, uint64_t start,
                   uint64_t new_end)
 {
     state->headers_end = start;
@@ -378,7 +377,7 @@ static bool shift(struct elf_state *state, const struct image_section *names, ui
 }
 
 /* Step 1, with as much of step 2 as needed: moves everything from `start` to `end`. */
-static bool move_front(struct elf_state *state, const struct image_section *names, uint64_t start,
+static bool move_front(struct elf_state *state, const struct section *names, uint64_t start,
                        uint64_t end)
 {
     state->headers_end = free_end(state, end);
@@ -388,7 +387,7 @@ static bool move_front(struct elf_state *state, const struct image_section *name
 }
 
 /* Step 1, then step 2 by shifting. */
-static bool move_front_and_shift(struct elf_state *state, const struct image_section *names,
+static bool move_front_and_shift(struct elf_state *state, const struct section *names,
                                  uint64_t start, uint64_t end, uint64_t new_end)
 {
     if (!move_front(state, names, start, end))
@@ -398,7 +397,7 @@ static bool move_front_and_shift(struct elf_state *state, const struct image_sec
 
 /* If all tables are small (static-pie), there may be none that is large enough to shift the others
  * into its place: then as many tables as needed move. */
-static bool move_front_and_tables(struct elf_state *state, const struct image_section *names,
+static bool move_front_and_tables(struct elf_state *state, const struct section *names,
                                   uint64_t start, uint64_t end, uint64_t new_end)
 {
     const struct elf_image *image = &state->image;
@@ -416,7 +415,7 @@ static bool move_front_and_tables(struct elf_state *state, const struct image_se
 }
 
 /* Whether the planned moves are possible and safe. */
-static bool is_sound(const struct elf_state *state, const struct image_section *names)
+static bool is_sound(const struct elf_state *state, const struct section *names)
 {
     return state->moved.size <= names->size && nobody_refers_to_moves(state);
 }
@@ -449,7 +448,7 @@ static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_
 bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit)
 {
     const struct elf_image *image = &state->image;
-    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
     uint64_t old_end = headers_old_end(state), new_end = old_end + extra * image->sizes.phdr;
     uint64_t start = free_end(state, old_end), end;
     size_t index = next_section(image, start);

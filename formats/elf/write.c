@@ -123,7 +123,7 @@ static void make_program_headers(struct tables *tables)
 
 /* ---- section headers ---- */
 
-static void empty_section(const struct elf_state *state, const struct image_section *section,
+static void empty_section(const struct elf_state *state, const struct section *section,
                           GElf_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
@@ -133,7 +133,7 @@ static void empty_section(const struct elf_state *state, const struct image_sect
      * type, if it is not loaded, as part of every segment, and strip then writes an image that does
      * not start. */
     if (section->kind == SECTION_NAMES) {
-        const struct image_section *place = image_plan_section(
+        const struct section *place = image_plan_section(
             state->base.plan, state->rests_are_joined ? SECTION_DATA : SECTION_NAMES);
 
         shdr->sh_addr = state->names_address;
@@ -197,7 +197,7 @@ static void make_section_headers(struct tables *tables)
             shdr->sh_size = changes->relr_size;
     }
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
         if (section->fate != FATE_STAYS)
             empty_section(state, section, &tables->shdrs[state->base.section_index[section->kind]]);
     }

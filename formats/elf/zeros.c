@@ -155,7 +155,7 @@ bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zer
                       struct elf_hole *hole)
 {
     const struct elf_image *image = &state->image;
-    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t stub_end = data->address + state->base.record_layout.record_size, end, limit;
     struct zero_run run = {.start = stub_end, .end = data->address + data->size};
     const GElf_Phdr *phdr;

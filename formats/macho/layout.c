@@ -50,7 +50,7 @@ static uint64_t next_kept(const struct macho_state *state, size_t segment, uint6
         uint64_t start = section->offset, end = start + section->size;
 
         for (size_t j = 0; j < state->base.plan->section_count; j++) {
-            const struct image_section *planned = &state->base.plan->sections[j];
+            const struct section *planned = &state->base.plan->sections[j];
             if (planned->fate != FATE_STAYS && state->base.section_index[planned->kind] == index)
                 end = start + state->reserved[planned->kind];
         }
@@ -68,7 +68,7 @@ static uint64_t run_end(const struct macho_state *state, size_t segment, uint64_
     uint64_t behind = offset;
 
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *planned = &state->base.plan->sections[i];
+        const struct section *planned = &state->base.plan->sections[i];
         uint64_t section_end = planned->offset + planned->size;
         struct bytes gap;
 
@@ -111,7 +111,7 @@ static void find_holes(struct macho_state *state)
     uint64_t done = 0;
 
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
         uint64_t start = section->offset + state->reserved[section->kind];
         size_t segment;
 
@@ -133,7 +133,7 @@ static bool ends_with_page(const struct macho_state *state, size_t segment)
 }
 
 /* How many bytes of a section are in a hole. */
-static uint64_t overlap(const struct image_section *section, const struct macho_hole *hole)
+static uint64_t overlap(const struct section *section, const struct macho_hole *hole)
 {
     uint64_t start = section->offset > hole->offset ? section->offset : hole->offset;
     uint64_t end = section->offset + section->size;
@@ -147,25 +147,25 @@ static uint64_t overlap(const struct image_section *section, const struct macho_
 static void explain_hole(struct macho_state *state, const struct macho_hole *hole, const char *why)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        struct image_section *section = &state->base.plan->sections[i];
+        struct section *section = &state->base.plan->sections[i];
         uint64_t size = overlap(section, hole);
 
         if (section->fate == FATE_STAYS || size == 0)
             continue;
         section->fate = FATE_ZEROED;
-        snprintf(section->reason, sizeof(section->reason), "%" PRIu64 " bytes of zeros stay: %s",
-                 size, why);
+        image_plan_explain(state->base.plan, section, "%" PRIu64 " bytes of zeros stay: %s", size,
+                           why);
     }
 }
 
 static void forget_explanations(struct macho_state *state)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        struct image_section *section = &state->base.plan->sections[i];
+        struct section *section = &state->base.plan->sections[i];
 
         if (section->fate == FATE_ZEROED) {
             section->fate = FATE_REMOVED;
-            section->reason[0] = '\0';
+            section->reason = "";
         }
     }
 }
@@ -242,8 +242,8 @@ static uint64_t tripwires_size(const struct macho_state *state)
  * names. Makes the hole a page or more smaller if they do not fit otherwise. */
 static bool make_room_behind(struct macho_state *state, struct macho_hole *hole)
 {
-    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
-    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t page = state->image.page_size, names_end = names->offset + names->size;
     uint64_t start =
         follows_stub(state) ? data->offset + state->base.record_layout.record_size : names->offset;
@@ -314,10 +314,10 @@ static const char *choose_holes(struct macho_state *state, const char *problem)
 
 /* The mapping's first section: what stays must be at the start of its segment, so that everything
  * behind it can go. */
-static const struct image_section *first_of_mapping(struct macho_state *state)
+static const struct section *first_of_mapping(struct macho_state *state)
 {
-    const struct image_section *covmap = image_plan_section(state->base.plan, SECTION_COVMAP);
-    const struct image_section *covfun = image_plan_section(state->base.plan, SECTION_COVFUN);
+    const struct section *covmap = image_plan_section(state->base.plan, SECTION_COVMAP);
+    const struct section *covfun = image_plan_section(state->base.plan, SECTION_COVFUN);
     const struct macho_section *sections = state->image.sections;
 
     return image_plan_removes(state->base.plan, SECTION_COVFUN) &&
@@ -357,7 +357,7 @@ uint64_t macho_names_offset(struct macho_state *state)
 
 uint64_t macho_names_address(struct macho_state *state)
 {
-    const struct image_section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
 
     /* The tripwire stays in its segment. */
     return names->address + (macho_names_offset(state) - names->offset);
@@ -465,7 +465,7 @@ static bool add_mapping_tripwire(struct macho_state *state)
 
 static bool add_stub(struct macho_state *state)
 {
-    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     struct bytes stub = planning_rest(&state->base, SECTION_DATA, data->size);
 
     return edit_replace(&state->base.plan->edits, data->offset, stub.size, stub);
@@ -480,7 +480,7 @@ static bool add_edits(struct macho_state *state)
     if (image_plan_removes(state->base.plan, SECTION_COVMAP) && !add_mapping_tripwire(state))
         return false;
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *section = &state->base.plan->sections[i];
+        const struct section *section = &state->base.plan->sections[i];
         uint64_t end = section->offset + section->size;
 
         if (section->fate != FATE_STAYS &&

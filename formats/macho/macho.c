@@ -100,8 +100,7 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
     return index;
 }
 
-static void describe_section(const struct planning *planning, size_t index,
-                             struct image_section *section)
+static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
     const struct macho_section *header = &image_of(planning)->sections[index];
 
@@ -255,8 +254,7 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
     return true;
 }
 
-static bool check_section(struct planning *planning, struct image_section *section,
-                          struct error *error)
+static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     if (!macho_image_check_layout(image_of(planning), error))
         return false;

@@ -5,7 +5,7 @@
 
 bool macho_removes_fixup(const struct macho_state *state, uint64_t address)
 {
-    const struct image_section *data = image_plan_section(state->base.plan, SECTION_DATA);
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
 
     return data != NULL && data->fate != FATE_STAYS &&
            range_within(address, 1, data->address, data->size);

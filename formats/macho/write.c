@@ -96,7 +96,7 @@ static void write_mapping_place(struct macho_state *state, uint8_t *header)
 static void write_emptied_sections(struct macho_state *state)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct image_section *planned = &state->base.plan->sections[i];
+        const struct section *planned = &state->base.plan->sections[i];
         const struct macho_section *section;
         uint64_t rest = planning_rest(&state->base, planned->kind, planned->size).size;
         uint8_t *header;

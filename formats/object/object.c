@@ -113,12 +113,12 @@ struct image_plan *object_describe(const struct input *input, struct error *erro
             image_plan_free(plan);
             return NULL;
         }
-        image_plan_add(plan, &(struct image_section){.kind = kinds[i],
-                                                     .name = section_kind_name(kinds[i]),
-                                                     .offset = header.sh_offset,
-                                                     .size = header.sh_size,
-                                                     .alignment = header.sh_addralign,
-                                                     .fate = FATE_STAYS});
+        image_plan_add(plan, &(struct section){.kind = kinds[i],
+                                               .name = section_kind_name(kinds[i]),
+                                               .offset = header.sh_offset,
+                                               .size = header.sh_size,
+                                               .alignment = header.sh_addralign,
+                                               .fate = FATE_STAYS});
     }
     image_plan_sort(plan);
     return plan;

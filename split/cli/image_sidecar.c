@@ -24,7 +24,7 @@ struct readable {
 #define CONTENTS_READ ((SECTION_REMOVABLE & ~SECTION_BIT(SECTION_DATA)) | SECTION_ARCHIVED)
 #define PLACES_READ   (SECTION_BIT(SECTION_COUNTERS) | SECTION_BIT(SECTION_BITMAP))
 
-static void add_section(struct readable *readable, const struct image_section *section)
+static void add_section(struct readable *readable, const struct section *section)
 {
     unsigned bit = SECTION_BIT(section->kind);
     struct sidecar_section_source *source = &readable->sources[readable->count];
@@ -59,7 +59,7 @@ static bool list_sections(struct readable *readable, uint64_t limit, struct erro
     bool is_packed = readable->plan->is_packed;
 
     for (size_t i = 0; i < readable->plan->section_count; i++) {
-        const struct image_section *section = &readable->plan->sections[i];
+        const struct section *section = &readable->plan->sections[i];
 
         if (!is_packed || (SECTION_BIT(section->kind) & mapping) == 0)
             add_section(readable, section);

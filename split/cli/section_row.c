@@ -15,12 +15,13 @@ struct section_row section_row_make(enum section_kind kind, uint64_t size, const
 }
 
 struct section_row section_row_of_image(const struct image_plan *plan,
-                                        const struct image_section *section)
+                                        const struct section *section)
 {
     static const char *const fates[] = {
-        [FATE_REMOVED] = "removed",
-        [FATE_ZEROED] = "zeroed",
         [FATE_STAYS] = "stays",
+        [FATE_COPIED] = "copied",
+        [FATE_ZEROED] = "zeroed",
+        [FATE_REMOVED] = "removed",
     };
     struct section_row row = section_row_make(image_plan_stored_kind(plan, section->kind),
                                               section->size, fates[section->fate]);
@@ -31,8 +32,6 @@ struct section_row section_row_of_image(const struct image_plan *plan,
         row.address = section_number_known(section->address);
     if (plan->already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
-    else if (section->copied)
-        row.status = "copied";
     return row;
 }
 

@@ -43,7 +43,7 @@ struct section_row section_row_make(enum section_kind kind, uint64_t size, const
 /* Describes what a split would do to a section of the plan, or has left of it. Points into the
  * section. */
 struct section_row section_row_of_image(const struct image_plan *plan,
-                                        const struct image_section *section);
+                                        const struct section *section);
 
 /* The ratio of the stored size to the section's size, in ten-thousandths; false if one of them is
  * unknown. */

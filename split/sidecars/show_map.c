@@ -174,7 +174,7 @@ static bool describe_found(const struct uuid *start, const struct sidecar_places
 
 static struct place place_of(struct image_plan *plan, enum section_kind kind)
 {
-    const struct image_section *section = image_plan_section(plan, kind);
+    const struct section *section = image_plan_section(plan, kind);
 
     return section == NULL ? (struct place){0} : (struct place){section->address, section->size};
 }

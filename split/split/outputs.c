@@ -50,13 +50,14 @@ static size_t list_sections(const struct slice_split *split,
     size_t count = 0;
 
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
         enum section_kind kind = image_plan_stored_kind(plan, section->kind);
         bool is_recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
         /* Without the original, nobody needs the mapping as it was linked. */
         bool is_needless = kind != section->kind && plan->facts.is_inexact;
 
-        if (!is_recorded && !section->copied && (section->fate == FATE_STAYS || is_needless))
+        if (!is_recorded && section->fate != FATE_COPIED &&
+            (section->fate == FATE_STAYS || is_needless))
             continue;
         sources[count] = (struct sidecar_section_source){
             .kind = kind,
@@ -64,7 +65,7 @@ static size_t list_sections(const struct slice_split *split,
             .alignment = section->alignment,
             .size = section->size,
             .image_offset = section->offset,
-            .copied = section->copied,
+            .copied = section->fate == FATE_COPIED,
         };
         if (!is_recorded)
             bytes_slice(split->image.bytes, section->offset, section->size,
@@ -72,7 +73,7 @@ static size_t list_sections(const struct slice_split *split,
         count++;
     }
     for (unsigned kind = SECTION_COVMAP; kind <= SECTION_COVFUN; kind++) {
-        const struct image_section *section = image_plan_section(plan, (enum section_kind)kind);
+        const struct section *section = image_plan_section(plan, (enum section_kind)kind);
         const struct buffer *content = &split->made[kind];
 
         if (content->size == 0)
@@ -149,9 +150,9 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
                            &split->made[SECTION_COVMAP], &split->made[SECTION_COVFUN], error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
-        if (section->fate == FATE_STAYS && section->reason[0] != '\0')
+        if (!section_goes(section) && section->reason[0] != '\0')
             kept[source.kept_count++] =
                 (struct kept_section){section->kind, section->size, section->reason};
     }

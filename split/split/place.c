@@ -31,7 +31,7 @@ static bool may_write_sidecar(const struct slice_split *split)
     bool is_copied = false;
 
     for (size_t i = 0; i < plan->section_count; i++)
-        is_copied |= plan->sections[i].copied;
+        is_copied |= plan->sections[i].fate == FATE_COPIED;
     return (!plan->already_split && (plan->edits.count != 0 || is_copied)) ||
            option_text(split->job->options, OPTION_SIDECAR) != NULL;
 }

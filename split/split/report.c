@@ -32,9 +32,9 @@ void split_warn(const struct split_job *job, const char *format, ...)
 
 static const char *fate_name(enum section_fate fate)
 {
-    return fate == FATE_STAYS    ? "stays"
-           : fate == FATE_ZEROED ? "is filled with zeros"
-                                 : "is cut in part";
+    return fate == FATE_ZEROED    ? "is filled with zeros"
+           : fate == FATE_REMOVED ? "is cut in part"
+                                  : "stays";
 }
 
 /* With -profile-correlate=debug-info an image has neither data nor names. IR PGO marks such images
@@ -59,7 +59,7 @@ static const char *nothing_because(const struct image_plan *plan)
     bool has_some = false, has_reason = false;
 
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
         has_some |= (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0;
         has_reason |= section->reason[0] != '\0';
@@ -75,9 +75,9 @@ void split_warn_of_sections(const struct slice_split *split)
     size_t removed = 0;
 
     for (size_t i = 0; i < split->plan->section_count; i++) {
-        const struct image_section *section = &split->plan->sections[i];
+        const struct section *section = &split->plan->sections[i];
 
-        if (section->fate != FATE_STAYS)
+        if (section_goes(section))
             removed++;
         if (section->reason[0] != '\0')
             split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,

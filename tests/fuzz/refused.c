@@ -56,7 +56,7 @@ static void add_plan(struct result *result, const struct image_plan *plan,
                      const struct input *image)
 {
     for (size_t i = 0; i < plan->section_count; i++) {
-        const struct image_section *section = &plan->sections[i];
+        const struct section *section = &plan->sections[i];
 
         add_number(result, section->kind);
         add_number(result, section->offset);

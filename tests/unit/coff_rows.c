@@ -51,11 +51,11 @@ struct image_plan *coff_plan(struct coff_program *program, const struct change *
 void coff_assert_reason(struct image_plan *plan, enum section_kind kind, const char *reason,
                         const char *what)
 {
-    const struct image_section *section = image_plan_section(plan, kind);
+    const struct section *section = image_plan_section(plan, kind);
 
     ck_assert_ptr_nonnull(section);
-    ck_assert_msg((section->fate == FATE_STAYS) == (reason != NULL), "%s: %s: %s", what,
-                  section->name, section->reason);
+    ck_assert_msg(section_goes(section) == (reason == NULL), "%s: %s: %s", what, section->name,
+                  section->reason);
     ck_assert_msg(strstr(section->reason, reason == NULL ? "" : reason) != NULL, "%s: %s: %s", what,
                   section->name, section->reason);
 }

@@ -126,11 +126,11 @@ void macho_maker_remove(struct macho_maker *maker, enum section_kind kind, uint3
                         uint32_t size)
 {
     image_plan_add(maker->state.base.plan,
-                   &(struct image_section){.kind = kind,
-                                           .address = MAKER_BASE + MAKER_DATA + offset,
-                                           .offset = MAKER_DATA + offset,
-                                           .size = size,
-                                           .fate = FATE_REMOVED});
+                   &(struct section){.kind = kind,
+                                     .address = MAKER_BASE + MAKER_DATA + offset,
+                                     .offset = MAKER_DATA + offset,
+                                     .size = size,
+                                     .fate = FATE_REMOVED});
 }
 
 void macho_maker_split(struct macho_maker *maker, uint32_t offset, uint32_t size)

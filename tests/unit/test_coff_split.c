@@ -230,7 +230,7 @@ START_TEST(test_merged)
 {
     const struct merging *merging = &mergings[_i];
     struct coff_program *program = make_merged();
-    const struct image_section *data;
+    const struct section *data;
     struct image_plan *plan;
     struct error error = {0};
 

@@ -264,11 +264,11 @@ static void plan_section(struct macho_state *state, size_t part, bool goes)
     state->base.section_index[parts[part].kind] = index;
     if (index != NO_INDEX)
         image_plan_add(state->base.plan,
-                       &(struct image_section){.kind = parts[part].kind,
-                                               .address = state->image.sections[index].addr,
-                                               .offset = state->image.sections[index].offset,
-                                               .size = state->image.sections[index].size,
-                                               .fate = goes ? FATE_REMOVED : FATE_STAYS});
+                       &(struct section){.kind = parts[part].kind,
+                                         .address = state->image.sections[index].addr,
+                                         .offset = state->image.sections[index].offset,
+                                         .size = state->image.sections[index].size,
+                                         .fate = goes ? FATE_REMOVED : FATE_STAYS});
 }
 
 static struct macho_maker *make_image(const struct layout *layout)
@@ -353,7 +353,7 @@ static void assert_bytes(const struct layout *layout, struct macho_state *state,
 static void assert_reasons(const struct layout *layout, struct macho_state *state)
 {
     for (size_t i = 0; i < PARTS; i++) {
-        const struct image_section *section =
+        const struct section *section =
             parts[i].kind == 0 ? NULL : image_plan_section(state->base.plan, parts[i].kind);
 
         if (section == NULL)

@@ -458,11 +458,11 @@ static const struct plan_row {
 static void assert_reason(struct image_plan *plan, enum section_kind kind, const char *reason,
                           const char *what)
 {
-    const struct image_section *section = image_plan_section(plan, kind);
+    const struct section *section = image_plan_section(plan, kind);
 
     ck_assert_ptr_nonnull(section);
     ck_assert_msg(reason == NULL ? section->fate == FATE_REMOVED || section->size == 0
-                                 : section->fate == FATE_STAYS,
+                                 : !section_goes(section),
                   "%s: %s: %s", what, section->name, section->reason);
     ck_assert_msg(strstr(section->reason, reason == NULL ? "" : reason) != NULL, "%s: %s: %s", what,
                   section->name, section->reason);

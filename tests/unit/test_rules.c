@@ -183,7 +183,7 @@ static const struct image_code *finish(void)
     ck_assert(input_from_buffer(&image.input, &copy, "image", &error));
     image.plan = image_plan_new(&image.input, &error);
     ck_assert_ptr_nonnull(image.plan);
-    image_plan_add(image.plan, &(struct image_section){.kind = SECTION_NAMES, .name = "names"});
+    image_plan_add(image.plan, &(struct section){.kind = SECTION_NAMES, .name = "names"});
     image.code.operations = &image.operations;
     image.code.input = &image.input;
     image.code.plan = image.plan;
