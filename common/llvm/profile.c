@@ -1,5 +1,5 @@
 /*
- * Reading raw profiles: see profile.h. What differs between the versions is in profile_versions.c.
+ * Reading raw profiles: see profile.h. What differs between the versions is in profile_layout.c.
  */
 #include "common/llvm/profile.h"
 
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/cursor.h"
 #include "common/llvm/names.h"
-#include "common/llvm/profile_file.h"
 #include "common/llvm/tripwire.h"
 
 /* The magic number, most significant byte first. The sixth letter tells the pointer size ('r': 64
@@ -99,26 +99,23 @@ static bool cut_short(struct profile *profile, const char *name, const char *par
 
 /* ---- the header ---- */
 
-/* Whether these bytes, fewer than a magic number has, may be the start of one. */
-static bool may_be_magic(struct bytes bytes)
+/* Says what the bytes are that do not begin with the magic number of a raw profile. */
+static bool report_no_magic(struct bytes bytes, const char *name, struct profile *profile,
+                            struct error *error)
 {
     static const uint64_t magics[] = {RAW_MAGIC_64, RAW_MAGIC_32};
+    uint8_t magic[sizeof(uint64_t)];
 
-    for (size_t i = 0; bytes.size != 0 && i < 2 * sizeof(magics) / sizeof(magics[0]); i++) {
-        uint8_t magic[sizeof(uint64_t)];
-
+    if (bytes.size != 0 && bytes.data[0] == 0)
+        return error_set(error,
+                         "%s: more than %d MiB of zeros where a profile should begin; cut them off "
+                         "or run the program again",
+                         name, PROFILE_GAP_MAX >> 20);
+    for (size_t i = 0; i < 4 && bytes.size != 0 && bytes.size < sizeof(magic); i++) {
         store_u64(magic, magics[i / 2], i % 2 != 0);
-        if (bytes.size < sizeof(magic) && memcmp(magic, bytes.data, (size_t)bytes.size) == 0)
-            return true;
+        if (memcmp(magic, bytes.data, (size_t)bytes.size) == 0)
+            return cut_short(profile, name, "header", 2 * sizeof(magic) - bytes.size, 0, error);
     }
-    return false;
-}
-
-static bool no_magic(struct bytes bytes, const char *name, struct profile *profile,
-                     struct error *error)
-{
-    if (may_be_magic(bytes))
-        return cut_short(profile, name, "header", 2 * sizeof(uint64_t) - bytes.size, 0, error);
     if (profile_recognize_indexed(bytes))
         return error_set(error,
                          "%s: an indexed profile, which needs no sidecar; merge it with "
@@ -133,182 +130,75 @@ static bool no_magic(struct bytes bytes, const char *name, struct profile *profi
                      name);
 }
 
-static bool read_version(struct bytes bytes, const char *name, struct profile *profile,
-                         struct error *error)
+/* Reads the words that the version has, as they come. */
+static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
+                        struct error *error)
 {
-    struct bytes word;
+    const struct profile_header *header = &profile->header;
+    struct cursor cursor;
 
-    if (bytes.size != 0 && bytes.data[0] == 0)
-        return error_set(error,
-                         "%s: more than %d MiB of zeros where a profile should begin; cut them off "
-                         "or run the program again",
-                         name, PROFILE_GAP_MAX >> 20);
     if (!read_magic(bytes, &profile->is_64_bit, &profile->big_endian))
-        return no_magic(bytes, name, profile, error);
-    if (!bytes_slice(bytes, sizeof(uint64_t), sizeof(uint64_t), &word))
+        return report_no_magic(bytes, name, profile, error);
+    cursor = cursor_open(bytes, profile->big_endian, true);
+    cursor_skip(&cursor, sizeof(uint64_t));
+    profile->version = PROFILE_VERSION(cursor_u64(&cursor));
+    if (cursor.bad)
         return cut_short(profile, name, "header", 2 * sizeof(uint64_t) - bytes.size, 0, error);
-    profile->version = PROFILE_VERSION(load_u64(word.data, profile->big_endian));
     if (profile->version < PROFILE_VERSION_MIN || profile->version > PROFILE_VERSION_MAX)
         return error_set(error,
                          "%s: " PROFILE_VERSION_UNKNOWN
                          "; use the LLVM tools that belong to the compiler",
                          name, profile->version, PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    return true;
-}
-
-static uint64_t header_size(unsigned version)
-{
-    uint64_t size = 0;
-
-    for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++)
-        size += profile_header_words[i].since <= version ? sizeof(uint64_t) : 0;
-    return size;
-}
-
-static bool read_header(struct bytes bytes, const char *name, struct profile *profile,
-                        struct error *error)
-{
-    uint64_t position = 0;
-    struct bytes words;
-
-    if (!read_version(bytes, name, profile, error))
-        return false;
-    profile->size = header_size(profile->version);
-    if (!bytes_slice(bytes, 0, profile->size, &words))
-        return cut_short(profile, name, "header", profile->size - bytes.size, 0, error);
+    profile->size = profile_header_size(profile->version);
+    cursor = cursor_open(bytes, profile->big_endian, true);
     for (size_t i = 0; i < PROFILE_HEADER_WORD_COUNT; i++) {
         uint64_t value;
 
         if (profile->version < profile_header_words[i].since)
             continue;
-        value = load_u64(words.data + position, profile->big_endian);
+        value = cursor_u64(&cursor);
         memcpy((char *)&profile->header + profile_header_words[i].offset, &value, sizeof(value));
-        position += sizeof(uint64_t);
     }
-    return true;
-}
-
-/* Uniform counters would have to be summed and correlated like counters. They are refused, since no
- * image that writes such profiles can be split. */
-static bool check_uniform_counters(const struct profile *profile, const char *name,
-                                   struct error *error)
-{
-    uint64_t count = profile->header.num_uniform_counters;
-
-    return count == 0 ||
-           error_set(error,
-                     "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, which "
-                     "covsplit does not support; use LLVM's tools on the profile itself",
-                     name, count);
-}
-
-/* LLVM's reader goes by the version alone, and profiles that were made by hand say 0. */
-static bool read_layout(const char *name, struct profile *profile, struct error *error)
-{
-    uint64_t last = profile->header.value_kind_last;
-
-    profile_record_layout(profile->header.version, profile->is_64_bit ? 8 : 4, &profile->layout);
-    return last < profile->layout.value_kinds ||
+    if (cursor.bad)
+        return cut_short(profile, name, "header", profile->size - bytes.size, 0, error);
+    /* Uniform counters would have to be summed and correlated like counters. They are refused,
+     * since no image that writes such profiles can be split. */
+    if (header->num_uniform_counters != 0)
+        return error_set(error,
+                         "%s: has %" PRIu64 " uniform counters, as only a GPU's code does, which "
+                         "covsplit does not support; use LLVM's tools on the profile itself",
+                         name, header->num_uniform_counters);
+    profile_record_layout(header->version, profile->is_64_bit ? 8 : 4, &profile->layout);
+    /* LLVM's reader goes by the version alone, and profiles that were made by hand say 0. */
+    return header->value_kind_last < profile->layout.value_kinds ||
            error_set(error,
                      "%s: its last value kind is %" PRIu64 ", but covsplit knows only 0 to %zu of "
                      "version %u; use LLVM's tools on the profile itself",
-                     name, last, profile->layout.value_kinds - 1, profile->version);
+                     name, header->value_kind_last, profile->layout.value_kinds - 1,
+                     profile->version);
 }
 
-/* ---- the parts ---- */
-
-/* The padding to a multiple of 8 bytes, which the runtime writes where the header does not give it.
- */
-static uint64_t padding_after(uint64_t count, uint64_t item_size)
+bool profile_measure(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
+                     uint64_t *size, struct error *error)
 {
-    return (0 - count * item_size) % sizeof(uint64_t);
-}
+    struct profile_part parts[PROFILE_PART_COUNT];
+    struct bytes bytes = {0};
 
-size_t profile_list_parts(struct profile *profile,
-                          struct profile_part parts[PROFILE_PART_COUNT_MAX])
-{
-    const struct profile_header *header = &profile->header;
-    /* A hash, a pointer and a 32-bit size, aligned to 8. */
-    uint64_t vtable_size = profile->is_64_bit ? 24 : 16;
-    const struct profile_part all[] = {
-        {header->binary_ids_size, 1, &profile->binary_ids, "binary IDs"},
-        {header->num_data, profile->layout.record_size, &profile->data, "data records"},
-        {header->padding_bytes_before_counters, 1, NULL, "data records"},
-        {header->num_counters, profile_counter_size(header->version), &profile->counters,
-         "counters"},
-        {header->padding_bytes_after_counters, 1, NULL, "counters"},
-        {header->num_bitmap_bytes, 1, &profile->bitmap, "bitmap"},
-        {header->padding_bytes_after_bitmap_bytes, 1, NULL, "bitmap"},
-        /* Without uniform counters, which are refused, padding may still be declared. */
-        {header->padding_bytes_after_uniform_counters, 1, NULL, "bitmap"},
-        {header->names_size, 1, &profile->names, "names"},
-        {padding_after(header->names_size, 1), 1, NULL, "names"},
-        {header->num_vtables, vtable_size, &profile->vtables, "vtables"},
-        {padding_after(header->num_vtables, vtable_size), 1, NULL, "vtables"},
-        {header->vnames_size, 1, &profile->vtable_names, "vtable names"},
-        {padding_after(header->vnames_size, 1), 1, NULL, "vtable names"},
-    };
+    *profile = (struct profile){.offset = offset};
+    bytes_slice(file, offset, file.size - offset, &bytes);
+    if (!read_header(bytes, name, profile, error))
+        return false;
+    profile_list_parts(profile, parts);
+    *size = profile->size;
+    for (size_t i = 0; i < PROFILE_PART_COUNT; i++) {
+        uint64_t part;
 
-    _Static_assert(sizeof(all) / sizeof(all[0]) <= PROFILE_PART_COUNT_MAX, "room for all parts");
-    memcpy(parts, all, sizeof(all));
-    return sizeof(all) / sizeof(all[0]);
-}
-
-const char *profile_part_name(const struct profile *profile, uint64_t position)
-{
-    struct profile_part parts[PROFILE_PART_COUNT_MAX] = {{0}};
-    struct profile copy = *profile; /* profile_list_parts gives pointers to non-const views */
-    size_t count = profile_list_parts(&copy, parts);
-    uint64_t end = header_size(profile->version);
-    const char *name = "header";
-
-    for (size_t i = 0; i < count && position >= end; i++) {
-        name = parts[i].name;
-        end += parts[i].count * parts[i].item_size;
-    }
-    return name;
-}
-
-/* The size of the profile as the header describes it. */
-static bool add_up_parts(struct profile *profile, const char *name, uint64_t *needed,
-                         struct error *error)
-{
-    struct profile_part parts[PROFILE_PART_COUNT_MAX];
-    size_t count = profile_list_parts(profile, parts);
-
-    *needed = header_size(profile->version);
-    for (size_t i = 0; i < count; i++) {
-        uint64_t size;
-
-        if (__builtin_mul_overflow(parts[i].count, parts[i].item_size, &size) ||
-            !add_fits(*needed, size, needed))
+        if (__builtin_mul_overflow(parts[i].count, parts[i].item_size, &part) ||
+            !add_fits(*size, part, size))
             return error_set(error,
                              "%s: damaged: the sizes in its header are impossible; run the "
                              "program again",
                              name);
-    }
-    return true;
-}
-
-/* Finds every part after the header, and adds their sizes to profile->size. */
-static bool place_parts(struct bytes bytes, const char *name, struct profile *profile,
-                        uint64_t needed, struct error *error)
-{
-    struct profile_part parts[PROFILE_PART_COUNT_MAX];
-    size_t count = profile_list_parts(profile, parts);
-
-    if (needed > bytes.size)
-        return cut_short(profile, name, profile_part_name(profile, bytes.size), needed - bytes.size,
-                         needed, error);
-    for (size_t i = 0; i < count; i++) {
-        struct bytes view;
-        uint64_t size = parts[i].count * parts[i].item_size;
-
-        if (!bytes_slice(bytes, profile->size, size, &view))
-            return error_set(error, "%s: cut short; " PROFILE_CUT_REMEDY, name);
-        if (parts[i].view != NULL)
-            *parts[i].view = view;
-        profile->size += size;
     }
     return true;
 }
@@ -332,21 +222,6 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
     if (stored > rest->size || !bytes_slice(*rest, stored, rest->size - stored, &after))
         return false;
     *rest = after;
-    return true;
-}
-
-static bool check_binary_ids(const struct profile *profile, const char *name, struct error *error)
-{
-    struct bytes rest = profile->binary_ids;
-    struct bytes binary_id;
-
-    while (profile_take_binary_id(profile, &rest, &binary_id))
-        continue;
-    if (!bytes_all_zero(rest) || rest.size >= sizeof(uint64_t))
-        return error_set(error,
-                         "%s: damaged: a binary ID exceeds the space for binary IDs; run the "
-                         "program again",
-                         name);
     return true;
 }
 
@@ -440,7 +315,7 @@ static bool place_value_data(struct bytes bytes, const char *name, struct profil
     return true;
 }
 
-/* Whether a binary ID agrees with the stub's UUID. */
+/* True if a binary ID agrees with the stub's UUID. */
 static bool stub_matches_binary_id(const struct profile *profile)
 {
     struct bytes rest = profile->binary_ids;
@@ -488,9 +363,9 @@ struct bytes profile_whole_counters(const struct profile *profile)
     return whole;
 }
 
-/* Whether the only record belongs to a function, whose name is then among the names. If the names
- * cannot be read, sets *has to false and leaves the error to the tools that read the profile. False
- * if out of memory. */
+/* Sets *has if the only record belongs to a function, whose name is then among the names. If the
+ * names cannot be read, sets *has to false and leaves the error to the tools that read the profile.
+ * False if out of memory. */
 static bool names_have_record(const struct profile *profile, const char *name, bool *has,
                               struct error *error)
 {
@@ -509,7 +384,7 @@ static uint64_t as_pointer(const struct profile *profile, uint64_t distance)
     return profile->is_64_bit ? distance : (uint32_t)distance;
 }
 
-/* Whether the only record is as the split writes it, whatever its UUID: it covers all counters and
+/* True if the only record is as the split writes it, whatever its UUID: it covers all counters and
  * all bitmap bytes, and its other fields are unused. */
 static bool is_whole_stub(const struct profile *profile)
 {
@@ -561,29 +436,36 @@ static bool detect_stub(struct profile *profile, const char *name, struct error 
     return true;
 }
 
-bool profile_measure(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
-                     uint64_t *size, struct error *error)
-{
-    struct bytes bytes = {0};
-
-    memset(profile, 0, sizeof(*profile));
-    profile->offset = offset;
-    bytes_slice(file, offset, file.size - offset, &bytes);
-    return read_header(bytes, name, profile, error) &&
-           check_uniform_counters(profile, name, error) && read_layout(name, profile, error) &&
-           add_up_parts(profile, name, size, error);
-}
-
 bool profile_parse(struct bytes file, uint64_t offset, const char *name, struct profile *profile,
                    struct error *error)
 {
-    struct bytes bytes = {0};
+    struct profile_part parts[PROFILE_PART_COUNT];
+    struct bytes bytes = {0}, rest, binary_id;
     uint64_t needed;
 
     bytes_slice(file, offset, file.size - offset, &bytes);
-    if (!profile_measure(file, offset, name, profile, &needed, error) ||
-        !place_parts(bytes, name, profile, needed, error) ||
-        !check_binary_ids(profile, name, error) || !place_value_data(bytes, name, profile, error))
+    if (!profile_measure(file, offset, name, profile, &needed, error))
+        return false;
+    if (needed > bytes.size)
+        return cut_short(profile, name, profile_part_name(profile, bytes.size), needed - bytes.size,
+                         needed, error);
+    profile_list_parts(profile, parts);
+    for (size_t i = 0; i < PROFILE_PART_COUNT; i++) {
+        uint64_t size = parts[i].count * parts[i].item_size;
+
+        if (parts[i].view != NULL)
+            *parts[i].view = (struct bytes){bytes.data + profile->size, size};
+        profile->size += size;
+    }
+    rest = profile->binary_ids;
+    while (profile_take_binary_id(profile, &rest, &binary_id))
+        continue;
+    if (!bytes_all_zero(rest) || rest.size >= sizeof(uint64_t))
+        return error_set(error,
+                         "%s: damaged: a binary ID exceeds the space for binary IDs; run the "
+                         "program again",
+                         name);
+    if (!place_value_data(bytes, name, profile, error))
         return false;
     profile->counter_skew = find_counter_skew(profile);
     profile->has_tripwire = tripwire_recognize(profile->names);

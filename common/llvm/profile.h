@@ -8,7 +8,8 @@
  * with zero bytes between them.
  *
  * profile_parse checks every size before it is used, so the parts of a parsed profile can be read
- * without further checks. Nothing is allocated.
+ * without further checks. Nothing is allocated. To go through the profiles of a file, see
+ * profile_reader.h.
  */
 #ifndef COVSPLIT_COMMON_LLVM_PROFILE_H
 #define COVSPLIT_COMMON_LLVM_PROFILE_H
@@ -275,5 +276,66 @@ uint64_t profile_written_size(const struct profile *profile);
  * in the header. A parsed profile is written exactly as it was read. */
 bool profile_write(const struct profile *profile, bytes_sink sink, void *context,
                    struct error *error);
+
+/* ---- making profiles from what is in a program's memory, as the runtime does ---- */
+
+/* A section in the program: where it is in memory (0 if there is none), and its bytes. */
+struct profile_section {
+    uint64_t address;
+    struct bytes bytes;
+};
+
+struct profile_source {
+    uint64_t raw_version; /* with the variant bits */
+    size_t pointer_size;
+    bool big_endian;
+    struct bytes binary_ids; /* by profile_append_binary_id */
+    struct profile_section data;
+    struct profile_section counters;
+    struct profile_section bitmap; /* left out by versions that have none */
+    struct profile_section names;
+    struct bytes value_data;
+};
+
+/* Appends a binary ID as profiles have it; false if out of memory. */
+bool profile_append_binary_id(struct buffer *binary_ids, uint64_t raw_version, bool big_endian,
+                              const struct uuid *uuid);
+
+/* The number of items in a section of `size` bytes as the runtime counts them: the last one may be
+ * incomplete. */
+uint64_t profile_count_items(uint64_t size, uint64_t item_size);
+
+/* Describes the profile that the runtime writes for the source: for profile_write. It points into
+ * the source's bytes; data must be whole records, and counters whole counters. False for an
+ * unsupported version or pointer size. */
+bool profile_compose(struct profile *profile, const struct profile_source *source);
+
+/* ---- the layout of the file, for the modules that read and write it ---- */
+
+/* A word of the header, 64 bits wide. */
+struct profile_header_word {
+    size_t offset;  /* in struct profile_header */
+    unsigned since; /* the first version that has it */
+};
+
+#define PROFILE_HEADER_WORD_COUNT 19
+
+/* In the order of the file. */
+extern const struct profile_header_word profile_header_words[PROFILE_HEADER_WORD_COUNT];
+
+uint64_t profile_header_size(unsigned version);
+
+/* A part of a profile, as its header describes it. */
+struct profile_part {
+    uint64_t count;
+    uint64_t item_size;
+    struct bytes *view; /* in the profile; NULL for padding */
+    const char *name;   /* for messages; padding has that of the part before it */
+};
+
+#define PROFILE_PART_COUNT 14
+
+/* Lists the parts that follow the header, up to the value profile data. */
+void profile_list_parts(struct profile *profile, struct profile_part parts[PROFILE_PART_COUNT]);
 
 #endif

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/llvm/profile_compose.h"
+#include "common/llvm/profile.h"
 
 static struct profile_section section_of(const struct sidecar *sidecar, enum section_kind kind,
                                          struct bytes bytes)

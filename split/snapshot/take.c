@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/base/numbers.h"
-#include "common/llvm/profile_compose.h"
+#include "common/llvm/profile.h"
 #include "formats/runtime/stub.h"
 #include "split/snapshot/values.h"
 

@@ -16,7 +16,7 @@
 #include "common/llvm/coverage.h"
 #include "common/llvm/mapping.h"
 #include "common/llvm/names.h"
-#include "common/llvm/sparse.h"
+#include "common/llvm/profile_reader.h"
 #include "common/llvm/tripwire.h"
 #include "tests/fuzz/codec_input.h"
 #include "tests/fuzz/decoders.h"

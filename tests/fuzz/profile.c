@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/llvm/profile_compose.h"
+#include "common/llvm/profile.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/dump.h"

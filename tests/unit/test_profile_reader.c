@@ -8,7 +8,6 @@
 
 #include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
-#include "common/llvm/sparse.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
