@@ -1,5 +1,5 @@
 # The module that `covsplit run` loads into other programs (run/preload.c): as a file that is installed
-# beside the command, and as a part of the command itself (see run/module.h).
+# beside the command, and as a part of the command itself (run/module_inside.c).
 
 function(add_preload_module name)
   add_library(${name} MODULE run/preload.c)
@@ -10,15 +10,13 @@ endfunction()
 add_preload_module(covsplit_preload -Wl,--as-needed)
 target_link_libraries(covsplit_preload PRIVATE ${CMAKE_DL_LIBS})
 set_target_properties(covsplit_preload PROPERTIES OUTPUT_NAME covsplit-preload)
-add_library(covsplit_module_installed OBJECT run/module_installed.c)
-target_link_libraries(covsplit_module_installed PRIVATE covsplit_build)
 if(NOT COVSPLIT_STATIC)
   # Nothing is linked with it, so it is not installed among the libraries.
   install(TARGETS covsplit_preload LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/covsplit)
 endif()
 # Its path relative to the command's directory.
 file(RELATIVE_PATH preload_installed "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}/covsplit")
-target_compile_definitions(covsplit_module_installed PRIVATE
+set_property(SOURCE run/run.c APPEND PROPERTY COMPILE_DEFINITIONS
   COVSPLIT_PRELOAD_INSTALLED="${preload_installed}/libcovsplit-preload.so"
   COVSPLIT_PRELOAD_BUILT="libcovsplit-preload.so")
 

@@ -1,15 +1,17 @@
 /*
  * The broker: see broker.h.
  *
- * One thread owns the connections and waits for questions on all of them. A question arrives whole
- * or not at all (SOCK_SEQPACKET), and is put into a queue, from which several worker threads take
- * questions and answer them. No thread ever waits for a client. A question for a file that is just
- * being converted is parked until some conversion ends, so that no file is converted twice.
+ * A thread accepts a connection, waits for its question, and answers it. There is one thread at
+ * first; whenever the last one that waits for connections has got one, another is started, up to a
+ * maximum, and the other clients wait in the socket's queue. Few threads at a time convert files:
+ * the others wait for a slot. A thread that finds another converting the same file gives its slot
+ * back until some conversion has ended, and then looks again, so no file is converted twice.
  */
 #include "split/run/broker.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,117 +20,631 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/base/digest_set.h"
+#include "common/base/file.h"
 #include "split/cli/message.h"
-#include "split/run/broker_question.h"
-#include "split/run/conversion_cache.h"
 #include "split/run/convert.h"
 #include "split/run/preload_protocol.h"
-#include "split/run/reports.h"
 #include "split/run/sidecars.h"
 
-/* Connections that have not asked yet. */
-#define CONNECTIONS_MAX 256
-/* How long a client may take to ask, in milliseconds: normally, and while others wait because of
- * it. Clients ask right after connecting, but may not get a processor at once. */
-#define PATIENCE         10000
-#define PATIENCE_PRESSED 1000
+/* How long a client may take to ask, in seconds: normally, and while others wait because of it.
+ * Clients ask right after connecting, but may not get a processor at once. */
+#define PATIENCE         10
+#define PATIENCE_PRESSED 1
+
+/* How long to wait, when there are no descriptors left, for some to be closed. */
+#define PAUSE_MILLISECONDS 10
+
+#define THREADS_MAX        256
+#define SLOTS_MIN          2
+#define SLOTS_MAX          8
 
 /* Used if the hard limit allows it. */
 #define DESCRIPTORS_WANTED 4096
+#define DESCRIPTORS_MIN    24
 
-#define WORKERS_MIN        2
-#define WORKERS_MAX        8
-
-/* Descriptors that belong neither to a question nor to the cache: those of the broker itself, and
- * those that a worker opens during a conversion. */
+/* Descriptors of the broker itself; of a thread, for its connection and its file; and of a slot,
+ * for what a thread opens during a conversion. */
 #define DESCRIPTORS_OWN       16
-#define DESCRIPTORS_OF_WORKER 6
-#define DESCRIPTORS_OF_ASKING 2 /* a connection and a file */
-#define DESCRIPTORS_MIN       24
+#define DESCRIPTORS_OF_THREAD 2
+#define DESCRIPTORS_OF_SLOT   6
 
-struct waiting_connection {
-    int fd;
-    int64_t since; /* milliseconds */
+#define CACHE_COUNT_MAX       512
+#define CACHE_COST_MAX        (UINT64_C(2) << 30)
+/* A profile is converted again in no time, and most are read once. */
+#define COST_OF_PROFILE 8
+
+/* Limits the memory to some 2 MB. */
+#define REPORTS_MAX 65536
+
+/* A conversion that is cached or under way. */
+struct entry {
+    struct digest identity;
+    int fd;        /* -1: under way */
+    uint64_t cost; /* the file's size in memory, weighed */
+    struct entry *next;
 };
 
 struct broker {
     char address[PRELOAD_NAME_MAX + 16];
-    bool verbose;
+    const struct parsed_options *options;
     int listener;
-    int wake_up; /* an eventfd, for when the broker must end or is no longer full */
     struct run_sidecars *sidecars;
-    struct conversion_cache *cache;
-    struct run_reports *reports;
-
-    /* The limit of connections and questions together. When it is reached, no more connections are
-     * accepted until a question is answered. New clients wait then, and none is rejected for lack
-     * of descriptors. */
-    size_t asking_max;
-    atomic_size_t question_count;
-    atomic_bool is_full; /* the listener waits until a question is answered */
-
-    /* The thread that listens. */
-    struct waiting_connection connections[CONNECTIONS_MAX];
-    size_t connection_count;
-
-    pthread_t threads[WORKERS_MAX + 1];
-    size_t thread_count;
+    size_t threads_max, cache_max;
     atomic_bool ends;
-    pthread_mutex_t lock;
-    pthread_cond_t has_questions;
-    struct question *queue, **queue_end;
-    struct question *parked;
+
+    pthread_mutex_t lock; /* protects the members below */
+    pthread_t threads[THREADS_MAX];
+    size_t thread_count;
+    size_t idle_count; /* threads that wait for a connection */
+
+    size_t free_slots;
+    pthread_cond_t has_slot;
+    size_t ended_count; /* conversions that have ended */
+    pthread_cond_t has_ended;
+
+    /* The most recently used entry is first. */
+    struct entry *cache;
+
+    /* What was reported: each message once for each file, in the whole process tree. */
+    struct digest_set reports;
 };
 
-/* ---- opening ---- */
+/* A question of a preload module. */
+struct question {
+    int connection;
+    pid_t process;            /* the process that asks */
+    int file;                 /* the file that the program has opened */
+    char path[PATH_MAX];      /* as the program named it, made absolute if possible */
+    char real_path[PATH_MAX]; /* with all links resolved; "" if there is none */
+};
 
-static bool make_name(char name[PRELOAD_NAME_MAX])
+/* ---- receiving ---- */
+
+/* Room for the descriptors of a message. Only one is valid; others are received to be closed. */
+union ancillary {
+    struct cmsghdr header;
+    char space[CMSG_SPACE(8 * sizeof(int))];
+};
+
+/* Takes the single descriptor of a message. If there is another number of them, closes them and
+ * returns -1. */
+static int take_descriptor(struct msghdr *message)
 {
-    uint8_t random[16];
+    int taken = -1;
+    size_t count = 0;
 
-    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+    for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+         header = CMSG_NXTHDR(message, header)) {
+        size_t size = header->cmsg_len - CMSG_LEN(0);
+
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
+            continue;
+        for (size_t i = 0; i < size / sizeof(int); i++, count++) {
+            if (taken >= 0)
+                close(taken);
+            memcpy(&taken, CMSG_DATA(header) + i * sizeof(int), sizeof(taken));
+        }
+    }
+    if (count == 1)
+        return taken;
+    if (taken >= 0)
+        close(taken);
+    return -1;
+}
+
+/* The target of a symbolic link; "" if it cannot be read or is too long. */
+static void read_link(const char *link, char target[PATH_MAX])
+{
+    ssize_t size = readlink(link, target, PATH_MAX);
+
+    target[size < 0 || size >= PATH_MAX ? 0 : size] = '\0';
+}
+
+/* Finds the real path, and makes the client's path valid in this process. The client waits
+ * meanwhile, so its directories are still those of its call. If they cannot be read, the real path
+ * stands for the other. */
+static void find_paths(struct question *question, int directory)
+{
+    char link[64], start[PATH_MAX], absolute[PATH_MAX];
+    int length;
+
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", question->file);
+    read_link(link, question->real_path);
+    if (question->path[0] == '/')
+        return;
+    if (directory == AT_FDCWD)
+        snprintf(link, sizeof(link), "/proc/%d/cwd", (int)question->process);
+    else
+        snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)question->process, directory);
+    read_link(link, start);
+    length = snprintf(absolute, sizeof(absolute), "%s/%s", start, question->path);
+    if (start[0] == '/' && length > 0 && length < PATH_MAX)
+        memcpy(question->path, absolute, (size_t)length + 1);
+    else
+        memcpy(question->path, question->real_path, sizeof(question->path));
+}
+
+/* Reads the question, which arrives whole or not at all (SOCK_SEQPACKET). False if it is invalid.
+ * Never waits. */
+static bool receive(struct question *question)
+{
+    struct preload_question start;
+    struct iovec parts[] = {{&start, sizeof(start)}, {question->path, sizeof(question->path) - 1}};
+    union ancillary ancillary;
+    struct msghdr message = {.msg_iov = parts,
+                             .msg_iovlen = 2,
+                             .msg_control = &ancillary,
+                             .msg_controllen = sizeof(ancillary)};
+    ssize_t size = recvmsg(question->connection, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    if (size < 0)
         return false;
-    strcpy(name, "covsplit-");
-    for (size_t i = 0; i < sizeof(random); i++)
-        sprintf(name + strlen(name), "%02x", random[i]);
+    question->file = take_descriptor(&message);
+    if (question->file < 0 || size < (ssize_t)sizeof(start) ||
+        (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0)
+        return false;
+    question->path[(size_t)size - sizeof(start)] = '\0';
+    find_paths(question, start.directory);
     return true;
 }
+
+/* ---- the program that asks ---- */
+
+/* True if the program was told to correlate profiles itself: if an argument is one of
+ * llvm-profdata's options that say where the image is, as far as its command line can be read. */
+static bool correlates(const struct question *question)
+{
+    static const char *const names[] = {"binary-file", "debug-info", "correlate"};
+    char path[64], *argument = NULL;
+    size_t capacity = 0;
+    bool found = false;
+    FILE *arguments;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)question->process);
+    arguments = fopen(path, "re");
+    while (!found && arguments != NULL && getdelim(&argument, &capacity, '\0', arguments) > 0) {
+        const char *name = argument + strspn(argument, "-");
+        size_t length = strcspn(name, "=");
+
+        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+            found |= (name == argument + 1 || name == argument + 2) && length == strlen(names[i]) &&
+                     memcmp(name, names[i], length) == 0;
+    }
+    free(argument);
+    if (arguments != NULL)
+        fclose(arguments);
+    return found;
+}
+
+/* The kind of the program: "/usr/bin/llvm-objcopy-19" is an objcopy,
+ * "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld. This is the part of the name after the last '-' that no
+ * version follows, up to a '.'. For a program that does different things under different names, it
+ * is that of the name that it was called by. Valid as long as `program`. */
+static const char *trade_of(const struct question *question, char program[PATH_MAX])
+{
+    static const char *const boxes[] = {"busybox", "coreutils", "llvm", "toybox"};
+    char path[64], *name, *hyphen;
+
+    snprintf(path, sizeof(path), "/proc/%d/exe", (int)question->process);
+    read_link(path, program);
+    name = (char *)(uintptr_t)path_file_name(program);
+    for (size_t i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++) {
+        FILE *called;
+
+        if (strcmp(name, boxes[i]) != 0)
+            continue;
+        snprintf(path, sizeof(path), "/proc/%d/comm", (int)question->process);
+        called = fopen(path, "re");
+        if (called != NULL && fgets(program, PATH_MAX, called) != NULL) {
+            program[strcspn(program, "\n")] = '\0';
+            name = program;
+        }
+        if (called != NULL)
+            fclose(called);
+        break;
+    }
+    hyphen = strrchr(name, '-');
+    if (hyphen != NULL && hyphen[1] != '\0' &&
+        hyphen[1 + strspn(hyphen + 1, ".0123456789")] == '\0')
+        *hyphen = '\0';
+    hyphen = strrchr(name, '-');
+    if (hyphen != NULL)
+        name = hyphen + 1;
+    name[strcspn(name, ".")] = '\0';
+    return name;
+}
+
+/* True if the program's name says that it links, rewrites, copies or packs files. Such a program
+ * must be given the image itself, as it makes images from images. */
+static bool makes_files(const char *trade)
+{
+    static const char *const trades[] = {
+        "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
+        "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
+        "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
+        "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
+    };
+
+    for (size_t i = 0; i < sizeof(trades) / sizeof(trades[0]); i++) {
+        if (strcmp(trade, trades[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- answering ---- */
+
+/* Answers: `content` is the descriptor to read instead, or -1 for the file as it is. The text is
+ * for the program's standard error; it may be "". */
+static void answer(const struct question *question, int content, const char *text)
+{
+    struct preload_answer start = {0};
+    char line[PRELOAD_TEXT_MAX];
+    struct iovec parts[] = {{&start, sizeof(start)}, {line, 0}};
+    union ancillary ancillary = {.header = {.cmsg_level = SOL_SOCKET,
+                                            .cmsg_type = SCM_RIGHTS,
+                                            .cmsg_len = CMSG_LEN(sizeof(int))}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+    if (text[0] != '\0')
+        start.text_size =
+            (uint32_t)snprintf(line, sizeof(line), "%.*s\n", (int)sizeof(line) - 2, text);
+    parts[1].iov_len = start.text_size;
+    if (content >= 0) {
+        memcpy(CMSG_DATA(&ancillary.header), &content, sizeof(content));
+        message.msg_control = &ancillary;
+        message.msg_controllen = CMSG_SPACE(sizeof(int));
+    }
+    /* Nothing has been written to this socket before, so it has room. A client that has gone needs
+     * no answer. */
+    (void)!sendmsg(question->connection, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* True the first time that this is to be said of this file, as far as there is memory to know. */
+static bool is_new_report(struct broker *broker, const struct stat *file, const char *message)
+{
+    struct buffer text = {0};
+    struct digest digest;
+    bool is_new;
+
+    buffer_append(&text, &file->st_dev, sizeof(file->st_dev));
+    buffer_append(&text, &file->st_ino, sizeof(file->st_ino));
+    buffer_append(&text, message, strlen(message));
+    digest = digest_of(buffer_view(&text));
+    pthread_mutex_lock(&broker->lock);
+    is_new = text.failed || !digest_set_has(&broker->reports, &digest);
+    if (is_new && !text.failed && broker->reports.count < REPORTS_MAX)
+        digest_set_add(&broker->reports, &digest);
+    pthread_mutex_unlock(&broker->lock);
+    buffer_free(&text);
+    return is_new;
+}
+
+/* Answers with the file as it is, and with the reason. An error may be about the file's sidecar and
+ * not name the file. */
+static void answer_failed(struct broker *broker, const struct question *question,
+                          const struct stat *file, const struct error *error)
+{
+    struct error text = {0};
+
+    if (!is_new_report(broker, file, error->message))
+        text.message[0] = '\0';
+    else if (strstr(error->message, question->path) != NULL)
+        error_set(&text, "covsplit: warning: %.900s; read as it is", error->message);
+    else
+        error_set(&text, "covsplit: warning: %.400s: %.500s; read as it is", question->path,
+                  error->message);
+    answer(question, -1, text.message);
+}
+
+/* ---- the cache; the lock must be held ---- */
+
+static struct entry **find_entry(struct broker *broker, const struct digest *identity)
+{
+    struct entry **place = &broker->cache;
+
+    while (*place != NULL && !digest_equal(&(*place)->identity, identity))
+        place = &(*place)->next;
+    return place;
+}
+
+/* Removes the entry at the place, or makes it the first. */
+static void drop_entry(struct entry **place)
+{
+    struct entry *entry = *place;
+
+    *place = entry->next;
+    if (entry->fd >= 0)
+        close(entry->fd);
+    free(entry);
+}
+
+static void use_entry(struct broker *broker, struct entry **place)
+{
+    struct entry *entry = *place;
+
+    *place = entry->next;
+    entry->next = broker->cache;
+    broker->cache = entry;
+}
+
+/* Drops the least recently used files, but never the first, which is the new one. Programs that
+ * have a file open keep it. */
+static void trim_cache(struct broker *broker)
+{
+    struct entry **place = &broker->cache->next;
+    uint64_t cost = broker->cache->cost;
+    size_t count = 1;
+
+    while (*place != NULL) {
+        cost += (*place)->cost;
+        count++;
+        if ((*place)->fd >= 0 && (cost > CACHE_COST_MAX || count > broker->cache_max))
+            drop_entry(place);
+        else
+            place = &(*place)->next;
+    }
+}
+
+/* Opens a cached file anew, read-only, so that no two programs share a file position. */
+static int open_entry(const struct entry *entry)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", entry->fd);
+    return file_open_as_it_is(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* ---- converting ---- */
+
+static void take_slot(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->lock);
+    while (broker->free_slots == 0)
+        pthread_cond_wait(&broker->has_slot, &broker->lock);
+    broker->free_slots--;
+    pthread_mutex_unlock(&broker->lock);
+}
+
+static void give_slot_back(struct broker *broker)
+{
+    pthread_mutex_lock(&broker->lock);
+    broker->free_slots++;
+    pthread_cond_signal(&broker->has_slot);
+    pthread_mutex_unlock(&broker->lock);
+}
+
+/* Looks a conversion up. *fd is the converted file, or -1 with errno; *is_own is true if there is
+ * none, and the caller must convert the file and call finish. Returns false, after a wait, if
+ * another thread was converting the same: the caller must look again. */
+static bool look_up(struct broker *broker, const struct digest *identity, int *fd, bool *is_own)
+{
+    struct entry **place, *entry;
+    bool is_there = true;
+
+    *fd = -1;
+    *is_own = false;
+    pthread_mutex_lock(&broker->lock);
+    place = find_entry(broker, identity);
+    entry = *place;
+    if (entry == NULL) {
+        entry = malloc(sizeof(*entry));
+        if (entry != NULL) {
+            *entry = (struct entry){.identity = *identity, .fd = -1, .next = broker->cache};
+            broker->cache = entry;
+            *is_own = true;
+        }
+    } else if (entry->fd >= 0) {
+        use_entry(broker, place);
+        *fd = open_entry(entry);
+    } else {
+        size_t ended = broker->ended_count;
+
+        broker->free_slots++;
+        pthread_cond_signal(&broker->has_slot);
+        while (broker->ended_count == ended)
+            pthread_cond_wait(&broker->has_ended, &broker->lock);
+        while (broker->free_slots == 0)
+            pthread_cond_wait(&broker->has_slot, &broker->lock);
+        broker->free_slots--;
+        is_there = false;
+    }
+    pthread_mutex_unlock(&broker->lock);
+    return is_there;
+}
+
+/* Ends an own conversion, with its result if there is one. Returns a descriptor of the file like
+ * that of look_up, or -1 with errno. */
+static int finish(struct broker *broker, const struct digest *identity,
+                  const struct conversion *result)
+{
+    struct entry **place, *entry;
+    int fd = -1;
+
+    pthread_mutex_lock(&broker->lock);
+    place = find_entry(broker, identity);
+    entry = *place;
+    if (result == NULL) {
+        drop_entry(place);
+    } else {
+        entry->fd = result->memory;
+        entry->cost = result->size * (result->kind == SUBJECT_PROFILE ? COST_OF_PROFILE : 1);
+        use_entry(broker, place);
+        trim_cache(broker);
+        fd = open_entry(entry);
+    }
+    broker->ended_count++;
+    pthread_cond_broadcast(&broker->has_ended);
+    pthread_mutex_unlock(&broker->lock);
+    return fd;
+}
+
+/* Answers a question, unless another thread was converting the same file: then the caller must try
+ * again. */
+static bool try_to_answer(struct broker *broker, const struct question *question, const char *trade)
+{
+    struct conversion conversion = {.fd = question->file,
+                                    .name = question->path,
+                                    .real_name = question->real_path,
+                                    .options = broker->options,
+                                    .sidecars = broker->sidecars,
+                                    .stop = &broker->ends};
+    struct digest identity;
+    struct error error;
+    int fd = -1;
+    bool done = conversion_examine(&conversion, &error), is_own = false, is_there = true;
+
+    if ((conversion.is_for_correlator && correlates(question)) ||
+        (conversion.kind == SUBJECT_STORE && strcmp(trade, "cov") != 0))
+        conversion.kind = SUBJECT_OTHER;
+    if (done && conversion.kind != SUBJECT_OTHER) {
+        done = conversion_identify(&conversion, &identity, &error);
+        if (done)
+            is_there = look_up(broker, &identity, &fd, &is_own);
+        if (is_own) {
+            done = conversion_run(&conversion, &error);
+            if (done && option_given(broker->options, OPTION_VERBOSE))
+                message_line(stderr, "covsplit: %s: converted to %s", question->path,
+                             conversion.what);
+            fd = finish(broker, &identity, done ? &conversion : NULL);
+        }
+        if (done && is_there && fd < 0)
+            done =
+                error_set_errno(&error, errno, "%s: cannot be converted in memory", question->path);
+    }
+    if (!done)
+        answer_failed(broker, question, &conversion.status, &error);
+    else if (is_there)
+        answer(question, fd, "");
+    if (fd >= 0)
+        close(fd);
+    conversion_end(&conversion);
+    return is_there;
+}
+
+/* ---- connections ---- */
+
+/* True if the other end is a process of the same user; *process is its ID. */
+static bool is_of_same_user(int connection, pid_t *process)
+{
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
+
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
+        return false;
+    *process = peer.pid;
+    return peer.uid == geteuid();
+}
+
+/* Waits until the client asks. False if it takes too long, or if the broker ends. */
+static bool asks_in_time(struct broker *broker, int connection)
+{
+    /* The listener hangs up at the end. */
+    struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = broker->listener}};
+    int64_t patience = PATIENCE;
+
+    for (int waited = 0; waited < patience; waited += PATIENCE_PRESSED) {
+        if (poll(events, 2, PATIENCE_PRESSED * 1000) != 0)
+            return events[0].revents != 0;
+        pthread_mutex_lock(&broker->lock);
+        if (broker->idle_count == 0)
+            patience = PATIENCE_PRESSED;
+        pthread_mutex_unlock(&broker->lock);
+    }
+    return false;
+}
+
+static void serve_connection(struct broker *broker, int connection)
+{
+    struct question question = {.connection = connection, .file = -1};
+    char program[PATH_MAX];
+    const char *trade;
+
+    if (!is_of_same_user(connection, &question.process) || !asks_in_time(broker, connection))
+        return;
+    take_slot(broker);
+    if (!broker->ends && receive(&question)) {
+        trade = trade_of(&question, program);
+        if (makes_files(trade))
+            answer(&question, -1, "");
+        else
+            while (!try_to_answer(broker, &question, trade) && !broker->ends)
+                continue;
+    }
+    give_slot_back(broker);
+    if (question.file >= 0)
+        close(question.file);
+}
+
+static void *serve(void *context);
+
+/* Starts a thread, which counts as idle. The lock must be held. Returns an errno value. */
+static int start_thread(struct broker *broker)
+{
+    int number = pthread_create(&broker->threads[broker->thread_count], NULL, serve, broker);
+
+    if (number == 0) {
+        broker->thread_count++;
+        broker->idle_count++;
+    }
+    return number;
+}
+
+static void *serve(void *context)
+{
+    struct broker *broker = context;
+
+    while (!broker->ends) {
+        int connection = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC);
+
+        if (connection < 0) {
+            if (!broker->ends)
+                poll(NULL, 0, PAUSE_MILLISECONDS);
+            continue;
+        }
+        pthread_mutex_lock(&broker->lock);
+        broker->idle_count--;
+        if (broker->idle_count == 0 && broker->thread_count < broker->threads_max && !broker->ends)
+            start_thread(broker); /* if that fails, the others do the work */
+        pthread_mutex_unlock(&broker->lock);
+        serve_connection(broker, connection);
+        close(connection);
+        pthread_mutex_lock(&broker->lock);
+        broker->idle_count++;
+        pthread_mutex_unlock(&broker->lock);
+    }
+    return NULL;
+}
+
+/* ---- opening, starting and ending ---- */
 
 static bool open_listener(struct broker *broker, struct error *error)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char name[PRELOAD_NAME_MAX];
+    char name[PRELOAD_NAME_MAX] = "covsplit-";
+    uint8_t random[16];
     size_t size;
 
-    broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    broker->wake_up = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (broker->listener < 0 || broker->wake_up < 0 || !make_name(name))
-        return error_set_errno(error, errno, "the command: no socket for it");
+    broker->listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (broker->listener < 0 || getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return error_set_errno(error, errno, "cannot create the broker socket");
+    for (size_t i = 0; i < sizeof(random); i++)
+        sprintf(name + strlen(name), "%02x", random[i]);
     size = strlen(name);
     memcpy(address.sun_path + 1, name, size);
     if (bind(broker->listener, (const struct sockaddr *)&address,
              (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + size)) != 0 ||
         listen(broker->listener, SOMAXCONN) != 0)
-        return error_set_errno(error, errno, "the command: no socket for it");
+        return error_set_errno(error, errno, "cannot create the broker socket");
     snprintf(broker->address, sizeof(broker->address), PRELOAD_PREFIX "%s", name);
     return true;
-}
-
-static size_t worker_count(void)
-{
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-
-    if (processors < WORKERS_MIN)
-        return WORKERS_MIN;
-    return processors > WORKERS_MAX ? WORKERS_MAX : (size_t)processors;
 }
 
 /* The limit of descriptors that the started broker will have. */
@@ -139,56 +655,60 @@ static rlim_t descriptor_limit(const struct rlimit *limit)
     return limit->rlim_max < DESCRIPTORS_WANTED ? limit->rlim_max : DESCRIPTORS_WANTED;
 }
 
-/* Half of the descriptors are for questions, the other half for the two classes of the cache.
- * *cached: how many files each class may keep. */
-static bool share_descriptors(struct broker *broker, size_t *cached, struct error *error)
+/* Shares the descriptors: half of those that are left beside the slots go to threads, the rest to
+ * the cache. No client is rejected for lack of them. */
+static bool share_descriptors(struct broker *broker, struct error *error)
 {
     struct rlimit limit = {DESCRIPTORS_WANTED, DESCRIPTORS_WANTED};
-    rlim_t own = DESCRIPTORS_OWN + DESCRIPTORS_OF_WORKER * worker_count(), have;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t have, most;
 
     getrlimit(RLIMIT_NOFILE, &limit);
-    have = descriptor_limit(&limit);
-    if (have < DESCRIPTORS_MIN)
+    if (descriptor_limit(&limit) < DESCRIPTORS_MIN)
         return error_set(error,
                          "the command: it may have only %u open files; allow %u or more "
                          "(ulimit -n)",
-                         (unsigned)have, DESCRIPTORS_MIN);
-    have = have > own ? have - own : 0;
-    have = have < DESCRIPTORS_WANTED ? have : DESCRIPTORS_WANTED;
-    broker->asking_max = 1 + (size_t)have / 2 / DESCRIPTORS_OF_ASKING;
-    *cached = (size_t)have / 2 / CACHE_CLASS_COUNT;
+                         (unsigned)descriptor_limit(&limit), DESCRIPTORS_MIN);
+    have = descriptor_limit(&limit) < DESCRIPTORS_WANTED ? (size_t)descriptor_limit(&limit)
+                                                         : DESCRIPTORS_WANTED;
+    have -= DESCRIPTORS_OWN;
+    most = have / 2 / (DESCRIPTORS_OF_SLOT + DESCRIPTORS_OF_THREAD);
+    broker->free_slots = processors < SLOTS_MIN   ? SLOTS_MIN
+                         : processors > SLOTS_MAX ? SLOTS_MAX
+                                                  : (size_t)processors;
+    if (broker->free_slots > most)
+        broker->free_slots = most == 0 ? 1 : most;
+    have -= broker->free_slots * DESCRIPTORS_OF_SLOT;
+    broker->threads_max = have / 2 / DESCRIPTORS_OF_THREAD;
+    if (broker->threads_max < broker->free_slots)
+        broker->threads_max = broker->free_slots;
+    if (broker->threads_max > THREADS_MAX)
+        broker->threads_max = THREADS_MAX;
+    have -= broker->threads_max * DESCRIPTORS_OF_THREAD;
+    broker->cache_max = have < CACHE_COUNT_MAX ? have : CACHE_COUNT_MAX;
     return true;
 }
 
 struct broker *broker_open(const struct parsed_options *options, struct error *error)
 {
     struct broker *broker = calloc(1, sizeof(*broker));
-    size_t cached = 0;
 
     if (broker == NULL) {
         error_out_of_memory(error, "the command", sizeof(*broker));
         return NULL;
     }
-    broker->listener = broker->wake_up = -1;
-    broker->queue_end = &broker->queue;
-    broker->verbose = option_given(options, OPTION_VERBOSE);
+    broker->options = options;
+    broker->listener = -1;
     pthread_mutex_init(&broker->lock, NULL);
-    pthread_cond_init(&broker->has_questions, NULL);
-    if (!share_descriptors(broker, &cached, error)) {
+    pthread_cond_init(&broker->has_slot, NULL);
+    pthread_cond_init(&broker->has_ended, NULL);
+    if (share_descriptors(broker, error))
+        broker->sidecars = run_sidecars_open(options, error);
+    if (broker->sidecars == NULL || !open_listener(broker, error)) {
         broker_close(broker);
         return NULL;
     }
-    broker->cache = cache_new(cached);
-    broker->reports = run_reports_new();
-    broker->sidecars = run_sidecars_open(options, error);
-    if (broker->cache == NULL || broker->reports == NULL)
-        error_out_of_memory(error, "the command", sizeof(*broker));
-    if (broker->cache == NULL || broker->reports == NULL || broker->sidecars == NULL ||
-        !open_listener(broker, error)) {
-        broker_close(broker);
-        return NULL;
-    }
-    convert_prepare();
+    conversion_prepare();
     return broker;
 }
 
@@ -197,401 +717,41 @@ const char *broker_address(const struct broker *broker)
     return broker->address;
 }
 
-/* ---- the queue ---- */
-
-static void enqueue(struct broker *broker, struct question *question)
-{
-    pthread_mutex_lock(&broker->lock);
-    question->next = NULL;
-    *broker->queue_end = question;
-    broker->queue_end = &question->next;
-    pthread_cond_signal(&broker->has_questions);
-    pthread_mutex_unlock(&broker->lock);
-}
-
-/* Waits for a question; NULL if the broker must end. */
-static struct question *dequeue(struct broker *broker)
-{
-    struct question *question = NULL;
-
-    pthread_mutex_lock(&broker->lock);
-    while (broker->queue == NULL && !broker->ends)
-        pthread_cond_wait(&broker->has_questions, &broker->lock);
-    if (!broker->ends) {
-        question = broker->queue;
-        broker->queue = question->next;
-        if (broker->queue == NULL)
-            broker->queue_end = &broker->queue;
-    }
-    pthread_mutex_unlock(&broker->lock);
-    return question;
-}
-
-static void park(struct broker *broker, struct question *question)
-{
-    question->next = broker->parked;
-    broker->parked = question;
-}
-
-/* Queues all parked questions: it does not pay to remember which of them waited for the conversion
- * that has ended. */
-static void enqueue_parked(struct broker *broker)
-{
-    struct question *parked;
-
-    pthread_mutex_lock(&broker->lock);
-    parked = broker->parked;
-    broker->parked = NULL;
-    pthread_mutex_unlock(&broker->lock);
-    while (parked != NULL) {
-        struct question *question = parked;
-
-        parked = parked->next;
-        enqueue(broker, question);
-    }
-}
-
-/* ---- answering ---- */
-
-static void wake_listener(const struct broker *broker)
-{
-    static const uint64_t one = 1;
-
-    while (write(broker->wake_up, &one, sizeof(one)) < 0 && errno == EINTR)
-        continue;
-}
-
-/* Frees a question that was answered. */
-static void end_question(struct broker *broker, struct question *question)
-{
-    question_free(question);
-    atomic_fetch_sub(&broker->question_count, 1);
-    if (atomic_exchange(&broker->is_full, false))
-        wake_listener(broker);
-}
-
-/* Tells the program, on its standard error, why it gets the file unconverted, once for each
- * file. An error may be about its sidecar and not name it. */
-static void answer_as_it_is(struct broker *broker, struct question *question,
-                            const struct error *error)
-{
-    struct error text = {0};
-
-    if (error != NULL && run_reports_is_new(broker->reports, &question->status, error->message)) {
-        if (strstr(error->message, question->path) != NULL)
-            error_set(&text, "covsplit: warning: %.900s; read as it is", error->message);
-        else
-            error_set(&text, "covsplit: warning: %.400s: %.500s; read as it is", question->path,
-                      error->message);
-    }
-    question_answer(question, -1, text.message);
-}
-
-/* Takes ownership of the descriptor. */
-static void answer_converted(struct broker *broker, struct question *question, int content)
-{
-    struct error error;
-
-    if (content < 0) {
-        error_set_errno(&error, errno, "%s: cannot be converted in memory", question->path);
-        answer_as_it_is(broker, question, &error);
-        return;
-    }
-    question_answer(question, content, "");
-    close(content);
-}
-
-static void report_conversion(const struct broker *broker, const struct question *question,
-                              const struct converted *converted)
-{
-    if (broker->verbose)
-        message_line(stderr, "covsplit: %s: converted to %s", question->path, converted->what);
-}
-
-/* Converts a subject for all who wait for it. */
-static void convert_and_answer(struct broker *broker, struct question *question,
-                               struct subject *subject, enum cache_class class)
-{
-    struct converted converted;
-    struct error error = {0};
-
-    if (convert(subject, broker->sidecars, &broker->ends, &converted, &error)) {
-        report_conversion(broker, question, &converted);
-        answer_converted(
-            broker, question,
-            cache_add(broker->cache, class, &subject->identity, converted.fd, converted.size));
-    } else {
-        cache_give_up(broker->cache, class, &subject->identity);
-        answer_as_it_is(broker, question, &error);
-    }
-    enqueue_parked(broker);
-}
-
-/* Looks the conversion up, or parks the question. Both happen under one lock, so that the end of
- * the other conversion is not missed. */
-static enum cache_answer look_or_park(struct broker *broker, struct question *question,
-                                      const struct subject *subject, enum cache_class class,
-                                      int *content)
-{
-    enum cache_answer answer;
-
-    pthread_mutex_lock(&broker->lock);
-    answer = cache_look(broker->cache, class, &subject->identity, content);
-    if (answer == CACHE_BUSY)
-        park(broker, question);
-    pthread_mutex_unlock(&broker->lock);
-    return answer;
-}
-
-static void answer_subject(struct broker *broker, struct question *question,
-                           struct subject *subject)
-{
-    enum cache_class class = subject->kind == SUBJECT_PROFILE ? CACHE_PROFILES : CACHE_OBJECTS;
-    int content = -1;
-
-    switch (look_or_park(broker, question, subject, class, &content)) {
-    case CACHE_FOUND:
-    case CACHE_FAILED:
-        answer_converted(broker, question, content);
-        break;
-    case CACHE_MISSING:
-        convert_and_answer(broker, question, subject, class);
-        break;
-    case CACHE_BUSY:
-        return; /* the question is parked */
-    }
-    end_question(broker, question);
-}
-
-static void answer(struct broker *broker, struct question *question)
-{
-    struct subject subject;
-    struct error error;
-    bool known;
-
-    if (question_is_for_files(question)) {
-        question_answer(question, -1, "");
-        end_question(broker, question);
-        return;
-    }
-    known = subject_read(&subject, question->file, question->path, question->real_path, &error);
-    question->status = subject.status;
-    if (subject.is_for_correlator && question_correlates(question))
-        subject.kind = SUBJECT_OTHER;
-    if (subject.kind == SUBJECT_STORE && !question_is_for_reports(question))
-        subject.kind = SUBJECT_OTHER;
-    if (known && subject.kind != SUBJECT_OTHER)
-        known = subject_identify(&subject, broker->sidecars, &error);
-    if (known && subject.kind != SUBJECT_OTHER) {
-        answer_subject(broker, question, &subject);
-    } else {
-        answer_as_it_is(broker, question, known ? NULL : &error);
-        end_question(broker, question);
-    }
-    subject_free(&subject);
-}
-
-static void *work(void *context)
-{
-    struct broker *broker = context;
-    struct question *question;
-
-    while ((question = dequeue(broker)) != NULL)
-        answer(broker, question);
-    return NULL;
-}
-
-/* ---- listening ---- */
-
-/* In milliseconds. */
-static int64_t now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
-static void forget_connection(struct broker *broker, size_t index)
-{
-    broker->connection_count--;
-    memmove(&broker->connections[index], &broker->connections[index + 1],
-            (broker->connection_count - index) * sizeof(broker->connections[0]));
-}
-
-/* How long to wait, when there are no descriptors left, for some to be closed. */
-#define PAUSE_MILLISECONDS 10
-
-/* Whether another connection can be accepted. If not, a worker that answers a question will wake
- * the listener; or some connection asks, or is given up. */
-static bool has_room(struct broker *broker)
-{
-    if (broker->connection_count == CONNECTIONS_MAX)
-        return false;
-    atomic_store(&broker->is_full, true);
-    if (broker->connection_count + broker->question_count >= broker->asking_max)
-        return false;
-    atomic_store(&broker->is_full, false);
-    return true;
-}
-
-static void accept_connections(struct broker *broker)
-{
-    while (has_room(broker)) {
-        int fd = accept4(broker->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        pid_t process;
-
-        if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
-            poll(NULL, 0, PAUSE_MILLISECONDS);
-        if (fd < 0)
-            return;
-        if (connection_is_of_same_user(fd, &process))
-            broker->connections[broker->connection_count++] =
-                (struct waiting_connection){.fd = fd, .since = now()};
-        else
-            close(fd);
-    }
-}
-
-/* Whether no more can be accepted while some of the connections have not asked. */
-static bool is_pressed(const struct broker *broker)
-{
-    return broker->connection_count == CONNECTIONS_MAX ||
-           broker->connection_count + broker->question_count >= broker->asking_max;
-}
-
-static int patience(const struct broker *broker)
-{
-    return is_pressed(broker) ? PATIENCE_PRESSED : PATIENCE;
-}
-
-/* Closes connections that have taken too long to ask. When the time of one is up, those of the same
- * age go too, or a waiting client would wait for each of them in turn. Connections are sorted by
- * age. */
-static void give_up_silent_connections(struct broker *broker)
-{
-    int64_t oldest = now() - patience(broker);
-
-    while (broker->connection_count != 0 && broker->connections[0].since <= oldest) {
-        close(broker->connections[0].fd);
-        forget_connection(broker, 0);
-    }
-}
-
-static void receive_question(struct broker *broker, size_t index)
-{
-    struct question *question = question_receive(broker->connections[index].fd);
-
-    forget_connection(broker, index);
-    if (question == NULL)
-        return;
-    atomic_fetch_add(&broker->question_count, 1);
-    enqueue(broker, question);
-}
-
-static void *listen_to_clients(void *context)
-{
-    struct broker *broker = context;
-    struct pollfd events[CONNECTIONS_MAX + 2];
-    uint64_t ignored;
-
-    while (!broker->ends) {
-        size_t count = broker->connection_count;
-        int listener = has_room(broker) ? broker->listener : -1;
-
-        for (size_t i = 0; i < count; i++)
-            events[i] = (struct pollfd){.fd = broker->connections[i].fd, .events = POLLIN};
-        events[count] = (struct pollfd){.fd = listener, .events = POLLIN};
-        events[count + 1] = (struct pollfd){.fd = broker->wake_up, .events = POLLIN};
-        if (poll(events, count + 2, count == 0 ? -1 : patience(broker)) < 0)
-            continue;
-        (void)!read(broker->wake_up, &ignored, sizeof(ignored));
-        for (size_t i = count; i-- != 0;) {
-            if (events[i].revents != 0)
-                receive_question(broker, i);
-        }
-        give_up_silent_connections(broker);
-        accept_connections(broker);
-    }
-    return NULL;
-}
-
-/* ---- starting and ending ---- */
-
-static bool start_thread(struct broker *broker, void *(*function)(void *), struct error *error)
-{
-    int number = pthread_create(&broker->threads[broker->thread_count], NULL, function, broker);
-
-    if (number != 0)
-        return error_set_errno(error, number, "the command: no thread for it");
-    broker->thread_count++;
-    return true;
-}
-
-static void raise_descriptor_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = descriptor_limit(&limit);
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
 bool broker_start(struct broker *broker, struct error *error)
 {
-    size_t workers = worker_count();
+    struct rlimit limit;
+    int number;
 
-    raise_descriptor_limit();
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = descriptor_limit(&limit);
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
     signal(SIGPIPE, SIG_IGN); /* when nobody reads the output of -v */
-    if (!start_thread(broker, listen_to_clients, error))
-        return false;
-    for (size_t i = 0; i < workers; i++) {
-        /* One worker is enough. */
-        if (!start_thread(broker, work, error) && i == 0)
-            return false;
-    }
-    return true;
-}
-
-static void free_questions(struct question *questions)
-{
-    while (questions != NULL) {
-        struct question *question = questions;
-
-        questions = questions->next;
-        question_free(question);
-    }
-}
-
-static void end_threads(struct broker *broker)
-{
     pthread_mutex_lock(&broker->lock);
-    broker->ends = true;
-    pthread_cond_broadcast(&broker->has_questions);
+    number = start_thread(broker);
     pthread_mutex_unlock(&broker->lock);
-    wake_listener(broker);
-    for (size_t i = 0; i < broker->thread_count; i++)
-        pthread_join(broker->threads[i], NULL);
+    return number == 0 || error_set_errno(error, number, "cannot start the broker's thread");
 }
 
 void broker_close(struct broker *broker)
 {
     if (broker == NULL)
         return;
-    end_threads(broker);
-    for (size_t i = 0; i < broker->connection_count; i++)
-        close(broker->connections[i].fd);
-    free_questions(broker->queue);
-    free_questions(broker->parked);
+    pthread_mutex_lock(&broker->lock);
+    broker->ends = true;
+    pthread_mutex_unlock(&broker->lock);
+    if (broker->listener >= 0)
+        shutdown(broker->listener, SHUT_RDWR);
+    for (size_t i = 0; i < broker->thread_count; i++)
+        pthread_join(broker->threads[i], NULL);
     if (broker->listener >= 0)
         close(broker->listener);
-    if (broker->wake_up >= 0)
-        close(broker->wake_up);
     run_sidecars_close(broker->sidecars);
-    cache_free(broker->cache);
-    run_reports_free(broker->reports);
-    pthread_cond_destroy(&broker->has_questions);
+    while (broker->cache != NULL)
+        drop_entry(&broker->cache);
+    digest_set_free(&broker->reports);
+    pthread_cond_destroy(&broker->has_ended);
+    pthread_cond_destroy(&broker->has_slot);
     pthread_mutex_destroy(&broker->lock);
     free(broker);
 }

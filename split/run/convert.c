@@ -5,23 +5,40 @@
  * meanwhile, reading it raises SIGBUS, which must not end the broker of a whole process tree: the
  * handler maps a page of zeros there, and the file is not converted. A file that is to be converted
  * is read into memory, except for images, of which usually only the UUID is needed.
+ *
+ * A thin image becomes the object of its sidecar, if reports need nothing else. From a universal
+ * image, tools choose a slice themselves (-arch), so they are given a universal image: each slice
+ * as it was before the split, with the original layout. A slice without a sidecar stays as it is.
+ *
+ * An image of packed objects that was not split is converted as if it had been, to the object of
+ * a sidecar that is made for that (cli/image_sidecar.h).
+ *
+ * The directory of a store, opened as if it were a file, becomes the union of all its sidecars
+ * (sidecar/union.h). If one of them cannot be read there is no union: a report that lacks an image
+ * would look right, but be wrong.
  */
 #include "split/run/convert.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
+#include "common/sidecar/object.h"
+#include "common/sidecar/union.h"
+#include "common/store/store.h"
+#include "formats/container.h"
+#include "formats/image.h"
+#include "split/cli/image_sidecar.h"
 #include "split/cli/message.h"
-#include "split/run/convert_image.h"
-#include "split/run/convert_store.h"
-#include "split/run/memory_file.h"
 
 /* The maximum size of a file that is read into memory. */
 #define CONTENT_SIZE_MAX (UINT64_C(1) << 30)
@@ -30,15 +47,82 @@
  * padding. */
 #define FRAME_SIZE_MAX (UINT64_C(1) << 20)
 
+struct split_slices {
+    struct container container; /* as in the stripped file, but without views of it */
+    struct split_slice {
+        bool is_split;
+        bool has_sidecar; /* valid after find_sizes */
+        struct split_image image;
+    } slices[SLICES_MAX];
+};
+
+/* ---- the file in memory ---- */
+
+/* Raises the allowed size by `more` bytes, but at most to MEMORY_LIMIT_MOST or to `more`, whichever
+ * is larger. */
+static void allow(struct conversion *conversion, uint64_t more)
+{
+    uint64_t most = more > MEMORY_LIMIT_MOST ? more : MEMORY_LIMIT_MOST, sum;
+
+    if (!add_fits(conversion->allowed, more, &sum) || sum > most)
+        sum = most;
+    /* The present size was allowed before. */
+    if (sum > conversion->allowed)
+        conversion->allowed = sum;
+}
+
+static bool memory_failed(const struct conversion *conversion, struct error *error)
+{
+    return error_set_errno(error, errno, "%s: cannot be converted in memory", conversion->name);
+}
+
+/* A bytes_sink. */
+static bool write_part(void *context, struct bytes part, struct error *error)
+{
+    struct conversion *conversion = context;
+
+    if (part.size > conversion->allowed - conversion->size)
+        return error_set(error,
+                         "%s: its conversion takes more memory than the limit of %" PRIu64
+                         " bytes; raise it (--memory-limit) if the file is to be trusted",
+                         conversion->name, conversion->allowed);
+    while (part.size != 0 && !atomic_load_explicit(conversion->stop, memory_order_relaxed)) {
+        ssize_t written = write(conversion->memory, part.data, (size_t)part.size);
+
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0)
+            return memory_failed(conversion, error);
+        part.data += written;
+        part.size -= (uint64_t)written;
+        conversion->size += (uint64_t)written;
+    }
+    return part.size == 0 ||
+           error_set(error, "%s: its conversion was stopped; run again", conversion->name);
+}
+
+/* Gives the file in memory the mode of the original, without write permission, and its times, and
+ * seals it. */
+static bool seal(const struct conversion *conversion, struct error *error)
+{
+    const struct stat *original = &conversion->status;
+    const struct timespec times[] = {original->st_atim, original->st_mtim};
+
+    return (fchmod(conversion->memory, (original->st_mode & 0555) | S_IRUSR) == 0 &&
+            futimens(conversion->memory, times) == 0 &&
+            fcntl(conversion->memory, F_ADD_SEALS,
+                  F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) ||
+           memory_failed(conversion, error);
+}
+
 /* ---- files that become shorter ---- */
 
 /* The mapped file that a thread is examining. */
-struct watched {
+static _Thread_local struct {
     struct bytes bytes;
     bool is_cut_short;
-};
+} watched;
 
-static _Thread_local struct watched watched;
 static struct sigaction action_before;
 
 /* The fault comes from this thread's reading, so the handler may call any function. */
@@ -58,84 +142,99 @@ static void lost_page(int signal_number, siginfo_t *information, void *context)
     _exit(STATUS_FAILED);
 }
 
-void convert_prepare(void)
+void conversion_prepare(void)
 {
     struct sigaction action = {.sa_sigaction = lost_page, .sa_flags = SA_SIGINFO};
 
     sigaction(SIGBUS, &action, &action_before);
 }
 
-/* ---- what a file is ---- */
+/* ---- examining ---- */
 
-static struct profile_reader reader_of(const struct subject *subject, struct bytes file)
+/* Looks for slices that were split or are packed. False with an error if out of memory. */
+static bool find_slices(struct conversion *conversion, const struct input *input,
+                        struct error *error)
 {
-    return (struct profile_reader){.file = file, .name = subject->name};
+    struct split_slices *found = calloc(1, sizeof(*found));
+    struct container views;
+    bool is_one = false;
+
+    if (found == NULL)
+        return error_out_of_memory(error, conversion->name, sizeof(*found));
+    *error = (struct error){0};
+    if (container_open(&found->container, input, error)) {
+        for (size_t i = 0; i < found->container.count && !error_is_of_memory(error); i++) {
+            struct split_slice *slice = &found->slices[i];
+
+            slice->is_split =
+                image_find_split(&found->container.slices[i].input, &slice->image, error);
+            is_one |= slice->is_split || slice->image.is_packed;
+        }
+    }
+    views = found->container;
+    container_close(&views);
+    found->container.header = (struct bytes){NULL, 0};
+    if (is_one && !error_is_of_memory(error)) {
+        conversion->slices = found;
+        conversion->kind = SUBJECT_IMAGE;
+        return true;
+    }
+    free(found);
+    return !error_is_of_memory(error);
+}
+
+static struct profile_reader reader_of(const struct conversion *conversion, struct bytes file)
+{
+    return (struct profile_reader){.file = file, .name = conversion->name};
 }
 
 /* Looks for profiles that are sparse or need their sidecar. Nothing is known of what follows a
  * damaged one. If the file is too large to convert, one such profile is enough, since the rest may
  * be a hole of any size. */
-static bool find_profiles(struct subject *subject, const struct input *input, struct error *error)
+static bool find_profiles(struct conversion *conversion, const struct input *input,
+                          struct error *error)
 {
-    struct profile_reader reader = reader_of(subject, input->bytes);
+    struct profile_reader reader = reader_of(conversion, input->bytes);
     bool is_too_large = input->bytes.size > CONTENT_SIZE_MAX, found = true, done = true;
     struct profile profile;
 
     while (found && reader.offset < CONTENT_SIZE_MAX &&
-           !(is_too_large && subject->kind == SUBJECT_PROFILE)) {
+           !(is_too_large && conversion->kind == SUBJECT_PROFILE)) {
         done = profile_reader_next(&reader, &profile, &found, error);
         if (!done)
             break;
         if (found && (reader.is_sparse || profile_needs_sidecar(&profile))) {
-            subject->kind = SUBJECT_PROFILE;
-            subject->is_for_correlator |= !reader.is_sparse && profile.header.num_data == 0;
+            conversion->kind = SUBJECT_PROFILE;
+            conversion->is_for_correlator |= !reader.is_sparse && profile.header.num_data == 0;
         }
     }
     profile_reader_free(&reader);
     return done || !error_is_of_memory(error);
 }
 
-/* False with an error if out of memory. */
-static bool find_kind(struct subject *subject, const struct input *input, struct error *error)
-{
-    bool done = true;
-
-    watched = (struct watched){.bytes = input->bytes};
-    if (!split_slices_find(subject, input, error))
-        done = false;
-    else if (subject->kind == SUBJECT_IMAGE)
-        done = true;
-    else if (sidecar_recognize(input->bytes))
-        subject->kind = SUBJECT_SIDECAR;
-    else
-        done = find_profiles(subject, input, error);
-    if (watched.is_cut_short)
-        subject->kind = SUBJECT_OTHER;
-    watched = (struct watched){.is_cut_short = false};
-    return done;
-}
-
 /* The file position belongs to the program and is not moved. */
-static bool read_content(struct subject *subject, struct error *error)
+static bool read_content(struct conversion *conversion, struct error *error)
 {
-    struct buffer *content = &subject->content;
-    size_t size = (size_t)subject->status.st_size;
+    struct buffer *content = &conversion->content;
+    size_t size = (size_t)conversion->status.st_size;
 
-    if ((uint64_t)subject->status.st_size > CONTENT_SIZE_MAX)
+    if (content->data != NULL)
+        return true;
+    if ((uint64_t)conversion->status.st_size > CONTENT_SIZE_MAX)
         return error_set(error,
                          "%s: too large to convert in memory; use 'covsplit merge' or "
                          "'covsplit export'",
-                         subject->name);
+                         conversion->name);
     if (!buffer_reserve(content, size))
-        return error_out_of_memory(error, subject->name, size);
+        return error_out_of_memory(error, conversion->name, size);
     while (content->size < size) {
-        ssize_t have = pread(subject->fd, content->data + content->size, size - content->size,
+        ssize_t have = pread(conversion->fd, content->data + content->size, size - content->size,
                              (off_t)content->size);
 
         if (have < 0 && errno == EINTR)
             continue;
         if (have < 0)
-            return error_set_errno(error, errno, "%s: cannot be read", subject->name);
+            return error_set_errno(error, errno, "%s: cannot be read", conversion->name);
         if (have == 0)
             break;
         content->size += (size_t)have;
@@ -143,202 +242,528 @@ static bool read_content(struct subject *subject, struct error *error)
     return true;
 }
 
-/* The identity of the file, without sidecars. The result for an image depends on its UUID and, if
- * it is joined, on the whole image; but reading all of it would cost too much. */
-static struct digest own_identity(const struct subject *subject)
+bool conversion_examine(struct conversion *conversion, struct error *error)
 {
-    return subject->kind == SUBJECT_IMAGE || subject->kind == SUBJECT_STORE
-               ? run_sidecars_file_identity(&subject->status)
-               : digest_of(buffer_view(&subject->content));
-}
-
-/* False for a descriptor that is write-only or was opened with O_PATH. */
-static bool is_readable(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    return flags >= 0 && (flags & O_PATH) == 0 && (flags & O_ACCMODE) != O_WRONLY;
-}
-
-bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
-                  struct error *error)
-{
+    int flags = fcntl(conversion->fd, F_GETFL);
+    struct stat *status = &conversion->status, entry;
     struct input input;
     bool done;
 
-    *subject = (struct subject){.fd = fd, .name = name, .real_name = real_name};
-    if (fstat(fd, &subject->status) != 0 || !is_readable(fd))
+    if (fstat(conversion->fd, status) != 0 || flags < 0 || (flags & O_PATH) != 0 ||
+        (flags & O_ACCMODE) == O_WRONLY)
         return true;
-    if (S_ISDIR(subject->status.st_mode) && store_is_subject(subject))
-        subject->kind = SUBJECT_STORE;
-    if (!S_ISREG(subject->status.st_mode))
+    if (S_ISDIR(status->st_mode) && fstatat(conversion->fd, ".build-id", &entry, 0) == 0 &&
+        S_ISDIR(entry.st_mode))
+        conversion->kind = SUBJECT_STORE;
+    if (!S_ISREG(status->st_mode))
         return true;
-    if (!input_open_descriptor(&input, fd, name, error))
+    if (!input_open_descriptor(&input, conversion->fd, conversion->name, error))
         return false;
-    subject->status = input.status;
-    done = find_kind(subject, &input, error);
+    *status = input.status;
+    watched.bytes = input.bytes;
+    watched.is_cut_short = false;
+    done = find_slices(conversion, &input, error);
+    if (done && conversion->kind == SUBJECT_OTHER && sidecar_recognize(input.bytes))
+        conversion->kind = SUBJECT_SIDECAR;
+    else if (done && conversion->kind == SUBJECT_OTHER)
+        done = find_profiles(conversion, &input, error);
+    if (watched.is_cut_short)
+        conversion->kind = SUBJECT_OTHER;
+    watched.bytes = (struct bytes){NULL, 0};
     input_close(&input);
-    return done && (subject->kind == SUBJECT_OTHER || subject->kind == SUBJECT_IMAGE ||
-                    read_content(subject, error));
-}
-
-void subject_free(struct subject *subject)
-{
-    buffer_free(&subject->content);
-    free(subject->slices);
-}
-
-/* ---- profiles ---- */
-
-static bool convert_profile(const struct subject *subject, const struct profile *profile,
-                            struct run_sidecars *sidecars, struct memory_file *file,
-                            struct error *error)
-{
-    const char *const names[] = {subject->name, subject->real_name, NULL};
-    const struct sidecar_wanted wanted = {
-        .name = subject->name, .names = names, .profile = profile};
-    struct profile_sidecar *sidecar = NULL;
-    bool done;
-
-    if (profile_needs_sidecar(profile)) {
-        sidecar = run_sidecars_find(sidecars, &wanted, error);
-        if (sidecar == NULL)
-            return false;
-    }
-    memory_file_allow(file, profile->size);
-    if (sidecar != NULL)
-        memory_file_allow(file, sidecar_memory_limit(sidecar->sidecar));
-    done =
-        memory_file_pad(file, file->size + profile_padding(file->size), error) &&
-        profile_sidecar_correlate(sidecar, profile, subject->name, memory_file_write, file, error);
-    if (sidecar != NULL)
-        run_sidecars_release(sidecars, sidecar);
+    if (done && (conversion->kind == SUBJECT_SIDECAR || conversion->kind == SUBJECT_PROFILE))
+        done = read_content(conversion, error);
     return done;
+}
+
+void conversion_end(struct conversion *conversion)
+{
+    buffer_free(&conversion->content);
+    free(conversion->slices);
+}
+
+/* ---- the sidecars of profiles and slices ---- */
+
+struct names {
+    char texts[2][PATH_MAX + SLICE_NAME_MAX];
+    const char *list[3];
+};
+
+/* The names of a file or of a slice: the sidecar of a slice is beside the image as
+ * IMAGE.ARCH.covsplit, unless it is in a store. */
+static void list_names(const struct conversion *conversion, const char *arch, struct names *names)
+{
+    const char *const files[] = {conversion->name, conversion->real_name};
+
+    for (size_t i = 0; i < 2; i++)
+        snprintf(names->texts[i], sizeof(names->texts[i]), "%s%s%s", files[i],
+                 arch[0] == '\0' ? "" : ".", arch);
+    names->list[0] = names->texts[0];
+    names->list[1] =
+        files[1][0] == '\0' || strcmp(files[0], files[1]) == 0 ? NULL : names->texts[1];
+    names->list[2] = NULL;
+}
+
+/* The sidecar that is wanted for a slice; valid as long as the names. */
+static struct sidecar_wanted wanted_for(const struct conversion *conversion, size_t index,
+                                        struct names *names)
+{
+    const struct split_slices *slices = conversion->slices;
+
+    list_names(conversion, slices->container.slices[index].name, names);
+    return (struct sidecar_wanted){
+        .image = &slices->slices[index].image, .names = names->list, .name = names->list[0]};
+}
+
+/* True if nothing but its digest tells which sidecar is the slice's: it has no UUID of its own, and
+ * its names, in whose place the UUID would be, stayed. */
+static bool is_known_by_digest(const struct split_slice *slice)
+{
+    return slice->is_split && slice->image.uuid.size == 0;
+}
+
+/* Finds the sidecar of a slice. `slice` is its content, and only needed if is_known_by_digest.
+ *
+ * No thread holds two sidecars, since threads that do could wait for each other forever. */
+static struct profile_sidecar *borrow(const struct conversion *conversion, size_t index,
+                                      struct bytes slice, struct error *error)
+{
+    const struct input stripped = {.path = (char *)(uintptr_t)conversion->name,
+                                   .fd = -1,
+                                   .bytes = slice,
+                                   .held = conversion->content};
+    struct names names;
+    struct sidecar_wanted wanted = wanted_for(conversion, index, &names);
+
+    if (is_known_by_digest(&conversion->slices->slices[index])) {
+        wanted.image = NULL;
+        wanted.stripped = &stripped;
+    }
+    return run_sidecars_find(conversion->sidecars, &wanted, error);
+}
+
+/* ---- identities ---- */
+
+/* A store_visitor, whose context is the buffer. */
+static bool add_member_identity(void *known, const char *path, const struct uuid *uuid,
+                                struct error *error)
+{
+    struct digest identity = {.bytes = {0}};
+    struct stat status;
+
+    (void)error;
+    if (stat(path, &status) == 0)
+        identity = run_sidecars_file_identity(&status);
+    buffer_append(known, uuid->bytes, uuid->size);
+    buffer_append(known, identity.bytes, sizeof(identity.bytes));
+    return true;
+}
+
+/* Walks the directory through the descriptor if the path names another one here, as it does for
+ * a program with another root. */
+static bool walk_store(const struct conversion *conversion, store_visitor visit, void *context,
+                       struct error *error)
+{
+    char directory[64];
+
+    snprintf(directory, sizeof(directory), "/proc/self/fd/%d", conversion->fd);
+    return store_walk(file_is(conversion->name, &conversion->status) ? conversion->name : directory,
+                      visit, context, error);
 }
 
 /* Adds the sidecars that there are for the profiles. Consecutive profiles of one image have the
  * same sidecars, which are added once. Damage is left for the conversion to report. */
-static bool identify_profiles(const struct subject *subject, const struct run_sidecars *sidecars,
-                              struct digest_stream *digest, struct error *error)
+static bool identify_profiles(const struct conversion *conversion, struct buffer *known,
+                              struct error *error)
 {
-    struct profile_reader reader = reader_of(subject, buffer_view(&subject->content));
-    const char *const names[] = {subject->name, subject->real_name, NULL};
+    struct profile_reader reader = reader_of(conversion, buffer_view(&conversion->content));
     struct uuid uuid, last = {.size = 0};
     enum profile_uuid_source source;
     struct profile profile;
+    struct names names;
     const struct sidecar_wanted wanted = {
-        .name = subject->name, .names = names, .profile = &profile};
+        .name = conversion->name, .names = names.list, .profile = &profile};
     bool found = true, done = true;
 
+    list_names(conversion, "", &names);
     while (done && profile_reader_next(&reader, &profile, &found, error) && found) {
         uuid = profile_uuid(&profile, &source);
         if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)))
-            done = run_sidecars_identify(sidecars, &wanted, digest, error);
+            done = run_sidecars_identify(conversion->sidecars, &wanted, known, error);
         last = uuid;
     }
     profile_reader_free(&reader);
     return done && (!found || !error_is_of_memory(error));
 }
 
-static bool convert_profiles(const struct subject *subject, struct run_sidecars *sidecars,
-                             struct memory_file *file, struct error *error)
+bool conversion_identify(const struct conversion *conversion, struct digest *identity,
+                         struct error *error)
 {
-    struct profile_reader reader = reader_of(subject, buffer_view(&subject->content));
+    /* The result for an image depends on its UUID and, if it is joined, on the whole image; but
+     * reading all of it would cost too much. */
+    struct digest own = conversion->kind == SUBJECT_IMAGE || conversion->kind == SUBJECT_STORE
+                            ? run_sidecars_file_identity(&conversion->status)
+                            : digest_of(buffer_view(&conversion->content));
+    struct buffer known = {0};
+    struct names names;
+    bool done = true;
+
+    buffer_append(&known, own.bytes, sizeof(own.bytes));
+    if (conversion->kind == SUBJECT_PROFILE)
+        done = identify_profiles(conversion, &known, error);
+    else if (conversion->kind == SUBJECT_STORE)
+        done = walk_store(conversion, add_member_identity, &known, error);
+    for (size_t i = 0; conversion->slices != NULL && i < conversion->slices->container.count; i++) {
+        if (done && conversion->slices->slices[i].is_split) {
+            const struct sidecar_wanted wanted = wanted_for(conversion, i, &names);
+
+            done = run_sidecars_identify(conversion->sidecars, &wanted, &known, error);
+        }
+    }
+    if (done && known.failed)
+        done = error_out_of_memory(error, conversion->name, known.size);
+    *identity = digest_of(buffer_view(&known));
+    buffer_free(&known);
+    return done;
+}
+
+/* ---- profiles ---- */
+
+static bool convert_profile(struct conversion *conversion, const struct profile *profile,
+                            struct error *error)
+{
+    static const uint8_t zeros[PROFILE_ALIGNMENT];
+    struct names names;
+    const struct sidecar_wanted wanted = {
+        .name = conversion->name, .names = names.list, .profile = profile};
+    struct profile_sidecar *sidecar = NULL;
+    bool done;
+
+    list_names(conversion, "", &names);
+    if (profile_needs_sidecar(profile)) {
+        sidecar = run_sidecars_find(conversion->sidecars, &wanted, error);
+        if (sidecar == NULL)
+            return false;
+        allow(conversion, sidecar_memory_limit(sidecar->sidecar));
+    }
+    allow(conversion, profile->size);
+    done =
+        write_part(conversion, (struct bytes){zeros, profile_padding(conversion->size)}, error) &&
+        profile_sidecar_correlate(sidecar, profile, conversion->name, write_part, conversion,
+                                  error);
+    if (sidecar != NULL)
+        run_sidecars_release(conversion->sidecars, sidecar);
+    return done;
+}
+
+static bool convert_profiles(struct conversion *conversion, struct error *error)
+{
+    struct profile_reader reader = reader_of(conversion, buffer_view(&conversion->content));
     struct profile profile;
     bool found = true, done = profile_reader_first(&reader, &profile, error);
 
     while (done && found)
-        done = convert_profile(subject, &profile, sidecars, file, error) &&
+        done = convert_profile(conversion, &profile, error) &&
                profile_reader_next(&reader, &profile, &found, error);
     profile_reader_free(&reader);
     return done;
 }
 
-/* ---- sidecars ---- */
+/* ---- sidecars and stores ---- */
 
-static bool convert_sidecar(const struct subject *subject, const struct run_sidecars *sidecars,
-                            struct memory_file *file, struct error *error)
+static bool write_object(struct conversion *conversion, const struct sidecar *sidecar,
+                         struct error *error)
 {
-    struct sidecar *sidecar = sidecar_open(buffer_view(&subject->content), subject->name, error);
+    allow(conversion, sidecar_memory_limit(sidecar));
+    return object_write(sidecar, write_part, conversion, error);
+}
+
+static bool convert_sidecar(struct conversion *conversion, struct error *error)
+{
+    struct sidecar *sidecar =
+        sidecar_open(buffer_view(&conversion->content), conversion->name, error);
     bool done;
 
     if (sidecar == NULL)
         return false;
-    run_sidecars_set_up(sidecars, sidecar);
-    done = convert_to_object(sidecar, file, error);
+    sidecar_set_up(sidecar, conversion->options);
+    done = write_object(conversion, sidecar, error);
     sidecar_close(sidecar);
     return done;
 }
 
-/* ---- the whole ---- */
+struct store_conversion {
+    struct conversion *conversion;
+    struct union_writer *writer;
+};
 
-static bool identify_sidecars(const struct subject *subject, const struct run_sidecars *sidecars,
-                              struct digest_stream *digest, struct error *error)
+/* A store_visitor. Placeholders, and sidecars of images without coverage, are ignored; so is what
+ * another process that cleans up the store removes meanwhile. */
+static bool add_member(void *context, const char *path, const struct uuid *uuid,
+                       struct error *error)
 {
-    switch (subject->kind) {
-    case SUBJECT_PROFILE:
-        return identify_profiles(subject, sidecars, digest, error);
-    case SUBJECT_IMAGE:
-        return split_slices_identify(subject, sidecars, digest, error);
-    case SUBJECT_STORE:
-        return store_identify(subject, digest, error);
-    default:
-        return true;
-    }
-}
-
-bool subject_identify(struct subject *subject, const struct run_sidecars *sidecars,
-                      struct error *error)
-{
-    struct digest_stream *digest = digest_stream_new();
-    struct digest own = own_identity(subject);
+    struct store_conversion *store = context;
+    struct sidecar *sidecar;
+    struct error why;
     bool done;
 
-    if (digest == NULL)
-        return error_out_of_memory(error, subject->name, sizeof(own));
-    digest_stream_add(digest, (struct bytes){own.bytes, sizeof(own.bytes)});
-    done = identify_sidecars(subject, sidecars, digest, error);
-    subject->identity = digest_stream_finish(digest);
-    digest_stream_free(digest);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return true;
+    sidecar = sidecar_read(path, error);
+    done = sidecar != NULL && store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error);
+    if (done && sidecar_is_real(sidecar, &why) && !sidecar_holds_nothing(sidecar)) {
+        sidecar_set_up(sidecar, store->conversion->options);
+        allow(store->conversion, sidecar_memory_limit(sidecar));
+        done = union_add(store->writer, sidecar, error);
+    }
+    sidecar_close(sidecar);
     return done;
 }
 
-static bool convert_into(struct subject *subject, struct run_sidecars *sidecars,
-                         struct memory_file *file, const char **what, struct error *error)
+static bool convert_store(struct conversion *conversion, struct error *error)
 {
-    switch (subject->kind) {
+    struct store_conversion store = {
+        .conversion = conversion,
+        .writer = union_new(conversion->name, write_part, conversion, error)};
+    bool done = store.writer != NULL && walk_store(conversion, add_member, &store, error);
+
+    if (done && union_member_count(store.writer) == 0)
+        done = error_set(error,
+                         "%s: the store has no sidecar with coverage; name a directory that was "
+                         "given to split --store",
+                         conversion->name);
+    done = done && union_finish(store.writer, error);
+    union_free(store.writer);
+    return done;
+}
+
+/* ---- original images ---- */
+
+struct joining {
+    struct conversion *conversion;
+    struct container container; /* as in the stripped image; later as in the original */
+};
+
+/* Opens the container in the content, which was read after the file was examined. */
+static bool open_again(struct joining *joining, struct error *error)
+{
+    const struct container *before = &joining->conversion->slices->container;
+    struct input file = {.path = (char *)(uintptr_t)joining->conversion->name,
+                         .fd = -1,
+                         .bytes = buffer_view(&joining->conversion->content)};
+    bool is_same;
+
+    if (!container_open(&joining->container, &file, error) && error_is_of_memory(error))
+        return false;
+    is_same = joining->container.is_universal == before->is_universal &&
+              joining->container.count == before->count;
+    for (size_t i = 0; is_same && i < before->count; i++)
+        is_same = joining->container.slices[i].offset == before->slices[i].offset &&
+                  joining->container.slices[i].size == before->slices[i].size;
+    return is_same || error_set(error, "%s: changed while it was read; run again", file.path);
+}
+
+/* Finds the sizes of the original slices. False if none of them has a sidecar; *error is about the
+ * first that has none. */
+static bool find_sizes(struct joining *joining, struct error *error)
+{
+    struct conversion *conversion = joining->conversion;
+    bool found = false;
+
+    conversion->what = "the original image";
+    for (size_t i = 0; i < joining->container.count; i++) {
+        struct split_slice *slice = &conversion->slices->slices[i];
+        struct slice *place = &joining->container.slices[i];
+        struct profile_sidecar *sidecar;
+        struct error problem;
+
+        if (!slice->is_split)
+            continue;
+        sidecar = borrow(conversion, i, place->input.bytes, found ? &problem : error);
+        slice->has_sidecar = sidecar != NULL;
+        if (sidecar == NULL) {
+            conversion->what = "the original image, but for slices that have no sidecar";
+            continue;
+        }
+        place->size = sidecar_facts(sidecar->sidecar)->original_size;
+        run_sidecars_release(conversion->sidecars, sidecar);
+        found = true;
+    }
+    return found;
+}
+
+/* A slice_writer. */
+static bool write_slice(void *context, size_t index, struct error *error)
+{
+    struct joining *joining = context;
+    struct conversion *conversion = joining->conversion;
+    struct bytes slice = joining->container.slices[index].input.bytes;
+    struct profile_sidecar *sidecar;
+    bool done;
+
+    if (!conversion->slices->slices[index].has_sidecar)
+        return write_part(conversion, slice, error);
+    sidecar = borrow(conversion, index, slice, error);
+    if (sidecar == NULL)
+        return false;
+    allow(conversion, sidecar_memory_limit(sidecar->sidecar));
+    done =
+        sidecar_restore(sidecar->sidecar, slice, conversion->name, write_part, conversion, error);
+    run_sidecars_release(conversion->sidecars, sidecar);
+    return done;
+}
+
+static bool join(struct conversion *conversion, struct error *error)
+{
+    struct joining joining = {.conversion = conversion};
+    bool done;
+
+    allow(conversion, conversion->content.size);
+    done = open_again(&joining, error) && find_sizes(&joining, error) &&
+           container_lay_out(&joining.container, conversion->name, error) &&
+           container_write(&joining.container, conversion->name, write_part, conversion,
+                           write_slice, &joining, error);
+    container_close(&joining.container);
+    return done;
+}
+
+/* ---- images of packed objects ---- */
+
+static bool convert_packed(struct conversion *conversion, const struct buffer *content,
+                           struct error *error)
+{
+    const struct input image = {.path = (char *)(uintptr_t)conversion->name,
+                                .fd = -1,
+                                .bytes = buffer_view(content),
+                                .held = *content}; /* which stays the caller's */
+    struct sidecar *sidecar =
+        image_sidecar_make(&image, option_number(conversion->options, OPTION_MEMORY_LIMIT), error);
+    bool done = sidecar != NULL && write_object(conversion, sidecar, error);
+
+    conversion->what = "an object with its coverage mapping";
+    sidecar_close(sidecar);
+    return done;
+}
+
+/* A sidecar can claim any size of its original. */
+struct bounded_buffer {
+    const char *name;
+    struct buffer buffer;
+    uint64_t limit;
+};
+
+/* A bytes_sink. */
+static bool append_part(void *context, struct bytes part, struct error *error)
+{
+    struct bounded_buffer *to = context;
+
+    return memory_limit_allows(to->limit, to->buffer.size + part.size, to->name,
+                               "the original image", error) &&
+           (buffer_append(&to->buffer, part.data, (size_t)part.size) ||
+            error_out_of_memory(error, to->name, to->buffer.size + part.size));
+}
+
+/* Converts an image from which a split (--sections) has not taken the packed mapping. */
+static bool convert_partly_split(struct conversion *conversion, struct error *error)
+{
+    struct bytes stripped = buffer_view(&conversion->content);
+    struct profile_sidecar *sidecar = borrow(conversion, 0, stripped, error);
+    struct bounded_buffer original = {.name = conversion->name};
+    bool done;
+
+    if (sidecar == NULL)
+        return false;
+    if (!add_fits(sidecar_memory_limit(sidecar->sidecar), stripped.size, &original.limit))
+        original.limit = UINT64_MAX;
+    done = sidecar_restore(sidecar->sidecar, stripped, conversion->name, append_part, &original,
+                           error);
+    run_sidecars_release(conversion->sidecars, sidecar);
+    done = done && convert_packed(conversion, &original.buffer, error);
+    buffer_free(&original.buffer);
+    return done;
+}
+
+/* ---- all images ---- */
+
+static bool has(const struct sidecar *sidecar, enum section_kind kind)
+{
+    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+
+    return section != NULL && section->stored_size != 0;
+}
+
+/* True if neither reports nor binary correlation need anything from the image itself. What was not
+ * taken out (because of --sections, or because it had to stay) is only in the image. */
+static bool is_complete(const struct sidecar *sidecar)
+{
+    bool correlates = has(sidecar, SECTION_COVNAMES);
+
+    return has(sidecar, SECTION_COVMAP) && has(sidecar, SECTION_COVFUN) &&
+           (has(sidecar, SECTION_NAMES) || correlates) &&
+           (!correlates || has(sidecar, SECTION_COVDATA));
+}
+
+static bool convert_image(struct conversion *conversion, struct error *error)
+{
+    const struct split_slice *first = &conversion->slices->slices[0];
+    bool is_universal = conversion->slices->container.is_universal;
+
+    if (is_known_by_digest(first) && !read_content(conversion, error))
+        return false;
+    if (!is_universal && first->is_split) {
+        struct profile_sidecar *sidecar =
+            borrow(conversion, 0, buffer_view(&conversion->content), error);
+        bool is_enough = sidecar != NULL && is_complete(sidecar->sidecar), done = false;
+
+        if (is_enough)
+            done = write_object(conversion, sidecar->sidecar, error);
+        if (sidecar != NULL)
+            run_sidecars_release(conversion->sidecars, sidecar);
+        conversion->what = "the object of its sidecar";
+        if (sidecar == NULL || is_enough)
+            return done;
+    }
+    if (!read_content(conversion, error))
+        return false;
+    if (is_universal || !first->image.is_packed)
+        return join(conversion, error);
+    return first->is_split ? convert_partly_split(conversion, error)
+                           : convert_packed(conversion, &conversion->content, error);
+}
+
+/* ---- all files ---- */
+
+static bool convert(struct conversion *conversion, struct error *error)
+{
+    switch (conversion->kind) {
     case SUBJECT_PROFILE:
-        *what = "the full raw profile"; /* also of a sparse one */
-        return convert_profiles(subject, sidecars, file, error);
+        conversion->what = "the full raw profile"; /* also of a sparse one */
+        return convert_profiles(conversion, error);
     case SUBJECT_IMAGE:
-        return convert_image(subject, sidecars, file, read_content, what, error);
+        return convert_image(conversion, error);
     case SUBJECT_SIDECAR:
-        *what = "its object";
-        return convert_sidecar(subject, sidecars, file, error);
+        conversion->what = "its object";
+        return convert_sidecar(conversion, error);
     case SUBJECT_STORE:
-        *what = "the union of its sidecars";
-        return convert_store(subject, sidecars, file, error);
+        conversion->what = "the union of its sidecars";
+        return convert_store(conversion, error);
     default:
-        return error_set(error, "%s: nothing to convert", subject->name);
+        return error_set(error, "%s: nothing to convert", conversion->name);
     }
 }
 
-bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
-             struct converted *converted, struct error *error)
+bool conversion_run(struct conversion *conversion, struct error *error)
 {
-    struct memory_file file;
-    bool done;
+    const char *slash = strrchr(conversion->real_name, '/');
+    char label[128]; /* in the memory maps of processes */
 
-    if (!memory_file_create(&file, subject->name, subject->real_name, stop, error))
-        return false;
-    memory_file_allow(&file, FRAME_SIZE_MAX);
-    done = convert_into(subject, sidecars, &file, &converted->what, error) &&
-           memory_file_seal(&file, &subject->status, error);
-    if (!done) {
-        close(file.fd);
-        return false;
-    }
-    converted->fd = file.fd;
-    converted->size = file.size;
-    return true;
+    snprintf(label, sizeof(label), "covsplit:%.100s", slash == NULL ? "" : slash + 1);
+    conversion->memory = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (conversion->memory < 0)
+        return memory_failed(conversion, error);
+    allow(conversion, FRAME_SIZE_MAX);
+    if (convert(conversion, error) && seal(conversion, error))
+        return true;
+    close(conversion->memory);
+    return false;
 }

@@ -25,7 +25,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
-#include "formats/image.h"
+#include "split/cli/options.h"
 #include "split/run/sidecars.h"
 
 enum subject_kind {
@@ -38,48 +38,49 @@ enum subject_kind {
 
 struct split_slices;
 
-/* A file to be converted. Free with subject_free. */
-struct subject {
+struct conversion {
+    /* Set by the caller, and outliving the conversion. */
+    int fd;
+    const char *name;      /* as the program named it */
+    const char *real_name; /* with all links resolved; "" if there is none */
+    const struct parsed_options *options;
+    struct run_sidecars *sidecars;
+    const atomic_bool *stop; /* once it is true, the conversion fails */
+
+    /* Set by conversion_examine. */
     enum subject_kind kind;
-    const char *name;      /* as the program named it; owned by the caller */
-    const char *real_name; /* with all links resolved; owned by the caller */
-    int fd;                /* owned by the caller */
     struct stat status;
     struct split_slices *slices; /* of an image; else NULL */
     struct buffer content; /* of a sidecar or a profile; of an image, only when it is joined */
     /* For profiles: some belong to an image built with -profile-correlate, and have no data records
      * by design. A program that is also given the image does not want them converted. */
     bool is_for_correlator;
-    /* Files with the same identity are converted to the same; valid after subject_identify. */
-    struct digest identity;
-};
 
-/* Installs a signal handler: if a mapped file becomes shorter while subject_read examines it, the
- * file is just not converted; at any other time the process ends, as without the handler. Call it
- * before starting threads. */
-void convert_prepare(void);
-
-/* Finds out what the file is. `fd`, `name` and `real_name` must outlive the subject. False with an
- * error if the file should be converted, but cannot be read. */
-bool subject_read(struct subject *subject, int fd, const char *name, const char *real_name,
-                  struct error *error);
-void subject_free(struct subject *subject);
-
-/* Computes the identity of a subject, whose kind must not be SUBJECT_OTHER, from the file and all
- * files that may be its sidecars. False with an error if out of memory. */
-bool subject_identify(struct subject *subject, const struct run_sidecars *sidecars,
-                      struct error *error);
-
-/* The result of a conversion. */
-struct converted {
-    int fd; /* sealed; the caller must close it */
-    uint64_t size;
+    /* Set by conversion_run: the file in memory. */
+    int memory;       /* sealed; the caller closes it */
+    uint64_t size;    /* in bytes */
+    uint64_t allowed; /* a larger size fails */
     const char *what; /* "the full raw profile", ...: for messages */
 };
 
-/* Converts a subject, whose kind must not be SUBJECT_OTHER. Stops early, with an error, once *stop
- * is true. */
-bool convert(struct subject *subject, struct run_sidecars *sidecars, const atomic_bool *stop,
-             struct converted *converted, struct error *error);
+/* Installs a signal handler: if a mapped file becomes shorter while it is examined, the file is
+ * just not converted; at any other time the process ends, as without the handler. Call it before
+ * starting threads. */
+void conversion_prepare(void);
+
+/* Finds out what the file is. False with an error if it should be converted, but cannot be read. */
+bool conversion_examine(struct conversion *conversion, struct error *error);
+
+/* Computes the identity of a file whose kind is not SUBJECT_OTHER, from the file and all files that
+ * may be its sidecars: files with the same identity are converted to the same. False with an error
+ * if out of memory. */
+bool conversion_identify(const struct conversion *conversion, struct digest *identity,
+                         struct error *error);
+
+/* Converts a file whose kind is not SUBJECT_OTHER. */
+bool conversion_run(struct conversion *conversion, struct error *error);
+
+/* Frees what was read. */
+void conversion_end(struct conversion *conversion);
 
 #endif

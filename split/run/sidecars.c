@@ -26,8 +26,7 @@
 struct run_sidecar {
     struct profile_sidecar opened; /* must be the first member: callers see only this */
     struct digest identity;        /* of the file it was read from */
-    pthread_mutex_t in_use;        /* held while it is lent */
-    unsigned users;                /* including those who wait for it */
+    bool is_lent;
     struct run_sidecar *next;
 };
 
@@ -35,6 +34,7 @@ struct run_sidecars {
     struct sidecar_places places;
     pthread_mutex_t lock;    /* protects the members below */
     struct run_sidecar *all; /* most recently used first */
+    pthread_cond_t returned; /* some sidecar that was lent */
 };
 
 struct digest run_sidecars_file_identity(const struct stat *status)
@@ -63,16 +63,24 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
         return NULL;
     }
     pthread_mutex_init(&sidecars->lock, NULL);
+    pthread_cond_init(&sidecars->returned, NULL);
     if (sidecar_places_open(&sidecars->places, options, true, error))
         return sidecars;
     run_sidecars_close(sidecars);
     return NULL;
 }
 
+static struct run_sidecar *take_out(struct run_sidecar **place)
+{
+    struct run_sidecar *sidecar = *place;
+
+    *place = sidecar->next;
+    return sidecar;
+}
+
 static void close_one(struct run_sidecar *sidecar)
 {
     profile_sidecar_close(&sidecar->opened);
-    pthread_mutex_destroy(&sidecar->in_use);
     free(sidecar);
 }
 
@@ -80,102 +88,38 @@ void run_sidecars_close(struct run_sidecars *sidecars)
 {
     if (sidecars == NULL)
         return;
-    while (sidecars->all != NULL) {
-        struct run_sidecar *first = sidecars->all;
-
-        sidecars->all = first->next;
-        close_one(first);
-    }
+    while (sidecars->all != NULL)
+        close_one(take_out(&sidecars->all));
     sidecar_places_close(&sidecars->places);
+    pthread_cond_destroy(&sidecars->returned);
     pthread_mutex_destroy(&sidecars->lock);
     free(sidecars);
 }
 
-uint64_t run_sidecars_limit(const struct run_sidecars *sidecars)
-{
-    return option_number(sidecars->places.options, OPTION_MEMORY_LIMIT);
-}
-
-void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar)
-{
-    sidecar_set_up(sidecar, sidecars->places.options);
-}
-
-/* Closes the least recently used ones. The lock must be held. */
-static void trim(struct run_sidecars *sidecars)
+/* Also closes the least recently used ones. */
+void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *opened)
 {
     struct run_sidecar **place = &sidecars->all;
     size_t count = 0;
 
-    while (*place != NULL) {
-        struct run_sidecar *sidecar = *place;
-
-        if (++count > SIDECARS_MAX && sidecar->users == 0) {
-            *place = sidecar->next;
-            close_one(sidecar);
-        } else {
-            place = &sidecar->next;
-        }
-    }
-}
-
-void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *opened)
-{
-    struct run_sidecar *sidecar = (struct run_sidecar *)opened;
-
-    pthread_mutex_unlock(&sidecar->in_use);
     pthread_mutex_lock(&sidecars->lock);
-    sidecar->users--;
-    trim(sidecars);
+    ((struct run_sidecar *)opened)->is_lent = false;
+    while (*place != NULL) {
+        if (++count > SIDECARS_MAX && !(*place)->is_lent)
+            close_one(take_out(place));
+        else
+            place = &(*place)->next;
+    }
+    pthread_cond_broadcast(&sidecars->returned);
     pthread_mutex_unlock(&sidecars->lock);
 }
 
-/* Takes ownership of the sidecar; the caller is its first user. NULL if out of memory. */
-static struct run_sidecar *add(struct run_sidecars *sidecars, struct sidecar *opened,
-                               const struct digest *identity)
+/* Finds the sidecar that was read from the file, or reads it, after waiting until nobody else uses
+ * it. The lock must be held. */
+static struct run_sidecar *lend(struct run_sidecars *sidecars, int fd, const char *path,
+                                struct error *error)
 {
-    struct run_sidecar *sidecar = calloc(1, sizeof(*sidecar));
-
-    if (sidecar == NULL) {
-        sidecar_close(opened);
-        return NULL;
-    }
-    run_sidecars_set_up(sidecars, opened);
-    sidecar->opened.sidecar = opened;
-    sidecar->identity = *identity;
-    pthread_mutex_init(&sidecar->in_use, NULL);
-    sidecar->users = 1;
-    sidecar->next = sidecars->all;
-    sidecars->all = sidecar;
-    return sidecar;
-}
-
-/* Finds the sidecar that was read from that file and moves it to the front; NULL if it is not
- * open. */
-static struct run_sidecar *find_open(struct run_sidecars *sidecars, const struct digest *identity)
-{
-    for (struct run_sidecar **place = &sidecars->all; *place != NULL; place = &(*place)->next) {
-        struct run_sidecar *sidecar = *place;
-
-        if (!digest_equal(&sidecar->identity, identity))
-            continue;
-        *place = sidecar->next;
-        sidecar->next = sidecars->all;
-        sidecars->all = sidecar;
-        sidecar->users++;
-        return sidecar;
-    }
-    return NULL;
-}
-
-/* ---- searches ---- */
-
-/* Reads the sidecar, unless that was done before. The lock must be held. */
-static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, const char *path,
-                                     struct error *error)
-{
-    struct run_sidecar *sidecar;
-    struct sidecar *opened;
+    struct run_sidecar **place = NULL, *sidecar;
     struct digest identity;
     struct stat status;
 
@@ -184,19 +128,39 @@ static struct run_sidecar *read_file(struct run_sidecars *sidecars, int fd, cons
         return NULL;
     }
     identity = run_sidecars_file_identity(&status);
-    sidecar = find_open(sidecars, &identity);
-    if (sidecar != NULL)
-        return sidecar;
-    opened = sidecar_read_descriptor(fd, path, error);
-    if (opened == NULL)
-        return NULL;
-    sidecar = add(sidecars, opened, &identity);
-    if (sidecar == NULL)
-        error_out_of_memory(error, path, sizeof(*sidecar));
+    do {
+        if (place != NULL)
+            pthread_cond_wait(&sidecars->returned, &sidecars->lock);
+        place = &sidecars->all;
+        while (*place != NULL && !digest_equal(&(*place)->identity, &identity))
+            place = &(*place)->next;
+    } while (*place != NULL && (*place)->is_lent);
+    if (*place != NULL) {
+        sidecar = take_out(place);
+    } else {
+        struct sidecar *opened = sidecar_read_descriptor(fd, path, error);
+
+        if (opened == NULL)
+            return NULL;
+        sidecar = calloc(1, sizeof(*sidecar));
+        if (sidecar == NULL) {
+            error_out_of_memory(error, path, sizeof(*sidecar));
+            sidecar_close(opened);
+            return NULL;
+        }
+        sidecar_set_up(opened, sidecars->places.options);
+        sidecar->opened.sidecar = opened;
+        sidecar->identity = identity;
+    }
+    sidecar->is_lent = true;
+    sidecar->next = sidecars->all;
+    sidecars->all = sidecar;
     return sidecar;
 }
 
-/* Takes the sidecar at the path if it fits, after waiting until nobody else uses it. */
+/* ---- searches ---- */
+
+/* Takes the sidecar at the path if it fits. */
 static struct profile_sidecar *take(struct run_sidecars *sidecars, struct sidecar_search *search,
                                     const char *path, struct error *error)
 {
@@ -204,15 +168,12 @@ static struct profile_sidecar *take(struct run_sidecars *sidecars, struct sideca
     int fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
     pthread_mutex_lock(&sidecars->lock);
-    sidecar = read_file(sidecars, fd, path, error);
+    sidecar = lend(sidecars, fd, path, error);
     pthread_mutex_unlock(&sidecars->lock);
     if (fd >= 0)
         close(fd);
-    if (sidecar == NULL)
-        return NULL;
-    pthread_mutex_lock(&sidecar->in_use);
-    if (sidecar_search_accepts(search, sidecar->opened.sidecar, error))
-        return &sidecar->opened;
+    if (sidecar == NULL || sidecar_search_accepts(search, sidecar->opened.sidecar, error))
+        return sidecar == NULL ? NULL : &sidecar->opened;
     run_sidecars_release(sidecars, &sidecar->opened);
     return NULL;
 }
@@ -252,11 +213,11 @@ struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
     return sidecar;
 }
 
-/* Adds what is at every place, so that a file that appears, disappears or changes makes another
- * digest. For a directory, its index is used: the entry of a found file is always checked again,
+/* Adds what is at every place, so that a file that appears, disappears or changes makes other
+ * ones. For a directory, its index is used: the entry of a found file is always checked again,
  * and nothing is cached if nothing was found. */
 bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
-                           struct digest_stream *digest, struct error *error)
+                           struct buffer *known, struct error *error)
 {
     struct sidecar_search search;
     const char *path;
@@ -268,7 +229,7 @@ bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sid
 
         if (stat(path, &status) == 0)
             identity = run_sidecars_file_identity(&status);
-        digest_stream_add(digest, (struct bytes){identity.bytes, sizeof(identity.bytes)});
+        buffer_append(known, identity.bytes, sizeof(identity.bytes));
     }
     if (done && error_is_of_memory(&search.problem)) {
         *error = search.problem;

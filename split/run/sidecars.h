@@ -24,22 +24,16 @@ void run_sidecars_close(struct run_sidecars *sidecars);
  * enough: a build may reuse it for another program. */
 struct digest run_sidecars_file_identity(const struct stat *status);
 
-/* The number of --memory-limit; 0: not given. */
-uint64_t run_sidecars_limit(const struct run_sidecars *sidecars);
-
-/* Applies the options to a sidecar. */
-void run_sidecars_set_up(const struct run_sidecars *sidecars, struct sidecar *sidecar);
-
 /* Finds the wanted sidecar and checks that it is the right one. Only the caller may use it until
  * run_sidecars_release. NULL with an error if there is none. */
 struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
                                           const struct sidecar_wanted *wanted, struct error *error);
 void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *sidecar);
 
-/* Adds to the digest which files run_sidecars_find would examine now: as long as the digest is the
- * same, the same sidecar is found. Does not wait for sidecars that other threads use. False with an
- * error if out of memory. */
+/* Appends the identities of the files that run_sidecars_find would examine now: as long as they are
+ * the same, the same sidecar is found. Does not wait for sidecars that other threads use. False
+ * with an error if out of memory, but for what the buffer lacks. */
 bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
-                           struct digest_stream *digest, struct error *error);
+                           struct buffer *known, struct error *error);
 
 #endif
