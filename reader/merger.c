@@ -90,28 +90,24 @@ bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profil
 }
 
 /* Adds what a state has of an image: a state_visitor. */
-static bool add_part(void *context, struct state_part *part, const char *name, struct error *error)
+static bool add_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     covsplit_merger *merger = context;
     const struct profile_place place = {name, merger->place++, 0};
-    struct profile_sum *sum = part->sum;
     struct profile_group *group;
     struct profile profile;
 
     if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
         return false;
     group = profile_groups_find(&merger->groups, &profile, 1, name, error);
-    if (group == NULL)
-        return false;
-    part->sum = NULL;
-    return profile_group_add_sum(group, sum, part->profile_count, &place, error);
+    return group != NULL && profile_group_add_sum(group, sum, &place, error);
 }
 
 static bool add_state(covsplit_merger *merger, struct state *state, struct error *error)
 {
     if (!check_usable(merger, state_path(state), error))
         return false;
-    if (state_read(state, add_part, merger, error))
+    if (state_read(state, add_sum, merger, error))
         return true;
     merger->end = "has only a part of a state";
     return false;

@@ -23,25 +23,17 @@
 
 #define NOT_EXECUTED 0xff
 
-struct stripe {
+struct sum_stripe {
     pthread_mutex_t lock;
     bool limited; /* something has been added, so no counter exceeds the limit */
 };
 
-struct profile_sum {
-    uint8_t *bytes;         /* the whole profile, without value data */
-    uint64_t size;          /* of `bytes` */
-    struct profile profile; /* parsed from `bytes` */
-    uint8_t *counters;      /* the complete counters, in `bytes` */
-    uint64_t counters_size; /* of these, in bytes */
-    uint8_t *bitmap;        /* in `bytes` */
-    /* With byte coverage, planes[0] starts as a copy of the counters, so that `counters` can be
-     * used to output any plane. */
-    uint8_t *planes[PLANES_MAX];
-    unsigned plane_count; /* 0 without byte coverage */
-    pthread_mutex_t plane_lock;
-    struct stripe *stripes;
-    uint64_t stripe_count;
+/* Plane 0 starts as a copy of the counters, so that the sum's `counters` can be used to output any
+ * plane. Planes are never removed. */
+struct sum_planes {
+    pthread_mutex_t lock;
+    uint8_t *items[PLANES_MAX];
+    unsigned count;
 };
 
 /* ---- identity ---- */
@@ -54,24 +46,35 @@ static void add_number(struct digest_stream *digest, uint64_t number)
     digest_stream_add(digest, (struct bytes){bytes, sizeof(bytes)});
 }
 
-static uint64_t load_pointer(const struct profile *profile, const uint8_t *from)
+/* On Windows distances have 32 bits, whatever the size of the field, and no section of counters is
+ * larger. */
+struct profile_function profile_get_function(const struct profile *profile, uint64_t index)
 {
-    return profile->is_64_bit ? load_u64(from, profile->big_endian)
-                              : load_u32(from, profile->big_endian);
+    const struct profile_record_layout *layout = &profile->layout;
+    const uint8_t *record = profile->data.data + index * layout->record_size;
+    const uint8_t *pointer = record + layout->counter_ptr;
+    uint64_t position = layout->relative ? index * layout->record_size : 0;
+    uint64_t counters = profile->is_64_bit ? load_u64(pointer, profile->big_endian)
+                                           : load_u32(pointer, profile->big_endian);
+
+    return (struct profile_function){
+        .name_ref = load_u64(record, profile->big_endian),
+        .hash = load_u64(record + sizeof(uint64_t), profile->big_endian),
+        .offset = (counters - profile->header.counters_delta + position) & UINT32_MAX,
+        .counter_count = load_u32(record + layout->num_counters, profile->big_endian),
+    };
 }
 
 /* Digests a record except for addresses in memory. */
 static void add_record(struct digest_stream *digest, const struct profile *profile, uint64_t index)
 {
-    const struct profile_record_layout *layout = &profile->layout;
-    const uint8_t *record = profile->data.data + index * layout->record_size;
-    uint64_t position = layout->relative ? index * layout->record_size : 0;
-    uint64_t offset = load_pointer(profile, record + layout->counter_ptr) -
-                      profile->header.counters_delta + position;
+    struct profile_function function = profile_get_function(profile, index);
+    struct bytes names_and_hash = {profile->data.data + index * profile->layout.record_size,
+                                   2 * sizeof(uint64_t)};
 
-    digest_stream_add(digest, (struct bytes){record, 2 * sizeof(uint64_t)});
-    add_number(digest, offset & UINT32_MAX);
-    add_number(digest, load_u32(record + layout->num_counters, profile->big_endian));
+    digest_stream_add(digest, names_and_hash);
+    add_number(digest, function.offset);
+    add_number(digest, function.counter_count);
 }
 
 bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
@@ -134,9 +137,37 @@ bool profile_check_counters(const struct profile *profile, const char *name, str
 
 /* ---- the sum ---- */
 
-static bool is_byte_coverage(const struct profile_sum *sum)
+static bool no_memory(const struct profile_sum *sum, struct error *error)
 {
-    return (sum->profile.header.version & PROFILE_VARIANT_BYTE_COVERAGE) != 0;
+    return error_out_of_memory(error, "the sum of the profiles", sum->profile.size);
+}
+
+struct profile_sum *profile_sum_new(const struct digest *identity, struct error *error)
+{
+    struct profile_sum *sum = calloc(1, sizeof(*sum));
+
+    if (sum == NULL)
+        error_out_of_memory(error, "the sum of the profiles", sizeof(*sum));
+    else
+        sum->identity = *identity;
+    return sum;
+}
+
+void profile_sum_free(struct profile_sum *sum)
+{
+    if (sum == NULL)
+        return;
+    for (unsigned i = 0; sum->planes != NULL && i < sum->planes->count; i++)
+        free(sum->planes->items[i]);
+    if (sum->planes != NULL)
+        pthread_mutex_destroy(&sum->planes->lock);
+    for (uint64_t i = 0; sum->stripes != NULL && i < sum->stripe_count; i++)
+        pthread_mutex_destroy(&sum->stripes[i].lock);
+    buffer_free(&sum->tests);
+    free(sum->planes);
+    free(sum->stripes);
+    free(sum->bytes);
+    free(sum);
 }
 
 static bool append_part(void *context, struct bytes part, struct error *error)
@@ -149,9 +180,37 @@ static bool append_part(void *context, struct bytes part, struct error *error)
     return true;
 }
 
-/* Copies the profile except for value data. */
-static bool copy_profile(struct profile_sum *sum, const struct profile *first, const char *name,
-                         struct error *error)
+static uint8_t executed_or_not(uint8_t counter)
+{
+    return counter == 0 ? 0 : NOT_EXECUTED;
+}
+
+/* Makes sure that there is a plane; in a new one nothing is executed. If another thread needs a new
+ * plane at the same time, it is the same one. */
+static bool need_plane(const struct profile_sum *sum, unsigned plane)
+{
+    struct sum_planes *planes = sum->planes;
+    size_t size = (size_t)sum->profile.counters.size;
+    bool there;
+
+    pthread_mutex_lock(&planes->lock);
+    there = plane < planes->count;
+    if (!there && planes->count < PLANES_MAX) {
+        uint8_t *bytes = malloc(size + 1);
+
+        there = bytes != NULL;
+        if (there) {
+            memset(bytes, NOT_EXECUTED, size);
+            planes->items[planes->count++] = bytes;
+        }
+    }
+    pthread_mutex_unlock(&planes->lock);
+    return there;
+}
+
+/* The counters become those of the profile, which is copied except for value data. */
+static bool start_counters(struct profile_sum *sum, const struct profile *first,
+                           struct error *error)
 {
     struct profile source = *first;
     struct bytes counters;
@@ -159,84 +218,35 @@ static bool copy_profile(struct profile_sum *sum, const struct profile *first, c
     source.value_data.size = 0;
     profile_set_padding(&source);
     source.size = profile_written_size(&source);
+    sum->profile.size = source.size;
     sum->bytes = malloc((size_t)source.size);
     if (sum->bytes == NULL)
-        return error_out_of_memory(error, name, source.size);
+        return no_memory(sum, error);
     if (!profile_write(&source, append_part, sum, error) ||
-        !profile_parse((struct bytes){sum->bytes, sum->size}, 0, name, &sum->profile, error))
+        !profile_parse((struct bytes){sum->bytes, sum->size}, 0, "the sum of the profiles",
+                       &sum->profile, error))
         return false;
     counters = profile_whole_counters(&sum->profile);
     sum->counters = sum->bytes + (counters.data - sum->bytes);
     sum->counters_size = counters.size;
     sum->bitmap = sum->bytes + (sum->profile.bitmap.data - sum->bytes);
-    return true;
-}
-
-static bool make_stripes(struct profile_sum *sum)
-{
     sum->stripe_count = sum->counters_size / STRIPE_SIZE + 1;
     sum->stripes = calloc((size_t)sum->stripe_count, sizeof(*sum->stripes));
     if (sum->stripes == NULL)
-        return false;
+        return no_memory(sum, error);
     for (uint64_t i = 0; i < sum->stripe_count; i++)
         pthread_mutex_init(&sum->stripes[i].lock, NULL);
+    if ((sum->profile.header.version & PROFILE_VARIANT_BYTE_COVERAGE) == 0)
+        return true;
+    sum->planes = calloc(1, sizeof(*sum->planes));
+    if (sum->planes == NULL)
+        return no_memory(sum, error);
+    pthread_mutex_init(&sum->planes->lock, NULL);
+    if (!need_plane(sum, 0))
+        return no_memory(sum, error);
+    for (uint64_t i = 0; i < first->counters.size; i++)
+        sum->planes->items[0][i] = executed_or_not(first->counters.data[i]);
     return true;
-}
-
-static uint8_t executed_or_not(uint8_t counter)
-{
-    return counter == 0 ? 0 : NOT_EXECUTED;
-}
-
-/* A new plane, in which nothing is executed. */
-static bool add_plane(struct profile_sum *sum)
-{
-    size_t size = (size_t)sum->profile.counters.size;
-    uint8_t *plane = sum->plane_count < PLANES_MAX ? malloc(size + 1) : NULL;
-
-    if (plane == NULL)
-        return false;
-    memset(plane, NOT_EXECUTED, size);
-    sum->planes[sum->plane_count++] = plane;
-    return true;
-}
-
-struct profile_sum *profile_sum_new(const struct profile *first, const char *name,
-                                    struct error *error)
-{
-    struct profile_sum *sum = calloc(1, sizeof(*sum));
-
-    if (sum == NULL) {
-        error_out_of_memory(error, name, sizeof(*sum));
-        return NULL;
-    }
-    pthread_mutex_init(&sum->plane_lock, NULL);
-    if (!copy_profile(sum, first, name, error)) {
-        profile_sum_free(sum);
-        return NULL;
-    }
-    if (!make_stripes(sum) || (is_byte_coverage(sum) && !add_plane(sum))) {
-        error_out_of_memory(error, name, first->counters.size);
-        profile_sum_free(sum);
-        return NULL;
-    }
-    for (uint64_t i = 0; is_byte_coverage(sum) && i < first->counters.size; i++)
-        sum->planes[0][i] = executed_or_not(first->counters.data[i]);
-    return sum;
-}
-
-void profile_sum_free(struct profile_sum *sum)
-{
-    if (sum == NULL)
-        return;
-    for (unsigned i = 0; i < sum->plane_count; i++)
-        free(sum->planes[i]);
-    for (uint64_t i = 0; sum->stripes != NULL && i < sum->stripe_count; i++)
-        pthread_mutex_destroy(&sum->stripes[i].lock);
-    pthread_mutex_destroy(&sum->plane_lock);
-    free(sum->stripes);
-    free(sum->bytes);
-    free(sum);
 }
 
 /* ---- adding ---- */
@@ -306,7 +316,7 @@ static void limit_counts(uint8_t *counters, uint64_t size, bool big_endian)
     }
 }
 
-static void add_counts(const struct profile_sum *sum, struct stripe *stripe, uint64_t offset,
+static void add_counts(const struct profile_sum *sum, struct sum_stripe *stripe, uint64_t offset,
                        const uint8_t *from, uint64_t size)
 {
     bool swapped = sum->profile.big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
@@ -333,19 +343,7 @@ static bool add_to_plane(uint8_t *plane, uint8_t *carry, uint64_t size)
     return all != NOT_EXECUTED;
 }
 
-/* Adds the plane if it does not exist. Planes are never removed, and if another thread needs a new
- * plane at the same time, it is the same one. */
-static bool have_plane(struct profile_sum *sum, unsigned plane)
-{
-    bool have;
-
-    pthread_mutex_lock(&sum->plane_lock);
-    have = plane < sum->plane_count || add_plane(sum);
-    pthread_mutex_unlock(&sum->plane_lock);
-    return have;
-}
-
-static bool add_coverage(struct profile_sum *sum, unsigned plane, uint64_t offset,
+static bool add_coverage(const struct profile_sum *sum, unsigned plane, uint64_t offset,
                          const uint8_t *from, uint64_t size)
 {
     uint8_t carry[4096];
@@ -357,9 +355,9 @@ static bool add_coverage(struct profile_sum *sum, unsigned plane, uint64_t offse
         for (uint64_t i = 0; i < part; i++)
             carry[i] = executed_or_not(from[i]);
         do {
-            if (!have_plane(sum, next))
+            if (!need_plane(sum, next))
                 return false;
-        } while (add_to_plane(sum->planes[next++] + offset, carry, part));
+        } while (add_to_plane(sum->planes->items[next++] + offset, carry, part));
         offset += part;
         from += part;
         size -= part;
@@ -376,7 +374,7 @@ static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
     bool added = true;
 
     pthread_mutex_lock(&sum->stripes[stripe].lock);
-    if (is_byte_coverage(sum))
+    if (sum->planes != NULL)
         added = add_coverage(sum, plane, offset, counters + offset, size);
     else
         add_counts(sum, &sum->stripes[stripe], offset, counters + offset, size);
@@ -384,18 +382,17 @@ static bool add_stripe(struct profile_sum *sum, unsigned plane, uint64_t stripe,
     return added;
 }
 
-/* The bitmap is protected by the lock of the last stripe. */
-static void add_bitmap(struct profile_sum *sum, const uint8_t *from)
+/* Both are protected by the lock of the last stripe. */
+static void add_bitmap_and_count(struct profile_sum *sum, const uint8_t *bitmap, uint64_t count)
 {
-    pthread_mutex_lock(&sum->stripes[sum->stripe_count - 1].lock);
-    for (uint64_t i = 0; i < sum->profile.bitmap.size; i++)
-        sum->bitmap[i] |= from[i];
-    pthread_mutex_unlock(&sum->stripes[sum->stripe_count - 1].lock);
-}
+    pthread_mutex_t *lock = &sum->stripes[sum->stripe_count - 1].lock;
 
-static bool no_memory(const struct profile_sum *sum, struct error *error)
-{
-    return error_out_of_memory(error, "the sum of the profiles", sum->profile.counters.size);
+    pthread_mutex_lock(lock);
+    for (uint64_t i = 0; i < sum->profile.bitmap.size; i++)
+        sum->bitmap[i] |= bitmap[i];
+    if (!add_fits(sum->profile_count, count, &sum->profile_count))
+        sum->profile_count = UINT64_MAX;
+    pthread_mutex_unlock(lock);
 }
 
 bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
@@ -403,11 +400,15 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
 {
     uint64_t first = sum->stripe_count / shares * share;
 
+    if (!profile_sum_has_counters(sum)) {
+        sum->profile_count++;
+        return !profile_can_be_summed(more) || start_counters(sum, more, error);
+    }
     for (uint64_t i = 0; i < sum->stripe_count; i++) {
         if (!add_stripe(sum, 0, (first + i) % sum->stripe_count, profile_whole_counters(more).data))
             return no_memory(sum, error);
     }
-    add_bitmap(sum, more->bitmap.data);
+    add_bitmap_and_count(sum, more->bitmap.data, 1);
     return true;
 }
 
@@ -421,18 +422,24 @@ bool profile_sum_add_plane(struct profile_sum *sum, unsigned plane, struct bytes
     return true;
 }
 
-bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
-                         struct error *error)
+bool profile_sum_add_sum(struct profile_sum *sum, struct profile_sum *more, struct error *error)
 {
-    if (more->plane_count == 0)
-        return profile_sum_add(sum, &more->profile, 0, 1, error);
-    for (unsigned plane = 0; plane < more->plane_count; plane++) {
-        struct bytes counters = {more->planes[plane], more->counters_size};
+    if (!profile_sum_has_counters(sum)) {
+        struct profile_sum all = *more;
+
+        all.tests = sum->tests;
+        *more = (struct profile_sum){.identity = sum->identity, .tests = more->tests};
+        *sum = all;
+        return true;
+    }
+    for (unsigned plane = 0; plane < profile_sum_plane_count(more); plane++) {
+        struct bytes counters = {more->planes == NULL ? more->counters : more->planes->items[plane],
+                                 more->counters_size};
 
         if (!profile_sum_add_plane(sum, plane, counters, error))
             return false;
     }
-    add_bitmap(sum, more->bitmap);
+    add_bitmap_and_count(sum, more->bitmap, more->profile_count);
     return true;
 }
 
@@ -474,23 +481,24 @@ void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile)
 
 struct bytes profile_sum_combined(struct profile_sum *sum)
 {
-    for (unsigned plane = 0; plane < sum->plane_count; plane++) {
+    for (unsigned plane = 0; sum->planes != NULL && plane < sum->planes->count; plane++) {
+        const uint8_t *from = sum->planes->items[plane];
+
         for (uint64_t i = 0; i < sum->profile.counters.size; i++)
-            sum->counters[i] =
-                (uint8_t)((plane == 0 ? NOT_EXECUTED : sum->counters[i]) & sum->planes[plane][i]);
+            sum->counters[i] = (uint8_t)((plane == 0 ? NOT_EXECUTED : sum->counters[i]) & from[i]);
     }
     return (struct bytes){sum->bytes, sum->size};
 }
 
 unsigned profile_sum_plane_count(const struct profile_sum *sum)
 {
-    return sum->plane_count == 0 ? 1 : sum->plane_count;
+    return sum->planes == NULL ? 1 : sum->planes->count;
 }
 
 struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane)
 {
-    if (sum->plane_count != 0)
-        memcpy(sum->counters, sum->planes[plane], (size_t)sum->profile.counters.size);
+    if (sum->planes != NULL)
+        memcpy(sum->counters, sum->planes->items[plane], (size_t)sum->profile.counters.size);
     return (struct bytes){sum->bytes, sum->size};
 }
 
@@ -551,13 +559,13 @@ static bool visit_parts(struct profile_sum *sum, uint64_t largest, bool with_wei
 bool profile_sum_visit(struct profile_sum *sum, bool with_weights, profile_sum_visitor visit,
                        void *context, struct error *error)
 {
-    uint64_t largest = is_byte_coverage(sum) ? 0 : largest_counter(sum);
+    uint64_t largest = sum->planes != NULL ? 0 : largest_counter(sum);
 
     if (largest > PROFILE_COUNTER_MAX && largest <= COUNT_MAX)
         return visit_parts(sum, largest, with_weights, visit, context, error);
-    if (!with_weights || sum->plane_count == 0)
+    if (!with_weights || sum->planes == NULL)
         return visit(context, profile_sum_combined(sum), 1, error);
-    for (unsigned plane = 0; plane < sum->plane_count; plane++) {
+    for (unsigned plane = 0; plane < sum->planes->count; plane++) {
         if (!visit(context, profile_sum_plane(sum, plane), UINT64_C(1) << plane, error))
             return false;
     }

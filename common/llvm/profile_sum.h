@@ -25,9 +25,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/llvm/profile.h"
+
+/* A function as a data record has it. */
+struct profile_function {
+    uint64_t name_ref, hash; /* NameRef, FuncHash */
+    uint64_t offset;         /* of its counters in those of the profile, in bytes, unchecked */
+    uint32_t counter_count;
+};
+
+/* Reads the record with this index, which the profile must have. */
+struct profile_function profile_get_function(const struct profile *profile, uint64_t index);
+
+static inline uint64_t profile_function_count(const struct profile *profile)
+{
+    return profile->data.size / profile->layout.record_size;
+}
 
 /* Computes a digest that is the same for all profiles that may be summed: those of one image with
  * the same raw version, full or lightweight. Load addresses do not affect it. */
@@ -44,23 +60,46 @@ bool profile_can_be_summed(const struct profile *profile);
  * were read, but not for sums. */
 bool profile_check_counters(const struct profile *profile, const char *name, struct error *error);
 
-struct profile_sum;
+/* The sum of the profiles of one image: in memory, in a state, in a batch (common/state). Of
+ * profiles that cannot be summed it is only the number. */
+struct profile_sum {
+    struct digest identity; /* profile_identity of its profiles */
+    uint64_t profile_count; /* saturates */
+    struct buffer tests;    /* the tests that reach its functions (state/reached.h); mostly empty */
 
-/* Starts a sum with one profile, which is copied. Free with profile_sum_free (NULL is allowed). */
-struct profile_sum *profile_sum_new(const struct profile *first, const char *name,
-                                    struct error *error);
+    /* For the implementation. */
+    uint8_t *bytes;            /* the whole profile, without value data; NULL: no counters */
+    uint64_t size;             /* of `bytes` */
+    struct profile profile;    /* parsed from `bytes` */
+    uint8_t *counters;         /* the complete counters, in `bytes` */
+    uint64_t counters_size;    /* of these, in bytes */
+    uint8_t *bitmap;           /* in `bytes` */
+    struct sum_planes *planes; /* with byte coverage; else NULL */
+    struct sum_stripe *stripes;
+    uint64_t stripe_count;
+};
+
+/* A sum of no profiles. NULL with an error if out of memory. Free with profile_sum_free (NULL is
+ * allowed). */
+struct profile_sum *profile_sum_new(const struct digest *identity, struct error *error);
 void profile_sum_free(struct profile_sum *sum);
 
-/* Adds a profile of the same identity. Several threads may do so at the same time. Each should pass
- * its own `share`, from 0 to `shares` - 1, which tells where in the counters to start, so that
- * threads do not wait for each other. Returns false only if out of memory; the sum is unusable
- * then. */
+/* False while it only has a number of profiles. */
+static inline bool profile_sum_has_counters(const struct profile_sum *sum)
+{
+    return sum->bytes != NULL;
+}
+
+/* Adds a profile of the same identity. While the sum has no counters, this is for one thread at a
+ * time; then several may do so. Each should pass its own `share`, from 0 to `shares` - 1, which
+ * tells where in the counters to start, so that threads do not wait for each other. Returns false
+ * only if out of memory; the sum is unusable then. */
 bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
                      unsigned shares, struct error *error);
 
-/* Adds another sum. No other thread may add at the same time. */
-bool profile_sum_add_sum(struct profile_sum *sum, const struct profile_sum *more,
-                         struct error *error);
+/* Adds another sum but for its tests, and may empty it. No other thread may add at the same time.
+ */
+bool profile_sum_add_sum(struct profile_sum *sum, struct profile_sum *more, struct error *error);
 
 /* Adds 2^plane times a profile with byte coverage, whose whole counters these are (as many as in
  * the sum). For each plane, something must have been added to the one before. No other thread may

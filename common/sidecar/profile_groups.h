@@ -18,8 +18,8 @@
  * To find a group and to add to it are two steps, so that a caller can check all profiles of a file
  * before it adds the first.
  *
- * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, without a
- * sum; the caller decides what to do with the profiles.
+ * Profiles that cannot be summed (value profiles, temporal profiles) form groups too, which count
+ * them; the caller decides what to do with the profiles.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H
 #define COVSPLIT_COMMON_SIDECAR_PROFILE_GROUPS_H
@@ -43,19 +43,17 @@ struct profile_place {
 };
 
 struct profile_group {
-    struct digest identity;
+    struct profile_sum *sum;             /* without counters if its profiles cannot be summed */
     unsigned version;                    /* of its raw profiles */
     uint64_t raw_version, counter_count; /* in their headers */
     bool can_be_summed;
     bool is_temporal;
-    uint64_t weight;         /* by which llvm-profdata has to multiply the counts; 1 for most */
-    struct profile_sum *sum; /* NULL if its profiles cannot be summed */
+    uint64_t weight; /* by which llvm-profdata has to multiply the counts; 1 for most */
     struct profile_sidecar *sidecar; /* NULL if its profiles need none, or there is no source */
     /* If profiles of the split image were added to those of the image before the split: the sidecar
      * that they needed. */
     struct profile_sidecar *sidecar_of_split;
-    struct uuid uuid; /* of its first profile that was found; see profile_group_uuid */
-    uint64_t profile_count;
+    struct uuid uuid;           /* of its first profile that was found; see profile_group_uuid */
     char *name;                 /* of the file of its first profile, in messages */
     struct profile_place first; /* of that profile, with the same name */
 };
@@ -98,16 +96,20 @@ bool profile_groups_add(struct profile_groups *groups, struct profile_group *gro
                         const struct profile *profile, const struct profile_place *place,
                         unsigned share, unsigned shares, struct error *error);
 
-/* Adds a sum of `profile_count` profiles of the group's identity, and takes ownership of it in any
- * case. No other thread may use the groups at the same time. False only if out of memory, as
- * above. */
+/* Adds a sum of profiles of the group's identity but for its tests, and may empty it. No other
+ * thread may use the groups at the same time. False only if out of memory, as above. */
 bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
-                           uint64_t profile_count, const struct profile_place *place,
-                           struct error *error);
+                           const struct profile_place *place, struct error *error);
 
 /* The UUID of the image: that of the sidecar, if there is one, or else of the profiles; its size is
  * 0 if these contain none. */
 struct uuid profile_group_uuid(const struct profile_group *group);
+
+/* The sidecar that has the coverage mapping of the image; NULL if there is none. */
+static inline struct profile_sidecar *profile_group_sidecar(const struct profile_group *group)
+{
+    return group->sidecar != NULL ? group->sidecar : group->sidecar_of_split;
+}
 
 /* True if the group is the one of a profile with this identity and weight. */
 bool profile_group_has(const struct profile_group *group, const struct digest *identity,

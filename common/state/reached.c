@@ -1,13 +1,160 @@
 /*
- * Matrices that are made in memory: see reached.h.
+ * Which tests reach which functions: see reached.h.
+ *
+ * In memory, a block has a row for each test, with a bit for each function: each profile gives a
+ * row, and rows are easy to sort and unite. On disk, it has a column for each function. Rows and
+ * columns are converted in squares of 8 by 8 bits.
  */
 #include "common/state/reached.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/arena.h"
 #include "common/base/array.h"
-#include "common/state/reached_rows.h"
+#include "common/base/cursor.h"
+#include "common/base/memory_limit.h"
+#include "common/codec/zstd.h"
+
+#define ROW_SIZE ((size_t)REACHED_BLOCK / 8) /* of a block */
+
+/* The numbers at the start of an encoded matrix. */
+enum {
+    HEADER_FUNCTIONS,
+    HEADER_TESTS,
+    HEADER_NAMES_SIZE,
+    HEADER_NAMES_STORED_SIZE,
+    HEADER_COUNT,
+};
+#define HEADER_SIZE (HEADER_COUNT * sizeof(uint64_t))
+
+/* Higher levels make real matrices smaller by a twentieth, and take several times as long. */
+#define LEVEL 3
+
+static uint64_t block_count(uint64_t functions)
+{
+    return functions / REACHED_BLOCK + (functions % REACHED_BLOCK != 0);
+}
+
+/* The number of functions in the block. */
+static size_t block_width(uint64_t functions, uint64_t block)
+{
+    uint64_t left = functions - block * REACHED_BLOCK;
+
+    return left < REACHED_BLOCK ? (size_t)left : REACHED_BLOCK;
+}
+
+/* ---- rows and columns ---- */
+
+/* Transposes 8 by 8 bits: bit 8 * i + k becomes bit 8 * k + i (Hacker's Delight, 7-3). */
+static uint64_t transpose_square(uint64_t bits)
+{
+    uint64_t swapped = (bits ^ bits >> 7) & UINT64_C(0x00aa00aa00aa00aa);
+
+    bits ^= swapped ^ swapped << 7;
+    swapped = (bits ^ bits >> 14) & UINT64_C(0x0000cccc0000cccc);
+    bits ^= swapped ^ swapped << 14;
+    swapped = (bits ^ bits >> 28) & UINT64_C(0x00000000f0f0f0f0);
+    return bits ^ swapped ^ swapped << 28;
+}
+
+/* Transposes `height` rows of `width` bits into `width` rows of `height` bits. The rows start at
+ * multiples of the strides, which are in bytes. */
+static void transpose(const uint8_t *from, size_t height, size_t width, size_t from_stride,
+                      uint8_t *to, size_t to_stride)
+{
+    for (size_t top = 0; top < height; top += 8) {
+        size_t rows = height - top < 8 ? height - top : 8;
+
+        for (size_t left = 0; left < width; left += 8) {
+            const uint8_t *square = from + top * from_stride + left / 8;
+            size_t columns = width - left < 8 ? width - left : 8;
+            uint64_t bits = 0;
+
+            for (size_t i = 0; i < rows; i++)
+                bits |= (uint64_t)square[i * from_stride] << 8 * i;
+            bits = transpose_square(bits);
+            for (size_t i = 0; i < columns; i++)
+                to[(left + i) * to_stride + top / 8] = (uint8_t)(bits >> 8 * i);
+        }
+    }
+}
+
+/* ---- encoding ---- */
+
+/* What is encoded: names and rows. */
+struct rows {
+    const char *name; /* for messages */
+    uint64_t function_count;
+    size_t test_count;
+    const char *const *tests; /* in ascending order */
+    /* Sets the bits of a block, which are 0: a row of ROW_SIZE bytes for each test. */
+    bool (*fill)(void *context, uint64_t block, uint8_t *rows, struct error *error);
+    void *context;
+};
+
+/* The numbers before the names, those of the blocks being 0 yet, and the names. */
+static bool append_front(const struct rows *rows, struct buffer *to, struct error *error)
+{
+    struct buffer text = {0}, stored = {0};
+    uint8_t front[HEADER_SIZE];
+    bool done;
+
+    for (size_t i = 0; i < rows->test_count; i++)
+        buffer_append(&text, rows->tests[i], strlen(rows->tests[i]) + 1);
+    done = (!text.failed || error_out_of_memory(error, rows->name, text.size)) &&
+           codec_compress_once(buffer_view(&text), LEVEL, false, rows->name, &stored, error);
+    if (done) {
+        const uint64_t words[HEADER_COUNT] = {rows->function_count, rows->test_count, text.size,
+                                              stored.size};
+
+        for (size_t i = 0; i < HEADER_COUNT; i++)
+            store_u64(front + i * sizeof(words[i]), words[i], false);
+        buffer_append(to, front, sizeof(front));
+        buffer_append_zeros(to, (size_t)block_count(rows->function_count) * sizeof(uint64_t));
+        done = buffer_append(to, stored.data, stored.size) ||
+               error_out_of_memory(error, rows->name, stored.size);
+    }
+    buffer_free(&text);
+    buffer_free(&stored);
+    return done;
+}
+
+/* Appends the encoded matrix; nothing if it has no tests. */
+static bool encode(const struct rows *rows, struct buffer *to, struct error *error)
+{
+    size_t sizes = to->size + HEADER_SIZE;
+    size_t rows_size = rows->test_count * ROW_SIZE, column_size = bit_set_size(rows->test_count);
+    uint8_t *in_rows, *columns;
+    bool done;
+
+    if (rows->test_count == 0)
+        return true;
+    if (!append_front(rows, to, error))
+        return false;
+    in_rows = malloc(rows_size);
+    columns = malloc(column_size * REACHED_BLOCK);
+    done = (in_rows != NULL && columns != NULL) ||
+           error_out_of_memory(error, rows->name, 2 * rows_size);
+    for (uint64_t block = 0; done && block < block_count(rows->function_count); block++) {
+        size_t start = to->size, width = block_width(rows->function_count, block);
+
+        memset(in_rows, 0, rows_size);
+        done = rows->fill(rows->context, block, in_rows, error);
+        if (done && !bytes_all_zero((struct bytes){in_rows, rows_size})) {
+            transpose(in_rows, rows->test_count, width, ROW_SIZE, columns, column_size);
+            done = codec_compress_once((struct bytes){columns, width * column_size}, LEVEL, false,
+                                       rows->name, to, error);
+        }
+        if (done)
+            store_u64(to->data + sizes + block * sizeof(uint64_t), to->size - start, false);
+    }
+    free(in_rows);
+    free(columns);
+    return done;
+}
+
+/* ---- made in memory ---- */
 
 bool reached_check_name(const char *test, struct error *error)
 {
@@ -23,8 +170,8 @@ bool reached_check_name(const char *test, struct error *error)
 struct reached {
     uint64_t function_count;
     size_t test_count, test_capacity, row_capacity;
-    const char **tests; /* owned, in ascending order */
-    uint8_t **rows;     /* a bit set of functions for each test */
+    const char **tests; /* in ascending order */
+    uint8_t **rows;     /* a bit set of functions for each test, and behind it the test's name */
     uint64_t name_bytes;
 };
 
@@ -41,70 +188,44 @@ void reached_free(struct reached *reached)
 {
     if (reached == NULL)
         return;
-    for (size_t i = 0; i < reached->test_count; i++) {
-        free((void *)(uintptr_t)reached->tests[i]);
+    for (size_t i = 0; i < reached->test_count; i++)
         free(reached->rows[i]);
-    }
     free(reached->tests);
     free(reached->rows);
     free(reached);
 }
 
-/* The first test whose name is not less. */
-static size_t find_place(const char *const *tests, size_t count, const char *test)
-{
-    size_t low = 0, high = count;
-
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-
-        if (strcmp(tests[middle], test) < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-/* Rows are whole words, so that they can be united word by word. */
-static size_t row_words(const struct reached *reached)
-{
-    return (size_t)(reached->function_count / 64 + 1);
-}
-
-static bool insert_test(struct reached *reached, size_t place, const char *test)
-{
-    size_t after = reached->test_count - place;
-    uint8_t *row;
-    char *copy;
-
-    if (!ARRAY_ROOM_FOR_ONE(reached->tests, reached->test_capacity, reached->test_count) ||
-        !ARRAY_ROOM_FOR_ONE(reached->rows, reached->row_capacity, reached->test_count))
-        return false;
-    row = calloc(row_words(reached), sizeof(uint64_t));
-    copy = strdup(test);
-    if (row == NULL || copy == NULL) {
-        free(row);
-        free(copy);
-        return false;
-    }
-    memmove(&reached->tests[place + 1], &reached->tests[place], after * sizeof(*reached->tests));
-    memmove(&reached->rows[place + 1], &reached->rows[place], after * sizeof(*reached->rows));
-    reached->tests[place] = copy;
-    reached->rows[place] = row;
-    reached->test_count++;
-    reached->name_bytes += strlen(test) + 1;
-    return true;
-}
-
 bool reached_add(struct reached *reached, const char *test, const uint8_t *functions)
 {
-    size_t place = find_place(reached->tests, reached->test_count, test);
-    bool is_new = place == reached->test_count || strcmp(reached->tests[place], test) != 0;
+    size_t size = bit_set_size(reached->function_count), place = 0, end = reached->test_count;
+    size_t name_size = strlen(test) + 1;
 
-    if (is_new && !insert_test(reached, place, test))
-        return false;
-    bit_set_unite(reached->rows[place], functions, bit_set_size(reached->function_count));
+    while (place < end) {
+        size_t middle = place + (end - place) / 2;
+
+        if (strcmp(reached->tests[middle], test) < 0)
+            place = middle + 1;
+        else
+            end = middle;
+    }
+    if (place == reached->test_count || strcmp(reached->tests[place], test) != 0) {
+        size_t after = reached->test_count - place;
+        uint8_t *row;
+
+        if (!ARRAY_ROOM_FOR_ONE(reached->tests, reached->test_capacity, reached->test_count) ||
+            !ARRAY_ROOM_FOR_ONE(reached->rows, reached->row_capacity, reached->test_count))
+            return false;
+        row = calloc(1, size + name_size);
+        if (row == NULL)
+            return false;
+        memmove(&reached->tests[place + 1], &reached->tests[place], after * sizeof(test));
+        memmove(&reached->rows[place + 1], &reached->rows[place], after * sizeof(row));
+        reached->tests[place] = memcpy(row + size, test, name_size);
+        reached->rows[place] = row;
+        reached->test_count++;
+        reached->name_bytes += name_size;
+    }
+    bit_set_unite(reached->rows[place], functions, size);
     return true;
 }
 
@@ -122,18 +243,18 @@ uint64_t reached_memory(const struct reached *reached)
 static bool fill_from_memory(void *context, uint64_t block, uint8_t *rows, struct error *error)
 {
     const struct reached *reached = context;
-    size_t size = bit_set_size(reached_block_width(reached->function_count, block));
+    size_t size = bit_set_size(block_width(reached->function_count, block));
 
     (void)error;
     for (size_t i = 0; i < reached->test_count; i++)
-        memcpy(rows + i * REACHED_ROW_SIZE, reached->rows[i] + block * REACHED_ROW_SIZE, size);
+        memcpy(rows + i * ROW_SIZE, reached->rows[i] + block * ROW_SIZE, size);
     return true;
 }
 
 bool reached_encode(const struct reached *reached, const char *name, struct buffer *to,
                     struct error *error)
 {
-    const struct reached_rows rows = {
+    const struct rows rows = {
         .name = name,
         .function_count = reached->function_count,
         .test_count = reached->test_count,
@@ -142,5 +263,260 @@ bool reached_encode(const struct reached *reached, const char *name, struct buff
         .context = (void *)(uintptr_t)reached,
     };
 
-    return reached_rows_encode(&rows, to, error);
+    return encode(&rows, to, error);
+}
+
+/* ---- encoded ---- */
+
+static uint64_t load_word(struct bytes words, uint64_t index)
+{
+    return load_u64(words.data + index * sizeof(uint64_t), false);
+}
+
+static bool damaged(const struct reached_table *table, const char *how, struct error *error)
+{
+    const struct packed whole = {.name = table->name, .what = "its list of tests"};
+
+    return packed_damaged(&whole, how, error);
+}
+
+static bool decompress(const struct reached_table *table, struct bytes stored, uint64_t size,
+                       struct buffer *to, struct error *error)
+{
+    const struct packed frame = {stored, size, table->name, "its list of tests"};
+
+    return memory_limit_allows(table->limit, size, table->name, "its list of tests", error) &&
+           codec_decompress(&frame, to, error);
+}
+
+/* Names are not empty, and ascend. */
+static bool read_names(struct reached_table *table, struct error *error)
+{
+    const char *next = (const char *)table->text.data;
+    const char *end = next + table->text.size;
+
+    if (table->test_count == 0 || table->test_count > table->text.size / 2 || end[-1] != '\0')
+        return damaged(table, "its names", error);
+    table->tests = malloc(table->test_count * sizeof(*table->tests));
+    if (table->tests == NULL)
+        return error_out_of_memory(error, table->name, table->test_count * sizeof(*table->tests));
+    for (size_t i = 0; i < table->test_count; i++) {
+        size_t length = next == end ? 0 : strlen(next);
+
+        if (length == 0 || length > REACHED_NAME_MAX ||
+            (i != 0 && strcmp(table->tests[i - 1], next) >= 0))
+            return damaged(table, "its names", error);
+        table->tests[i] = next;
+        next += length + 1;
+    }
+    return next == end || damaged(table, "its names", error);
+}
+
+static bool read_front(struct reached_table *table, struct bytes encoded, struct error *error)
+{
+    uint64_t blocks, tests, names_size, stored_size, left;
+    struct cursor cursor = cursor_open(encoded, false, true);
+    struct bytes names;
+
+    table->function_count = cursor_u64(&cursor);
+    tests = cursor_u64(&cursor);
+    names_size = cursor_u64(&cursor);
+    stored_size = cursor_u64(&cursor);
+    blocks = block_count(table->function_count);
+    if (!cursor.bad && (blocks > encoded.size / sizeof(uint64_t) || tests > names_size))
+        return damaged(table, "its size", error);
+    table->test_count = (size_t)tests;
+    table->block_sizes = cursor_bytes(&cursor, blocks * sizeof(uint64_t));
+    names = cursor_bytes(&cursor, stored_size);
+    table->blocks = cursor_rest(&cursor);
+    if (cursor.bad)
+        return damaged(table, "too short", error);
+    if (!decompress(table, names, names_size, &table->text, error) || !read_names(table, error))
+        return false;
+    left = table->blocks.size;
+    for (uint64_t i = 0; i < blocks; i++) {
+        uint64_t size = load_word(table->block_sizes, i);
+
+        if (size > left)
+            return damaged(table, "the size of a block", error);
+        left -= size;
+    }
+    return left == 0 || damaged(table, "the sizes of its blocks", error);
+}
+
+#define NO_BLOCK UINT64_MAX
+
+bool reached_open(struct reached_table *table, struct bytes encoded, const char *name,
+                  uint64_t limit, struct error *error)
+{
+    *table = (struct reached_table){.name = name, .limit = limit, .block = NO_BLOCK};
+    return encoded.size == 0 || read_front(table, encoded, error);
+}
+
+void reached_close(struct reached_table *table)
+{
+    free(table->tests);
+    buffer_free(&table->text);
+    buffer_free(&table->columns);
+    *table = (struct reached_table){0};
+}
+
+/* Bits for tests that do not exist must be 0. */
+static bool check_columns(const struct reached_table *table, struct error *error)
+{
+    size_t size = bit_set_size(table->test_count);
+    uint8_t unused = table->test_count % 8 == 0 ? 0 : (uint8_t)(0xffu << table->test_count % 8);
+
+    for (size_t i = size - 1; unused != 0 && i < table->columns.size; i += size) {
+        if ((table->columns.data[i] & unused) != 0)
+            return damaged(table, "bits for tests without names", error);
+    }
+    return true;
+}
+
+/* Decodes a block into table->columns. */
+static bool load_block(struct reached_table *table, uint64_t block, struct error *error)
+{
+    uint64_t size =
+        (uint64_t)bit_set_size(table->test_count) * block_width(table->function_count, block);
+    uint64_t offset = 0;
+    struct bytes stored;
+
+    if (table->block == block)
+        return true;
+    table->block = NO_BLOCK;
+    table->columns.size = 0;
+    for (uint64_t i = 0; i < block; i++)
+        offset += load_word(table->block_sizes, i);
+    if (!bytes_slice(table->blocks, offset, load_word(table->block_sizes, block), &stored))
+        return damaged(table, "the size of a block", error);
+    if (stored.size != 0) {
+        if (!decompress(table, stored, size, &table->columns, error) ||
+            !check_columns(table, error))
+            return false;
+    } else if (!memory_limit_allows(table->limit, size, table->name, "its list of tests", error))
+        return false;
+    else if (!buffer_append_zeros(&table->columns, (size_t)size))
+        return error_out_of_memory(error, table->name, size);
+    table->block = block;
+    return true;
+}
+
+bool reached_verify(struct reached_table *table, struct error *error)
+{
+    for (uint64_t i = 0; i < block_count(table->function_count); i++) {
+        if (!load_block(table, i, error))
+            return false;
+    }
+    return true;
+}
+
+bool reached_find(struct reached_table *table, uint64_t function, const uint8_t **tests,
+                  struct error *error)
+{
+    if (!load_block(table, function / REACHED_BLOCK, error))
+        return false;
+    *tests = table->columns.data + function % REACHED_BLOCK * bit_set_size(table->test_count);
+    return true;
+}
+
+/* ---- merging ---- */
+
+/* A matrix, and where its tests are in the union. */
+struct merge_side {
+    struct reached_table *table;
+    size_t *places;
+    uint8_t *rows; /* for one block */
+};
+
+/* Unites the rows of both sides, which are the context. */
+static bool fill_from_both(void *context, uint64_t block, uint8_t *rows, struct error *error)
+{
+    const struct merge_side *sides = context;
+
+    for (size_t side = 0; side < 2; side++) {
+        struct reached_table *table = sides[side].table;
+        size_t width = block_width(table->function_count, block);
+
+        if (load_word(table->block_sizes, block) == 0)
+            continue;
+        if (!load_block(table, block, error))
+            return false;
+        transpose(table->columns.data, width, table->test_count, bit_set_size(table->test_count),
+                  sides[side].rows, ROW_SIZE);
+        for (size_t i = 0; i < table->test_count; i++)
+            bit_set_unite(rows + sides[side].places[i] * ROW_SIZE, sides[side].rows + i * ROW_SIZE,
+                          bit_set_size(width));
+    }
+    return true;
+}
+
+bool reached_merge(struct reached_table *a, struct reached_table *b, struct buffer *to,
+                   struct error *error)
+{
+    struct arena arena = {0};
+    struct merge_side sides[2] = {{.table = a}, {.table = b}};
+    const char **tests = arena_array(&arena, a->test_count + b->test_count, sizeof(*tests));
+    struct rows rows = {.name = a->name,
+                        .function_count = a->function_count,
+                        .tests = tests,
+                        .fill = fill_from_both,
+                        .context = sides};
+    bool done;
+
+    for (size_t i = 0; i < 2; i++) {
+        size_t count = sides[i].table->test_count;
+
+        sides[i].places = arena_array(&arena, count, sizeof(*sides[i].places));
+        sides[i].rows = arena_array(&arena, count, ROW_SIZE);
+    }
+    if (a->function_count != b->function_count) {
+        done = damaged(b, "the number of functions", error);
+    } else if (arena.failed) {
+        done = error_out_of_memory(error, a->name, a->test_count * ROW_SIZE);
+    } else {
+        for (size_t i = 0, k = 0; i < a->test_count || k < b->test_count; rows.test_count++) {
+            int order = i == a->test_count   ? 1
+                        : k == b->test_count ? -1
+                                             : strcmp(a->tests[i], b->tests[k]);
+
+            tests[rows.test_count] = order <= 0 ? a->tests[i] : b->tests[k];
+            if (order <= 0)
+                sides[0].places[i++] = rows.test_count;
+            if (order >= 0)
+                sides[1].places[k++] = rows.test_count;
+        }
+        done = encode(&rows, to, error);
+    }
+    arena_free(&arena);
+    return done;
+}
+
+bool reached_unite(struct buffer *encoded, struct bytes more, const char *name, struct error *error)
+{
+    struct reached_table before = {0}, added = {0};
+    struct buffer both = {0};
+    bool done;
+
+    if (more.size == 0)
+        return true;
+    if (encoded->size == 0) {
+        done = buffer_append(encoded, more.data, (size_t)more.size) ||
+               error_out_of_memory(error, name, more.size);
+        encoded->failed = false; /* it is as it was, and can be used again */
+        return done;
+    }
+    done =
+        reached_open(&before, buffer_view(encoded), name, memory_limit_for(encoded->size), error) &&
+        reached_open(&added, more, name, memory_limit_for(more.size), error) &&
+        reached_merge(&before, &added, &both, error);
+    reached_close(&before);
+    reached_close(&added);
+    if (!done) {
+        buffer_free(&both);
+        return false;
+    }
+    buffer_free(encoded);
+    *encoded = both;
+    return true;
 }

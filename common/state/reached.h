@@ -59,7 +59,7 @@ static inline void bit_set_unite(uint8_t *set, const uint8_t *other, size_t size
 /* Fails if a test cannot have this name. */
 bool reached_check_name(const char *test, struct error *error);
 
-/* ---- made in memory (reached.c) ---- */
+/* ---- made in memory ---- */
 
 struct reached;
 
@@ -79,7 +79,7 @@ uint64_t reached_memory_of_test(uint64_t function_count);
 bool reached_encode(const struct reached *reached, const char *name, struct buffer *to,
                     struct error *error);
 
-/* ---- encoded (reached_table.c) ---- */
+/* ---- encoded ---- */
 
 /* An encoded matrix whose names have been read. It points into the encoded bytes. */
 struct reached_table {

@@ -24,7 +24,7 @@
  *     state_fold(state, &error);                   what others left
  *     state_batch_start(state, &batch, &error);
  *     state_claim_path(batch, "a.profraw", claim, &error); rename("a.profraw", claim); ...
- *     state_batch_add(batch, &part, &error);       for each image
+ *     state_batch_add(batch, sum, &error);         for each image
  *     state_batch_consume(batch, claim, &error);   for each claim that is in the sums
  *     state_batch_commit(batch, &error);           from here on they count
  *     state_batch_free(batch);
@@ -72,22 +72,12 @@ void state_close(struct state *state); /* NULL is allowed */
  * be deleted stays, which is an error, too; its counts are safe. */
 bool state_fold(struct state *state, struct error *error);
 
-/* ---- parts ---- */
-
-/* What a state or a batch has of an image. */
-struct state_part {
-    struct digest identity;  /* profile_identity of its profiles */
-    uint64_t profile_count;  /* 1 or more */
-    struct profile_sum *sum; /* profile_can_be_summed of all of them */
-    struct bytes tests;      /* an encoded matrix (reached.h); mostly empty */
-};
-
 /* ---- reading ---- */
 
-/* Called with each image, in ascending order of the identities. `name` is that of its file, for
- * messages. The visitor may take the sum over, by setting part->sum to NULL; everything else is
- * valid during the call. False, with an error, ends the visit. */
-typedef bool (*state_visitor)(void *context, struct state_part *part, const char *name,
+/* Called with the sum of each image, in ascending order of the identities. `name` is that of its
+ * file, for messages. The visitor may empty the sum, and take its tests. False, with an error, ends
+ * the visit. */
+typedef bool (*state_visitor)(void *context, struct profile_sum *sum, const char *name,
                               struct error *error);
 
 /* Visits what has been committed, folded or not. Has one image in memory at a time. Nobody can
@@ -101,9 +91,9 @@ struct state_batch;
 /* Starts a batch, which lives until it is freed or its process ends. */
 bool state_batch_start(struct state *state, struct state_batch **batch, struct error *error);
 
-/* Adds sums; an image may be added several times. Writes them to the disk: they need not be kept.
- */
-bool state_batch_add(struct state_batch *batch, const struct state_part *part, struct error *error);
+/* Adds a sum of one profile or more; an image may be added several times. Writes it to the disk: it
+ * need not be kept. */
+bool state_batch_add(struct state_batch *batch, struct profile_sum *sum, struct error *error);
 
 /* Adds a claim to the list of those that are deleted once they count. */
 bool state_batch_consume(struct state_batch *batch, const char *claim, struct error *error);
@@ -112,8 +102,8 @@ bool state_batch_consume(struct state_batch *batch, const char *claim, struct er
  * can only be freed. */
 bool state_batch_commit(struct state_batch *batch, struct error *error);
 
-/* After a commit that failed: whether the batch may count nevertheless; state_claim_find then tells
- * whether its claims do. */
+/* After a commit that failed: true if the batch may count nevertheless; state_claim_find then tells
+ * if its claims do. */
 bool state_batch_may_count(const struct state_batch *batch);
 
 /* Ends the batch. If it was not committed, nothing of it counts. NULL is allowed. */
@@ -133,15 +123,15 @@ bool state_claim_path(struct state_batch *batch, const char *path, char claim[PA
 size_t state_claim_name_length(const char *name);
 
 enum state_claim {
-    STATE_CLAIM_LIVING,    /* of a batch that may still be committed: leave it alone */
-    STATE_CLAIM_COUNTED,   /* counts; state_fold deletes it */
-    STATE_CLAIM_UNCOUNTED, /* left by a process that ended: a profile like any other */
-    STATE_CLAIM_FOREIGN,   /* of another state; only that one can tell */
+    STATE_CLAIM_IN_PROGRESS, /* of a batch that may still be committed: leave it alone */
+    STATE_CLAIM_COUNTED,     /* counts; state_fold deletes it */
+    STATE_CLAIM_UNCOUNTED,   /* left by a process that ended: a profile like any other */
+    STATE_CLAIM_FOREIGN,     /* of another state; only that one can tell */
 };
 
-/* Finds out the state of a claim. The result stays true, except that a living claim may become any
- * other or cease to exist, and a counted one may cease to exist. To take an uncounted claim, rename
- * it to a claim of your own batch: if it is gone by then, another process was faster. */
+/* Finds out the state of a claim. The result stays true, except that a claim in progress may become
+ * any other or cease to exist, and a counted one may cease to exist. To take an uncounted claim,
+ * rename it to a claim of your own batch: if it is gone by then, another process was faster. */
 bool state_claim_find(struct state *state, const char *claim, enum state_claim *result,
                       struct error *error);
 

@@ -1,10 +1,9 @@
 /*
- * Writing and reading the files of a state: see state_file.h.
+ * The files of a state: see internal.h.
  */
-#include "common/state/state_file.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +11,8 @@
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
+#include "common/state/internal.h"
+#include "common/state/reached.h"
 
 /* The header: magic, version, kind, name. */
 #define MAGIC_SIZE  8
@@ -23,6 +24,9 @@
 #define RECORD_ALIGNMENT   8
 
 #define PIECE_SIZE         ((size_t)256 << 10)
+
+/* Sums with more planes are taken for damage: they would have counted 2^48 profiles. */
+#define PLANES_MAX 48
 
 /* ---- writing ---- */
 
@@ -68,6 +72,24 @@ bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, st
     return put(writer, header, sizeof(header), error) &&
            put(writer, content.data, content.size, error) &&
            put(writer, zeros, align_up(content.size, RECORD_ALIGNMENT) - content.size, error);
+}
+
+bool state_writer_put_sum(struct state_writer *writer, struct profile_sum *sum, struct error *error)
+{
+    uint8_t head[STATE_PART_RECORD_SIZE];
+    bool done;
+
+    memcpy(head, sum->identity.bytes, DIGEST_SIZE);
+    store_u64(head + DIGEST_SIZE, sum->profile_count, false);
+    done = state_writer_put(writer, STATE_RECORD_PART, (struct bytes){head, sizeof(head)}, error) &&
+           state_writer_put(writer, STATE_RECORD_PROFILE, profile_sum_plane(sum, 0), error);
+    for (unsigned plane = 1; done && plane < profile_sum_plane_count(sum); plane++) {
+        profile_sum_plane(sum, plane);
+        done = state_writer_put(writer, STATE_RECORD_PLANE,
+                                (struct bytes){sum->counters, sum->counters_size}, error);
+    }
+    return done && (sum->tests.size == 0 ||
+                    state_writer_put(writer, STATE_RECORD_TESTS, buffer_view(&sum->tests), error));
 }
 
 static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
@@ -272,9 +294,8 @@ bool state_file_open(struct state_file *file, const char *path, enum state_file_
     *file = (struct state_file){.name = *name};
     if (fd < 0)
         return false;
-    file->path = strdup(path);
-    done = file->path != NULL ? check_file(fd, file, kind, error)
-                              : error_out_of_memory(error, path, strlen(path));
+    snprintf(file->path, sizeof(file->path), "%s", path);
+    done = check_file(fd, file, kind, error);
     close(fd);
     if (!done)
         state_file_close(file);
@@ -283,7 +304,6 @@ bool state_file_open(struct state_file *file, const char *path, enum state_file_
 
 void state_file_close(struct state_file *file)
 {
-    free(file->path);
     free(file->records);
     *file = (struct state_file){0};
 }
@@ -307,5 +327,85 @@ bool state_file_read(const struct state_file *file, size_t record, uint64_t limi
                         error);
     close(fd);
     content->size = done ? (size_t)size : 0;
+    return done;
+}
+
+/* ---- sums ---- */
+
+bool state_file_read_head(const struct state_file *file, size_t record, struct digest *identity,
+                          uint64_t *profile_count, struct error *error)
+{
+    struct buffer head = {0};
+    bool done = state_file_read(file, record, STATE_PART_RECORD_SIZE, &head, error);
+
+    if (done) {
+        memcpy(identity->bytes, head.data, DIGEST_SIZE);
+        *profile_count = load_u64(head.data + DIGEST_SIZE, false);
+    }
+    buffer_free(&head);
+    return done && (*profile_count != 0 ||
+                    state_file_damaged(file->path, "it has a sum of no profiles", error));
+}
+
+static bool has_tag(const struct state_file *file, size_t record, enum state_record_tag tag)
+{
+    return record < file->count && file->records[record].tag == tag;
+}
+
+/* Reads the counters from this record on, which is that of a profile. *record is set to the one
+ * after them. Everything that the sum relies on is checked: the digest of the file is no proof of
+ * it. */
+static bool read_counters(const struct state_file *file, size_t *record, uint64_t limit,
+                          struct profile_sum *sum, struct buffer *content, struct error *error)
+{
+    const char *path = file->path;
+    struct profile profile;
+    struct digest identity;
+
+    if (!state_file_read(file, (*record)++, limit, content, error) ||
+        !profile_parse(buffer_view(content), 0, path, &profile, error) ||
+        !profile_identity(&profile, path, &identity, error))
+        return false;
+    if (profile.size != content->size || !profile_can_be_summed(&profile) ||
+        profile.lacks_value_data)
+        return state_file_damaged(path, "a sum is not one", error);
+    if (!digest_equal(&identity, &sum->identity))
+        return state_file_damaged(path, "a sum is that of another image", error);
+    if (!profile_sum_add(sum, &profile, 0, 1, error))
+        return false;
+    for (unsigned plane = 1; has_tag(file, *record, STATE_RECORD_PLANE); plane++) {
+        if (!state_file_read(file, (*record)++, limit, content, error))
+            return false;
+        if (sum->planes == NULL || plane == PLANES_MAX || content->size != sum->counters_size)
+            return state_file_damaged(path, "its counters are not as many as they should be",
+                                      error);
+        if (!profile_sum_add_plane(sum, plane, buffer_view(content), error))
+            return false;
+    }
+    return true;
+}
+
+bool state_file_add_sum(const struct state_file *file, size_t record, uint64_t limit,
+                        struct profile_sum *sum, struct error *error)
+{
+    struct profile_sum *part = NULL;
+    struct buffer content = {0};
+    struct digest identity;
+    uint64_t profile_count;
+    bool done = state_file_read_head(file, record++, &identity, &profile_count, error) &&
+                (part = profile_sum_new(&identity, error)) != NULL &&
+                read_counters(file, &record, limit, part, &content, error);
+
+    if (done && !digest_equal(&identity, &sum->identity))
+        done = state_file_damaged(file->path, "its sum is that of another image", error);
+    if (done) {
+        part->profile_count = profile_count;
+        done = profile_sum_add_sum(sum, part, error);
+    }
+    if (done && has_tag(file, record, STATE_RECORD_TESTS))
+        done = state_file_read(file, record, limit, &content, error) &&
+               reached_unite(&sum->tests, buffer_view(&content), file->path, error);
+    profile_sum_free(part);
+    buffer_free(&content);
     return done;
 }

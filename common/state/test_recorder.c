@@ -6,17 +6,96 @@
 #include "common/state/test_recorder.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/array.h"
-#include "common/state/image_functions.h"
+#include "common/llvm/profile_sum.h"
 #include "common/state/reached.h"
+
+/* ---- the functions of an image ---- */
+
+/* Fails if the counters of a function are not in the profile. */
+static bool read_list(struct image_functions *functions, const struct profile *full,
+                      const char *name, struct error *error)
+{
+    functions->count = (size_t)profile_function_count(full);
+    functions->list = malloc((functions->count + 1) * sizeof(*functions->list));
+    if (functions->list == NULL)
+        return error_out_of_memory(error, name, functions->count * sizeof(*functions->list));
+    for (size_t i = 0; i < functions->count; i++) {
+        struct profile_function function = profile_get_function(full, i);
+        uint64_t size = function.counter_count * profile_counter_size(full->header.version);
+
+        if (!range_within(function.offset, size, 0, full->counters.size))
+            return error_set(error,
+                             "%s: damaged (the counters of record %zu are not in it); copy it "
+                             "again, or run the program again",
+                             name, i);
+        functions->list[i] = (struct image_function){function.name_ref, function.offset, size};
+    }
+    return true;
+}
+
+bool image_functions_read(struct image_functions *functions, const struct profile *profile,
+                          struct profile_sidecar *sidecar, bool with_names, const char *name,
+                          struct error *error)
+{
+    struct buffer relocated = {0};
+    struct profile full = *profile;
+    bool done = true;
+
+    if (profile_needs_sidecar(profile))
+        done = sidecar == NULL
+                   ? error_set(error, "%s: its functions are in its sidecar; give that", name)
+                   : correlation_need(&sidecar->correlation, sidecar->sidecar, error) &&
+                         correlation_apply(&sidecar->correlation, profile, name, &relocated, &full,
+                                           error);
+    functions->has_byte_coverage = (full.header.version & PROFILE_VARIANT_BYTE_COVERAGE) != 0;
+    done = done && read_list(functions, &full, name, error) &&
+           (!with_names || names_read(&functions->names, full.names, name, error));
+    buffer_free(&relocated);
+    return done;
+}
+
+void image_functions_free(struct image_functions *functions)
+{
+    free(functions->list);
+    names_free(&functions->names);
+    *functions = (struct image_functions){0};
+}
+
+/* True if a byte is not 0: a counter is 0 in any byte order if its bytes are. */
+static bool any_not_zero(const uint8_t *bytes, uint64_t size)
+{
+    uint64_t any = 0, word, i = 0;
+
+    for (; i + sizeof(word) <= size && any == 0; i += sizeof(word)) {
+        memcpy(&word, bytes + i, sizeof(word));
+        any |= word;
+    }
+    return any != 0;
+}
+
+void image_functions_reached(const struct image_functions *functions, const struct profile *profile,
+                             uint8_t *set)
+{
+    for (size_t i = 0; i < functions->count; i++) {
+        const struct image_function *function = &functions->list[i];
+        const uint8_t *counters = profile->counters.data + function->offset;
+
+        if (function->size != 0 &&
+            (functions->has_byte_coverage ? memchr(counters, 0, (size_t)function->size) != NULL
+                                          : any_not_zero(counters, function->size)))
+            bit_set_add(set, i);
+    }
+}
+
+/* ---- the recorder ---- */
 
 struct recorded_image {
     struct digest identity;
-    bool is_known;
-    struct image_functions functions; /* if it is */
-    struct reached *reached;          /* NULL: no test yet */
-    struct buffer parts;              /* what was given encoded */
+    struct image_functions functions;
+    struct reached *reached; /* NULL: no test yet */
 };
 
 void test_recorder_start(struct test_recorder *recorder)
@@ -25,155 +104,88 @@ void test_recorder_start(struct test_recorder *recorder)
     pthread_mutex_init(&recorder->lock, NULL);
 }
 
-static void free_image(struct recorded_image *image)
-{
-    image_functions_free(&image->functions);
-    reached_free(image->reached);
-    buffer_free(&image->parts);
-    free(image);
-}
-
-void test_recorder_free(struct test_recorder *recorder)
-{
-    for (size_t i = 0; i < recorder->count; i++)
-        free_image(recorder->images[i]);
-    free(recorder->images);
-    pthread_mutex_destroy(&recorder->lock);
-}
-
 void test_recorder_clear(struct test_recorder *recorder)
 {
     for (size_t i = 0; i < recorder->count; i++) {
-        reached_free(recorder->images[i]->reached);
-        recorder->images[i]->reached = NULL;
-        buffer_free(&recorder->images[i]->parts);
+        reached_free(recorder->images[i].reached);
+        recorder->images[i].reached = NULL;
     }
     recorder->test_memory = 0;
 }
 
+void test_recorder_free(struct test_recorder *recorder)
+{
+    test_recorder_clear(recorder);
+    for (size_t i = 0; i < recorder->count; i++)
+        image_functions_free(&recorder->images[i].functions);
+    free(recorder->images);
+    pthread_mutex_destroy(&recorder->lock);
+}
+
+/* Under the lock. NULL: the image is not known. */
 static struct recorded_image *find_image(const struct test_recorder *recorder,
                                          const struct digest *identity)
 {
     for (size_t i = 0; i < recorder->count; i++) {
-        if (digest_equal(&recorder->images[i]->identity, identity))
-            return recorder->images[i];
+        if (digest_equal(&recorder->images[i].identity, identity))
+            return &recorder->images[i];
     }
     return NULL;
-}
-
-static struct recorded_image *find_or_add_image(struct test_recorder *recorder,
-                                                const struct digest *identity, const char *name,
-                                                struct error *error)
-{
-    struct recorded_image *image = find_image(recorder, identity);
-
-    if (image != NULL)
-        return image;
-    image = calloc(1, sizeof(*image));
-    if (image == NULL ||
-        !ARRAY_ROOM_FOR_ONE(recorder->images, recorder->capacity, recorder->count)) {
-        free(image);
-        error_out_of_memory(error, name, sizeof(*image));
-        return NULL;
-    }
-    image->identity = *identity;
-    return recorder->images[recorder->count++] = image;
-}
-
-static bool know_image(struct recorded_image *image, struct profile_sidecar *sidecar,
-                       const struct profile *profile, const char *name, struct error *error)
-{
-    if (!image->is_known) {
-        image->is_known =
-            image_functions_read(&image->functions, profile, sidecar, false, name, error);
-        if (!image->is_known)
-            image_functions_free(&image->functions);
-    }
-    return image->is_known;
 }
 
 bool test_recorder_know(struct test_recorder *recorder, const struct digest *identity,
                         struct profile_sidecar *sidecar, const struct profile *profile,
                         const char *name, struct error *error)
 {
-    struct recorded_image *image;
+    struct recorded_image image = {.identity = *identity};
     bool known;
 
     pthread_mutex_lock(&recorder->lock);
-    image = find_or_add_image(recorder, identity, name, error);
-    known = image != NULL && know_image(image, sidecar, profile, name, error);
+    known = find_image(recorder, identity) != NULL;
+    if (!known) {
+        known = (ARRAY_ROOM_FOR_ONE(recorder->images, recorder->capacity, recorder->count) ||
+                 error_out_of_memory(error, name, sizeof(image))) &&
+                image_functions_read(&image.functions, profile, sidecar, false, name, error);
+        if (known)
+            recorder->images[recorder->count++] = image;
+        else
+            image_functions_free(&image.functions);
+    }
     pthread_mutex_unlock(&recorder->lock);
     return known;
-}
-
-/* Under the lock. */
-static bool add_set(struct test_recorder *recorder, struct recorded_image *image, const char *test,
-                    const uint8_t *set)
-{
-    uint64_t before;
-
-    if (image->reached == NULL)
-        image->reached = reached_new(image->functions.count);
-    if (image->reached == NULL)
-        return false;
-    before = reached_memory(image->reached);
-    if (!reached_add(image->reached, test, set))
-        return false;
-    recorder->test_memory += reached_memory(image->reached) - before;
-    return true;
 }
 
 bool test_recorder_add(struct test_recorder *recorder, const struct digest *identity,
                        const struct profile *profile, const char *test, const char *name,
                        struct error *error)
 {
+    struct image_functions functions;
     struct recorded_image *image;
     uint8_t *set;
     bool added;
 
+    /* The list of images may move, but what is in it stays until the recorder is freed. */
+    pthread_mutex_lock(&recorder->lock);
+    functions = find_image(recorder, identity)->functions;
+    pthread_mutex_unlock(&recorder->lock);
+    set = calloc(bit_set_size(functions.count) + 1, 1);
+    if (set == NULL)
+        return error_out_of_memory(error, name, functions.count / 8);
+    image_functions_reached(&functions, profile, set);
     pthread_mutex_lock(&recorder->lock);
     image = find_image(recorder, identity);
-    pthread_mutex_unlock(&recorder->lock);
-    set = calloc(bit_set_size(image->functions.count) + 1, 1);
-    if (set == NULL)
-        return error_out_of_memory(error, name, image->functions.count / 8);
-    image_functions_reached(&image->functions, profile, set);
-    pthread_mutex_lock(&recorder->lock);
-    added = add_set(recorder, image, test, set);
+    if (image->reached == NULL)
+        image->reached = reached_new(functions.count);
+    added = image->reached != NULL;
+    if (added) {
+        uint64_t before = reached_memory(image->reached);
+
+        added = reached_add(image->reached, test, set);
+        recorder->test_memory += reached_memory(image->reached) - before;
+    }
     pthread_mutex_unlock(&recorder->lock);
     free(set);
-    return added || error_out_of_memory(error, name, image->functions.count / 8);
-}
-
-/* Under the lock. */
-static bool add_part(struct test_recorder *recorder, const struct digest *identity,
-                     struct bytes tests, const char *name, struct error *error)
-{
-    struct recorded_image *image = find_or_add_image(recorder, identity, name, error);
-    uint64_t before;
-
-    if (image == NULL)
-        return false;
-    before = image->parts.size;
-    if (!reached_unite(&image->parts, tests, name, error)) {
-        /* The caller may free memory and add it again. */
-        image->parts.failed = false;
-        return false;
-    }
-    recorder->test_memory += image->parts.size - before;
-    return true;
-}
-
-bool test_recorder_add_part(struct test_recorder *recorder, const struct digest *identity,
-                            struct bytes tests, const char *name, struct error *error)
-{
-    bool added = true;
-
-    pthread_mutex_lock(&recorder->lock);
-    if (tests.size != 0)
-        added = add_part(recorder, identity, tests, name, error);
-    pthread_mutex_unlock(&recorder->lock);
-    return added;
+    return added || error_out_of_memory(error, name, functions.count / 8);
 }
 
 uint64_t test_recorder_memory(struct test_recorder *recorder)
@@ -190,8 +202,11 @@ bool test_recorder_encode(struct test_recorder *recorder, const struct digest *i
                           const char *name, struct buffer *to, struct error *error)
 {
     const struct recorded_image *image = find_image(recorder, identity);
+    struct buffer encoded = {0};
+    bool done = image == NULL || image->reached == NULL ||
+                (reached_encode(image->reached, name, &encoded, error) &&
+                 reached_unite(to, buffer_view(&encoded), name, error));
 
-    return image == NULL ||
-           ((image->reached == NULL || reached_encode(image->reached, name, to, error)) &&
-            reached_unite(to, buffer_view(&image->parts), name, error));
+    buffer_free(&encoded);
+    return done;
 }

@@ -20,64 +20,53 @@ struct visit {
     void *context;
 };
 
-static bool find_sidecar(const struct visit *visit, const struct profile *profile,
-                         struct state_image *image, struct profile_sidecar **sidecar,
-                         struct error *error)
+/* Reads what is asked of an image: its name, its functions, what they reached, and its tests. */
+static bool read_image(const struct visit *visit, struct state_image *image,
+                       struct profile_sidecar **sidecar, uint8_t **reached, struct error *error)
 {
+    struct profile profile;
     enum profile_uuid_source source;
+    struct bytes tests = buffer_view(&image->sum->tests);
+    uint64_t limit = visit->memory_limit != 0 ? visit->memory_limit : memory_limit_for(tests.size);
 
-    image->uuid = profile_uuid(profile, &source);
-    if (!profile_needs_sidecar(profile))
-        return true;
-    *sidecar = visit->source->find(visit->source->context, profile, image->file, error);
-    if (*sidecar == NULL)
+    if (!profile_parse((struct bytes){image->sum->bytes, image->sum->size}, 0, image->file,
+                       &profile, error))
         return false;
-    image->name = sidecar_image_name((*sidecar)->sidecar);
-    image->uuid = sidecar_facts((*sidecar)->sidecar)->uuid;
-    return true;
-}
-
-/* The matrix must be of this image. */
-static bool open_tests(const struct visit *visit, struct state_image *image, struct error *error)
-{
-    uint64_t limit =
-        visit->memory_limit != 0 ? visit->memory_limit : memory_limit_for(image->part->tests.size);
-
-    if (!reached_open(&image->tests, image->part->tests, image->file, limit, error))
+    image->uuid = profile_uuid(&profile, &source);
+    if (profile_needs_sidecar(&profile)) {
+        *sidecar = visit->source->find(visit->source->context, &profile, image->file, error);
+        if (*sidecar == NULL)
+            return false;
+        image->name = sidecar_image_name((*sidecar)->sidecar);
+        image->uuid = sidecar_facts((*sidecar)->sidecar)->uuid;
+    }
+    if (!image_functions_read(&image->functions, &profile, *sidecar, visit->with_names, image->file,
+                              error))
         return false;
-    return image->tests.test_count == 0 || image->tests.function_count == image->functions.count ||
-           error_set(error,
-                     "%s: its list of tests is of another image; restore the state from a copy",
-                     image->file);
-}
-
-static bool find_reached(struct state_image *image, const struct profile *sum, uint8_t **reached,
-                         struct error *error)
-{
     *reached = calloc(bit_set_size(image->functions.count) + 1, 1);
     if (*reached == NULL)
         return error_out_of_memory(error, image->file, image->functions.count / 8);
-    image_functions_reached(&image->functions, sum, *reached);
+    image_functions_reached(&image->functions, &profile, *reached);
     image->reached = *reached;
-    return true;
+    return reached_open(&image->tests, tests, image->file, limit, error) &&
+           (image->tests.test_count == 0 || image->tests.function_count == image->functions.count ||
+            error_set(error,
+                      "%s: its list of tests is of another image; restore the state from a copy",
+                      image->file));
 }
 
 /* A state_visitor. */
-static bool visit_part(void *context, struct state_part *part, const char *name,
-                       struct error *error)
+static bool visit_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     const struct visit *visit = context;
-    struct state_image image = {.file = name, .part = part};
+    struct state_image image = {.file = name, .sum = sum};
     struct profile_sidecar *sidecar = NULL;
     uint8_t *reached = NULL;
-    struct profile profile;
-    bool done =
-        profile_parse(profile_sum_combined(part->sum), 0, name, &profile, error) &&
-        find_sidecar(visit, &profile, &image, &sidecar, error) &&
-        image_functions_read(&image.functions, &profile, sidecar, visit->with_names, name, error) &&
-        find_reached(&image, &profile, &reached, error) && open_tests(visit, &image, error) &&
-        visit->visit(visit->context, &image, error);
+    bool done;
 
+    profile_sum_combined(sum);
+    done = read_image(visit, &image, &sidecar, &reached, error) &&
+           visit->visit(visit->context, &image, error);
     reached_close(&image.tests);
     free(reached);
     image_functions_free(&image.functions);
@@ -92,7 +81,7 @@ bool state_visit_images(struct state *state, const struct profile_sidecar_source
 {
     struct visit whole = {source, with_names, memory_limit, visit, context};
 
-    return state_read(state, visit_part, &whole, error);
+    return state_read(state, visit_sum, &whole, error);
 }
 
 /* ---- sets of texts ---- */
@@ -120,41 +109,24 @@ const char *text_set_find(const struct text_set *set, const char *text)
     return place < set->count && strcmp(set->items[place], text) == 0 ? set->items[place] : NULL;
 }
 
-static size_t count_new(const struct text_set *set, const char *const *texts, size_t count)
-{
-    size_t found = 0;
-
-    for (size_t i = 0; i < count; i++)
-        found += text_set_find(set, texts[i]) != NULL;
-    return count - found;
-}
-
-/* Both are merged from the end, so that each item is moved once. */
 bool text_set_add(struct text_set *set, const char *const *texts, size_t count)
 {
-    size_t more = count_new(set, texts, count), from = set->count, to = set->count + more;
-    char **copies = malloc((more + 1) * sizeof(*copies));
-    size_t copied = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t place = place_of(set, texts[i]);
+        char *copy;
 
-    for (size_t i = 0; copies != NULL && i < count; i++) {
-        if (text_set_find(set, texts[i]) == NULL && (copies[copied] = strdup(texts[i])) != NULL)
-            copied++;
+        if (place < set->count && strcmp(set->items[place], texts[i]) == 0)
+            continue;
+        if (!ARRAY_ROOM_FOR_ONE(set->items, set->capacity, set->count))
+            return false;
+        copy = strdup(texts[i]);
+        if (copy == NULL)
+            return false;
+        memmove(&set->items[place + 1], &set->items[place],
+                (set->count - place) * sizeof(*set->items));
+        set->items[place] = copy;
+        set->count++;
     }
-    if (copies == NULL || copied != more ||
-        !array_make_room(&set->items, &set->capacity, set->count, more, sizeof(*set->items))) {
-        while (copied-- > 0 && copies != NULL)
-            free(copies[copied]);
-        free(copies);
-        return false;
-    }
-    set->count += more;
-    while (copied > 0) {
-        if (from > 0 && strcmp(set->items[from - 1], copies[copied - 1]) > 0)
-            set->items[--to] = set->items[--from];
-        else
-            set->items[--to] = copies[--copied];
-    }
-    free(copies);
     return true;
 }
 
@@ -203,15 +175,6 @@ static struct found_function *find_or_add(struct tests_answer *answer, size_t in
     return found;
 }
 
-static bool is_listed(const struct found_function *found, const char *test)
-{
-    for (size_t i = 0; i < found->test_count; i++) {
-        if (found->tests[i] == test)
-            return true;
-    }
-    return false;
-}
-
 static int compare_tests(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -221,23 +184,26 @@ static int compare_tests(const void *a, const void *b)
 static bool list_tests(const struct tests_answer *answer, struct found_function *found,
                        const struct state_image *image, const uint8_t *set)
 {
-    size_t before = found->test_count;
-    const char **tests = realloc(found->tests, (found->test_count + image->tests.test_count + 1) *
-                                                   sizeof(*found->tests));
+    size_t count = found->test_count, kept = 0;
+    const char **tests =
+        realloc(found->tests, (count + image->tests.test_count + 1) * sizeof(*found->tests));
 
     if (tests == NULL)
         return false;
     found->tests = tests;
     for (size_t i = 0; i < image->tests.test_count; i++) {
-        if (bit_set_has(set, i)) {
-            const char *test = text_set_find(&answer->tests, image->tests.tests[i]);
-
-            if (before == 0 || !is_listed(found, test))
-                found->tests[found->test_count++] = test;
-        }
+        if (bit_set_has(set, i))
+            tests[count++] = text_set_find(&answer->tests, image->tests.tests[i]);
     }
-    if (before != 0)
-        qsort(found->tests, found->test_count, sizeof(*found->tests), compare_tests);
+    if (found->test_count != 0) {
+        qsort(tests, count, sizeof(*tests), compare_tests);
+        for (size_t i = 0; i < count; i++) {
+            if (kept == 0 || tests[kept - 1] != tests[i])
+                tests[kept++] = tests[i];
+        }
+        count = kept;
+    }
+    found->test_count = count;
     return true;
 }
 

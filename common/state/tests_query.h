@@ -15,17 +15,17 @@
 #include "common/base/error.h"
 #include "common/base/uuid.h"
 #include "common/sidecar/profile_groups.h"
-#include "common/state/image_functions.h"
 #include "common/state/reached.h"
 #include "common/state/state.h"
+#include "common/state/test_recorder.h"
 
 /* ---- the images of a state ---- */
 
 struct state_image {
-    const char *file;              /* in the state, for messages */
-    const char *name;              /* of the image; NULL: not known, since no sidecar was needed */
-    struct uuid uuid;              /* size 0: none */
-    const struct state_part *part; /* without its sum, perhaps */
+    const char *file; /* in the state, for messages */
+    const char *name; /* of the image; NULL: not known, since no sidecar was needed */
+    struct uuid uuid; /* size 0: none */
+    const struct profile_sum *sum;
     struct image_functions functions;
     const uint8_t *reached; /* a bit set: the functions that profiles reached, of tests or not */
     struct reached_table tests;
@@ -48,7 +48,7 @@ struct text_set {
     size_t count, capacity;
 };
 
-/* Adds texts that are in ascending order. False if out of memory. */
+/* Adds texts. False if out of memory. */
 bool text_set_add(struct text_set *set, const char *const *texts, size_t count);
 /* NULL if the set has no such text. */
 const char *text_set_find(const struct text_set *set, const char *text);

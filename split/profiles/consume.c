@@ -25,9 +25,7 @@
 
 /* The sum of an image, over what was read since the last time that sums were written. */
 struct held_sum {
-    struct digest identity;
     struct profile_sum *sum;
-    uint64_t profile_count;
     char *name; /* of its first profile, for messages */
 };
 
@@ -36,7 +34,7 @@ struct held_sum {
 static struct held_sum *find_sum(const struct consumer *consumer, const struct digest *identity)
 {
     for (size_t i = 0; i < consumer->sum_count; i++) {
-        if (digest_equal(&consumer->sums[i].identity, identity))
+        if (digest_equal(&consumer->sums[i].sum->identity, identity))
             return &consumer->sums[i];
     }
     return NULL;
@@ -45,18 +43,15 @@ static struct held_sum *find_sum(const struct consumer *consumer, const struct d
 /* Takes the group's sum, or adds it to the one of its image. */
 static bool hold_sum(struct consumer *consumer, struct profile_group *group, struct error *error)
 {
-    struct held_sum *held = find_sum(consumer, &group->identity);
+    struct held_sum *held = find_sum(consumer, &group->sum->identity);
 
-    consumer->batch_profiles += group->profile_count;
-    if (held != NULL) {
-        held->profile_count += group->profile_count;
+    consumer->batch_profiles += group->sum->profile_count;
+    if (held != NULL)
         return profile_sum_add_sum(held->sum, group->sum, error);
-    }
     if (!ARRAY_ROOM_FOR_ONE(consumer->sums, consumer->sum_capacity, consumer->sum_count))
         return error_out_of_memory(error, state_path(consumer->state), consumer->sum_count);
     consumer->held += profile_sum_combined(group->sum).size;
-    consumer->sums[consumer->sum_count++] =
-        (struct held_sum){group->identity, group->sum, group->profile_count, group->name};
+    consumer->sums[consumer->sum_count++] = (struct held_sum){group->sum, group->name};
     group->sum = NULL;
     group->name = NULL;
     return true;
@@ -78,11 +73,9 @@ static bool write_sums(struct consumer *consumer, struct error *error)
 {
     for (size_t i = 0; i < consumer->sum_count; i++) {
         const struct held_sum *held = &consumer->sums[i];
-        struct state_part part = {
-            .identity = held->identity, .profile_count = held->profile_count, .sum = held->sum};
 
-        if (!merge_into_add_part(consumer->claims.batch, &part, &consumer->recorder, held->name,
-                                 error))
+        if (!merge_into_add_sum(consumer->claims.batch, held->sum, &consumer->recorder, held->name,
+                                error))
             return false;
     }
     drop_sums(consumer);

@@ -43,7 +43,7 @@ static bool keep_first(void *context, const struct merge_found *found, struct er
 static bool find_profile(struct images *images, const struct profile_group *group,
                          struct profile *profile, struct error *error)
 {
-    if (group->sum != NULL)
+    if (group->can_be_summed)
         return profile_parse(profile_sum_combined(group->sum), 0, group->name, profile, error);
     images->copy.size = 0;
     return merge_read_again(images->merge, &group, 1, keep_first, images, error) &&
@@ -61,7 +61,7 @@ static bool image_profile(void *context, size_t image, struct profile *profile, 
     profile_sidecar_unload(images->loaded);
     images->loaded = sidecar;
     *profile = (struct profile){.layout.record_size = 1};
-    if (group->sum == NULL && !images->thorough)
+    if (!group->can_be_summed && !images->thorough)
         return true;
     if (!find_profile(images, group, &lightweight, error))
         return false;
@@ -208,7 +208,7 @@ static void print_images(struct table *table, const struct merge *merge)
         table_cell(table, "%s", number_text(i + 1, profiles));
         table_cell(table, "%s", image_name(group));
         table_cell(table, "%s", uuid_text(group, hex));
-        table_cell(table, "%s", number_text(group->profile_count, profiles));
+        table_cell(table, "%s", number_text(group->sum->profile_count, profiles));
         table_cell(table, "%s", group->name);
     }
 }
@@ -361,7 +361,7 @@ static void add_image(struct json_writer *json, const struct profile_group *grou
                             group->sidecar == NULL ? "" : sidecar_name(group->sidecar->sidecar));
         json_number(json, "raw_version", group->version);
     }
-    json_number(json, "profiles", group->profile_count);
+    json_number(json, "profiles", group->sum->profile_count);
     json_string(json, "first_profile", group->name);
     json_end_object(json);
 }

@@ -114,12 +114,12 @@ static void print_group(const struct profile_group *group)
 
     if (group->sidecar != NULL)
         message_line(stdout, "%s: %s, by %s", sidecar_image_name(group->sidecar->sidecar),
-                     count_text(group->profile_count, "lightweight profile", count),
+                     count_text(group->sum->profile_count, "lightweight profile", count),
                      sidecar_name(group->sidecar->sidecar));
     else
         message_line(stdout, "%s%s: %s", group->name,
-                     group->profile_count == 1 ? "" : " and others",
-                     count_text(group->profile_count, "full profile", count));
+                     group->sum->profile_count == 1 ? "" : " and others",
+                     count_text(group->sum->profile_count, "full profile", count));
 }
 
 static void print_done(const struct merge *merge, const char *output)
@@ -130,7 +130,7 @@ static void print_done(const struct merge *merge, const char *output)
 
     for (size_t i = 0; i < merge->groups.count; i++) {
         print_group(merge->groups.list[i]);
-        count += merge->groups.list[i]->profile_count;
+        count += merge->groups.list[i]->sum->profile_count;
     }
     message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
                  count_text(count, "profile", profiles),

@@ -15,27 +15,19 @@ bool merge_into_open(struct state **state, const char *path, uint64_t memory_lim
     return false;
 }
 
-bool merge_into_add_part(struct state_batch *batch, struct state_part *part,
-                         struct test_recorder *recorder, const char *name, struct error *error)
+bool merge_into_add_sum(struct state_batch *batch, struct profile_sum *sum,
+                        struct test_recorder *recorder, const char *name, struct error *error)
 {
-    struct buffer tests = {0};
-    bool done = test_recorder_encode(recorder, &part->identity, name, &tests, error);
-
-    part->tests = buffer_view(&tests);
-    done = done && state_batch_add(batch, part, error);
-    part->tests = (struct bytes){0};
-    buffer_free(&tests);
-    return done;
+    return test_recorder_encode(recorder, &sum->identity, name, &sum->tests, error) &&
+           state_batch_add(batch, sum, error);
 }
 
 static bool add_groups(struct state_batch *batch, const struct merge *merge, struct error *error)
 {
     for (size_t i = 0; i < merge->groups.count; i++) {
         const struct profile_group *group = merge->groups.list[i];
-        struct state_part part = {
-            .identity = group->identity, .profile_count = group->profile_count, .sum = group->sum};
 
-        if (!merge_into_add_part(batch, &part, merge->recorder, group->name, error))
+        if (!merge_into_add_sum(batch, group->sum, merge->recorder, group->name, error))
             return false;
     }
     return true;

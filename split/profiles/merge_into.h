@@ -16,8 +16,8 @@ bool merge_into_open(struct state **state, const char *path, uint64_t memory_lim
 
 /* Adds an image to the batch, with the tests that were recorded for it. `name` is that of its first
  * profile, for messages. */
-bool merge_into_add_part(struct state_batch *batch, struct state_part *part,
-                         struct test_recorder *recorder, const char *name, struct error *error);
+bool merge_into_add_sum(struct state_batch *batch, struct profile_sum *sum,
+                        struct test_recorder *recorder, const char *name, struct error *error);
 
 /* Adds what the merge has read, as one batch. The merge must have a recorder. */
 bool merge_into_add(struct state *state, const struct merge *merge, struct error *error);

@@ -81,9 +81,10 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
                              "%s: a temporal profile: a .profraw file cannot hold the order of "
                              "events of several runs; merge into a .profdata file",
                              group->name);
-        if (group->sum != NULL ? !profile_sum_visit(group->sum, false, append_part,
-                                                    &(struct raw_target){group, output}, error)
-                               : !merge_read_again(merge, &group, 1, write_profile, output, error))
+        if (group->can_be_summed
+                ? !profile_sum_visit(group->sum, false, append_part,
+                                     &(struct raw_target){group, output}, error)
+                : !merge_read_again(merge, &group, 1, write_profile, output, error))
             return false;
         profile_sidecar_unload(group->sidecar);
     }
@@ -191,7 +192,7 @@ static bool spool_all(const struct merge *merge, const char *path, struct spools
         spools->starts[i] = spools->count;
         if (group->is_temporal)
             continue;
-        if (group->sum != NULL
+        if (group->can_be_summed
                 ? !profile_sum_visit(group->sum, true, spool_part,
                                      &(struct spool_target){group, path, spools}, error)
                 : !spool_read_again(merge, group, path, spools, error))
@@ -346,7 +347,7 @@ static char *image_path(const struct maker *maker, const struct profile_group *g
     if (uuid.size != 0)
         uuid_format(&uuid, hex);
     else
-        digest_format(&group->identity, hex);
+        digest_format(&group->sum->identity, hex);
     return asprintf(&path, "%s/%s%s.%s", directory, uuid.size != 0 ? "" : "no-uuid-", hex, ending) <
                    0
                ? NULL

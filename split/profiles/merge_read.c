@@ -13,6 +13,7 @@
 #include "common/base/parallel.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
+#include "common/state/reached.h"
 #include "common/state/state.h"
 
 struct reader {
@@ -77,7 +78,7 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
      */
     return entry->group != NULL && profile_check_counters(&entry->profile, reader->name, error) &&
            (test_of(reader) == NULL ||
-            test_recorder_know(reader->merge->recorder, &entry->group->identity,
+            test_recorder_know(reader->merge->recorder, &entry->group->sum->identity,
                                entry->group->sidecar, &entry->profile, reader->name, error));
 }
 
@@ -108,7 +109,7 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
                               merge->threads, error) &&
            (test_of(reader) == NULL ||
-            test_recorder_add(merge->recorder, &entry->group->identity, &entry->profile,
+            test_recorder_add(merge->recorder, &entry->group->sum->identity, &entry->profile,
                               test_of(reader), reader->name, error));
 }
 
@@ -287,13 +288,12 @@ struct state_reader {
 };
 
 /* A state_visitor. An image whose sidecar is missing is a bad input. */
-static bool add_state_part(void *context, struct state_part *part, const char *name,
-                           struct error *error)
+static bool add_state_sum(void *context, struct profile_sum *sum, const char *name,
+                          struct error *error)
 {
     struct state_reader *states = context;
     struct reader *reader = states->reader;
     const struct profile_place place = {name, reader->input, states->offset++};
-    struct profile_sum *sum = part->sum;
     struct profile_group *group;
     struct profile profile;
 
@@ -306,11 +306,9 @@ static bool add_state_part(void *context, struct state_part *part, const char *n
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
     }
-    if (reader->merge->recorder != NULL &&
-        !test_recorder_add_part(reader->merge->recorder, &part->identity, part->tests, name, error))
-        return false;
-    part->sum = NULL;
-    return profile_group_add_sum(group, sum, part->profile_count, &place, error);
+    return (reader->merge->recorder == NULL ||
+            reached_unite(&group->sum->tests, buffer_view(&sum->tests), name, error)) &&
+           profile_group_add_sum(group, sum, &place, error);
 }
 
 /* A state that cannot be read to its end has been added in part, so nothing can go on. */
@@ -322,7 +320,7 @@ static void read_state(struct merge *merge, size_t input)
     struct error error = {0};
     bool done =
         state_open(&state, merge->inputs->paths[input], STATE_READ, merge->memory_limit, &error) &&
-        state_read(state, add_state_part, &states, &error);
+        state_read(state, add_state_sum, &states, &error);
 
     if (!done && !states.stopped)
         fail(merge, &error);

@@ -114,18 +114,18 @@ static bool add_tests(struct description *description, struct reached_table *tab
 }
 
 /* A state_visitor. */
-static bool add_image(void *context, struct state_part *part, const char *name, struct error *error)
+static bool add_image(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     struct description *description = context;
     uint64_t limit = description->memory_limit != 0 ? description->memory_limit
-                                                    : memory_limit_for(part->tests.size);
-    struct image_row row = {.profile_count = part->profile_count};
+                                                    : memory_limit_for(sum->tests.size);
+    struct image_row row = {.profile_count = sum->profile_count};
     struct reached_table table = {0};
     struct profile profile;
     struct stat status;
-    bool done = profile_parse(profile_sum_combined(part->sum), 0, name, &profile, error) &&
+    bool done = profile_parse(profile_sum_combined(sum), 0, name, &profile, error) &&
                 name_image(description, &profile, name, &row, error) &&
-                reached_open(&table, part->tests, name, limit, error) &&
+                reached_open(&table, buffer_view(&sum->tests), name, limit, error) &&
                 add_tests(description, &table, error);
 
     if (done && stat(name, &status) != 0)
@@ -133,7 +133,7 @@ static bool add_image(void *context, struct state_part *part, const char *name, 
     else if (done)
         row.size = (uint64_t)status.st_size;
     row.test_count = table.test_count;
-    description->profile_count += part->profile_count;
+    description->profile_count += sum->profile_count;
     reached_close(&table);
     if (done && !ARRAY_ROOM_FOR_ONE(description->images, description->image_capacity,
                                     description->image_count))

@@ -15,9 +15,9 @@
 #include "common/codec/zstd.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
+#include "common/state/internal.h"
 #include "common/state/reached.h"
 #include "common/state/state.h"
-#include "common/state/state_file.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/digests.h"
 #include "tests/fuzz/parts.h"
@@ -142,16 +142,15 @@ struct counts {
     uint64_t tests;
 };
 
-static bool count_part(void *context, struct state_part *part, const char *name,
-                       struct error *error)
+static bool count_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     struct counts *counts = context;
     struct reached_table table;
-    bool done = reached_open(&table, part->tests, name, MEMORY_LIMIT, error) &&
+    bool done = reached_open(&table, buffer_view(&sum->tests), name, MEMORY_LIMIT, error) &&
                 reached_verify(&table, error);
 
     counts->images++;
-    counts->profiles += part->profile_count;
+    counts->profiles += sum->profile_count;
     counts->tests += done ? table.test_count : 0;
     reached_close(&table);
     return done;
@@ -167,57 +166,51 @@ static bool count_all(const char *path, enum state_access access, struct counts 
     if (!state_open(&state, path, access, MEMORY_LIMIT, error))
         return false;
     done = (access == STATE_READ || state_fold(state, error)) &&
-           state_read(state, count_part, counts, error);
+           state_read(state, count_sum, counts, error);
     state_close(state);
     return done;
 }
 
-/* The parts of a state, taken out of it. */
-struct parts_taken {
-    struct state_part parts[FILES_MAX];
-    struct buffer tests[FILES_MAX];
+/* The sums of a state, taken out of it. */
+struct sums_taken {
+    struct profile_sum *sums[FILES_MAX];
     size_t count;
 };
 
-static bool take_part(void *context, struct state_part *part, const char *name, struct error *error)
+static bool take_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
-    struct parts_taken *taken = context;
-    size_t index = taken->count;
+    struct sums_taken *taken = context;
+    struct profile_sum *own;
 
     (void)name;
-    (void)error;
-    if (index == FILES_MAX)
+    if (taken->count == FILES_MAX)
         return true;
-    FUZZ_EXPECT(part->tests.size == 0 ||
-                    buffer_append(&taken->tests[index], part->tests.data, (size_t)part->tests.size),
-                "no memory for the target");
-    taken->parts[index] = *part;
-    taken->parts[index].tests = buffer_view(&taken->tests[index]);
-    part->sum = NULL;
-    taken->count++;
+    own = profile_sum_new(&sum->identity, error);
+    FUZZ_EXPECT(own != NULL && profile_sum_add_sum(own, sum, error), "no memory for the target");
+    own->tests = sum->tests;
+    sum->tests = (struct buffer){0};
+    taken->sums[taken->count++] = own;
     return true;
 }
 
 /* Adds all that the state has to it once more, as a batch. */
 static bool add_itself(const char *path, struct error *error)
 {
-    struct parts_taken taken = {.count = 0};
+    struct sums_taken taken = {.count = 0};
     struct state_batch *batch = NULL;
     struct state *state;
     bool done;
 
     if (!state_open(&state, path, STATE_WRITE, MEMORY_LIMIT, error))
         return false;
-    done = state_read(state, take_part, &taken, error) && state_batch_start(state, &batch, error);
+    done = state_read(state, take_sum, &taken, error) && state_batch_start(state, &batch, error);
     for (size_t i = 0; done && i < taken.count; i++)
-        done = state_batch_add(batch, &taken.parts[i], error);
+        done = state_batch_add(batch, taken.sums[i], error);
     done = done && state_batch_commit(batch, error);
     state_batch_free(batch);
     state_close(state);
-    for (size_t i = 0; i < taken.count; i++) {
-        profile_sum_free(taken.parts[i].sum);
-        buffer_free(&taken.tests[i]);
-    }
+    for (size_t i = 0; i < taken.count; i++)
+        profile_sum_free(taken.sums[i]);
     return done;
 }
 

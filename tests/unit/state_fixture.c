@@ -87,16 +87,12 @@ static struct buffer encode_test(const char *test)
 
 void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count, const char *test)
 {
-    struct bytes bytes = profile_sum_combined(sum);
-    struct buffer tests = encode_test(test);
-    struct state_part part = {.profile_count = count, .sum = sum, .tests = buffer_view(&tests)};
     struct error error = {0};
-    struct profile profile;
 
-    ck_assert(profile_parse(bytes, 0, "sum", &profile, &error) &&
-              profile_identity(&profile, "sum", &part.identity, &error));
-    ck_assert_msg(state_batch_add(batch, &part, &error), "%s", error.message);
-    buffer_free(&tests);
+    buffer_free(&sum->tests);
+    sum->tests = encode_test(test);
+    sum->profile_count = count;
+    ck_assert_msg(state_batch_add(batch, sum, &error), "%s", error.message);
 }
 
 void commit(struct state_batch *batch)
@@ -126,9 +122,12 @@ struct profile_sum *sum_of(const struct buffer *made)
 {
     struct profile profile = profile_of(made);
     struct error error = {0};
-    struct profile_sum *sum = profile_sum_new(&profile, "made", &error);
+    struct digest identity;
+    struct profile_sum *sum;
 
-    ck_assert_msg(sum != NULL, "%s", error.message);
+    ck_assert(profile_identity(&profile, "made", &identity, &error));
+    sum = profile_sum_new(&identity, &error);
+    ck_assert(sum != NULL && profile_sum_add(sum, &profile, 0, 1, &error));
     return sum;
 }
 
@@ -171,20 +170,19 @@ static char *test_names(struct bytes encoded)
     return names;
 }
 
-bool take_part(void *context, struct state_part *part, const char *name, struct error *error)
+bool take_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     struct found *found = context;
+    struct profile_sum *taken = profile_sum_new(&sum->identity, error);
 
-    (void)error;
     ck_assert(strncmp(name, path, strlen(path)) == 0);
     ck_assert_uint_lt(found->count, FOUND_MAX);
-    found->profile_counts[found->count] = part->profile_count;
+    found->profile_counts[found->count] = sum->profile_count;
     found->tests[found->count] = NULL;
     if (found->keeps_tests)
-        found->tests[found->count] = test_names(part->tests);
-    found->sums[found->count++] = part->sum;
-    part->sum = NULL;
-    return true;
+        found->tests[found->count] = test_names(buffer_view(&sum->tests));
+    found->sums[found->count++] = taken;
+    return taken != NULL && profile_sum_add_sum(taken, sum, error);
 }
 
 struct found read_state(enum state_access access)
@@ -193,7 +191,7 @@ struct found read_state(enum state_access access)
     struct found found = {.keeps_tests = true};
     struct error error = {0};
 
-    ck_assert_msg(state_read(state, take_part, &found, &error), "%s", error.message);
+    ck_assert_msg(state_read(state, take_sum, &found, &error), "%s", error.message);
     state_close(state);
     return found;
 }

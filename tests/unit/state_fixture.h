@@ -63,7 +63,7 @@ struct found {
 };
 
 /* A state_visitor whose context is a struct found. */
-bool take_part(void *context, struct state_part *part, const char *name, struct error *error);
+bool take_sum(void *context, struct profile_sum *sum, const char *name, struct error *error);
 
 /* Opens the state and reads it. */
 struct found read_state(enum state_access access);

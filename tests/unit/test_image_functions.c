@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/state/image_functions.h"
 #include "common/state/reached.h"
 #include "common/state/test_recorder.h"
 #include "tests/support/suite.h"
@@ -162,13 +161,13 @@ static void assert_tests(const struct buffer *bytes, uint64_t function, const ch
     reached_close(&table);
 }
 
-/* What is added as a profile and what is added as a part are one; images are kept apart; and what
- * was forgotten is gone. */
+/* What is recorded is added to what is there; images are kept apart; and what was forgotten is
+ * gone. */
 START_TEST(test_recorder)
 {
     struct profile_recipe recipe = form(1, 0);
-    struct buffer made = profile_make(&recipe), first, both, none;
-    struct digest one = {{1}}, other = {{2}}, unknown = {{3}};
+    struct buffer made = profile_make(&recipe), first, none;
+    struct digest one = {{1}}, other = {{2}};
     struct test_recorder recorder;
     struct error error;
 
@@ -188,18 +187,12 @@ START_TEST(test_recorder)
     none = recorded(&recorder, &one);
     ck_assert_uint_eq(none.size, 0);
     record(&recorder, &one, &made, "c");
-    ck_assert(test_recorder_add_part(&recorder, &one, buffer_view(&first), "made", &error));
-    ck_assert(test_recorder_add_part(&recorder, &unknown, buffer_view(&first), "made", &error));
-    both = recorded(&recorder, &one);
-    assert_tests(&both, 1, "abc");
-    assert_tests(&both, 4, "ac");
-    buffer_free(&both);
-    both = recorded(&recorder, &unknown);
-    ck_assert(bytes_equal(buffer_view(&both), buffer_view(&first)));
-    /* A part of another image. */
+    ck_assert(test_recorder_encode(&recorder, &one, "made", &first, &error));
+    assert_tests(&first, 1, "abc");
+    assert_tests(&first, 4, "ac");
+    /* Of another image. */
     first.data[0]++;
-    ck_assert(!test_recorder_add_part(&recorder, &one, buffer_view(&first), "made", &error));
-    buffer_free(&both);
+    ck_assert(!test_recorder_encode(&recorder, &one, "made", &first, &error));
     buffer_free(&first);
     buffer_free(&made);
     test_recorder_free(&recorder);
@@ -209,7 +202,7 @@ END_TEST
 /* ---- memory ---- */
 
 struct recording {
-    struct buffer made, part;
+    struct buffer made;
     struct buffer expected; /* empty: not known yet */
     struct test_recorder recorder;
     struct digest identity;
@@ -225,9 +218,7 @@ static bool take_step(struct recording *recording, int step, struct error *error
 
     if (step == 0)
         return test_recorder_know(recorder, identity, NULL, &profile, "made", error);
-    if (step < 3)
-        return test_recorder_add(recorder, identity, &profile, tests[step - 1], "made", error);
-    return test_recorder_add_part(recorder, identity, buffer_view(&recording->part), "made", error);
+    return test_recorder_add(recorder, identity, &profile, tests[step - 1], "made", error);
 }
 
 /* A step that has failed changes nothing: done again, it gives what it always gives. */
@@ -239,7 +230,7 @@ static bool record_again(void *subject)
     struct buffer bytes = {0};
 
     test_recorder_start(&recording->recorder);
-    for (int step = 0; step < 5; step++) {
+    for (int step = 0; step < 3; step++) {
         if (take_step(recording, step, &error))
             continue;
         expect_memory(&error);
@@ -268,15 +259,10 @@ START_TEST(test_recorder_memory_refused)
     struct recording recording = {.made = profile_make(&recipe), .identity = {{1}}};
 
     profile_set_counter(&recording.made, 4, 1);
-    test_recorder_start(&recording.recorder);
-    record(&recording.recorder, &recording.identity, &recording.made, "c");
-    recording.part = recorded(&recording.recorder, &recording.identity);
-    test_recorder_free(&recording.recorder);
     ck_assert(record_again(&recording));
-    assert_tests(&recording.expected, 1, "abc");
+    assert_tests(&recording.expected, 1, "ab");
     refuse_each_way(record_again, &recording);
     buffer_free(&recording.expected);
-    buffer_free(&recording.part);
     buffer_free(&recording.made);
 }
 END_TEST

@@ -38,28 +38,27 @@ static struct buffer make_tests(void)
 static void make_state(bool with_tests)
 {
     struct profile profile = profile_of(&fixture.profile_bytes);
-    struct buffer tests = {0};
-    struct state_part part = {.profile_count = 2};
+    struct profile_sum *sum;
+    struct digest identity;
     struct error error = {0};
     struct state_batch *batch;
     struct state *state;
 
+    ck_assert(profile_identity(&profile, "profile", &identity, &error));
+    sum = profile_sum_new(&identity, &error);
+    for (int i = 0; i < 2; i++)
+        ck_assert(profile_sum_add(sum, &profile, 0, 1, &error));
     if (with_tests)
-        tests = make_tests();
-    part.tests = buffer_view(&tests);
-    part.sum = profile_sum_new(&profile, "profile", &error);
-    ck_assert(profile_sum_add(part.sum, &profile, 0, 1, &error));
-    ck_assert(profile_identity(&profile, "profile", &part.identity, &error));
+        sum->tests = make_tests();
     ck_assert_msg(state_open(&state, state_directory, STATE_CREATE, 0, &error), "%s",
                   error.message);
     ck_assert(state_batch_start(state, &batch, &error));
-    ck_assert(state_batch_add(batch, &part, &error));
+    ck_assert(state_batch_add(batch, sum, &error));
     ck_assert(state_batch_commit(batch, &error));
     state_batch_free(batch);
     ck_assert(state_fold(state, &error));
     state_close(state);
-    profile_sum_free(part.sum);
-    buffer_free(&tests);
+    profile_sum_free(sum);
 }
 
 static void prepare(void)

@@ -394,18 +394,13 @@ static void make_state(void)
 
 static bool add_batch(struct state *state, struct error *error)
 {
-    struct bytes bytes = profile_sum_combined(added_sum);
-    struct state_part part = {.profile_count = 1, .sum = added_sum};
     struct state_batch *batch = NULL;
     char claim[PATH_MAX];
-    struct profile profile;
     bool done = state_batch_start(state, &batch, error) &&
                 state_claim_path(batch, profile_path, claim, error) &&
                 (rename(profile_path, claim) == 0 || error_set_errno(error, errno, "no claim")) &&
-                profile_parse(bytes, 0, "sum", &profile, error) &&
-                profile_identity(&profile, "sum", &part.identity, error) &&
-                state_batch_add(batch, &part, error) && state_batch_consume(batch, claim, error) &&
-                state_batch_commit(batch, error);
+                state_batch_add(batch, added_sum, error) &&
+                state_batch_consume(batch, claim, error) && state_batch_commit(batch, error);
 
     may_count = batch != NULL && state_batch_may_count(batch);
     state_batch_free(batch);
@@ -422,12 +417,11 @@ static bool add_to_state(struct error *error)
     return done;
 }
 
-static bool count_part(void *context, struct state_part *part, const char *name,
-                       struct error *error)
+static bool count_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     (void)name;
     (void)error;
-    *(uint64_t *)context += part->profile_count;
+    *(uint64_t *)context += sum->profile_count;
     return true;
 }
 
@@ -436,7 +430,7 @@ static bool read_batches(struct error *error)
     struct state *state = NULL;
     uint64_t count = 0;
     bool done = state_open(&state, path, STATE_READ, 0, error) &&
-                state_read(state, count_part, &count, error);
+                state_read(state, count_sum, &count, error);
 
     ck_assert_msg(!done || count == 2, "%s fails, and there are %u", calls_refused,
                   (unsigned)count);

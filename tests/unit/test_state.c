@@ -180,11 +180,11 @@ START_TEST(test_claims)
     ck_assert(strncmp(name, ".a.profraw.", 11) == 0);
     ck_assert_uint_eq(state_claim_name_length("a.profraw"), 0);
     ck_assert_uint_eq(state_claim_name_length(".a.profraw.covsplit-claim-0011-1"), 0);
-    ck_assert_int_eq(find_claim(state, counted), STATE_CLAIM_LIVING);
+    ck_assert_int_eq(find_claim(state, counted), STATE_CLAIM_IN_PROGRESS);
     consume(batch, counted);
     ck_assert(!state_batch_consume(batch, path_join(scratch, "a.profraw"), &error));
     commit(batch);
-    ck_assert_int_eq(find_claim(state, counted), STATE_CLAIM_LIVING);
+    ck_assert_int_eq(find_claim(state, counted), STATE_CLAIM_IN_PROGRESS);
     state_batch_free(batch);
     ck_assert_int_eq(find_claim(state, counted), STATE_CLAIM_COUNTED);
     ck_assert_int_eq(find_claim(state, left_out), STATE_CLAIM_UNCOUNTED);
@@ -583,7 +583,7 @@ START_TEST(test_replaced)
     ck_assert(!state_batch_may_count(batch));
     assert_says(error.message, "removed or replaced");
     ck_assert(!state_fold(state, &error));
-    ck_assert(!state_read(state, take_part, &found, &error));
+    ck_assert(!state_read(state, take_sum, &found, &error));
     ck_assert_uint_eq(found.count, 0);
     ck_assert_uint_eq(count_files("batches"), 1);
     ck_assert_uint_eq(count_profiles(), 1);

@@ -106,7 +106,7 @@ static void check_mutation(struct state *state, const char *file, const struct c
         repair_digest(&bad);
     is_same = contents_equal(&bad, good);
     file_write(file, bad.data, bad.size);
-    if (state_read(state, take_part, &found, &error)) {
+    if (state_read(state, take_sum, &found, &error)) {
         ck_assert_msg(repairs || is_same, "seed %lu: damage was not found", (unsigned long)seed);
         ck_assert(state_fold(state, &error) || error.message[0] != '\0');
         ++*accepted;
@@ -207,14 +207,14 @@ START_TEST(test_other_files)
     other = strdup(image);
     other[strlen(other) - 1] ^= 1;
     ck_assert_int_eq(rename(image, other), 0);
-    ck_assert(!state_read(state, take_part, &found, &error));
+    ck_assert(!state_read(state, take_sum, &found, &error));
     assert_says(error.message, "the file of another name");
     ck_assert_int_eq(rename(other, image), 0);
     contents = file_read(image);
     contents.data[8] = 2;
     repair_digest(&contents);
     file_write(image, contents.data, contents.size);
-    ck_assert(!state_read(state, take_part, &found, &error));
+    ck_assert(!state_read(state, take_sum, &found, &error));
     assert_says(error.message, "has version 2");
     state_close(state);
 }

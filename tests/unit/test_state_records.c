@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/base/file.h"
-#include "common/state/state_file.h"
+#include "common/state/internal.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 #include "tests/unit/state_fixture.h"
@@ -248,7 +248,7 @@ static void check_rows(const char *folder, const struct row *rows, size_t count)
         bool done;
 
         write_recipe(name, &good, rows[i].recipe);
-        done = state_read(state, take_part, &found, &error);
+        done = state_read(state, take_sum, &found, &error);
         ck_assert_msg(done == (rows[i].says == NULL), "%s: %s", rows[i].recipe, error.message);
         ck_assert_msg(done || (strncmp(error.message, name, strlen(name)) == 0 &&
                                strstr(error.message, rows[i].says) != NULL),

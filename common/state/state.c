@@ -1,8 +1,6 @@
 /*
- * The directory of a state: see state_directory.h.
+ * The directory of a state, its lock, and the names in it: see internal.h.
  */
-#include "common/state/state_directory.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +11,9 @@
 
 #include "common/base/file.h"
 #include "common/base/output.h"
+#include "common/state/internal.h"
+
+#define STATE_FILE_NAME "covsplit-state"
 
 /* The contents of covsplit-state: this, the version, a space, the number of the state in
  * hexadecimal digits, and the end of the line. */
@@ -48,25 +49,22 @@ bool state_parse_name(const char *text, size_t length, struct digest *name)
     return parse_bytes(text, length, name->bytes, DIGEST_SIZE);
 }
 
-char *state_file_path(const struct state *state, const char *folder, const struct digest *name,
-                      const char *suffix, struct error *error)
-{
-    char text[DIGEST_HEX_MAX], *path;
+/* The room for names behind the path of a state. */
+#define NAMES_MAX (NAME_MAX + 16)
 
-    if (asprintf(&path, "%s/%s/%s%s", state->path, folder, digest_format(name, text), suffix) >= 0)
-        return path;
-    error_out_of_memory(error, state->path, sizeof(text));
-    return NULL;
+/* "STATE/NAME". */
+static void path_in(const char *state, const char *name, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%.*s/%.*s", PATH_MAX - NAMES_MAX, state, NAMES_MAX - 2, name);
 }
 
-static char *folder_path(const char *path, const char *folder, struct error *error)
+void state_file_path(const struct state *state, const char *folder, const struct digest *name,
+                     const char *suffix, char path[PATH_MAX])
 {
-    char *joined;
+    char text[DIGEST_HEX_MAX];
 
-    if (asprintf(&joined, "%s/%s", path, folder) >= 0)
-        return joined;
-    error_out_of_memory(error, path, strlen(path));
-    return NULL;
+    snprintf(path, PATH_MAX, "%.*s/%s/%s%s", PATH_MAX - NAMES_MAX, state->path, folder,
+             digest_format(name, text), suffix);
 }
 
 static bool is_finished(const char *name)
@@ -76,22 +74,13 @@ static bool is_finished(const char *name)
     return state_parse_name(name, strlen(name), &parsed);
 }
 
-static bool list_folder(const struct state *state, const char *folder, bool (*filter)(const char *),
-                        struct directory_names *names, struct error *error)
-{
-    char *path = folder_path(state->path, folder, error);
-    bool done;
-
-    *names = (struct directory_names){0};
-    done = path != NULL && directory_names_read(path, filter, names, error);
-    free(path);
-    return done;
-}
-
 bool state_list(const struct state *state, const char *folder, struct directory_names *names,
                 struct error *error)
 {
-    return list_folder(state, folder, is_finished, names, error);
+    char path[PATH_MAX];
+
+    path_in(state->path, folder, path);
+    return directory_names_read(path, is_finished, names, error);
 }
 
 /* ---- locks ---- */
@@ -109,19 +98,18 @@ int state_lock_file(int fd, short type, bool waits)
 
 bool state_is_in_place(const struct state *state, struct error *error)
 {
-    char *file = folder_path(state->path, STATE_FILE_NAME, error);
     struct stat opened, now;
-    bool is = file != NULL && fstat(state->lock_fd, &opened) == 0 && stat(file, &now) == 0;
-    bool is_known = is || errno == ENOENT || errno == ENOTDIR;
+    char file[PATH_MAX];
 
-    is = is && file_is_same(&opened, &now);
-    if (file != NULL && !is_known)
-        error_set_errno(error, errno, "%s: cannot be read", state->path);
-    else if (file != NULL && !is)
-        error_set(error, "%s: the state was removed or replaced while it was used; merge again",
-                  state->path);
-    free(file);
-    return is;
+    path_in(state->path, STATE_FILE_NAME, file);
+    if (fstat(state->lock_fd, &opened) == 0 && stat(file, &now) == 0) {
+        if (file_is_same(&opened, &now))
+            return true;
+    } else if (errno != ENOENT && errno != ENOTDIR) {
+        return error_set_errno(error, errno, "%s: cannot be read", state->path);
+    }
+    return error_set(error, "%s: the state was removed or replaced while it was used; merge again",
+                     state->path);
 }
 
 bool state_lock(const struct state *state, struct error *error)
@@ -153,11 +141,10 @@ bool state_sync_directory(const char *path, struct error *error)
 
 bool state_sync_folder(const struct state *state, const char *folder, struct error *error)
 {
-    char *path = folder_path(state->path, folder, error);
-    bool done = path != NULL && state_sync_directory(path, error);
+    char path[PATH_MAX];
 
-    free(path);
-    return done;
+    path_in(state->path, folder, path);
+    return state_sync_directory(path, error);
 }
 
 /* ---- what killed processes left ---- */
@@ -174,47 +161,42 @@ static bool is_leftover(const char *name)
     return file_temporary_final_length(name) != 0 || open_name_length(name) != 0;
 }
 
-/* Removes the .open file of a batch, unless that is alive. The lock is held while the name goes: a
- * batch that is just starting finds its file without a name then (batch.c). */
-static void remove_dead(const char *path, bool *is_dead)
+/* Removes the .open file of a batch, unless that is alive; false if it is. The lock is held while
+ * the name goes: a batch that is just starting finds its file without a name then (batch.c). */
+static bool remove_dead(const char *path)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_dead = fd < 0 ? errno == ENOENT : state_lock_file(fd, F_WRLCK, false) == 0;
 
-    *is_dead = fd < 0 ? errno == ENOENT : state_lock_file(fd, F_WRLCK, false) == 0;
     if (fd < 0)
-        return;
-    if (*is_dead)
+        return is_dead;
+    if (is_dead)
         unlink(path);
     close(fd);
+    return is_dead;
 }
 
 /* An output that got a temporary name has that until it is committed, which needs the lock, or is
  * that of a batch that is being prepared. */
-static bool remove_leftover(const struct state *state, const char *folder, const char *name,
-                            struct error *error)
+static void remove_leftover(const struct state *state, const char *folder, const char *name)
 {
     size_t temporary = file_temporary_final_length(name);
+    char path[PATH_MAX], in_folder[NAME_MAX + 16];
     struct digest nonce;
     bool is_dead = true;
-    char *path;
 
     if (!state_parse_name(name + (temporary != 0),
                           temporary != 0 ? temporary : open_name_length(name), &nonce))
-        return true;
+        return;
     if (strcmp(folder, STATE_BATCHES) == 0) {
-        path = state_file_path(state, folder, &nonce, STATE_OPEN, error);
-        if (path == NULL)
-            return false;
-        remove_dead(path, &is_dead);
-        free(path);
+        state_file_path(state, folder, &nonce, STATE_OPEN, path);
+        is_dead = remove_dead(path);
     }
-    if (temporary == 0 || !is_dead)
-        return true;
-    if (asprintf(&path, "%s/%s/%s", state->path, folder, name) < 0)
-        return error_out_of_memory(error, state->path, strlen(name));
-    unlink(path);
-    free(path);
-    return true;
+    if (temporary != 0 && is_dead) {
+        snprintf(in_folder, sizeof(in_folder), "%s/%s", folder, name);
+        path_in(state->path, in_folder, path);
+        unlink(path);
+    }
 }
 
 bool state_remove_leftovers(const struct state *state, struct error *error)
@@ -223,11 +205,13 @@ bool state_remove_leftovers(const struct state *state, struct error *error)
     bool done = true;
 
     for (size_t i = 0; done && i < sizeof(folders) / sizeof(folders[0]); i++) {
-        struct directory_names names;
+        struct directory_names names = {0};
+        char path[PATH_MAX];
 
-        done = list_folder(state, folders[i], is_leftover, &names, error);
+        path_in(state->path, folders[i], path);
+        done = directory_names_read(path, is_leftover, &names, error);
         for (size_t j = 0; done && j < names.count; j++)
-            done = remove_leftover(state, folders[i], names.items[j], error);
+            remove_leftover(state, folders[i], names.items[j]);
         directory_names_free(&names);
     }
     return done;
@@ -235,12 +219,9 @@ bool state_remove_leftovers(const struct state *state, struct error *error)
 
 /* ---- a new state ---- */
 
-/* False also if it exists already, and is a directory. */
 static bool make_directory(const char *path, struct error *error)
 {
-    if (mkdir(path, 0777) == 0)
-        return true;
-    if (errno == EEXIST && path_is_directory(path))
+    if (mkdir(path, 0777) == 0 || (errno == EEXIST && path_is_directory(path)))
         return true;
     if (errno == EEXIST)
         return error_set(error, "%s: not a directory; a state is one: name a new directory", path);
@@ -249,14 +230,13 @@ static bool make_directory(const char *path, struct error *error)
 
 static bool make_folder(const char *path, const char *folder, struct error *error)
 {
-    char *joined = folder_path(path, folder, error);
-    bool done = joined != NULL && make_directory(joined, error);
+    char joined[PATH_MAX];
 
-    free(joined);
-    return done;
+    path_in(path, folder, joined);
+    return make_directory(joined, error);
 }
 
-/* Whether the name is of something else than a state that another process is creating. */
+/* True for the name of something else than a state that another process is creating. */
 static bool is_strange(const char *name)
 {
     return strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, STATE_IMAGES) != 0 &&
@@ -266,7 +246,7 @@ static bool is_strange(const char *name)
 
 static bool check_empty(const char *path, struct error *error)
 {
-    struct directory_names names;
+    struct directory_names names = {0};
     bool done = directory_names_read(path, is_strange, &names, error);
 
     if (done && names.count != 0)
@@ -305,41 +285,54 @@ static bool write_title(const char *path, const char *file, struct error *error)
 
 /* The file covsplit-state is made last: a directory that has it is a whole state, which survives a
  * power failure. */
-static bool create(const char *path, struct error *error)
+static bool create(const char *path, const char *file, struct error *error)
 {
-    char *file = folder_path(path, STATE_FILE_NAME, error);
     char parent[PATH_MAX];
-    bool done = file != NULL;
 
-    if (done && file_is_missing(file, 0))
-        done = make_directory(path, error) && check_empty(path, error) &&
-               make_folder(path, STATE_IMAGES, error) && make_folder(path, STATE_BATCHES, error) &&
-               (path_directory(path, parent) ||
-                error_set_errno(error, errno, "%s: cannot be created", path)) &&
-               state_sync_directory(parent, error) && write_title(path, file, error);
-    free(file);
-    return done;
+    if (!file_is_missing(file, 0))
+        return true;
+    return make_directory(path, error) && check_empty(path, error) &&
+           make_folder(path, STATE_IMAGES, error) && make_folder(path, STATE_BATCHES, error) &&
+           (path_directory(path, parent) ||
+            error_set_errno(error, errno, "%s: cannot be created", path)) &&
+           state_sync_directory(parent, error) && write_title(path, file, error);
 }
 
 /* ---- states ---- */
 
 bool state_is(const char *path)
 {
-    struct error ignored;
-    char *file = folder_path(path, STATE_FILE_NAME, &ignored);
+    char file[PATH_MAX];
     struct stat status;
-    bool is = file != NULL && stat(file, &status) == 0;
 
-    free(file);
-    return is;
+    if (strlen(path) > PATH_MAX - NAMES_MAX)
+        return false;
+    path_in(path, STATE_FILE_NAME, file);
+    return stat(file, &status) == 0;
 }
 
-static bool parse_title(struct state *state, const char *contents, struct error *error)
+static bool read_title(struct state *state, const char *file, struct error *error)
 {
     size_t title = strlen(TITLE);
+    char contents[CONTENTS_MAX] = "";
+    struct buffer front = {0};
     unsigned version = 0;
     int length = 0;
+    bool done;
 
+    if (!path_is_directory(state->path))
+        return error_set(error, "%s: not a directory; a state is one: name a state", state->path);
+    if (file_is_missing(file, 0))
+        return error_set(error,
+                         "%s: not a state: it has no file '" STATE_FILE_NAME "'; name a directory "
+                         "that `covsplit merge --into` has made",
+                         state->path);
+    done = file_read_front(&front, file, sizeof(contents) - 1, error);
+    if (done && front.size != 0)
+        memcpy(contents, front.data, front.size);
+    buffer_free(&front);
+    if (!done)
+        return false;
     if (strncmp(contents, TITLE, title) == 0)
         sscanf(contents + title, "%9u %n", &version, &length);
     if (length != 0 && version != STATE_VERSION)
@@ -356,48 +349,23 @@ static bool parse_title(struct state *state, const char *contents, struct error 
     return true;
 }
 
-static bool read_title(struct state *state, const char *file, struct error *error)
+/* For writing, the descriptor of the lock is not open for reading too: the handlers of signals take
+ * such files for outputs. */
+static bool open_all(struct state *state, const char *path, struct error *error)
 {
-    char contents[CONTENTS_MAX] = "";
-    struct buffer front = {0};
+    bool is_read = state->access == STATE_READ;
+    char file[PATH_MAX];
 
-    if (!path_is_directory(state->path))
-        return error_set(error, "%s: not a directory; a state is one: name a state", state->path);
-    if (file_is_missing(file, 0))
-        return error_set(error,
-                         "%s: not a state: it has no file '" STATE_FILE_NAME "'; name a directory "
-                         "that `covsplit merge --into` has made",
-                         state->path);
-    if (!file_read_front(&front, file, sizeof(contents) - 1, error)) {
-        buffer_free(&front);
+    if (strlen(path) > PATH_MAX - NAMES_MAX)
+        return error_set_errno(error, ENAMETOOLONG, "%.700s: cannot be used", path);
+    strcpy(state->path, path);
+    path_in(path, STATE_FILE_NAME, file);
+    if ((state->access == STATE_CREATE && !create(path, file, error)) ||
+        !read_title(state, file, error))
         return false;
-    }
-    if (front.size != 0)
-        memcpy(contents, front.data, front.size);
-    buffer_free(&front);
-    return parse_title(state, contents[0] == '\0' ? "\n" : contents, error);
-}
-
-/* For writing the descriptor is not open for reading too: the handlers of signals take such files
- * for outputs. */
-static bool open_lock(struct state *state, const char *file, struct error *error)
-{
-    int flags = (state->access == STATE_READ ? O_RDONLY : O_WRONLY) | O_CLOEXEC;
-
-    state->lock_fd = file_open_as_it_is(file, flags);
-    return state->lock_fd >= 0 || error_set_errno(error, errno, "%s: cannot be %s", state->path,
-                                                  state->access == STATE_READ ? "read" : "written");
-}
-
-static bool open_all(struct state *state, struct error *error)
-{
-    char *file = NULL;
-    bool done = (state->access != STATE_CREATE || create(state->path, error)) &&
-                (file = folder_path(state->path, STATE_FILE_NAME, error)) != NULL &&
-                read_title(state, file, error) && open_lock(state, file, error);
-
-    free(file);
-    return done;
+    state->lock_fd = file_open_as_it_is(file, (is_read ? O_RDONLY : O_WRONLY) | O_CLOEXEC);
+    return state->lock_fd >= 0 ||
+           error_set_errno(error, errno, "%s: cannot be %s", path, is_read ? "read" : "written");
 }
 
 bool state_open(struct state **opened, const char *path, enum state_access access,
@@ -408,10 +376,8 @@ bool state_open(struct state **opened, const char *path, enum state_access acces
     *opened = NULL;
     if (state == NULL)
         return error_out_of_memory(error, path, sizeof(*state));
-    *state = (struct state){
-        .path = strdup(path), .access = access, .memory_limit = memory_limit, .lock_fd = -1};
-    if (state->path == NULL ? !error_out_of_memory(error, path, strlen(path))
-                            : !open_all(state, error)) {
+    *state = (struct state){.access = access, .memory_limit = memory_limit, .lock_fd = -1};
+    if (!open_all(state, path, error)) {
         state_close(state);
         return false;
     }
@@ -430,6 +396,5 @@ void state_close(struct state *state)
         return;
     if (state->lock_fd >= 0)
         close(state->lock_fd);
-    free(state->path);
     free(state);
 }
