@@ -12,6 +12,7 @@
 
 #include "common/base/directory.h"
 #include "common/base/error.h"
+#include "common/base/output.h"
 #include "common/base/uuid.h"
 
 /* The environment variable with the directories to search, separated by ':'. */
@@ -34,7 +35,7 @@ struct store_match {
     char *path; /* NULL: none yet */
 };
 
-/* Whether a UUID that was found matches the wanted one. */
+/* True if a UUID that was found matches the wanted one. */
 bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query);
 
 /* Adds a sidecar that was found, under the rules of store_find. Takes ownership of the path. */
@@ -124,7 +125,7 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 
 #define STORE_SUFFIX ".covsplit"
 
-/* Whether a name or path ends so. */
+/* True if a name or path ends so. */
 bool store_has_suffix(const char *name);
 
 /* DIRECTORY/.build-id as a new string; NULL if out of memory. */
@@ -138,5 +139,24 @@ bool store_read_names(const char *path, bool (*filter)(const char *name),
 /* Reads a UUID from its first byte, which is the directory's name, and the sidecar's file name.
  * False if store_path makes no such name. */
 bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
+
+/* ---- writing ----
+ *
+ * Many processes modify a store at the same time: parallel builds, on several machines, and
+ * cleaners. There are no lock files. A name is taken by link(2); the file system guarantees that
+ * only one process succeeds. Missing directories are created, and created again if a cleaner has
+ * removed them because they were empty. */
+
+/* How often a step is retried if other processes undo it. Each of these has made progress in the
+ * meantime, so some processes always succeed. */
+#define STORE_ATTEMPTS 100
+
+/* Like output_create, for a path in a store; creates its directories. */
+bool store_output_create(struct output *output, const char *path,
+                         const struct output_options *options, struct error *error);
+
+/* Like output_try_commit, for such an output; the result is never OUTPUT_NO_DIRECTORY. */
+bool store_output_commit(struct output *output, bool replace, enum output_result *result,
+                         struct error *error);
 
 #endif

@@ -28,7 +28,6 @@
 #include "common/base/uuid.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
-#include "common/store/add.h"
 #include "common/store/store.h"
 #include "formats/image.h"
 #include "formats/object/object.h"

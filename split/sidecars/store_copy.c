@@ -14,7 +14,6 @@
 
 #include "common/base/file.h"
 #include "common/sidecar/repack.h"
-#include "common/store/add.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"

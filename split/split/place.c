@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/store/add.h"
 #include "common/store/store.h"
 #include "split/split/split.h"
 

@@ -17,7 +17,6 @@
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
 #include "common/base/stream.h"
-#include "common/store/add.h"
 #include "common/store/store.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"

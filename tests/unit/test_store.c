@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/store/add.h"
 #include "common/store/store.h"
 #include "reader/covsplit.h"
 #include "tests/support/suite.h"

@@ -1,0 +1,478 @@
+/*
+ * Stores: see store.h.
+ */
+#include "common/store/store.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/array.h"
+#include "common/base/file.h"
+
+/* ---- names ---- */
+
+char *store_root(const char *directory)
+{
+    size_t length = strlen(directory);
+    const char *separator = length != 0 && directory[length - 1] == '/' ? "" : "/";
+    char *root;
+
+    return asprintf(&root, "%s%s.build-id", directory, separator) < 0 ? NULL : root;
+}
+
+char *store_path(const char *directory, const struct uuid *uuid)
+{
+    char hex[UUID_HEX_MAX];
+    char *root = store_root(directory), *path = NULL;
+
+    uuid_format(uuid, hex);
+    if (root != NULL && asprintf(&path, "%s/%.2s/%s" STORE_SUFFIX, root, hex, hex + 2) < 0)
+        path = NULL;
+    free(root);
+    return path;
+}
+
+bool store_has_suffix(const char *name)
+{
+    size_t length = strlen(name), suffix = strlen(STORE_SUFFIX);
+
+    return length >= suffix && strcmp(name + length - suffix, STORE_SUFFIX) == 0;
+}
+
+bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid)
+{
+    char hex[UUID_HEX_MAX], canonical[UUID_HEX_MAX];
+    size_t length = strlen(name) - strlen(STORE_SUFFIX);
+
+    if (!store_has_suffix(name) || length + 3 > sizeof(hex))
+        return false;
+    snprintf(hex, sizeof(hex), "%02x%.*s", first, (int)length, name);
+    return uuid_parse(hex, uuid) && strcmp(uuid_format(uuid, canonical), hex) == 0;
+}
+
+bool store_read_names(const char *path, bool (*filter)(const char *name),
+                      struct directory_names *names, struct error *error)
+{
+    if (directory_names_read(path, filter, names, error))
+        return true;
+    if (error->number != ENOENT && error->number != ENOTDIR)
+        return false;
+    directory_names_free(names);
+    return true;
+}
+
+/* ---- searches ---- */
+
+bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query)
+{
+    if (query == STORE_EXACT)
+        return uuid_equal(found, wanted);
+    if (query == STORE_STUB)
+        return uuid_has_stub(found, wanted->bytes);
+    return found->size >= wanted->size && memcmp(found->bytes, wanted->bytes, wanted->size) == 0;
+}
+
+bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
+                     struct error *error)
+{
+    if (path == NULL)
+        return error_out_of_memory(error, "the store", UUID_HEX_MAX);
+    if (match->path == NULL) {
+        *match = (struct store_match){*uuid, path};
+        return true;
+    }
+    if (!uuid_equal(&match->uuid, uuid)) {
+        error_set(error, "%s: fits as well as %s; give more digits of the UUID, or --sidecar", path,
+                  match->path);
+        free(path);
+        return false;
+    }
+    free(path);
+    return true;
+}
+
+/* A file that exists but cannot be used counts as found; opening it will report what is wrong. */
+static bool find_exact(const char *directory, const struct uuid *uuid, struct store_match *match,
+                       struct error *error)
+{
+    char *path = store_path(directory, uuid);
+
+    if (path != NULL && file_is_missing(path, 0)) {
+        free(path);
+        return true;
+    }
+    return store_match_add(match, uuid, path, error);
+}
+
+/* Searches the names in the directory of the UUID's first byte. */
+static bool search(const char *directory, const struct directory_names *names,
+                   const struct uuid *wanted, enum store_query query, struct store_match *match,
+                   struct error *error)
+{
+    for (size_t i = 0; i < names->count; i++) {
+        struct uuid found;
+
+        if (store_parse_name(names->items[i], wanted->bytes[0], &found) &&
+            store_uuid_fits(&found, wanted, query) &&
+            !store_match_add(match, &found, store_path(directory, &found), error))
+            return false;
+    }
+    return true;
+}
+
+bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
+                struct store_match *match, struct error *error)
+{
+    struct directory_names names;
+    char *path;
+    bool done;
+
+    if (query == STORE_EXACT)
+        return find_exact(directory, uuid, match, error);
+    path = store_path(directory, uuid);
+    if (path == NULL)
+        return error_out_of_memory(error, directory, UUID_HEX_MAX);
+    *strrchr(path, '/') = '\0';
+    done = store_read_names(path, NULL, &names, error) &&
+           search(directory, &names, uuid, query, match, error);
+    directory_names_free(&names);
+    free(path);
+    return done;
+}
+
+/* ---- lists ---- */
+
+bool store_list_add(struct store_list *list, const char *directory, struct error *error)
+{
+    if (!ARRAY_ROOM_FOR_ONE(list->directories, list->capacity, list->count))
+        return error_out_of_memory(error, directory, sizeof(directory));
+    list->directories[list->count++] = (char *)(uintptr_t)directory;
+    return true;
+}
+
+bool store_list_open(struct store_list *list, const char *text, bool is_list, struct error *error)
+{
+    char *rest = strdup(text), *directory;
+    bool done = rest != NULL;
+
+    *list = (struct store_list){.text = rest};
+    if (!done)
+        return error_out_of_memory(error, text, strlen(text));
+    while (done && (directory = strsep(&rest, is_list ? ":" : "")) != NULL)
+        done = directory[0] == '\0' || store_list_add(list, directory, error);
+    return done;
+}
+
+void store_list_close(struct store_list *list)
+{
+    free(list->directories);
+    free(list->text);
+    *list = (struct store_list){0};
+}
+
+bool store_list_find(const struct store_list *list, const struct uuid *uuid, enum store_query query,
+                     struct store_match *match, struct error *error)
+{
+    /* For a whole UUID the first sidecar found is used; for a part of one, others must be found. */
+    for (size_t i = 0; i < list->count && (query != STORE_EXACT || match->path == NULL); i++) {
+        if (!store_find(list->directories[i], uuid, query, match, error))
+            return false;
+    }
+    return true;
+}
+
+bool store_list_not_found(const struct store_list *list, const struct uuid *uuid, const char *name,
+                          struct error *error)
+{
+    char hex[UUID_HEX_MAX];
+    struct error names, before;
+
+    /* Truncated if it is too long. */
+    error_set(&names, "%s", list->count == 0 ? "no directory" : list->directories[0]);
+    for (size_t i = 1; i < list->count; i++) {
+        before = names;
+        error_set(&names, "%.300s, %s", before.message, list->directories[i]);
+    }
+    if (name == NULL)
+        return error_set(error, "%.600s: no sidecar of UUID %s; give another store", names.message,
+                         uuid_format(uuid, hex));
+    return error_set(error, "%s: no sidecar for its UUID %s in %.600s; give --sidecar or --store",
+                     name, uuid_format(uuid, hex), names.message);
+}
+
+struct store_match store_list_find_only(const struct store_list *list, const struct uuid *uuid,
+                                        struct error *error)
+{
+    struct store_match match = {0};
+
+    if (store_list_find(list, uuid, STORE_EXACT, &match, error) &&
+        (match.path != NULL || store_list_find(list, uuid, STORE_PREFIX, &match, error)) &&
+        (match.path != NULL || store_list_not_found(list, uuid, NULL, error)))
+        return match;
+    free(match.path);
+    match.path = NULL;
+    return match;
+}
+
+bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uuid *named,
+                      struct error *error)
+{
+    char hex[UUID_HEX_MAX];
+
+    return uuid_equal(uuid, named) ||
+           error_set(error,
+                     "%s: is the sidecar of UUID %s, not of the one it is named after; put it "
+                     "where it belongs",
+                     path, uuid_format(uuid, hex));
+}
+
+/* ---- walks ----
+ *
+ * There are only 256 directories in which sidecars are searched, so they are opened by name, in
+ * order, and one of them is listed and sorted at a time. Sorting the names as text sorts the UUIDs
+ * as bytes, since hexadecimal digits are in lower case and '.' sorts before all of them. */
+
+#define DIRECTORY_COUNT 256
+
+/* The directory of no UUIDs: all in it are strays. */
+#define DIRECTORY_OTHER DIRECTORY_COUNT
+
+struct walk {
+    store_entry_visitor visit;
+    void *context;
+};
+
+/* True if this is the temporary name of an unfinished sidecar. */
+static bool is_temporary(const char *name)
+{
+    size_t length = file_temporary_final_length(name);
+
+    return length >= strlen(STORE_SUFFIX) && memcmp(name + 1 + length - strlen(STORE_SUFFIX),
+                                                    STORE_SUFFIX, strlen(STORE_SUFFIX)) == 0;
+}
+
+static bool is_of_interest(const char *name)
+{
+    return store_has_suffix(name) || is_temporary(name);
+}
+
+/* Visits the directory of the UUIDs with this first byte, or another one. */
+static bool visit_directory(const struct walk *walk, const char *directory, unsigned first,
+                            struct error *error)
+{
+    struct directory_names names;
+    bool done = store_read_names(directory, is_of_interest, &names, error);
+
+    for (size_t i = 0; done && i < names.count; i++) {
+        struct store_entry entry = {.kind = STORE_STRAY};
+        char *path;
+
+        if (first != DIRECTORY_OTHER &&
+            store_parse_name(names.items[i], (uint8_t)first, &entry.uuid))
+            entry.kind = STORE_SIDECAR;
+        else if (first != DIRECTORY_OTHER && is_temporary(names.items[i]))
+            entry.kind = STORE_TEMPORARY;
+        if (asprintf(&path, "%s/%s", directory, names.items[i]) < 0) {
+            done = error_out_of_memory(error, directory, strlen(names.items[i]));
+            break;
+        }
+        entry.path = path;
+        done = walk->visit(walk->context, &entry, error);
+        free(path);
+    }
+    directory_names_free(&names);
+    return done;
+}
+
+/* Visits a directory below the root by its name there. */
+static bool visit_below(const struct walk *walk, const char *root, const char *name, unsigned first,
+                        struct error *error)
+{
+    char *path;
+    bool done;
+
+    if (asprintf(&path, "%s/%s", root, name) < 0)
+        return error_out_of_memory(error, root, strlen(name));
+    done = visit_directory(walk, path, first, error);
+    free(path);
+    return done;
+}
+
+static bool is_directory_of_searches(const char *name)
+{
+    struct uuid uuid;
+    char hex[UUID_HEX_MAX];
+
+    return strlen(name) == 2 && uuid_parse(name, &uuid) &&
+           strcmp(uuid_format(&uuid, hex), name) == 0;
+}
+
+static bool visit_directories(const char *directory, bool sidecars_only, store_entry_visitor visit,
+                              void *context, struct error *error)
+{
+    const struct walk walk = {visit, context};
+    struct directory_names others = {0};
+    struct stat status;
+    char *root, name[3];
+    bool done = true;
+
+    if (stat(directory, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", directory);
+    if (!S_ISDIR(status.st_mode))
+        return error_set(error, "%s: not a directory; give the directory of a store", directory);
+    root = store_root(directory);
+    if (root == NULL)
+        return error_out_of_memory(error, directory, strlen(directory));
+    for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++) {
+        snprintf(name, sizeof(name), "%02x", first & 0xff);
+        done = visit_below(&walk, root, name, first, error);
+    }
+    /* Then what is next to these directories, and in directories with other names. */
+    done = done && (sidecars_only || (visit_directory(&walk, root, DIRECTORY_OTHER, error) &&
+                                      store_read_names(root, NULL, &others, error)));
+    for (size_t i = 0; done && i < others.count; i++)
+        done = is_directory_of_searches(others.items[i]) ||
+               visit_below(&walk, root, others.items[i], DIRECTORY_OTHER, error);
+    directory_names_free(&others);
+    free(root);
+    return done;
+}
+
+bool store_scan(const char *directory, store_entry_visitor visit, void *context,
+                struct error *error)
+{
+    return visit_directories(directory, false, visit, context, error);
+}
+
+struct sidecar_visit {
+    store_visitor visit;
+    void *context;
+};
+
+static bool visit_sidecar(void *context, const struct store_entry *entry, struct error *error)
+{
+    const struct sidecar_visit *visit = context;
+
+    return entry->kind != STORE_SIDECAR ||
+           visit->visit(visit->context, entry->path, &entry->uuid, error);
+}
+
+bool store_walk(const char *directory, store_visitor visit, void *context, struct error *error)
+{
+    struct sidecar_visit sidecars = {visit, context};
+
+    return visit_directories(directory, true, visit_sidecar, &sidecars, error);
+}
+
+struct list_walk {
+    const struct store_list *list;
+    size_t directory; /* the index of the current one */
+    store_visitor visit;
+    void *context;
+};
+
+/* Skips sidecars that are hidden by one in an earlier directory. */
+static bool visit_unless_hidden(void *context, const char *path, const struct uuid *uuid,
+                                struct error *error)
+{
+    const struct list_walk *walk = context;
+    const struct store_list ahead = {.directories = walk->list->directories,
+                                     .count = walk->directory};
+    struct store_match match = {0};
+    bool done = store_list_find(&ahead, uuid, STORE_EXACT, &match, error);
+    bool is_hidden = match.path != NULL;
+
+    free(match.path);
+    return done && (is_hidden || walk->visit(walk->context, path, uuid, error));
+}
+
+bool store_list_walk(const struct store_list *list, store_visitor visit, void *context,
+                     struct error *error)
+{
+    struct list_walk walk = {.list = list, .visit = visit, .context = context};
+    bool done = true;
+
+    for (; done && walk.directory < list->count; walk.directory++) {
+        const char *directory = list->directories[walk.directory];
+
+        if (!file_is_missing(directory, 0))
+            done = store_walk(directory, visit_unless_hidden, &walk, error);
+    }
+    return done;
+}
+
+/* ---- writing ---- */
+
+/* A new directory only survives a power failure once its parent has been synced. */
+static bool make_directory(const char *path, struct error *error)
+{
+    if (mkdir(path, 0777) != 0)
+        return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
+    if (path_sync_name(path))
+        return true;
+    error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced", path);
+    rmdir(path);
+    return false;
+}
+
+/* Creates the directories of a path in a store: DIR, DIR/.build-id and DIR/.build-id/ab. */
+static bool make_directories(const char *path, struct error *error)
+{
+    char *directory = strdup(path);
+    bool done = true;
+
+    if (directory == NULL)
+        return error_out_of_memory(error, path, strlen(path));
+    for (char *slash = strchr(directory + 1, '/'); done && slash != NULL;
+         slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        done = make_directory(directory, error);
+        *slash = '/';
+    }
+    free(directory);
+    return done;
+}
+
+/* True if a step failed because a cleaner removed a new directory, and should be tried again.
+ * Pauses before that, a little longer each time, to let the cleaner finish. */
+static bool try_again(unsigned attempt, const struct error *error)
+{
+    struct timespec pause = {.tv_nsec = 100000L * attempt};
+
+    if (error->number != ENOENT || attempt == STORE_ATTEMPTS)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
+
+bool store_output_create(struct output *output, const char *path,
+                         const struct output_options *options, struct error *error)
+{
+    unsigned attempt = 0;
+    bool done;
+
+    do
+        done = make_directories(path, error) && output_create(output, path, options, error);
+    while (!done && try_again(attempt++, error));
+    return done;
+}
+
+bool store_output_commit(struct output *output, bool replace, enum output_result *result,
+                         struct error *error)
+{
+    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS; attempt++) {
+        if (!output_try_commit(output, replace, result, error))
+            return false;
+        if (*result != OUTPUT_NO_DIRECTORY)
+            return true;
+        if (!make_directories(output->path, error) && !try_again(attempt, error))
+            return false;
+    }
+    return error_set(error, "%s: other processes keep removing its directory; run again later",
+                     output->path);
+}
