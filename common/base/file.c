@@ -105,15 +105,20 @@ int file_open_as_it_is(const char *path, int flags)
 
 /* ---- inputs ---- */
 
+/* `fd` is what opening the file yielded. */
+static bool check_regular(int fd, const char *path, struct stat *status, struct error *error)
+{
+    if (fd < 0 || fstat(fd, status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    return S_ISREG(status->st_mode) ||
+           error_set(error, "%s: not a regular file; name a file", path);
+}
+
 /* Opens for reading, without waiting for a pipe's other end and without side effects. */
 static bool open_regular(const char *path, int *fd, struct stat *status, struct error *error)
 {
     *fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (*fd < 0 || fstat(*fd, status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", path);
-    if (!S_ISREG(status->st_mode))
-        return error_set(error, "%s: not a regular file; name a file", path);
-    return true;
+    return check_regular(*fd, path, status, error);
 }
 
 /* Reads the bytes in [from, to), or up to the end of the file. */
@@ -191,35 +196,24 @@ static bool map_input(struct input *input, struct error *error)
     return true;
 }
 
-/* Brings the contents into memory: map_input or copy_input. */
-typedef bool input_loader(struct input *input, struct error *error);
-
-static bool open_path(struct input *input, const char *path, input_loader *load,
-                      struct error *error)
+/* Opens the path, or the file of a descriptor if that is not -1, and brings the contents into
+ * memory by map_input or copy_input. */
+static bool open_input(struct input *input, const char *name, int fd,
+                       bool (*load)(struct input *input, struct error *error), struct error *error)
 {
-    *input = (struct input){.fd = -1};
-    input->path = strdup(path);
-    if (input->path == NULL)
-        return error_out_of_memory(error, path, strlen(path));
-    if (open_regular(path, &input->fd, &input->status, error) && load(input, error))
-        return true;
-    input_close(input);
-    return false;
-}
+    bool done;
 
-static bool open_descriptor(struct input *input, int fd, const char *name, input_loader *load,
-                            struct error *error)
-{
     *input = (struct input){.fd = -1};
     input->path = strdup(name);
     if (input->path == NULL)
         return error_out_of_memory(error, name, strlen(name));
-    input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-    if (input->fd < 0 || fstat(input->fd, &input->status) != 0)
-        error_set_errno(error, errno, "%s: cannot be read", name);
-    else if (!S_ISREG(input->status.st_mode))
-        error_set(error, "%s: not a regular file; name a file", name);
-    else if (load(input, error))
+    if (fd < 0) {
+        done = open_regular(name, &input->fd, &input->status, error);
+    } else {
+        input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        done = check_regular(input->fd, name, &input->status, error);
+    }
+    if (done && load(input, error))
         return true;
     input_close(input);
     return false;
@@ -227,22 +221,22 @@ static bool open_descriptor(struct input *input, int fd, const char *name, input
 
 bool input_open(struct input *input, const char *path, struct error *error)
 {
-    return open_path(input, path, map_input, error);
+    return open_input(input, path, -1, map_input, error);
 }
 
 bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
 {
-    return open_descriptor(input, fd, name, map_input, error);
+    return open_input(input, name, fd, map_input, error);
 }
 
 bool input_read(struct input *input, const char *path, struct error *error)
 {
-    return open_path(input, path, copy_input, error);
+    return open_input(input, path, -1, copy_input, error);
 }
 
 bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error)
 {
-    return open_descriptor(input, fd, name, copy_input, error);
+    return open_input(input, name, fd, copy_input, error);
 }
 
 bool input_from_buffer(struct input *input, struct buffer *buffer, const char *name,
@@ -258,64 +252,41 @@ bool input_from_buffer(struct input *input, struct buffer *buffer, const char *n
     return true;
 }
 
-/* Returns false and sets errno if a read fails. If the file shrinks meanwhile, the buffer gets
- * fewer bytes. */
-static bool read_all(int fd, struct buffer *buffer, size_t size)
+/* Reads `most` bytes of the file, or all of it, if that is not more than the limit. If the file
+ * shrinks meanwhile, the buffer gets fewer bytes. */
+static bool read_file(struct buffer *buffer, const char *path, uint64_t most, uint64_t limit,
+                      struct error *error)
 {
-    while (buffer->size < size) {
-        ssize_t have = read(fd, buffer->data + buffer->size, size - buffer->size);
+    struct stat status;
+    ssize_t have = 1;
+    int fd;
+    bool done = open_regular(path, &fd, &status, error);
+    size_t size = done && most == SIZE_MAX ? (size_t)status.st_size : (size_t)most;
 
-        if (have < 0 && errno == EINTR)
-            continue;
-        if (have < 0)
-            return false;
-        if (have == 0)
-            break;
-        buffer->size += (size_t)have;
-    }
-    return true;
-}
-
-/* Closes the descriptor, unless it is none. */
-static bool read_and_close(int fd, struct buffer *buffer, const char *path, size_t size,
-                           struct error *error)
-{
-    bool done = true;
-
-    if (!buffer_reserve(buffer, size))
+    buffer->size = 0;
+    done = done && memory_limit_allows(limit, size, path, "the file", error);
+    if (done && !buffer_reserve(buffer, size))
         done = error_out_of_memory(error, path, size);
-    else if (!read_all(fd, buffer, size))
-        done = error_set_errno(error, errno, "%s: cannot be read", path);
-    close(fd);
+    while (done && buffer->size < size && have != 0) {
+        have = read(fd, buffer->data + buffer->size, size - buffer->size);
+        if (have > 0)
+            buffer->size += (size_t)have;
+        else if (have < 0 && errno != EINTR)
+            done = error_set_errno(error, errno, "%s: cannot be read", path);
+    }
+    if (fd >= 0)
+        close(fd);
     return done;
 }
 
 bool file_read_into(struct buffer *buffer, const char *path, uint64_t limit, struct error *error)
 {
-    struct stat status;
-    int fd;
-    bool done = open_regular(path, &fd, &status, error);
-
-    buffer->size = 0;
-    done = done && memory_limit_allows(limit, (uint64_t)status.st_size, path, "the file", error);
-    if (done)
-        return read_and_close(fd, buffer, path, (size_t)status.st_size, error);
-    if (fd >= 0)
-        close(fd);
-    return false;
+    return read_file(buffer, path, SIZE_MAX, limit, error);
 }
 
 bool file_read_front(struct buffer *buffer, const char *path, size_t most, struct error *error)
 {
-    struct stat status;
-    int fd;
-
-    buffer->size = 0;
-    if (open_regular(path, &fd, &status, error))
-        return read_and_close(fd, buffer, path, most, error);
-    if (fd >= 0)
-        close(fd);
-    return false;
+    return read_file(buffer, path, most, UINT64_MAX, error);
 }
 
 bool file_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size,
