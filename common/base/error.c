@@ -113,7 +113,7 @@ bool error_set_errno(struct error *error, int number, const char *format, ...)
 
 bool error_out_of_memory(struct error *error, const char *name, uint64_t size)
 {
-    error_set(error, "%s: no memory for %" PRIu64 " bytes; free some and run again", name, size);
+    error_set(error, "%s: out of memory (%" PRIu64 " bytes)", name, size);
     error->number = ENOMEM;
     return false;
 }

@@ -16,7 +16,7 @@ static int out_of_memory(void)
 {
     struct error error;
 
-    error_set(&error, "no memory for the text; free some and run again");
+    error_set(&error, "out of memory");
     message_error(&error);
     return STATUS_FAILED;
 }

@@ -240,7 +240,7 @@ START_TEST(test_no_memory)
         allocations_left = NEVER;
         if (done)
             break;
-        ck_assert_msg(strstr(error.message, "no memory") != NULL, "%s", error.message);
+        ck_assert_msg(strstr(error.message, "out of memory") != NULL, "%s", error.message);
         ck_assert_int_eq(error.number, ENOMEM);
         failures++;
     }
