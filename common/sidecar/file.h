@@ -5,7 +5,7 @@
 #ifndef COVSPLIT_COMMON_SIDECAR_FILE_H
 #define COVSPLIT_COMMON_SIDECAR_FILE_H
 
-#include <gelf.h>
+#include <elf.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -76,7 +76,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
-#include "common/elf_file/note.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/section.h"
 #include "common/sidecar/facts.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/reader.h"
+#include "common/elf_file/elf_file.h"
 #include "common/sidecar/object_file.h"
 
 /* The note, if it is the first one. */
@@ -35,7 +35,7 @@ static bool damaged(const char *name, struct error *error)
 static bool read_note(const struct elf_reader *file, const char *name, struct object_facts *facts,
                       struct error *error)
 {
-    bool big = file->data_encoding == ELFDATA2MSB;
+    bool big = file->elf.big_endian;
     struct elf_note note;
     struct bytes fields, text;
     uint32_t format;
@@ -93,9 +93,9 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
     done = done && read_note(&file, name, facts, error) &&
            read_sections(&file, name, facts, error) &&
            (elf_reader_build_id(&file, &facts->uuid) || damaged(name, error));
-    facts->elf_class = file.wide ? ELFCLASS64 : ELFCLASS32;
-    facts->elf_data = (uint8_t)file.data_encoding;
-    facts->machine = file.header.e_machine;
+    facts->elf_class = file.elf.header.e_ident[EI_CLASS];
+    facts->elf_data = file.elf.header.e_ident[EI_DATA];
+    facts->machine = file.elf.header.e_machine;
     return done;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/writer.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/object_file.h"
 

@@ -9,7 +9,7 @@
 
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
-#include "common/elf_file/reader.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/file.h"
 
@@ -52,12 +52,12 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     struct bytes before, behind;
 
     if (range_within(seal, DIGEST_SIZE, from, to - from) &&
-        bytes_slice(file->bytes, from, seal - from, &before) &&
-        bytes_slice(file->bytes, seal + DIGEST_SIZE, to - seal - DIGEST_SIZE, &behind)) {
+        bytes_slice(file->elf.bytes, from, seal - from, &before) &&
+        bytes_slice(file->elf.bytes, seal + DIGEST_SIZE, to - seal - DIGEST_SIZE, &behind)) {
         digest_stream_add(digest, before);
         digest_stream_add(digest, (struct bytes){zeros, DIGEST_SIZE});
         digest_stream_add(digest, behind);
-    } else if (bytes_slice(file->bytes, from, to - from, &before)) {
+    } else if (bytes_slice(file->elf.bytes, from, to - from, &before)) {
         digest_stream_add(digest, before);
     }
 }
@@ -66,7 +66,7 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
  * need. A sparse file can have any size, and reading it takes time in proportion to that. */
 #define SEALED_SIZE_MAX (UINT64_C(16) << 20)
 
-static bool is_compressed(const GElf_Shdr *header)
+static bool is_compressed(const Elf64_Shdr *header)
 {
     return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
 }
@@ -78,7 +78,7 @@ static bool can_be_sealed(const struct elf_reader *file)
     uint64_t position = 0, compressed = 0;
 
     for (size_t i = 1; i < file->section_count; i++) {
-        const GElf_Shdr *header = &file->sections[i].header;
+        const Elf64_Shdr *header = &file->sections[i].header;
 
         if (header->sh_type == SHT_NOBITS)
             continue;
@@ -87,11 +87,11 @@ static bool can_be_sealed(const struct elf_reader *file)
         position = header->sh_offset + header->sh_size;
         if (!is_compressed(header))
             continue;
-        if (header->sh_size < elf_reader_compression_header_size(file))
+        if (header->sh_size < ELF_SIZE(file->elf.wide, Chdr))
             return false;
         compressed += header->sh_size;
     }
-    return file->bytes.size - compressed <= SEALED_SIZE_MAX;
+    return file->elf.bytes.size - compressed <= SEALED_SIZE_MAX;
 }
 
 /* Adds everything that is not compressed. */
@@ -101,15 +101,14 @@ static void add_all_to_seal(struct digest_stream *digest, const struct elf_reade
     uint64_t sealed = 0;
 
     for (size_t i = 1; i < file->section_count; i++) {
-        const GElf_Shdr *header = &file->sections[i].header;
+        const Elf64_Shdr *header = &file->sections[i].header;
 
         if (!is_compressed(header))
             continue;
-        add_to_seal(digest, file, sealed,
-                    header->sh_offset + elf_reader_compression_header_size(file), seal);
+        add_to_seal(digest, file, sealed, header->sh_offset + ELF_SIZE(file->elf.wide, Chdr), seal);
         sealed = header->sh_offset + header->sh_size;
     }
-    add_to_seal(digest, file, sealed, file->bytes.size, seal);
+    add_to_seal(digest, file, sealed, file->elf.bytes.size, seal);
 }
 
 static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, struct error *error)
@@ -121,7 +120,7 @@ static bool check_seal(struct sidecar *sidecar, const struct elf_reader *file, s
     struct digest seal;
 
     if (is_sealed && digest == NULL)
-        return error_out_of_memory(error, sidecar->name, file->bytes.size);
+        return error_out_of_memory(error, sidecar->name, file->elf.bytes.size);
     if (is_sealed) {
         add_all_to_seal(digest, file, offset);
         seal = digest_stream_finish(digest);
@@ -144,11 +143,11 @@ static bool read_notes(struct sidecar *sidecar, const struct elf_reader *file, s
     if (!sidecar_notes_decode(&notes, sidecar->name, &sidecar->notes, error) ||
         !check_seal(sidecar, file, error))
         return false;
-    facts->elf_class = file->wide ? ELFCLASS64 : ELFCLASS32;
-    facts->elf_data = (uint8_t)file->data_encoding;
-    facts->elf_type = file->header.e_type;
+    facts->elf_class = file->elf.header.e_ident[EI_CLASS];
+    facts->elf_data = file->elf.header.e_ident[EI_DATA];
+    facts->elf_type = file->elf.header.e_type;
     if ((facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN) ||
-        facts->machine != file->header.e_machine)
+        facts->machine != file->elf.header.e_machine)
         return damaged(sidecar, "its ELF header does not agree with its notes", error);
     return true;
 }
@@ -191,7 +190,7 @@ static bool read_content(struct sidecar *sidecar, const struct elf_reader *file,
                          const struct sidecar_note_content *note, struct sidecar_content *content,
                          uint64_t *alignment, struct error *error)
 {
-    GElf_Chdr header;
+    Elf64_Chdr header;
 
     if (section->header.sh_type != SHT_PROGBITS ||
         (section->header.sh_flags & SHF_COMPRESSED) == 0 ||

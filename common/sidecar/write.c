@@ -2,15 +2,14 @@
  * Writing a sidecar: see write.h.
  *
  * All contents are compressed into memory first, because the notes at the start of the file and the
- * section headers at its end need the sizes and digests. Then the file (elf_file/writer.h) is
+ * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
  * walked twice: once to compute the seal, once to write.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/codec/zstd.h"
-#include "common/elf_file/encode.h"
-#include "common/elf_file/writer.h"
+#include "common/elf_file/elf_file.h"
 #include "common/sidecar/file.h"
 #include "common/sidecar/pack.h"
 #include "common/sidecar/write.h"
@@ -42,7 +41,7 @@ static bool out_of_memory(struct writer *writer, uint64_t size)
 
 static size_t compression_header_size(const struct writer *writer)
 {
-    return elf_encoded_size(writer->elf.elf_class, ELF_T_CHDR);
+    return ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
 }
 
 static bool encode_compression_header(const struct writer *writer, uint32_t type, uint64_t size,
@@ -50,7 +49,8 @@ static bool encode_compression_header(const struct writer *writer, uint32_t type
 {
     Elf64_Chdr chdr = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
 
-    return elf_writer_encode(&writer->elf, ELF_T_CHDR, &chdr, encoded);
+    elf_put_chdr(encoded, elf_writer_form(&writer->elf), &chdr);
+    return !encoded->failed;
 }
 
 struct progress {
@@ -75,7 +75,7 @@ static bool compress_content(struct writer *writer, struct elf_writer_section *s
                              struct sidecar_note_content *note)
 {
     section->header.sh_flags = SHF_COMPRESSED;
-    section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;
+    section->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
     if (!encode_compression_header(writer, ELFCOMPRESS_ZSTD, content.size, alignment,
                                    &section->stored))
         return out_of_memory(writer, sizeof(Elf64_Chdr));
@@ -109,7 +109,7 @@ static bool add_compact(struct writer *writer, struct elf_writer_section *sectio
     uint32_t type = writer->packed.sections[source->kind].transform->id;
 
     section->header.sh_flags = SHF_COMPRESSED;
-    section->header.sh_addralign = elf_writer_is_wide(&writer->elf) ? 8 : 4;
+    section->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
     if (!encode_compression_header(writer, type, source->size, source->alignment,
                                    &section->stored) ||
         !buffer_append(&section->stored, packed->data, packed->size))
@@ -196,7 +196,7 @@ static bool needs_wide_sizes(const struct sidecar_source *source)
 static bool lay_out(struct writer *writer)
 {
     return (elf_writer_lay_out(&writer->elf) &&
-            (elf_writer_is_wide(&writer->elf) || !needs_wide_sizes(writer->source))) ||
+            (elf_writer_form(&writer->elf).wide || !needs_wide_sizes(writer->source))) ||
            error_set(writer->error,
                      "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
                      "remove less with --sections",

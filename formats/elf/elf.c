@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 static struct elf_state *state_of(struct planning *planning)
 {
@@ -53,7 +53,7 @@ static void close_image(struct planning *planning)
 
 static bool describe(struct planning *planning, struct error *error)
 {
-    const GElf_Ehdr *ehdr = &image_of(planning)->ehdr;
+    const Elf64_Ehdr *ehdr = &image_of(planning)->elf.header;
     struct sidecar_facts *facts = &planning->plan->facts;
 
     facts->elf_class = ehdr->e_ident[EI_CLASS];
@@ -74,7 +74,7 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
 static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
     const struct elf_image *image = image_of(planning);
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
     uint64_t address;
 
     elf_section_place(image, index, section->kind, &address, &section->size);
@@ -92,7 +92,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
 {
     const struct elf_image *image = image_of(planning);
     size_t index = planning->section_index[kind];
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
     struct bytes bytes = elf_section_bytes(image, index);
 
     (void)error;
@@ -133,7 +133,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
         strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)
         state->code_base = image->shdrs[got_plt].sh_addr;
     /* RISC-V and LoongArch have no relocation for the distance from a GOT or the global pointer. */
-    if (image->ehdr.e_machine != EM_RISCV && image->ehdr.e_machine != EM_LOONGARCH) {
+    if (image->elf.header.e_machine != EM_RISCV && image->elf.header.e_machine != EM_LOONGARCH) {
         state->data_bases[DATA_BASE_OTHERS] = state->code_base;
         if (state->code_base == 0 && got != NO_INDEX)
             state->data_bases[DATA_BASE_OTHERS] = image->shdrs[got].sh_addr;
@@ -180,7 +180,7 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
 {
     const struct elf_image *image = image_of(planning);
     size_t segment = elf_segment_of(image, definition->address, 1);
-    const GElf_Phdr *phdr;
+    const Elf64_Phdr *phdr;
     uint64_t left;
 
     if (segment == NO_INDEX)
@@ -216,7 +216,7 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
 static bool is_data(const struct elf_state *state, size_t section)
 {
     static const char *const others[] = {".eh_frame", ".gcc_except_table", ".got", ".toc"};
-    const GElf_Shdr *shdr = &state->image.shdrs[section];
+    const Elf64_Shdr *shdr = &state->image.shdrs[section];
     const char *name = elf_section_name(&state->image, section);
 
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
@@ -298,17 +298,17 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
     size_t index = state->base.section_index[kind];
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
     bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
 
     if (ranges_overlap(shdr->sh_offset, shdr->sh_size, 0, image->sizes.ehdr) ||
-        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_phoff,
+        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->elf.header.e_phoff,
                        image->phnum * image->sizes.phdr) ||
-        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->ehdr.e_shoff,
+        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->elf.header.e_shoff,
                        image->shnum * image->sizes.shdr))
         return image_plan_keep(state->base.plan, kind, "it overlaps the image's headers");
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *other = &image->shdrs[i];
+        const Elf64_Shdr *other = &image->shdrs[i];
 
         if (i == index)
             continue;
@@ -320,7 +320,7 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
                                    elf_section_name(image, i));
     }
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
 
         if (!may_hold_it &&
@@ -333,7 +333,7 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
 
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
-    const GElf_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
+    const Elf64_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
     bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
 
     (void)error;
@@ -378,7 +378,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
 /* Whether the bytes that the section header describes are those that are loaded at its address. */
 static bool is_where_loaded(const struct elf_state *state, size_t index)
 {
-    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    const Elf64_Shdr *shdr = &state->image.shdrs[index];
     size_t segment = elf_segment_of(&state->image, shdr->sh_addr, shdr->sh_size);
 
     return segment != NO_INDEX && shdr->sh_addr - state->image.phdrs[segment].p_vaddr ==
@@ -387,15 +387,15 @@ static bool is_where_loaded(const struct elf_state *state, size_t index)
 
 /* The PT_LOAD that the entry point is in. It may be an address where the segment runs or, as in
  * many kernels, where it is loaded. */
-static const GElf_Phdr *find_first_code(const struct elf_image *image)
+static const Elf64_Phdr *find_first_code(const struct elf_image *image)
 {
-    uint64_t entry = image->ehdr.e_entry & ~image->machine->state_bit;
+    uint64_t entry = image->elf.header.e_entry & ~image->machine->state_bit;
     size_t index = elf_segment_of(image, entry, 1);
 
     if (index != NO_INDEX)
         return &image->phdrs[index];
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_type == PT_LOAD && range_within(entry, 1, phdr->p_paddr, phdr->p_filesz))
             return phdr;
     }
@@ -405,11 +405,11 @@ static const GElf_Phdr *find_first_code(const struct elf_image *image)
 /* Whether code copies the section before it runs from where it is loaded: that code reads all of
  * it, with what is cut, and memory of some kinds cannot be read where nothing was written. A kernel
  * is copied as a whole, by its loader. */
-static bool is_copied(const struct elf_state *state, const GElf_Shdr *shdr)
+static bool is_copied(const struct elf_state *state, const Elf64_Shdr *shdr)
 {
     const struct elf_image *image = &state->image;
-    const GElf_Phdr *own = &image->phdrs[elf_segment_of(image, shdr->sh_addr, shdr->sh_size)];
-    const GElf_Phdr *first = find_first_code(image);
+    const Elf64_Phdr *own = &image->phdrs[elf_segment_of(image, shdr->sh_addr, shdr->sh_size)];
+    const Elf64_Phdr *first = find_first_code(image);
 
     return state->is_firmware && own->p_paddr != own->p_vaddr &&
            (first == NULL || own->p_paddr - own->p_vaddr != first->p_paddr - first->p_vaddr);
@@ -419,7 +419,7 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
 {
     struct elf_state *state = state_of(planning);
     size_t index = planning->section_index[kind];
-    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    const Elf64_Shdr *shdr = &state->image.shdrs[index];
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
         !is_where_loaded(state, index))
@@ -464,13 +464,13 @@ static bool relocation_is_outside(void *context, const struct elf_relocation *re
  * position-independent image. */
 static bool remove_data_relocations(struct elf_state *state)
 {
-    const GElf_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];
+    const Elf64_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];
     struct elf_relocation_removal removal = {shdr->sh_addr, shdr->sh_size, UINT64_MAX, 0};
     struct edit_script *edits = &state->base.plan->edits;
     size_t edits_before = edits->count, literals_before = edits->literals.size;
     const char *reason;
 
-    if (!state->base.record_layout.relative && state->image.ehdr.e_type == ET_DYN) {
+    if (!state->base.record_layout.relative && state->image.elf.header.e_type == ET_DYN) {
         removal.kept_offset = shdr->sh_addr + state->base.record_layout.counter_ptr;
         removal.kept_target =
             elf_load_word(&state->image, state->base.stub + state->base.record_layout.counter_ptr);
@@ -490,7 +490,7 @@ static bool remove_data_relocations(struct elf_state *state)
 static bool settle_relocations(struct planning *planning, enum section_kind kind)
 {
     struct elf_state *state = state_of(planning);
-    const GElf_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
+    const Elf64_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
     struct address_range range = {shdr->sh_addr, shdr->sh_size, state->image.sizes.word};
     const char *reason;
 

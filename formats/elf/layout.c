@@ -10,7 +10,7 @@
  * No system maps firmware, so pages mean nothing there. What counts is what is written to flash:
  * its segments are split around all that can go, however little of that is cut from the file.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 #include "formats/names_and_data.h"
 
 #include <inttypes.h>
@@ -35,15 +35,15 @@ static uint64_t page_size(const struct elf_state *state)
 static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
-    uint64_t alignment = image->ehdr.e_shoff >= end ? image->sizes.word : 1;
+    uint64_t alignment = image->elf.header.e_shoff >= end ? image->sizes.word : 1;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         if (elf_section_in_file(shdr) && shdr->sh_offset >= end && shdr->sh_addralign > alignment)
             alignment = shdr->sh_addralign;
     }
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         uint64_t unit = phdr->p_align > page_size(state) ? phdr->p_align : page_size(state);
         if (phdr->p_type == PT_LOAD && phdr->p_offset >= end && unit > alignment)
             alignment = unit;
@@ -55,21 +55,22 @@ static uint64_t alignment_behind(const struct elf_state *state, uint64_t end)
 static uint64_t padding_end(const struct elf_state *state, uint64_t end)
 {
     const struct elf_image *image = &state->image;
-    uint64_t next = image->ehdr.e_shoff >= end ? image->ehdr.e_shoff : image->file.size;
+    uint64_t next =
+        image->elf.header.e_shoff >= end ? image->elf.header.e_shoff : image->elf.bytes.size;
     struct bytes gap;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         if (elf_section_in_file(shdr) && shdr->sh_offset >= end && shdr->sh_offset < next)
             next = shdr->sh_offset;
     }
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_filesz != 0 && phdr->p_offset >= end && phdr->p_offset < next)
             next = phdr->p_offset;
     }
     /* A page or more is not padding. */
-    if (next - end >= page_size(state) || !bytes_slice(image->file, end, next - end, &gap) ||
+    if (next - end >= page_size(state) || !bytes_slice(image->elf.bytes, end, next - end, &gap) ||
         !bytes_all_zero(gap))
         return end;
     return next;
@@ -82,7 +83,7 @@ static bool notes_follow(const struct elf_state *state, uint64_t offset)
     const struct elf_image *image = &state->image;
 
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 && phdr->p_offset >= offset &&
             !state->is_firmware)
             return true;
@@ -197,7 +198,7 @@ static bool is_one_range(const struct elf_state *state)
         return false;
     end = data->address + data->size;
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         if ((shdr->sh_flags & SHF_ALLOC) != 0 &&
             ranges_overlap(shdr->sh_addr, shdr->sh_size, end, names->address - end))
             return false;
@@ -227,7 +228,7 @@ static uint64_t cut_unit(const struct elf_state *state)
 static bool has_unaligned_segments(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_type == PT_LOAD && phdr->p_align < image->machine->page_size)
             return true;
     }
@@ -237,7 +238,7 @@ static bool has_unaligned_segments(const struct elf_image *image)
 static bool crosses_other_segment(const struct elf_image *image, const struct elf_hole *hole)
 {
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         /* p_memsz of PT_GNU_STACK is the size of a stack. */
         if (phdr->p_type != PT_LOAD && phdr->p_type != PT_GNU_STACK &&
             ranges_overlap(phdr->p_vaddr, phdr->p_memsz, hole->address, hole->size))
@@ -247,10 +248,10 @@ static bool crosses_other_segment(const struct elf_image *image, const struct el
 }
 
 /* RISC-V's attributes are for tools that read the file; lld gives them the address 0. */
-static bool is_unloaded(const struct elf_image *image, const GElf_Phdr *phdr)
+static bool is_unloaded(const struct elf_image *image, const Elf64_Phdr *phdr)
 {
     return phdr->p_memsz == 0 ||
-           (image->ehdr.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
+           (image->elf.header.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
 }
 
 /* The other program headers must agree with the PT_LOAD that contains them, because they are mapped
@@ -258,7 +259,7 @@ static bool is_unloaded(const struct elf_image *image, const GElf_Phdr *phdr)
 static bool segments_are_consistent(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         bool is_all_in_file = phdr->p_type == PT_NOTE || phdr->p_type == PT_INTERP ||
                               phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
         size_t load;
@@ -289,7 +290,7 @@ static const char *why_not_cut(const struct elf_state *state, const struct elf_h
     return NULL;
 }
 
-static bool is_at_end(const GElf_Phdr *phdr, const struct section *section)
+static bool is_at_end(const Elf64_Phdr *phdr, const struct section *section)
 {
     return phdr->p_filesz == phdr->p_memsz &&
            section->address + section->size == phdr->p_vaddr + phdr->p_filesz;
@@ -550,7 +551,7 @@ static bool cut_holes(struct elf_state *state)
 static bool reserve_headers(struct elf_state *state)
 {
     struct buffer zeros = {0};
-    uint64_t start = state->image.ehdr.e_phoff;
+    uint64_t start = state->image.elf.header.e_phoff;
     uint64_t old_size = state->headers_end - start;
     bool done;
 

@@ -10,14 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/encode.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/coverage.h"
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 /* What is appended to the image. */
 struct appendix {
     const struct elf_image *image;
-    GElf_Shdr *shdrs; /* room for one more than the image has */
+    Elf64_Shdr *shdrs; /* room for one more than the image has */
     size_t shnum;
     struct buffer bytes;
 };
@@ -31,8 +31,8 @@ static bool no_memory(const struct appendix *appendix, struct error *error)
 static bool put(struct appendix *appendix, size_t index, struct bytes contents, uint64_t alignment,
                 struct error *error)
 {
-    uint64_t file_size = appendix->image->file.size, end = file_size + appendix->bytes.size;
-    GElf_Shdr *shdr = &appendix->shdrs[index];
+    uint64_t file_size = appendix->image->elf.bytes.size, end = file_size + appendix->bytes.size;
+    Elf64_Shdr *shdr = &appendix->shdrs[index];
 
     if (!buffer_append_zeros(&appendix->bytes, (size_t)(align_up(end, alignment) - end)))
         return no_memory(appendix, error);
@@ -44,7 +44,7 @@ static bool put(struct appendix *appendix, size_t index, struct bytes contents, 
 }
 
 /* Whether a section can be elsewhere in the file. */
-static bool is_free(const GElf_Shdr *shdr, Elf64_Word type)
+static bool is_free(const Elf64_Shdr *shdr, Elf64_Word type)
 {
     return shdr->sh_type == type && (shdr->sh_flags & (SHF_ALLOC | SHF_COMPRESSED)) == 0;
 }
@@ -66,11 +66,12 @@ static bool add_covfun(struct appendix *appendix, struct error *error)
 {
     const struct elf_image *image = appendix->image;
     const char *name = section_kind_name(SECTION_COVFUN);
-    size_t covmap = elf_section_find(image, section_kind_name(SECTION_COVMAP), 0), names;
+    size_t covmap = elf_section_find(image, section_kind_name(SECTION_COVMAP), 0);
+    size_t names = (size_t)image->elf.names;
     struct buffer table = {0};
     bool done;
 
-    if (elf_getshdrstrndx(image->elf, &names) != 0 || !is_free(&image->shdrs[names], SHT_STRTAB))
+    if (!is_free(&image->shdrs[names], SHT_STRTAB))
         return error_set(error, "%s: its section names cannot be moved; link it again",
                          image->path);
     appendix->shdrs[appendix->shnum] = image->shdrs[covmap];
@@ -102,10 +103,10 @@ static bool put_covfun(struct appendix *appendix, struct bytes contents, struct 
 
 /* Appends the section headers. If there are too many for e_shnum, it is 0, and the first header has
  * their number (gABI, "ELF Header"). */
-static bool put_headers(struct appendix *appendix, GElf_Ehdr *ehdr, struct error *error)
+static bool put_headers(struct appendix *appendix, Elf64_Ehdr *ehdr, struct error *error)
 {
     const struct elf_image *image = appendix->image;
-    uint64_t file_size = image->file.size, end = file_size + appendix->bytes.size;
+    uint64_t file_size = image->elf.bytes.size, end = file_size + appendix->bytes.size;
 
     if (!buffer_append_zeros(&appendix->bytes, (size_t)(align_up(end, image->sizes.word) - end)))
         return no_memory(appendix, error);
@@ -113,8 +114,9 @@ static bool put_headers(struct appendix *appendix, GElf_Ehdr *ehdr, struct error
     ehdr->e_shnum = appendix->shnum < SHN_LORESERVE ? (Elf64_Half)appendix->shnum : 0;
     if (ehdr->e_shnum == 0)
         appendix->shdrs[0].sh_size = appendix->shnum;
-    if (!elf_encode(ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA], ELF_T_SHDR, appendix->shdrs,
-                    appendix->shnum, &appendix->bytes))
+    for (size_t i = 0; i < appendix->shnum; i++)
+        elf_put_shdr(&appendix->bytes, elf_form(image), &appendix->shdrs[i]);
+    if (appendix->bytes.failed)
         return no_memory(appendix, error);
     return image->sizes.word == 8 || file_size + appendix->bytes.size <= UINT32_MAX ||
            error_set(error,
@@ -123,15 +125,17 @@ static bool put_headers(struct appendix *appendix, GElf_Ehdr *ehdr, struct error
                      image->path);
 }
 
-static bool add_edits(const struct appendix *appendix, const GElf_Ehdr *ehdr,
+static bool add_edits(const struct appendix *appendix, const Elf64_Ehdr *ehdr,
                       struct edit_script *edits, struct error *error)
 {
     const struct elf_image *image = appendix->image;
     struct buffer header = {0};
-    bool done =
-        elf_encode(ehdr->e_ident[EI_CLASS], ehdr->e_ident[EI_DATA], ELF_T_EHDR, ehdr, 1, &header) &&
-        edit_overwrite_differences(edits, image->file, 0, buffer_view(&header)) &&
-        edit_replace(edits, image->file.size, 0, buffer_view(&appendix->bytes));
+    bool done;
+
+    elf_put_ehdr(&header, elf_form(image), ehdr);
+    done = !header.failed &&
+           edit_overwrite_differences(edits, image->elf.bytes, 0, buffer_view(&header)) &&
+           edit_replace(edits, image->elf.bytes.size, 0, buffer_view(&appendix->bytes));
 
     buffer_free(&header);
     return done || no_memory(appendix, error);
@@ -141,7 +145,7 @@ static bool append_all(struct appendix *appendix, const struct mapping_sections 
                        struct edit_script *edits, struct error *error)
 {
     const struct elf_image *image = appendix->image;
-    GElf_Ehdr ehdr = image->ehdr;
+    Elf64_Ehdr ehdr = image->elf.header;
 
     appendix->shdrs = calloc(image->shnum + 1, sizeof(*appendix->shdrs));
     if (appendix->shdrs == NULL)

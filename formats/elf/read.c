@@ -1,27 +1,20 @@
 /*
- * Reading and checking the tables of an ELF image: see elf/read.h.
+ * Reading and checking the tables of an ELF image: see elf.h.
  *
- * libelf does the decoding. It trusts some fields of a hostile file too much, so what it is about
- * to follow (table offsets, entry sizes) is checked before it is called. Tables with an entry for
- * each symbol or pointer are read in place, field by field, which cannot fail.
+ * Tables with an entry for each symbol or pointer are read in place, field by field, which cannot
+ * fail.
  */
-#include "formats/elf/read.h"
-
-#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/encode.h"
+#include "formats/elf/elf.h"
 
-/* No real image has more: linkers make a few dozen of each, and all of them are copied. (If there
- * are more than 65,279 sections, the first section header holds their number and the index of
- * .shstrtab.) */
+/* No real image has more: linkers make a few dozen of each, and all of them are copied. */
 #define SECTIONS_MAX 262144
 #define SEGMENTS_MAX 1024
 /* How many sections may share a byte of the file, on average. */
 #define SECTION_OVERLAP_MAX 4
-/* The most bytes of notes: libelf copies those that are not aligned. */
+/* The most bytes of notes, because segments may overlap. */
 #define NOTES_MAX (UINT64_C(16) << 20)
 /* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536
@@ -31,18 +24,9 @@ static bool refuse(const struct elf_image *image, struct error *error, const cha
     return error_set(error, "%s: damaged ELF image: %s; link it again", image->path, what);
 }
 
-/* Reports a failed call of libelf. Everything in the file that it looks at was either checked
- * before or is checked by libelf. It only gives a message; but errno tells a failed allocation,
- * which is not the image's fault. */
-static bool libelf_failed(const struct elf_image *image, struct error *error)
-{
-    return errno == ENOMEM ? error_out_of_memory(error, image->path, image->file.size)
-                           : refuse(image, error, elf_errmsg(-1));
-}
-
 static bool check_header(const struct elf_image *image, struct error *error)
 {
-    const GElf_Ehdr *ehdr = &image->ehdr;
+    const Elf64_Ehdr *ehdr = &image->elf.header;
 
     if (image->machine == NULL || image->machine->relocations == NULL)
         return error_set(error,
@@ -65,68 +49,57 @@ static bool check_header(const struct elf_image *image, struct error *error)
                          "%s: the image has no section headers; run covsplit before they are "
                          "removed",
                          image->path);
-    if (ehdr->e_shentsize != image->sizes.shdr || ehdr->e_shoff % image->sizes.word != 0 ||
-        !range_within(ehdr->e_shoff, image->sizes.shdr, 0, image->file.size))
-        return refuse(image, error, "its section header table is malformed");
-    return true;
+    return (ehdr->e_shentsize == image->sizes.shdr && ehdr->e_shoff % image->sizes.word == 0 &&
+            range_within(ehdr->e_shoff, image->sizes.shdr, 0, image->elf.bytes.size)) ||
+           refuse(image, error, "its section header table is malformed");
 }
 
 static bool read_tables(struct elf_image *image, struct error *error)
 {
-    if (elf_getphdrnum(image->elf, &image->phnum) != 0 ||
-        elf_getshdrnum(image->elf, &image->shnum) != 0)
-        return libelf_failed(image, error);
-    if (image->phnum == 0 || image->phnum > SEGMENTS_MAX ||
-        !range_within(image->ehdr.e_phoff, image->phnum * image->sizes.phdr, 0, image->file.size))
+    struct elf_file *elf = &image->elf;
+
+    if (!elf_file_find_segments(elf) || elf->segment_count == 0 ||
+        elf->segment_count > SEGMENTS_MAX)
         return refuse(image, error, "its program header table is not inside the file");
-    if (image->shnum == 0 || image->shnum > SECTIONS_MAX ||
-        !range_within(image->ehdr.e_shoff, image->shnum * image->sizes.shdr, 0, image->file.size))
+    if (!elf_file_find_sections(elf) || elf->section_count == 0 ||
+        elf->section_count > SECTIONS_MAX)
         return refuse(image, error, "its section header table is not inside the file");
-    image->phdrs = calloc(image->phnum, sizeof(*image->phdrs));
-    image->shdrs = calloc(image->shnum, sizeof(*image->shdrs));
-    if (image->phdrs == NULL || image->shdrs == NULL)
+    image->phnum = (size_t)elf->segment_count;
+    image->shnum = (size_t)elf->section_count;
+    image->phdrs = arena_array(&image->memory, image->phnum, sizeof(*image->phdrs));
+    image->shdrs = arena_array(&image->memory, image->shnum, sizeof(*image->shdrs));
+    if (image->memory.failed)
         return error_out_of_memory(error, image->path, image->shnum * sizeof(*image->shdrs));
-    for (size_t i = 0; i < image->phnum; i++) {
-        if (gelf_getphdr(image->elf, (int)i, &image->phdrs[i]) == NULL)
-            return libelf_failed(image, error);
-    }
-    for (size_t i = 0; i < image->shnum; i++) {
-        Elf_Scn *section = elf_getscn(image->elf, i);
-        if (section == NULL || gelf_getshdr(section, &image->shdrs[i]) == NULL)
-            return libelf_failed(image, error);
-    }
+    for (size_t i = 0; i < image->phnum; i++)
+        image->phdrs[i] = elf_file_segment(elf, i);
+    for (size_t i = 0; i < image->shnum; i++)
+        image->shdrs[i] = elf_file_section(elf, i);
     return true;
 }
 
-bool elf_segment_is_aligned(const GElf_Phdr *phdr)
+bool elf_segment_is_aligned(const Elf64_Phdr *phdr)
 {
     return phdr->p_align <= 1 ||
            (is_power_of_two(phdr->p_align) &&
             (phdr->p_filesz == 0 || (phdr->p_vaddr - phdr->p_offset) % phdr->p_align == 0));
 }
 
-static bool is_apart_from(const GElf_Phdr *phdr, const GElf_Phdr *others, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (others[i].p_type == PT_LOAD &&
-            ranges_overlap(phdr->p_vaddr, phdr->p_memsz, others[i].p_vaddr, others[i].p_memsz))
-            return false;
-    }
-    return true;
-}
-
-bool elf_segments_are_apart(const struct elf_image *image, const GElf_Phdr *phdrs, size_t count)
+bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phdrs, size_t count)
 {
     uint64_t highest = 0;
 
     for (size_t i = 0; i < count; i++) {
-        const GElf_Phdr *phdr = &phdrs[i];
+        const Elf64_Phdr *phdr = &phdrs[i];
 
         if (phdr->p_type != PT_LOAD)
             continue;
-        if (phdr->p_vaddr < highest &&
-            (image->ehdr.e_type != ET_EXEC || !is_apart_from(phdr, phdrs, i)))
+        if (phdr->p_vaddr < highest && image->elf.header.e_type != ET_EXEC)
             return false;
+        for (size_t j = 0; j < i && phdr->p_vaddr < highest; j++) {
+            if (phdrs[j].p_type == PT_LOAD &&
+                ranges_overlap(phdr->p_vaddr, phdr->p_memsz, phdrs[j].p_vaddr, phdrs[j].p_memsz))
+                return false;
+        }
         if (phdr->p_vaddr + phdr->p_memsz > highest)
             highest = phdr->p_vaddr + phdr->p_memsz;
     }
@@ -139,14 +112,14 @@ static bool check_segments(const struct elf_image *image, struct error *error)
     uint64_t end;
 
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
 
-        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, image->file.size) ||
+        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, image->elf.bytes.size) ||
             !add_fits(phdr->p_vaddr, phdr->p_memsz, &end))
             return refuse(image, error, "a segment is not inside the file");
         if (phdr->p_type != PT_LOAD)
             continue;
-        if (phdr->p_filesz > phdr->p_memsz || (image->sizes.word == 4 && end > UINT32_MAX))
+        if (phdr->p_filesz > phdr->p_memsz || (!image->elf.wide && end > UINT32_MAX))
             return refuse(image, error, "a segment has a wrong size");
         if (end > INT64_MAX)
             return error_set(error,
@@ -163,34 +136,33 @@ static bool check_segments(const struct elf_image *image, struct error *error)
            refuse(image, error, "its segments overlap or are out of order");
 }
 
-bool elf_section_in_file(const GElf_Shdr *shdr)
+bool elf_section_in_file(const Elf64_Shdr *shdr)
 {
     return shdr->sh_type != SHT_NOBITS && shdr->sh_type != SHT_NULL && shdr->sh_size != 0;
 }
 
 static bool check_sections(struct elf_image *image, struct error *error)
 {
-    size_t names;
+    size_t names = (size_t)image->elf.names;
     uint64_t end, total = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
 
         if (!add_fits(shdr->sh_addr, shdr->sh_size, &end))
             return refuse(image, error, "a section has a wrong size");
         if (elf_section_in_file(shdr) &&
-            !range_within(shdr->sh_offset, shdr->sh_size, 0, image->file.size))
+            !range_within(shdr->sh_offset, shdr->sh_size, 0, image->elf.bytes.size))
             return refuse(image, error, "a section is not inside the file");
         if (shdr->sh_addralign > 1 && !is_power_of_two(shdr->sh_addralign))
             return refuse(image, error, "a section has an alignment that is not a power of two");
         /* Sections of sound images share no bytes. Some overlap is tolerated, but not so much that
          * reading all sections would take much longer than reading the file. */
         total += elf_section_in_file(shdr) ? shdr->sh_size : 0;
-        if (total / SECTION_OVERLAP_MAX > image->file.size)
+        if (total / SECTION_OVERLAP_MAX > image->elf.bytes.size)
             return refuse(image, error, "its sections overlap");
     }
-    if (elf_getshdrstrndx(image->elf, &names) != 0 || names == 0 || names >= image->shnum ||
-        image->shdrs[names].sh_type != SHT_STRTAB)
+    if (names == 0 || image->shdrs[names].sh_type != SHT_STRTAB)
         return refuse(image, error, "its section names cannot be found");
     image->section_names = elf_section_bytes(image, names);
     return true;
@@ -198,10 +170,9 @@ static bool check_sections(struct elf_image *image, struct error *error)
 
 static bool read_dynamic(struct elf_image *image, struct error *error)
 {
-    const GElf_Phdr *phdr = NULL;
-    Elf_Data *data;
-    size_t dyn = image->sizes.dyn;
-    uint64_t size;
+    const Elf64_Phdr *phdr = NULL;
+    struct cursor at;
+    uint64_t count;
 
     for (size_t i = 0; i < image->phnum; i++) {
         if (image->phdrs[i].p_type != PT_DYNAMIC)
@@ -213,85 +184,63 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
     if (phdr == NULL)
         return true;
     image->dynamic_offset = phdr->p_offset;
-    size = phdr->p_filesz - phdr->p_filesz % dyn;
-    if (size == 0 || size / dyn > DYNAMIC_MAX || phdr->p_offset % image->sizes.word != 0)
+    count = phdr->p_filesz / image->sizes.dyn;
+    if (count == 0 || count > DYNAMIC_MAX || phdr->p_offset % image->sizes.word != 0)
         return refuse(image, error, "its dynamic segment is malformed");
-    data = elf_getdata_rawchunk(image->elf, (int64_t)phdr->p_offset, (size_t)size, ELF_T_DYN);
-    image->dynamic = calloc((size_t)size / dyn, sizeof(*image->dynamic));
-    if (data == NULL || image->dynamic == NULL)
-        return error_out_of_memory(error, image->path, size);
-    for (size_t i = 0; i < size / dyn; i++) {
-        if (gelf_getdyn(data, (int)i, &image->dynamic[i]) == NULL)
-            return libelf_failed(image, error);
-        image->dynamic_count = i + 1;
-        if (image->dynamic[i].d_tag == DT_NULL)
+    image->dynamic = arena_array(&image->memory, (size_t)count, sizeof(*image->dynamic));
+    if (image->dynamic == NULL)
+        return error_out_of_memory(error, image->path, count * sizeof(*image->dynamic));
+    at = elf_file_cursor(&image->elf, phdr->p_offset);
+    while (image->dynamic_count < count) {
+        Elf64_Dyn *entry = &image->dynamic[image->dynamic_count++];
+
+        *entry = elf_take_dyn(&at);
+        if (entry->d_tag == DT_NULL)
             return true;
     }
     return refuse(image, error, "its dynamic segment has no end");
 }
 
-static struct elf_sizes sizes_of(uint8_t elf_class)
-{
-    return (struct elf_sizes){
-        .ehdr = elf_encoded_size(elf_class, ELF_T_EHDR),
-        .phdr = elf_encoded_size(elf_class, ELF_T_PHDR),
-        .shdr = elf_encoded_size(elf_class, ELF_T_SHDR),
-        .sym = elf_encoded_size(elf_class, ELF_T_SYM),
-        .dyn = elf_encoded_size(elf_class, ELF_T_DYN),
-        .rel = elf_encoded_size(elf_class, ELF_T_REL),
-        .rela = elf_encoded_size(elf_class, ELF_T_RELA),
-        .word = elf_encoded_size(elf_class, ELF_T_ADDR),
-    };
-}
-
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error)
 {
-    *image = (struct elf_image){.input = input, .path = input->path, .file = input->bytes};
-    if (elf_version(EV_CURRENT) == EV_NONE)
-        return error_set(error, "%s: libelf is too old: %s", input->path, elf_errmsg(-1));
+    const unsigned char *ident = image->elf.header.e_ident;
+    bool wide;
+
+    *image = (struct elf_image){.input = input, .path = input->path};
     if (input->bytes.size < sizeof(Elf32_Ehdr))
-        return error_set(error, "%s: damaged ELF image: the file is cut short; link it again",
-                         input->path);
-    errno = 0; /* for libelf_failed */
-    image->elf = elf_memory((char *)(uintptr_t)image->file.data, (size_t)image->file.size);
-    if (image->elf == NULL || gelf_getehdr(image->elf, &image->ehdr) == NULL) {
-        libelf_failed(image, error);
-        elf_image_close(image);
-        return false;
-    }
-    image->machine = machine_find(image->ehdr.e_machine, image->ehdr.e_ident[EI_CLASS],
-                                  image->ehdr.e_ident[EI_DATA]);
-    image->sizes = sizes_of(image->ehdr.e_ident[EI_CLASS]);
-    if (!check_header(image, error) || !read_tables(image, error) ||
-        !check_segments(image, error) || !check_sections(image, error) ||
-        !read_dynamic(image, error)) {
-        elf_image_close(image);
-        return false;
-    }
-    return true;
+        return refuse(image, error, "the file is cut short");
+    if (!elf_file_open(&image->elf, input->bytes))
+        return refuse(image, error, "its ELF header is malformed");
+    wide = image->elf.wide;
+    image->machine = machine_find(image->elf.header.e_machine, ident[EI_CLASS], ident[EI_DATA]);
+    image->sizes = (struct elf_sizes){.ehdr = ELF_SIZE(wide, Ehdr),
+                                      .phdr = ELF_SIZE(wide, Phdr),
+                                      .shdr = ELF_SIZE(wide, Shdr),
+                                      .sym = ELF_SIZE(wide, Sym),
+                                      .dyn = ELF_SIZE(wide, Dyn),
+                                      .rel = ELF_SIZE(wide, Rel),
+                                      .rela = ELF_SIZE(wide, Rela),
+                                      .word = ELF_SIZE(wide, Addr)};
+    if (check_header(image, error) && read_tables(image, error) && check_segments(image, error) &&
+        check_sections(image, error) && read_dynamic(image, error))
+        return true;
+    elf_image_close(image);
+    return false;
 }
 
 void elf_image_close(struct elf_image *image)
 {
-    free(image->phdrs);
-    free(image->shdrs);
-    free(image->dynamic);
-    if (image->elf != NULL)
-        elf_end(image->elf);
+    arena_free(&image->memory);
     *image = (struct elf_image){0};
 }
 
-/* ---- lookups ---- */
+/* ---- sections ---- */
 
 const char *elf_section_name(const struct elf_image *image, size_t index)
 {
-    uint64_t offset = image->shdrs[index].sh_name;
+    const char *name = elf_text_at(image->section_names, image->shdrs[index].sh_name);
 
-    if (offset >= image->section_names.size ||
-        memchr(image->section_names.data + offset, '\0',
-               (size_t)(image->section_names.size - offset)) == NULL)
-        return "";
-    return (const char *)image->section_names.data + offset;
+    return name != NULL ? name : "";
 }
 
 size_t elf_section_find(const struct elf_image *image, const char *name, size_t after)
@@ -305,18 +254,66 @@ size_t elf_section_find(const struct elf_image *image, const char *name, size_t 
 
 struct bytes elf_section_bytes(const struct elf_image *image, size_t index)
 {
-    struct bytes bytes = {0};
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    struct bytes bytes;
 
-    if (elf_section_in_file(shdr))
-        bytes_slice(image->file, shdr->sh_offset, shdr->sh_size, &bytes);
+    elf_file_contents(&image->elf, &image->shdrs[index], &bytes);
     return bytes;
 }
+
+size_t elf_stub_size(const struct elf_image *image, size_t index)
+{
+    size_t before = elf_section_find(image, section_kind_name(SECTION_COUNTERS), 0);
+    const Elf64_Shdr *data = &image->shdrs[index];
+    const Elf64_Shdr *counters = before == NO_INDEX ? NULL : &image->shdrs[before];
+    struct bytes stub;
+
+    if (data->sh_size == 0 || data->sh_entsize == 0)
+        return 0;
+    if (data->sh_entsize == data->sh_size)
+        return (size_t)data->sh_size;
+    if (data->sh_entsize != ELF_STUB_UNIT || counters == NULL || counters->sh_type != SHT_NOBITS ||
+        counters->sh_addr + counters->sh_size != data->sh_addr)
+        return 0;
+    for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        struct profile_record_layout layout;
+        uint64_t size = counters->sh_size + data->sh_size;
+
+        if (profile_record_layout(version, image->sizes.word, &layout) &&
+            data->sh_size >= layout.record_size &&
+            bytes_slice(image->elf.bytes, data->sh_offset + data->sh_size - layout.record_size,
+                        layout.record_size, &stub) &&
+            load_u32(stub.data + layout.num_counters, image->machine->big_endian) *
+                    sizeof(uint64_t) ==
+                size - layout.record_size)
+            return layout.record_size;
+    }
+    return 0;
+}
+
+void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
+                       uint64_t *address, uint64_t *size)
+{
+    const Elf64_Shdr *shdr = &image->shdrs[index];
+    size_t data = elf_section_find(image, section_kind_name(SECTION_DATA), 0);
+    size_t stub = data == NO_INDEX ? 0 : elf_stub_size(image, data);
+
+    *address = shdr->sh_addr;
+    *size = shdr->sh_size;
+    if (kind == SECTION_DATA && stub != 0) {
+        *address += *size - stub;
+        *size = stub;
+    }
+    if (kind == SECTION_COUNTERS && stub != 0 && shdr->sh_type == SHT_NOBITS &&
+        image->shdrs[data].sh_addr == shdr->sh_addr + shdr->sh_size)
+        *size += image->shdrs[data].sh_size - stub;
+}
+
+/* ---- segments ---- */
 
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
 {
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_type == PT_LOAD && range_within(address, size, phdr->p_vaddr, phdr->p_filesz))
             return i;
     }
@@ -327,53 +324,100 @@ bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size
                   struct bytes *bytes)
 {
     size_t segment = elf_segment_of(image, address, size);
-    const GElf_Phdr *phdr;
+    const Elf64_Phdr *phdr;
 
     if (segment == NO_INDEX)
         return false;
     phdr = &image->phdrs[segment];
-    return bytes_slice(image->file, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
+    return bytes_slice(image->elf.bytes, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
 }
+
+bool elf_is_firmware(const struct elf_image *image)
+{
+    uint64_t headers_end = image->elf.header.e_phoff + image->phnum * image->sizes.phdr;
+    bool is_mapped = true;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_type == PT_INTERP || phdr->p_type == PT_DYNAMIC || phdr->p_type == PT_PHDR ||
+            (phdr->p_type == PT_LOAD &&
+             ranges_overlap(phdr->p_offset, phdr->p_filesz, 0, headers_end)))
+            return false;
+        /* Systems map whole pages of the file, at the addresses in p_vaddr. */
+        if (phdr->p_type == PT_LOAD && phdr->p_filesz != 0 &&
+            (phdr->p_paddr != phdr->p_vaddr ||
+             (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0))
+            is_mapped = false;
+    }
+    return image->elf.header.e_type == ET_EXEC && !is_mapped;
+}
+
+const Elf64_Phdr *elf_first_load(const struct elf_image *image)
+{
+    const Elf64_Phdr *phdr = image->phdrs;
+
+    while (phdr->p_type != PT_LOAD)
+        phdr++;
+    return phdr;
+}
+
+uint64_t elf_header_base(const struct elf_image *image)
+{
+    const Elf64_Phdr *first = elf_first_load(image);
+
+    return first->p_vaddr - first->p_offset;
+}
+
+bool elf_check_tail(const struct elf_image *image, struct error *error)
+{
+    uint64_t end = image->elf.header.e_shoff + image->shnum * image->sizes.shdr;
+    struct bytes tail;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+        if (elf_section_in_file(shdr) && shdr->sh_offset + shdr->sh_size > end)
+            end = shdr->sh_offset + shdr->sh_size;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        if (phdr->p_offset + phdr->p_filesz > end)
+            end = phdr->p_offset + phdr->p_filesz;
+    }
+    return !bytes_slice(image->elf.bytes, end, image->elf.bytes.size - end, &tail) ||
+           bytes_all_zero(tail) ||
+           error_set(error,
+                     "%s: data is appended to the image, and may have to stay in its place; "
+                     "run covsplit before it is appended",
+                     image->path);
+}
+
+/* ---- fields ---- */
 
 uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from)
 {
     bool big_endian = image->machine->big_endian;
 
-    return image->sizes.word == 8 ? load_u64(from, big_endian) : load_u32(from, big_endian);
+    return image->elf.wide ? load_u64(from, big_endian) : load_u32(from, big_endian);
 }
 
 void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
 {
-    if (image->sizes.word == 8)
+    if (image->elf.wide)
         store_u64(to, value, image->machine->big_endian);
     else
         store_u32(to, (uint32_t)value, image->machine->big_endian);
 }
 
-/* The offset of a member that the structure has in both classes. */
-#define OFFSET_IN(image, Kind, member)                                                             \
-    ((image)->sizes.word == 8 ? offsetof(Elf64_##Kind, member) : offsetof(Elf32_##Kind, member))
-
-GElf_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry)
+Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry)
 {
-    bool big_endian = image->machine->big_endian;
+    struct cursor at = cursor_open((struct bytes){entry, image->sizes.sym},
+                                   image->machine->big_endian, image->elf.wide);
 
-    return (GElf_Sym){
-        .st_name = load_u32(entry + OFFSET_IN(image, Sym, st_name), big_endian),
-        .st_info = entry[OFFSET_IN(image, Sym, st_info)],
-        .st_other = entry[OFFSET_IN(image, Sym, st_other)],
-        .st_shndx = load_u16(entry + OFFSET_IN(image, Sym, st_shndx), big_endian),
-        .st_value = elf_load_word(image, entry + OFFSET_IN(image, Sym, st_value)),
-        .st_size = elf_load_word(image, entry + OFFSET_IN(image, Sym, st_size)),
-    };
+    return elf_take_sym(&at);
 }
 
-size_t elf_symbol_value_offset(const struct elf_image *image)
-{
-    return OFFSET_IN(image, Sym, st_value);
-}
-
-const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
+const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag)
 {
     for (size_t i = 0; i < image->dynamic_count; i++) {
         if (image->dynamic[i].d_tag == tag)
@@ -382,120 +426,42 @@ const GElf_Dyn *elf_dynamic_find(const struct elf_image *image, GElf_Sxword tag)
     return NULL;
 }
 
-/* Systems map whole pages of the file, at the addresses in p_vaddr. */
-static bool cannot_be_mapped(const struct elf_image *image, const GElf_Phdr *phdr)
-{
-    return phdr->p_filesz != 0 &&
-           (phdr->p_paddr != phdr->p_vaddr ||
-            (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0);
-}
-
-bool elf_is_firmware(const struct elf_image *image)
-{
-    uint64_t headers_end = image->ehdr.e_phoff + image->phnum * image->sizes.phdr;
-    bool is_mapped = true;
-
-    for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
-
-        if (phdr->p_type == PT_INTERP || phdr->p_type == PT_DYNAMIC || phdr->p_type == PT_PHDR ||
-            (phdr->p_type == PT_LOAD &&
-             ranges_overlap(phdr->p_offset, phdr->p_filesz, 0, headers_end)))
-            return false;
-        is_mapped &= phdr->p_type != PT_LOAD || !cannot_be_mapped(image, phdr);
-    }
-    return image->ehdr.e_type == ET_EXEC && !is_mapped;
-}
-
-size_t elf_first_load(const struct elf_image *image)
-{
-    size_t i = 0;
-
-    while (image->phdrs[i].p_type != PT_LOAD)
-        i++;
-    return i;
-}
-
-uint64_t elf_header_base(const struct elf_image *image)
-{
-    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
-
-    return first->p_vaddr - first->p_offset;
-}
-
-bool elf_check_tail(const struct elf_image *image, struct error *error)
-{
-    uint64_t end = image->ehdr.e_shoff + image->shnum * image->sizes.shdr;
-    struct bytes tail;
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-        if (elf_section_in_file(shdr) && shdr->sh_offset + shdr->sh_size > end)
-            end = shdr->sh_offset + shdr->sh_size;
-    }
-    for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
-        if (phdr->p_offset + phdr->p_filesz > end)
-            end = phdr->p_offset + phdr->p_filesz;
-    }
-    if (bytes_slice(image->file, end, image->file.size - end, &tail) && !bytes_all_zero(tail))
-        return error_set(error,
-                         "%s: data is appended to the image, and may have to stay in its place; "
-                         "run covsplit before it is appended",
-                         image->path);
-    return true;
-}
-
-/* ---- build ID ---- */
-
-/* Reads the notes of one chunk of the file. */
-static bool read_build_id(const struct elf_image *image, uint64_t offset, uint64_t size,
-                          uint64_t alignment, struct uuid *uuid, struct error *error)
-{
-    /* ELF_T_NHDR8 means that descriptors are padded to 8 bytes, as in .note.gnu.property. */
-    Elf_Data *data = elf_getdata_rawchunk(image->elf, (int64_t)offset, (size_t)size,
-                                          alignment == 8 ? ELF_T_NHDR8 : ELF_T_NHDR);
-    size_t position = 0, name_offset, descriptor_offset;
-    GElf_Nhdr note;
-
-    /* The chunk is inside the file, so only memory can have run out. */
-    if (data == NULL)
-        return error_out_of_memory(error, image->path, size);
-    while ((position = gelf_getnote(data, position, &note, &name_offset, &descriptor_offset)) !=
-           0) {
-        struct uuid found = {.size = note.n_descsz};
-
-        if (note.n_type != NT_GNU_BUILD_ID || note.n_namesz != 4 ||
-            memcmp((const char *)data->d_buf + name_offset, "GNU", 4) != 0 || note.n_descsz == 0)
-            continue;
-        if (note.n_descsz > UUID_SIZE_MAX)
-            return error_set(error,
-                             "%s: the build ID has %" PRIu32
-                             " bytes, and covsplit takes at most %d; link with --build-id=sha1",
-                             image->path, note.n_descsz, UUID_SIZE_MAX);
-        memcpy(found.bytes, (const char *)data->d_buf + descriptor_offset, found.size);
-        if (uuid->size != 0 && !uuid_equal(uuid, &found))
-            return error_set(error, "%s: the image has two build IDs that differ; link it again",
-                             image->path);
-        *uuid = found;
-    }
-    return true;
-}
-
 bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error)
 {
     uint64_t total = 0;
 
     *uuid = (struct uuid){.size = 0};
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        struct elf_note_list notes = {.big_endian = image->elf.big_endian,
+                                      .alignment = phdr->p_align};
+        struct elf_note note;
+        size_t position = 0;
 
-        total += phdr->p_type == PT_NOTE ? phdr->p_filesz : 0;
+        if (phdr->p_type != PT_NOTE)
+            continue;
+        total += phdr->p_filesz;
         if (total > NOTES_MAX)
             return refuse(image, error, "its notes are too large");
-        if (phdr->p_type == PT_NOTE && phdr->p_filesz != 0 &&
-            !read_build_id(image, phdr->p_offset, phdr->p_filesz, phdr->p_align, uuid, error))
-            return false;
+        bytes_slice(image->elf.bytes, phdr->p_offset, phdr->p_filesz, &notes.bytes);
+        while (elf_note_next(&notes, &position, &note)) {
+            struct uuid found = {.size = (size_t)note.description.size};
+
+            if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
+                found.size == 0)
+                continue;
+            if (found.size > UUID_SIZE_MAX)
+                return error_set(error,
+                                 "%s: the build ID has %zu bytes, and covsplit takes at most %d; "
+                                 "link with --build-id=sha1",
+                                 image->path, found.size, UUID_SIZE_MAX);
+            memcpy(found.bytes, note.description.data, found.size);
+            if (uuid->size != 0 && !uuid_equal(uuid, &found))
+                return error_set(error,
+                                 "%s: the image has two build IDs that differ; link it again",
+                                 image->path);
+            *uuid = found;
+        }
     }
     return true;
 }

@@ -8,7 +8,7 @@
  * code, so a slot counts as a pointer only if code refers to it. The search may see a pointer where
  * there is none, and then something stays that could have gone; it never misses a pointer.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #include <string.h>
 
@@ -31,7 +31,7 @@ struct pointer_search {
 static bool is_got_slot(const struct elf_image *image, uint64_t address)
 {
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
 
         if ((shdr->sh_flags & SHF_ALLOC) != 0 && address - shdr->sh_addr < shdr->sh_size &&
             (strcmp(elf_section_name(image, i), ".got") == 0 ||
@@ -158,7 +158,7 @@ static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
  * one. */
 static bool find_word_in(struct pointer_search *search, size_t section)
 {
-    const GElf_Shdr *shdr = &search->image->shdrs[section];
+    const Elf64_Shdr *shdr = &search->image->shdrs[section];
     struct bytes bytes = elf_section_bytes(search->image, section);
     uint64_t word = search->image->sizes.word, released = 0;
 
@@ -181,7 +181,7 @@ static bool find_word(struct pointer_search *search)
     const struct elf_image *image = search->image;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
         /* .eh_frame points to code, and contains numbers of single bytes. */
@@ -209,7 +209,7 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
         .records = state->base.section_index[SECTION_DATA],
     };
     bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
-                 (state->image.ehdr.e_type == ET_EXEC && find_word(&search)) ||
+                 (state->image.elf.header.e_type == ET_EXEC && find_word(&search)) ||
                  is_slot_used(&search);
 
     *from = search.from;
@@ -250,7 +250,7 @@ static uint64_t end_before(const struct elf_state *state, const char *name)
         size_t index = state->base.section_index[kinds[i]];
 
         for (size_t j = 1; index != NO_INDEX && j < image->shnum; j++) {
-            const GElf_Shdr *shdr = &image->shdrs[j];
+            const Elf64_Shdr *shdr = &image->shdrs[j];
 
             if (shdr->sh_addr + shdr->sh_size == image->shdrs[index].sh_addr &&
                 strcmp(elf_section_name(image, j), name) == 0)
@@ -262,7 +262,7 @@ static uint64_t end_before(const struct elf_state *state, const char *name)
 
 static bool has_start(const struct elf_symbol *symbol)
 {
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
     return (type == STT_FUNC || type == STT_OBJECT) && symbol->section != SHN_UNDEF;
 }

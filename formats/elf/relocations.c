@@ -5,7 +5,7 @@
  * so the number of edits depends on what is removed, not on the size of the table. RELR (gABI:
  * "Relative relocation table") is a small compressed list, so it is encoded anew.
  */
-#include "formats/elf/relocations.h"
+#include "formats/elf/elf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,22 +51,22 @@ static bool locate(const struct elf_image *image, uint64_t address, uint64_t siz
     table->size = size;
     table->entry_size = entry_size;
     table->has_addends = entry_size == image->sizes.rela;
-    table->offset = (uint64_t)(table->bytes.data - image->file.data);
+    table->offset = (uint64_t)(table->bytes.data - image->elf.bytes.data);
     return table->offset % image->sizes.word == 0;
 }
 
 /* The table that two dynamic tags describe; its size is 0 if there is none. No tag may occur twice,
  * because it depends on the loader which of them counts. */
-static bool dynamic_table(const struct elf_image *image, GElf_Sxword address_tag,
-                          GElf_Sxword size_tag, uint64_t entry_size, struct table *table)
+static bool dynamic_table(const struct elf_image *image, Elf64_Sxword address_tag,
+                          Elf64_Sxword size_tag, uint64_t entry_size, struct table *table)
 {
-    const GElf_Dyn *address = elf_dynamic_find(image, address_tag);
-    const GElf_Dyn *size = elf_dynamic_find(image, size_tag);
+    const Elf64_Dyn *address = elf_dynamic_find(image, address_tag);
+    const Elf64_Dyn *size = elf_dynamic_find(image, size_tag);
     size_t occurrences = 0;
 
     *table = (struct table){.entry_size = entry_size};
     for (size_t i = 0; i < image->dynamic_count; i++) {
-        GElf_Sxword tag = image->dynamic[i].d_tag;
+        Elf64_Sxword tag = image->dynamic[i].d_tag;
         if (tag == address_tag || tag == size_tag)
             occurrences++;
     }
@@ -76,14 +76,14 @@ static bool dynamic_table(const struct elf_image *image, GElf_Sxword address_tag
            locate(image, address->d_un.d_ptr, size->d_un.d_val, entry_size, table);
 }
 
-const GElf_Dyn *elf_relocation_table(const struct elf_image *image)
+const Elf64_Dyn *elf_relocation_table(const struct elf_image *image)
 {
-    const GElf_Dyn *rela = elf_dynamic_find(image, DT_RELA);
+    const Elf64_Dyn *rela = elf_dynamic_find(image, DT_RELA);
 
     return rela != NULL ? rela : elf_dynamic_find(image, DT_REL);
 }
 
-static bool has_tag(const struct elf_image *image, GElf_Sxword tag)
+static bool has_tag(const struct elf_image *image, Elf64_Sxword tag)
 {
     return elf_dynamic_find(image, tag) != NULL;
 }
@@ -99,7 +99,7 @@ struct tables {
 static bool find_tables(const struct elf_image *image, struct tables *tables)
 {
     const struct elf_sizes *sizes = &image->sizes;
-    const GElf_Dyn *plt_kind = elf_dynamic_find(image, DT_PLTREL);
+    const Elf64_Dyn *plt_kind = elf_dynamic_find(image, DT_PLTREL);
     bool is_rel = has_tag(image, DT_REL);
     uint64_t plt_size = sizes->rela;
 
@@ -131,7 +131,7 @@ struct reader {
 static void find_dynamic_symbols(struct reader *reader)
 {
     for (size_t i = 1; i < reader->image->shnum; i++) {
-        const GElf_Shdr *shdr = &reader->image->shdrs[i];
+        const Elf64_Shdr *shdr = &reader->image->shdrs[i];
         if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % reader->image->sizes.word == 0 &&
             shdr->sh_entsize == reader->image->sizes.sym) {
             reader->symbols = elf_section_bytes(reader->image, i);
@@ -158,8 +158,8 @@ static struct entry load_entry(const struct elf_image *image, const struct table
         info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
     return (struct entry){
         .offset = elf_load_word(image, from),
-        .symbol = word == 8 ? GELF_R_SYM(info) : ELF32_R_SYM((uint32_t)info),
-        .type = (uint32_t)(word == 8 ? GELF_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info)),
+        .symbol = word == 8 ? ELF64_R_SYM(info) : ELF32_R_SYM((uint32_t)info),
+        .type = (uint32_t)(word == 8 ? ELF64_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info)),
         .addend = table->has_addends ? elf_load_word(image, from + 2 * word) : 0,
     };
 }
@@ -170,13 +170,13 @@ static bool symbol_target(const struct reader *reader, const struct entry *entry
 {
     uint64_t sym = reader->image->sizes.sym;
     struct bytes bytes;
-    GElf_Sym symbol;
+    Elf64_Sym symbol;
 
     if (entry->symbol == 0 || entry->symbol > reader->symbols.size / sym ||
         !bytes_slice(reader->symbols, entry->symbol * sym, sym, &bytes))
         return false;
     symbol = elf_load_symbol(reader->image, bytes.data);
-    if (symbol.st_shndx == SHN_UNDEF || GELF_ST_TYPE(symbol.st_info) == STT_TLS)
+    if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
     *target = symbol.st_value + entry->addend;
     if (reader->image->sizes.word == 4)
@@ -291,7 +291,7 @@ static bool read_static_tables(struct reader *reader)
     const struct elf_image *image = reader->image;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         struct table table = {0};
 
         if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
@@ -511,7 +511,7 @@ static bool finish_relr(struct remover *remover)
     remover->changes->relr_changed = true;
     remover->changes->relr_size = encoded->size;
     return buffer_append_zeros(encoded, (size_t)relr->size - encoded->size) &&
-           edit_overwrite_differences(remover->edits, remover->image->file, relr->offset,
+           edit_overwrite_differences(remover->edits, remover->image->elf.bytes, relr->offset,
                                       buffer_view(encoded));
 }
 
@@ -524,7 +524,7 @@ bool elf_relocations_remove(const struct elf_image *image,
                               .edits = edits,
                               .changes = changes,
                               .relr = {.image = image}};
-    const GElf_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
+    const Elf64_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
     bool done;
 
     *changes = (struct elf_relocation_changes){0};

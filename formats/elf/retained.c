@@ -6,20 +6,20 @@
  * relocations of a removed section are removed with it, and one that applies to the body of a
  * rewritten accessor becomes R_..._NONE. All others stay true, because no code moves.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #ifndef SHT_CREL
 #define SHT_CREL 0x40000014
 #endif
 
-static bool is_retained(const GElf_Shdr *shdr)
+static bool is_retained(const Elf64_Shdr *shdr)
 {
     return (shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL || shdr->sh_type == SHT_CREL) &&
            (shdr->sh_flags & SHF_ALLOC) == 0 && shdr->sh_size != 0;
 }
 
 /* Whether its entries have the size that the gABI prescribes. */
-static bool is_table(const struct elf_image *image, const GElf_Shdr *shdr)
+static bool is_table(const struct elf_image *image, const Elf64_Shdr *shdr)
 {
     uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
 
@@ -37,7 +37,7 @@ bool elf_retained_is_known(const struct elf_image *image)
 
 bool elf_retained_goes(const struct elf_state *state, size_t section)
 {
-    const GElf_Shdr *shdr = &state->image.shdrs[section];
+    const Elf64_Shdr *shdr = &state->image.shdrs[section];
 
     if (!is_retained(shdr))
         return false;
@@ -100,7 +100,7 @@ static bool is_in_body(const struct bodies *bodies, uint64_t address)
 static bool silence_table(struct elf_state *state, const struct bodies *bodies, size_t section)
 {
     const struct elf_image *image = &state->image;
-    const GElf_Shdr *shdr = &image->shdrs[section];
+    const Elf64_Shdr *shdr = &image->shdrs[section];
     struct bytes table = elf_section_bytes(image, section);
     uint8_t nothing[sizeof(uint64_t)];
     struct bytes info = {nothing, image->sizes.word};
@@ -108,7 +108,7 @@ static bool silence_table(struct elf_state *state, const struct bodies *bodies, 
     elf_store_word(image, nothing, image->machine->relocations->none);
     for (uint64_t i = 0; i < table.size; i += shdr->sh_entsize) {
         if (is_in_body(bodies, elf_load_word(image, table.data + i)) &&
-            !edit_overwrite_differences(&state->base.plan->edits, image->file,
+            !edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
                                         shdr->sh_offset + i + image->sizes.word, info))
             return false;
     }

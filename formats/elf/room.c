@@ -15,7 +15,7 @@
  * Nothing moves unless it is shown that nothing else refers to it. The headers of firmware are not
  * loaded; there, room is made in the file alone.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #include <string.h>
 
@@ -46,7 +46,7 @@ static bool no_memory(struct elf_state *state)
 
 static uint64_t headers_old_end(const struct elf_state *state)
 {
-    return state->image.ehdr.e_phoff + state->image.phnum * state->image.sizes.phdr;
+    return state->image.elf.header.e_phoff + state->image.phnum * state->image.sizes.phdr;
 }
 
 /* Index of the first section whose bytes start at or behind `offset`; NO_INDEX if there is none. */
@@ -55,7 +55,7 @@ static size_t next_section(const struct elf_image *image, uint64_t offset)
     size_t next = NO_INDEX;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         if (elf_section_in_file(shdr) && shdr->sh_offset >= offset &&
             (next == NO_INDEX || shdr->sh_offset < image->shdrs[next].sh_offset))
             next = i;
@@ -66,8 +66,8 @@ static size_t next_section(const struct elf_image *image, uint64_t offset)
 /* Whether the section's header agrees with the segment that contains the ELF header. */
 static bool is_beside_header(const struct elf_image *image, size_t index)
 {
-    const GElf_Shdr *shdr = &image->shdrs[index];
-    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Phdr *first = elf_first_load(image);
 
     return shdr->sh_addr - shdr->sh_offset == elf_header_base(image) &&
            range_within(shdr->sh_addr, shdr->sh_size, first->p_vaddr, first->p_filesz);
@@ -75,9 +75,9 @@ static bool is_beside_header(const struct elf_image *image, size_t index)
 
 /* What MIPS linkers put behind the notes: kernels and loaders find these sections by their own
  * program headers. */
-static bool is_mips_header(const struct elf_image *image, const GElf_Shdr *shdr)
+static bool is_mips_header(const struct elf_image *image, const Elf64_Shdr *shdr)
 {
-    return image->ehdr.e_machine == EM_MIPS &&
+    return image->elf.header.e_machine == EM_MIPS &&
            (shdr->sh_type == SHT_MIPS_ABIFLAGS || shdr->sh_type == SHT_MIPS_OPTIONS);
 }
 
@@ -85,7 +85,7 @@ static bool is_mips_header(const struct elf_image *image, const GElf_Shdr *shdr)
  * otherwise. */
 static bool is_front_section(const struct elf_image *image, size_t index)
 {
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
 
     return is_beside_header(image, index) && shdr->sh_addralign <= MOVE_ALIGNMENT &&
            (shdr->sh_flags & (SHF_WRITE | SHF_EXECINSTR | SHF_TLS)) == 0 &&
@@ -93,29 +93,29 @@ static bool is_front_section(const struct elf_image *image, size_t index)
             strcmp(elf_section_name(image, index), ".interp") == 0);
 }
 
-static bool is_whole_string_table(const struct elf_image *image, const GElf_Shdr *shdr)
+static bool is_whole_string_table(const struct elf_image *image, const Elf64_Shdr *shdr)
 {
-    const GElf_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
+    const Elf64_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
 
     return size != NULL && size->d_un.d_val == shdr->sh_size;
 }
 
 /* Whether the section is a table to which only the dynamic section (or nothing) points; *tag is the
  * tag that does. */
-static bool dynamic_tag_of(const struct elf_image *image, size_t index, GElf_Sxword *tag)
+static bool dynamic_tag_of(const struct elf_image *image, size_t index, Elf64_Sxword *tag)
 {
     static const struct {
-        GElf_Word type;
-        GElf_Sxword tag;
+        Elf64_Word type;
+        Elf64_Sxword tag;
     } tables[] = {
         {SHT_DYNSYM, DT_SYMTAB},       {SHT_STRTAB, DT_STRTAB},     {SHT_GNU_versym, DT_VERSYM},
         {SHT_GNU_verneed, DT_VERNEED}, {SHT_GNU_verdef, DT_VERDEF}, {SHT_GNU_HASH, DT_GNU_HASH},
         {SHT_HASH, DT_HASH},
     };
-    const GElf_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        const GElf_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
+        const Elf64_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
         if (shdr->sh_type == tables[i].type && entry != NULL &&
             entry->d_un.d_ptr == shdr->sh_addr && is_beside_header(image, index) &&
             (shdr->sh_type != SHT_STRTAB || is_whole_string_table(image, shdr))) {
@@ -147,7 +147,7 @@ static bool is_relocated_elsewhere(void *context, const struct elf_relocation *r
 static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 {
     const struct moved_search *search = context;
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
     if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
         elf_move_of(search->state, symbol->st_value) == NULL ||
@@ -156,8 +156,8 @@ static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
     if (search->is_exported)
         return false;
     return type == STT_OBJECT &&
-           (search->state->image.ehdr.e_type == ET_DYN ||
-            (GELF_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
+           (search->state->image.elf.header.e_type == ET_DYN ||
+            (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
 }
 
 /* All sections in what moves must be of a kind that may move. If one overlaps it only partly, some
@@ -165,10 +165,10 @@ static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 static bool sections_move_whole(const struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
-    GElf_Sxword tag;
+    Elf64_Sxword tag;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
 
         if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr))
             continue;
@@ -187,7 +187,7 @@ static bool sections_move_whole(const struct elf_state *state)
 static bool segments_move_whole(const struct elf_state *state)
 {
     for (size_t i = 0; i < state->image.phnum; i++) {
-        const GElf_Phdr *phdr = &state->image.phdrs[i];
+        const Elf64_Phdr *phdr = &state->image.phdrs[i];
 
         if (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_STACK)
             continue;
@@ -212,8 +212,8 @@ static bool counts_in_moves(const void *context, uint64_t address)
     bool is_in_table = false;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
-        GElf_Sxword tag;
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+        Elf64_Sxword tag;
 
         if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr) ||
             !range_within(address, 1, shdr->sh_addr, shdr->sh_size))
@@ -266,7 +266,8 @@ static bool move_to_names(struct elf_state *state, uint64_t names_address, uint6
     uint64_t padding = (address - free_address) % MOVE_ALIGNMENT;
     struct bytes bytes;
 
-    if (state->move_count == MOVES_MAX || !bytes_slice(state->image.file, offset, size, &bytes))
+    if (state->move_count == MOVES_MAX ||
+        !bytes_slice(state->image.elf.bytes, offset, size, &bytes))
         return false;
     if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
         !buffer_append(&state->moved, bytes.data, (size_t)size))
@@ -280,14 +281,14 @@ static bool move_to_names(struct elf_state *state, uint64_t names_address, uint6
 static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 {
     const struct elf_image *image = &state->image;
-    const GElf_Phdr *first = &image->phdrs[elf_first_load(image)];
+    const Elf64_Phdr *first = elf_first_load(image);
     uint64_t end = first->p_offset + first->p_filesz;
     size_t next = next_section(image, offset);
     struct bytes gap;
 
     if (next != NO_INDEX && image->shdrs[next].sh_offset < end)
         end = image->shdrs[next].sh_offset;
-    if (end < offset || !bytes_slice(image->file, offset, end - offset, &gap) ||
+    if (end < offset || !bytes_slice(image->elf.bytes, offset, end - offset, &gap) ||
         !bytes_all_zero(gap))
         return offset;
     return end;
@@ -296,7 +297,7 @@ static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 /* Whether no bytes that no header describes follow the section, so that its size is right. */
 static bool is_followed_closely(const struct elf_state *state, size_t index)
 {
-    const GElf_Shdr *shdr = &state->image.shdrs[index];
+    const Elf64_Shdr *shdr = &state->image.shdrs[index];
     uint64_t end = shdr->sh_offset + shdr->sh_size;
     size_t next = next_section(&state->image, end);
 
@@ -310,11 +311,11 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
     const struct elf_image *image = &state->image;
     size_t smallest = NO_INDEX, first;
     uint64_t end = offset;
-    GElf_Sxword tag;
+    Elf64_Sxword tag;
 
     /* The run is contiguous except for alignment, and stays in the segment of the headers. */
     for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
         bool is_table = dynamic_tag_of(image, i, &tag);
 
         if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
@@ -346,7 +347,7 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
  * range if it was before, and if nothing before that in the file is cut. */
 static bool names_are_beside_header(const struct elf_state *state, const struct section *names)
 {
-    const GElf_Phdr *first = &state->image.phdrs[elf_first_load(&state->image)];
+    const Elf64_Phdr *first = elf_first_load(&state->image);
 
     if (first->p_offset != 0 || headers_old_end(state) > first->p_filesz ||
         names->address - names->offset != first->p_vaddr)
@@ -401,7 +402,7 @@ static bool move_front_and_tables(struct elf_state *state, const struct section 
                                   uint64_t start, uint64_t end, uint64_t new_end)
 {
     const struct elf_image *image = &state->image;
-    GElf_Sxword tag;
+    Elf64_Sxword tag;
 
     while (free_end(state, end) < new_end) {
         size_t index = next_section(image, end);
@@ -425,20 +426,20 @@ static bool is_sound(const struct elf_state *state, const struct section *names)
 static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_t unit)
 {
     const struct elf_image *image = &state->image;
-    uint64_t old_end = headers_old_end(state), end = image->file.size;
+    uint64_t old_end = headers_old_end(state), end = image->elf.bytes.size;
     size_t next = next_section(image, old_end);
     struct bytes gap;
 
     if (next != NO_INDEX)
         end = image->shdrs[next].sh_offset;
-    if (image->ehdr.e_shoff >= old_end && image->ehdr.e_shoff < end)
-        end = image->ehdr.e_shoff;
+    if (image->elf.header.e_shoff >= old_end && image->elf.header.e_shoff < end)
+        end = image->elf.header.e_shoff;
     for (size_t i = 0; i < image->phnum; i++) {
-        const GElf_Phdr *phdr = &image->phdrs[i];
+        const Elf64_Phdr *phdr = &image->phdrs[i];
         if (phdr->p_filesz != 0 && phdr->p_offset >= old_end && phdr->p_offset < end)
             end = phdr->p_offset;
     }
-    if (!bytes_slice(image->file, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
+    if (!bytes_slice(image->elf.bytes, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
         end = old_end;
     state->headers_end = end;
     state->headers_growth = new_end <= end ? 0 : align_up(new_end - end, unit);

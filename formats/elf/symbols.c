@@ -7,7 +7,7 @@
  * names exactly if its st_name is one of the offsets found. Linkers share strings with a common
  * end, so a name may be found more than once.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
     if (type == STT_FILE || type == STT_TLS || symbol->section == SHN_UNDEF)
         return false;
@@ -42,7 +42,7 @@ static struct bytes section_numbers(const struct elf_image *image, size_t sectio
 }
 
 /* The section of symbol `index`. False if it should be in that table and is not. */
-static bool find_section_of(const struct elf_image *image, const GElf_Sym *symbol,
+static bool find_section_of(const struct elf_image *image, const Elf64_Sym *symbol,
                             struct bytes numbers, uint64_t index, size_t *section)
 {
     struct bytes number;
@@ -72,7 +72,7 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
 {
     struct bytes name = {0};
 
-    if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE && GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_NOTYPE && ELF64_ST_BIND(symbol->st_info) == STB_LOCAL)
         name = elf_symbol_name(image, symbol);
     return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
 }
@@ -80,7 +80,7 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context)
 {
-    const GElf_Shdr *shdr = &image->shdrs[section];
+    const Elf64_Shdr *shdr = &image->shdrs[section];
     uint64_t sym = image->sizes.sym, piece = SYMBOLS_IN_PIECE * sym;
     struct bytes numbers = section_numbers(image, section);
 
@@ -94,7 +94,7 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
 
         for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
             uint64_t offset = start + i * sym;
-            GElf_Sym entry = elf_load_symbol(image, image->file.data + offset);
+            Elf64_Sym entry = elf_load_symbol(image, image->elf.bytes.data + offset);
             struct elf_symbol symbol = {.table = section,
                                         .st_name = entry.st_name,
                                         .st_info = entry.st_info,
@@ -245,7 +245,7 @@ struct scan {
  * set. */
 static uint64_t function_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
     return type == STT_FUNC || type == STT_GNU_IFUNC ? symbol->st_value & ~image->machine->state_bit
                                                      : symbol->st_value;
@@ -287,7 +287,7 @@ static bool mark_shared(void *context, const struct elf_symbol *symbol)
     struct scan *scan = context;
     const struct name_offset *name;
 
-    if (!elf_symbol_has_address(scan->image, symbol) || GELF_ST_TYPE(symbol->st_info) != STT_FUNC)
+    if (!elf_symbol_has_address(scan->image, symbol) || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
         return true;
     for (size_t i = 0; i < scan->found->count; i++) {
         struct runtime_definition *definition = &scan->found->definitions[i];
@@ -383,7 +383,7 @@ static bool visit_function(void *context, const struct elf_symbol *symbol)
 {
     const struct visiting *visiting = context;
     const struct elf_image *image = visiting->image;
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
     struct image_symbol found = {.address = function_address(image, symbol), .is_function = true};
 
     if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
@@ -457,7 +457,7 @@ static bool collect_place(void *context, const struct elf_symbol *symbol)
     if (symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
         (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
         return true;
-    if (GELF_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0)
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0)
         return add_place(places, address, PLACE_FUNCTION,
                          address == symbol->st_value ? CODE_A32 : CODE_T32) &&
                add_place(places, address + symbol->st_size, PLACE_FUNCTION_END, CODE_UNKNOWN);

@@ -6,12 +6,12 @@
  * old one. Section and symbol indices stay as they are: a removed section keeps its header, but
  * empty.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/encode.h"
+#include "common/elf_file/elf_file.h"
 
 #ifndef SHT_RELR
 #define SHT_RELR 19
@@ -23,9 +23,9 @@
 
 struct tables {
     struct elf_state *state;
-    GElf_Phdr *phdrs; /* state->new_phnum of them */
-    GElf_Shdr *shdrs;
-    GElf_Dyn *dynamic;
+    Elf64_Phdr *phdrs; /* state->new_phnum of them */
+    Elf64_Shdr *shdrs;
+    Elf64_Dyn *dynamic;
 };
 
 static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
@@ -36,9 +36,9 @@ static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
 /* ---- program headers ---- */
 
 /* Appends the parts of a PT_LOAD between the holes in it. */
-static size_t split_segment(const struct elf_state *state, size_t index, GElf_Phdr *parts)
+static size_t split_segment(const struct elf_state *state, size_t index, Elf64_Phdr *parts)
 {
-    const GElf_Phdr *old = &state->image.phdrs[index];
+    const Elf64_Phdr *old = &state->image.phdrs[index];
     uint64_t delta = old->p_offset - old->p_vaddr;
     uint64_t end = old->p_vaddr + old->p_filesz;
     uint64_t start = old->p_vaddr;
@@ -49,7 +49,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
     for (size_t i = 0; i <= state->hole_count; i++) {
         const struct elf_hole *hole = i < state->hole_count ? &state->holes[i] : NULL;
         bool is_last = hole == NULL;
-        GElf_Phdr *part = &parts[count];
+        Elf64_Phdr *part = &parts[count];
 
         if (hole != NULL && hole->segment != index)
             continue;
@@ -92,13 +92,13 @@ static size_t split_segment(const struct elf_state *state, size_t index, GElf_Ph
 static void make_program_headers(struct tables *tables)
 {
     struct elf_state *state = tables->state;
-    GElf_Phdr *table_header = NULL;
+    Elf64_Phdr *table_header = NULL;
     size_t count = 0;
 
     for (size_t i = 0; i < state->image.phnum; i++) {
-        const GElf_Phdr *old = &state->image.phdrs[i];
+        const Elf64_Phdr *old = &state->image.phdrs[i];
         const struct elf_move *move = elf_move_of(state, old->p_vaddr);
-        GElf_Phdr *phdr = &tables->phdrs[count];
+        Elf64_Phdr *phdr = &tables->phdrs[count];
 
         if (old->p_type == PT_LOAD) {
             count += split_segment(state, i, phdr);
@@ -124,7 +124,7 @@ static void make_program_headers(struct tables *tables)
 /* ---- section headers ---- */
 
 static void empty_section(const struct elf_state *state, const struct section *section,
-                          GElf_Shdr *shdr)
+                          Elf64_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
      * size, which linkers leave 0, marks the section as ours (see is_rest in elf.c).
@@ -147,16 +147,16 @@ static void empty_section(const struct elf_state *state, const struct section *s
 /* Sections of which nothing is in the file any more, and that of the stub, which has the end of the
  * counters before it (elf/zeros.c). */
 static void empty_zeros(const struct elf_state *state, const struct elf_hole *hole,
-                        GElf_Shdr *shdrs)
+                        Elf64_Shdr *shdrs)
 {
     for (size_t i = 0; i < hole->emptied_count; i++) {
-        GElf_Shdr *shdr = &shdrs[hole->emptied[i].section];
+        Elf64_Shdr *shdr = &shdrs[hole->emptied[i].section];
 
         shdr->sh_type = SHT_NOBITS;
         shdr->sh_size = hole->emptied[i].size;
     }
     if (hole->stub_section != 0) {
-        GElf_Shdr *shdr = &shdrs[state->base.section_index[SECTION_DATA]];
+        Elf64_Shdr *shdr = &shdrs[state->base.section_index[SECTION_DATA]];
         uint64_t before = shdr->sh_addr - hole->stub_section;
 
         shdr->sh_addr -= before;
@@ -170,12 +170,12 @@ static void make_section_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
     const struct elf_relocation_changes *changes = &state->relocation_changes;
-    const GElf_Dyn *table = elf_relocation_table(&state->image);
-    const GElf_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
+    const Elf64_Dyn *table = elf_relocation_table(&state->image);
+    const Elf64_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
 
     for (size_t i = 1; i < state->image.shnum; i++) {
-        const GElf_Shdr *old = &state->image.shdrs[i];
-        GElf_Shdr *shdr = &tables->shdrs[i];
+        const Elf64_Shdr *old = &state->image.shdrs[i];
+        Elf64_Shdr *shdr = &tables->shdrs[i];
         const struct elf_move *move = NULL;
 
         if ((old->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(old))
@@ -213,7 +213,7 @@ static void make_dynamic(struct tables *tables)
     const struct elf_relocation_changes *changes = &state->relocation_changes;
 
     for (size_t i = 0; i < state->image.dynamic_count; i++) {
-        GElf_Dyn *entry = &tables->dynamic[i];
+        Elf64_Dyn *entry = &tables->dynamic[i];
         const struct elf_move *move = NULL;
 
         switch (entry->d_tag) {
@@ -254,15 +254,17 @@ static bool update_symbol(void *context, const struct elf_symbol *symbol)
 {
     struct elf_state *state = context;
     const struct elf_move *move = elf_move_of(state, symbol->st_value);
-    unsigned type = GELF_ST_TYPE(symbol->st_info);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
     uint8_t value[8];
 
     if (move == NULL || !elf_symbol_has_address(&state->image, symbol) ||
         (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
         return true;
     elf_store_word(&state->image, value, symbol->st_value + move->distance);
-    return edit_overwrite_differences(&state->base.plan->edits, state->image.file,
-                                      symbol->offset + elf_symbol_value_offset(&state->image),
+    return edit_overwrite_differences(&state->base.plan->edits, state->image.elf.bytes,
+                                      symbol->offset + (state->image.elf.wide
+                                                            ? offsetof(Elf64_Sym, st_value)
+                                                            : offsetof(Elf32_Sym, st_value)),
                                       (struct bytes){value, state->image.sizes.word});
 }
 
@@ -280,34 +282,26 @@ static bool plan_symbols(struct elf_state *state)
 
 /* ---- encoding ---- */
 
-static bool encode(const struct elf_state *state, Elf_Type type, const void *table, size_t count,
-                   struct buffer *encoded)
+/* Plans a table that replaces the one at `offset` in the file. Frees it. */
+static bool plan_table(struct elf_state *state, uint64_t offset, struct buffer *encoded)
 {
-    const unsigned char *ident = state->image.ehdr.e_ident;
+    bool done = !encoded->failed &&
+                edit_overwrite_differences(&state->base.plan->edits, state->image.elf.bytes, offset,
+                                           buffer_view(encoded));
 
-    return elf_encode(ident[EI_CLASS], ident[EI_DATA], type, table, count, encoded);
-}
-
-/* Plans a table that replaces the one at `offset` in the file. */
-static bool plan_table(struct elf_state *state, uint64_t offset, Elf_Type type, const void *table,
-                       size_t count)
-{
-    struct buffer encoded = {0};
-    bool done = encode(state, type, table, count, &encoded) &&
-                edit_overwrite_differences(&state->base.plan->edits, state->image.file, offset,
-                                           buffer_view(&encoded));
-
-    buffer_free(&encoded);
+    buffer_free(encoded);
     return done;
 }
 
 static bool plan_elf_header(struct elf_state *state)
 {
-    GElf_Ehdr ehdr = state->image.ehdr;
+    Elf64_Ehdr ehdr = state->image.elf.header;
+    struct buffer encoded = {0};
 
-    ehdr.e_phnum = (GElf_Half)state->new_phnum;
+    ehdr.e_phnum = (Elf64_Half)state->new_phnum;
     ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
-    return plan_table(state, 0, ELF_T_EHDR, &ehdr, 1);
+    elf_put_ehdr(&encoded, elf_form(&state->image), &ehdr);
+    return plan_table(state, 0, &encoded);
 }
 
 static bool plan_program_headers(struct tables *tables)
@@ -316,10 +310,11 @@ static bool plan_program_headers(struct tables *tables)
     struct buffer encoded = {0};
     bool done;
 
+    for (size_t i = 0; i < state->new_phnum; i++)
+        elf_put_phdr(&encoded, elf_form(&state->image), &tables->phdrs[i]);
     if (state->hole_count == 0 && state->move_count == 0)
-        return plan_table(state, state->image.ehdr.e_phoff, ELF_T_PHDR, tables->phdrs,
-                          state->new_phnum);
-    done = encode(state, ELF_T_PHDR, tables->phdrs, state->new_phnum, &encoded);
+        return plan_table(state, state->image.elf.header.e_phoff, &encoded);
+    done = !encoded.failed;
     if (done && encoded.size != 0)
         memcpy(state->base.plan->edits.literals.data + state->headers_literal, encoded.data,
                encoded.size);
@@ -330,17 +325,21 @@ static bool plan_program_headers(struct tables *tables)
 static bool plan_others(struct tables *tables)
 {
     struct elf_state *state = tables->state;
+    struct buffer shdrs = {0}, dynamic = {0};
+    bool done;
 
-    return plan_table(state, state->image.ehdr.e_shoff, ELF_T_SHDR, tables->shdrs,
-                      state->image.shnum) &&
-           plan_table(state, state->image.dynamic_offset, ELF_T_DYN, tables->dynamic,
-                      state->image.dynamic_count);
+    for (size_t i = 0; i < state->image.shnum; i++)
+        elf_put_shdr(&shdrs, elf_form(&state->image), &tables->shdrs[i]);
+    for (size_t i = 0; i < state->image.dynamic_count; i++)
+        elf_put_dyn(&dynamic, elf_form(&state->image), &tables->dynamic[i]);
+    done = plan_table(state, state->image.elf.header.e_shoff, &shdrs);
+    return plan_table(state, state->image.dynamic_offset, &dynamic) && done;
 }
 
 /* ---- the last look ---- */
 
 /* Whether a loaded section is where its segment says in the file. */
-static bool is_where_loaded(const GElf_Shdr *shdr, const GElf_Phdr *phdrs, size_t phnum)
+static bool is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t phnum)
 {
     for (size_t i = 0; i < phnum; i++) {
         if (phdrs[i].p_type == PT_LOAD &&
@@ -362,7 +361,7 @@ static bool notes_are_found(const struct tables *tables)
     if (tables->state->is_firmware)
         return true;
     for (size_t i = 0; i < tables->state->new_phnum; i++) {
-        const GElf_Phdr *phdr = &tables->phdrs[i];
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
 
         if (phdr->p_type != PT_NOTE)
             continue;
@@ -383,7 +382,7 @@ static bool segments_hold_together(const struct tables *tables, uint64_t size)
     const struct elf_state *state = tables->state;
 
     for (size_t i = 0; i < state->new_phnum; i++) {
-        const GElf_Phdr *phdr = &tables->phdrs[i];
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
 
         if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
             return false;
@@ -404,8 +403,8 @@ static bool tables_hold_together(const struct tables *tables)
     if (!segments_hold_together(tables, size) || !notes_are_found(tables))
         return false;
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &tables->shdrs[i];
-        const GElf_Shdr *old = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &tables->shdrs[i];
+        const Elf64_Shdr *old = &image->shdrs[i];
         bool is_loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
 
         if (!elf_section_in_file(shdr))

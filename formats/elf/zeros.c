@@ -17,7 +17,7 @@
  * of the stub starts with it. The last value nodes may share a page with what follows. Nothing uses
  * these nodes if no record has value sites, so no section needs to have them.
  */
-#include "formats/elf/state.h"
+#include "formats/elf/elf.h"
 
 #include <string.h>
 
@@ -36,7 +36,7 @@ static size_t find_neighbour(const struct elf_image *image, uint64_t address, bo
     size_t nearest = NO_INDEX;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[i];
+        const Elf64_Shdr *shdr = &image->shdrs[i];
 
         if ((shdr->sh_flags & SHF_ALLOC) == 0 || shdr->sh_size == 0 ||
             (shdr->sh_type == SHT_NOBITS && (shdr->sh_flags & SHF_TLS) != 0) ||
@@ -52,8 +52,8 @@ static size_t find_neighbour(const struct elf_image *image, uint64_t address, bo
 static bool may_be_emptied(const struct elf_image *image, size_t segment, size_t index)
 {
     static const char *const names[] = {"__llvm_prf_bits", "__llvm_prf_cnts", "__llvm_prf_vnds"};
-    const GElf_Shdr *shdr = &image->shdrs[index];
-    const GElf_Phdr *phdr = &image->phdrs[segment];
+    const Elf64_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Phdr *phdr = &image->phdrs[segment];
     bool has_name = false;
     struct bytes bytes;
 
@@ -79,11 +79,11 @@ static bool are_zeros(const struct elf_image *image, uint64_t start, uint64_t en
 static void extend(const struct elf_image *image, size_t segment, bool is_before,
                    struct zero_run *run)
 {
-    const GElf_Phdr *phdr = &image->phdrs[segment];
+    const Elf64_Phdr *phdr = &image->phdrs[segment];
 
     while (run->count < ELF_EMPTIED_MAX) {
         size_t index = find_neighbour(image, is_before ? run->start : run->end, is_before);
-        const GElf_Shdr *shdr = index == NO_INDEX ? NULL : &image->shdrs[index];
+        const Elf64_Shdr *shdr = index == NO_INDEX ? NULL : &image->shdrs[index];
 
         run->is_last = !is_before && (shdr == NULL || shdr->sh_type == SHT_NOBITS ||
                                       shdr->sh_addr >= phdr->p_vaddr + phdr->p_filesz);
@@ -108,7 +108,7 @@ static void empty(struct elf_hole *hole, size_t section, uint64_t size)
 static bool set_pages(const struct elf_image *image, struct elf_hole *hole, uint64_t end,
                       uint64_t unit)
 {
-    const GElf_Phdr *phdr = &image->phdrs[hole->segment];
+    const Elf64_Phdr *phdr = &image->phdrs[hole->segment];
 
     hole->address = align_up(hole->file_end, unit);
     end = align_down(end, unit);
@@ -132,7 +132,7 @@ bool elf_zeros_before(const struct elf_state *state, uint64_t unit, struct elf_h
         return false;
     end = hole->address + hole->size;
     for (size_t i = 0; i < run.count; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[run.sections[i]];
+        const Elf64_Shdr *shdr = &image->shdrs[run.sections[i]];
 
         if (shdr->sh_addr >= end)
             continue;
@@ -158,7 +158,7 @@ bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zer
     const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t stub_end = data->address + state->base.record_layout.record_size, end, limit;
     struct zero_run run = {.start = stub_end, .end = data->address + data->size};
-    const GElf_Phdr *phdr;
+    const Elf64_Phdr *phdr;
 
     *hole = (struct elf_hole){.segment = elf_segment_of(image, data->address, data->size),
                               .file_end = stub_end};
@@ -181,7 +181,7 @@ bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zer
         return false;
     limit = hole->address + hole->size;
     for (size_t i = 0; i < run.count; i++) {
-        const GElf_Shdr *shdr = &image->shdrs[run.sections[i]];
+        const Elf64_Shdr *shdr = &image->shdrs[run.sections[i]];
         uint64_t in_hole = shdr->sh_addr < limit ? limit - shdr->sh_addr : 0;
 
         if (in_hole >= shdr->sh_size)
@@ -193,52 +193,4 @@ bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zer
             return elf_zeros_behind(state, unit, false, hole);
     }
     return true;
-}
-
-size_t elf_stub_size(const struct elf_image *image, size_t index)
-{
-    size_t before = elf_section_find(image, section_kind_name(SECTION_COUNTERS), 0);
-    const GElf_Shdr *data = &image->shdrs[index];
-    const GElf_Shdr *counters = before == NO_INDEX ? NULL : &image->shdrs[before];
-    struct bytes stub;
-
-    if (data->sh_size == 0 || data->sh_entsize == 0)
-        return 0;
-    if (data->sh_entsize == data->sh_size)
-        return (size_t)data->sh_size;
-    if (data->sh_entsize != ELF_STUB_UNIT || counters == NULL || counters->sh_type != SHT_NOBITS ||
-        counters->sh_addr + counters->sh_size != data->sh_addr)
-        return 0;
-    for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
-        struct profile_record_layout layout;
-        uint64_t size = counters->sh_size + data->sh_size;
-
-        if (profile_record_layout(version, image->sizes.word, &layout) &&
-            data->sh_size >= layout.record_size &&
-            bytes_slice(image->file, data->sh_offset + data->sh_size - layout.record_size,
-                        layout.record_size, &stub) &&
-            load_u32(stub.data + layout.num_counters, image->machine->big_endian) *
-                    sizeof(uint64_t) ==
-                size - layout.record_size)
-            return layout.record_size;
-    }
-    return 0;
-}
-
-void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
-                       uint64_t *address, uint64_t *size)
-{
-    const GElf_Shdr *shdr = &image->shdrs[index];
-    size_t data = elf_section_find(image, section_kind_name(SECTION_DATA), 0);
-    size_t stub = data == NO_INDEX ? 0 : elf_stub_size(image, data);
-
-    *address = shdr->sh_addr;
-    *size = shdr->sh_size;
-    if (kind == SECTION_DATA && stub != 0) {
-        *address += *size - stub;
-        *size = stub;
-    }
-    if (kind == SECTION_COUNTERS && stub != 0 && shdr->sh_type == SHT_NOBITS &&
-        image->shdrs[data].sh_addr == shdr->sh_addr + shdr->sh_size)
-        *size += image->shdrs[data].sh_size - stub;
 }

@@ -11,8 +11,8 @@
  * A core can be larger than memory, so it is not mapped: its headers are read, and then what is
  * asked for. That also makes a core harmless that is truncated meanwhile.
  */
+#include <elf.h>
 #include <errno.h>
-#include <gelf.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 #include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/numbers.h"
-#include "common/elf_file/note.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/profile.h"
 #include "split/snapshot/elf_header.h"
 #include "split/snapshot/memory.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/llvm/profile.h"
-#include "formats/elf/read.h"
+#include "formats/elf/elf.h"
 #include "formats/machine/machine.h"
 
 static const enum section_kind kinds[] = {SECTION_COUNTERS, SECTION_BITMAP, SECTION_DATA,
@@ -26,7 +26,7 @@ static bool is_loaded(const struct elf_image *image, size_t index)
 }
 
 /* The NUL-terminated name of a symbol; NULL if it is not inside the string table. */
-static const char *symbol_name(struct bytes names, const GElf_Sym *symbol)
+static const char *symbol_name(struct bytes names, const Elf64_Sym *symbol)
 {
     struct bytes rest;
 
@@ -51,7 +51,7 @@ static bool find_variables(const struct elf_image *image, const struct variable 
     names = elf_section_bytes(image, image->shdrs[table].sh_link);
     for (uint64_t offset = 0; symbols.size - offset >= image->sizes.sym;
          offset += image->sizes.sym) {
-        GElf_Sym symbol = elf_load_symbol(image, symbols.data + offset);
+        Elf64_Sym symbol = elf_load_symbol(image, symbols.data + offset);
         const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : symbol_name(names, &symbol);
 
         for (size_t i = 0; name != NULL && i < count; i++) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/elf_file/note.h"
+#include "common/elf_file/elf_file.h"
 
 /* A linker puts the ELF header into the first page, and the largest pages have this size. */
 #define FIRST_PAGE_MAX 65536
@@ -19,7 +19,7 @@
 /* Takes the first build ID in notes, as the profile runtime does. */
 static bool find_build_id(struct bytes notes, bool big_endian, struct uuid *uuid)
 {
-    const struct elf_note_list list = {notes, big_endian};
+    const struct elf_note_list list = {.bytes = notes, .big_endian = big_endian};
     struct elf_note note;
     size_t offset = 0;
 

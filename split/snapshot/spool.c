@@ -24,7 +24,7 @@
 #include "common/base/memory_limit.h"
 #include "common/base/numbers.h"
 #include "common/codec/zstd.h"
-#include "common/elf_file/note.h"
+#include "common/elf_file/elf_file.h"
 #include "split/snapshot/address_ranges.h"
 #include "split/snapshot/elf_header.h"
 #include "split/snapshot/memory.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/codec/zstd.h"
-#include "common/elf_file/reader.h"
+#include "common/elf_file/elf_file.h"
 #include "common/sidecar/note.h"
 #include "common/sidecar/sidecar.h"
 
@@ -48,7 +48,7 @@ static void store(uint8_t *to, struct place place, uint64_t value, bool big_endi
 
 static bool is_big_endian(const struct elf_reader *file)
 {
-    return file->data_encoding == ELFDATA2MSB;
+    return file->elf.big_endian;
 }
 
 const char *sidecar_edit_name(struct bytes sidecar, size_t index)
@@ -73,7 +73,7 @@ static bool read_frame(struct bytes sidecar, const char *name, struct buffer *co
     struct elf_reader file;
     struct packed frame = {.name = "sidecar", .what = name};
     struct error error;
-    GElf_Chdr header;
+    Elf64_Chdr header;
 
     if (!elf_reader_open(&file, sidecar) || (section = elf_reader_find(&file, name)) == NULL ||
         !elf_reader_compression_header(&file, section->stored, &header, &frame.bytes) ||
@@ -126,8 +126,8 @@ static uint8_t *find_note(struct buffer *sidecar, const struct elf_reader *file,
 static bool replace_stored(struct buffer *sidecar, const struct elf_reader *file, size_t index,
                            struct bytes stored)
 {
-    const struct places *places = &places_of[file->wide];
-    const GElf_Shdr *old = &file->sections[index].header;
+    const struct places *places = &places_of[file->elf.wide];
+    const Elf64_Shdr *old = &file->sections[index].header;
     uint64_t end = old->sh_offset + old->sh_size;
     uint64_t padding = (old->sh_size - stored.size) % 8;
     uint64_t by = stored.size + padding - old->sh_size; /* modulo 2^64, a multiple of 8 */
@@ -135,7 +135,7 @@ static bool replace_stored(struct buffer *sidecar, const struct elf_reader *file
     bool big = is_big_endian(file);
     uint8_t *headers;
 
-    if (file->header.e_shoff < end ||
+    if (file->elf.header.e_shoff < end ||
         !buffer_append(&made, sidecar->data, (size_t)old->sh_offset) ||
         !buffer_append(&made, stored.data, (size_t)stored.size) ||
         !buffer_append_zeros(&made, (size_t)padding) ||
@@ -143,8 +143,8 @@ static bool replace_stored(struct buffer *sidecar, const struct elf_reader *file
         buffer_free(&made);
         return false;
     }
-    store(made.data, places->section_table, file->header.e_shoff + by, big);
-    headers = made.data + (size_t)(file->header.e_shoff + by);
+    store(made.data, places->section_table, file->elf.header.e_shoff + by, big);
+    headers = made.data + (size_t)(file->elf.header.e_shoff + by);
     for (size_t i = 1; i < file->section_count; i++) {
         if (file->sections[i].header.sh_offset >= end)
             store(headers + i * places->section_header, places->offset,
@@ -189,7 +189,7 @@ bool sidecar_edit_write(struct buffer *sidecar, const char *name, struct bytes c
 
     if (!elf_reader_open(&file, buffer_view(sidecar)) || (index = find_index(&file, name)) == 0)
         return false;
-    header_size = elf_reader_compression_header_size(&file);
+    header_size = ELF_SIZE(file.elf.wide, Chdr);
     if (file.sections[index].stored.size < header_size)
         return false;
     note_size(sidecar, &file, name, content.size);
@@ -197,7 +197,8 @@ bool sidecar_edit_write(struct buffer *sidecar, const char *name, struct bytes c
            codec_compress_once(content, 1, false, "sidecar", &stored, &error);
     if (done) {
         store_u32(stored.data, ELFCOMPRESS_ZSTD, is_big_endian(&file));
-        store(stored.data, places_of[file.wide].content_size, content.size, is_big_endian(&file));
+        store(stored.data, places_of[file.elf.wide].content_size, content.size,
+              is_big_endian(&file));
         done = replace_stored(sidecar, &file, index, buffer_view(&stored));
     }
     buffer_free(&stored);

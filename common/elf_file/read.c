@@ -1,0 +1,352 @@
+/*
+ * Reading ELF files: see elf_file.h.
+ */
+#include "common/elf_file/elf_file.h"
+
+#include <string.h>
+
+/* ---- structures ---- */
+
+Elf64_Ehdr elf_take_ehdr(struct cursor *at)
+{
+    struct bytes ident = cursor_bytes(at, EI_NIDENT);
+    Elf64_Ehdr ehdr = {.e_type = cursor_u16(at)};
+
+    if (ident.size != 0)
+        memcpy(ehdr.e_ident, ident.data, EI_NIDENT);
+    ehdr.e_machine = cursor_u16(at);
+    ehdr.e_version = cursor_u32(at);
+    ehdr.e_entry = cursor_word(at);
+    ehdr.e_phoff = cursor_word(at);
+    ehdr.e_shoff = cursor_word(at);
+    ehdr.e_flags = cursor_u32(at);
+    ehdr.e_ehsize = cursor_u16(at);
+    ehdr.e_phentsize = cursor_u16(at);
+    ehdr.e_phnum = cursor_u16(at);
+    ehdr.e_shentsize = cursor_u16(at);
+    ehdr.e_shnum = cursor_u16(at);
+    ehdr.e_shstrndx = cursor_u16(at);
+    return ehdr;
+}
+
+Elf64_Phdr elf_take_phdr(struct cursor *at)
+{
+    Elf64_Phdr phdr = {.p_type = cursor_u32(at)};
+
+    if (at->wide)
+        phdr.p_flags = cursor_u32(at);
+    phdr.p_offset = cursor_word(at);
+    phdr.p_vaddr = cursor_word(at);
+    phdr.p_paddr = cursor_word(at);
+    phdr.p_filesz = cursor_word(at);
+    phdr.p_memsz = cursor_word(at);
+    if (!at->wide)
+        phdr.p_flags = cursor_u32(at);
+    phdr.p_align = cursor_word(at);
+    return phdr;
+}
+
+Elf64_Shdr elf_take_shdr(struct cursor *at)
+{
+    Elf64_Shdr shdr = {.sh_name = cursor_u32(at)};
+
+    shdr.sh_type = cursor_u32(at);
+    shdr.sh_flags = cursor_word(at);
+    shdr.sh_addr = cursor_word(at);
+    shdr.sh_offset = cursor_word(at);
+    shdr.sh_size = cursor_word(at);
+    shdr.sh_link = cursor_u32(at);
+    shdr.sh_info = cursor_u32(at);
+    shdr.sh_addralign = cursor_word(at);
+    shdr.sh_entsize = cursor_word(at);
+    return shdr;
+}
+
+/* d_tag is signed. */
+Elf64_Dyn elf_take_dyn(struct cursor *at)
+{
+    uint64_t tag = cursor_word(at);
+    Elf64_Dyn dyn = {.d_tag = at->wide ? (Elf64_Sxword)tag : (int32_t)tag};
+
+    dyn.d_un.d_val = cursor_word(at);
+    return dyn;
+}
+
+Elf64_Sym elf_take_sym(struct cursor *at)
+{
+    Elf64_Sym sym = {.st_name = cursor_u32(at)};
+
+    if (!at->wide) {
+        sym.st_value = cursor_u32(at);
+        sym.st_size = cursor_u32(at);
+    }
+    sym.st_info = cursor_u8(at);
+    sym.st_other = cursor_u8(at);
+    sym.st_shndx = cursor_u16(at);
+    if (at->wide) {
+        sym.st_value = cursor_u64(at);
+        sym.st_size = cursor_u64(at);
+    }
+    return sym;
+}
+
+Elf64_Chdr elf_take_chdr(struct cursor *at)
+{
+    Elf64_Chdr chdr = {.ch_type = cursor_u32(at)};
+
+    if (at->wide)
+        cursor_skip(at, sizeof(Elf64_Word)); /* ch_reserved */
+    chdr.ch_size = cursor_word(at);
+    chdr.ch_addralign = cursor_word(at);
+    return chdr;
+}
+
+/* ---- files ---- */
+
+bool elf_file_open(struct elf_file *file, struct bytes bytes)
+{
+    const uint8_t *ident = bytes.data;
+    struct cursor at;
+
+    *file = (struct elf_file){.bytes = bytes};
+    if (bytes.size < EI_NIDENT || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
+        (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
+        (ident[EI_DATA] != ELFDATA2LSB && ident[EI_DATA] != ELFDATA2MSB) ||
+        ident[EI_VERSION] != EV_CURRENT)
+        return false;
+    file->wide = ident[EI_CLASS] == ELFCLASS64;
+    file->big_endian = ident[EI_DATA] == ELFDATA2MSB;
+    at = elf_file_cursor(file, 0);
+    file->header = elf_take_ehdr(&at);
+    return !at.bad;
+}
+
+struct cursor elf_file_cursor(const struct elf_file *file, uint64_t offset)
+{
+    struct cursor at = cursor_open(file->bytes, file->big_endian, file->wide);
+
+    cursor_skip(&at, offset);
+    return at;
+}
+
+/* A table of as many entries; *table is empty if it is not inside the file. */
+static bool find_table(const struct elf_file *file, uint64_t offset, uint64_t count,
+                       size_t entry_size, size_t expected_size, struct bytes *table)
+{
+    *table = (struct bytes){0};
+    return count == 0 || (entry_size == expected_size && count <= file->bytes.size / entry_size &&
+                          bytes_slice(file->bytes, offset, count * entry_size, table));
+}
+
+bool elf_file_find_segments(struct elf_file *file)
+{
+    const Elf64_Ehdr *ehdr = &file->header;
+    struct cursor first = elf_file_cursor(file, ehdr->e_shoff);
+
+    file->segment_count = ehdr->e_phnum;
+    if (ehdr->e_phnum == PN_XNUM && ehdr->e_shoff != 0)
+        file->segment_count = elf_take_shdr(&first).sh_info;
+    return find_table(file, ehdr->e_phoff, file->segment_count, ehdr->e_phentsize,
+                      ELF_SIZE(file->wide, Phdr), &file->segments);
+}
+
+bool elf_file_find_sections(struct elf_file *file)
+{
+    const Elf64_Ehdr *ehdr = &file->header;
+    struct cursor at = elf_file_cursor(file, ehdr->e_shoff);
+    Elf64_Shdr first = {0};
+
+    if (ehdr->e_shoff != 0)
+        first = elf_take_shdr(&at);
+    file->section_count = ehdr->e_shnum != 0 ? ehdr->e_shnum : first.sh_size;
+    file->names = ehdr->e_shstrndx != SHN_XINDEX ? ehdr->e_shstrndx : first.sh_link;
+    return find_table(file, ehdr->e_shoff, file->section_count, ehdr->e_shentsize,
+                      ELF_SIZE(file->wide, Shdr), &file->sections) &&
+           (file->section_count == 0 || file->names < file->section_count);
+}
+
+static struct cursor entry_at(const struct elf_file *file, struct bytes table, uint64_t index,
+                              size_t size)
+{
+    struct cursor at = cursor_open(table, file->big_endian, file->wide);
+
+    cursor_skip(&at, index < table.size / size ? index * size : UINT64_MAX);
+    return at;
+}
+
+Elf64_Phdr elf_file_segment(const struct elf_file *file, uint64_t index)
+{
+    struct cursor at = entry_at(file, file->segments, index, ELF_SIZE(file->wide, Phdr));
+
+    return elf_take_phdr(&at);
+}
+
+Elf64_Shdr elf_file_section(const struct elf_file *file, uint64_t index)
+{
+    struct cursor at = entry_at(file, file->sections, index, ELF_SIZE(file->wide, Shdr));
+
+    return elf_take_shdr(&at);
+}
+
+bool elf_file_contents(const struct elf_file *file, const Elf64_Shdr *shdr, struct bytes *contents)
+{
+    *contents = (struct bytes){0};
+    return shdr->sh_type == SHT_NOBITS || shdr->sh_type == SHT_NULL ||
+           bytes_slice(file->bytes, shdr->sh_offset, shdr->sh_size, contents);
+}
+
+const char *elf_text_at(struct bytes strings, uint64_t offset)
+{
+    if (offset >= strings.size ||
+        memchr(strings.data + offset, '\0', (size_t)(strings.size - offset)) == NULL)
+        return NULL;
+    return (const char *)strings.data + offset;
+}
+
+/* ---- notes ---- */
+
+/* Takes `size` bytes and the padding behind them, which may be missing at the end of the last note.
+ */
+static struct bytes take_padded(struct cursor *at, const struct elf_note_list *list, uint64_t size)
+{
+    struct bytes taken = cursor_bytes(at, size);
+    uint64_t alignment = list->alignment == 8 ? 8 : ELF_NOTE_ALIGNMENT;
+    uint64_t end = list->bytes.size - cursor_left(at), padding = align_up(end, alignment) - end;
+
+    cursor_skip(at, padding < cursor_left(at) ? padding : cursor_left(at));
+    return taken;
+}
+
+bool elf_note_next(const struct elf_note_list *list, size_t *offset, struct elf_note *note)
+{
+    struct cursor at = cursor_open(list->bytes, list->big_endian, false);
+    uint32_t owner_size, description_size;
+
+    cursor_skip(&at, *offset);
+    owner_size = cursor_u32(&at);
+    description_size = cursor_u32(&at);
+    note->type = cursor_u32(&at);
+    note->owner = take_padded(&at, list, owner_size);
+    note->description = take_padded(&at, list, description_size);
+    if (at.bad)
+        return false;
+    note->description_offset = (uint64_t)(note->description.data - list->bytes.data);
+    *offset = (size_t)(at.at - list->bytes.data);
+    return true;
+}
+
+bool elf_note_is_of(const struct elf_note *note, const char *owner)
+{
+    return bytes_equal(note->owner, (struct bytes){(const uint8_t *)owner, strlen(owner) + 1});
+}
+
+bool elf_note_build_id(const struct elf_note_list *list, struct uuid *uuid)
+{
+    struct elf_note note;
+    size_t offset = 0;
+
+    while (elf_note_next(list, &offset, &note)) {
+        if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
+            note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
+            continue;
+        *uuid = (struct uuid){.size = (size_t)note.description.size};
+        memcpy(uuid->bytes, note.description.data, uuid->size);
+        return true;
+    }
+    return false;
+}
+
+/* ---- small files ---- */
+
+/* Sections are read by their headers alone, so it is these that must be there. */
+bool elf_reader_open(struct elf_reader *file, struct bytes bytes)
+{
+    struct elf_file *elf = &file->elf;
+    const struct elf_reader_section *names;
+
+    file->section_count = 0;
+    if (!elf_file_open(elf, bytes) || elf->header.e_shnum == 0 ||
+        elf->header.e_shnum > ELF_READER_SECTION_MAX ||
+        elf->header.e_shoff % (elf->wide ? 8 : 4) != 0 || !elf_file_find_sections(elf))
+        return false;
+    names = &file->sections[elf->names];
+    for (size_t i = 0; i < elf->section_count; i++) {
+        struct elf_reader_section *section = &file->sections[i];
+
+        section->stored = (struct bytes){0};
+        section->header = elf_file_section(elf, i);
+        if (section->header.sh_type != SHT_NOBITS &&
+            !bytes_slice(bytes, section->header.sh_offset, section->header.sh_size,
+                         &section->stored))
+            return false;
+    }
+    if (names->header.sh_type != SHT_STRTAB || (names->header.sh_flags & SHF_COMPRESSED) != 0)
+        return false;
+    for (size_t i = 0; i < elf->section_count; i++) {
+        struct elf_reader_section *section = &file->sections[i];
+
+        section->name = elf_text_at(names->stored, section->header.sh_name);
+        if (section->name == NULL)
+            return false;
+    }
+    file->section_count = (size_t)elf->section_count;
+    return true;
+}
+
+const struct elf_reader_section *elf_reader_find(const struct elf_reader *file, const char *name)
+{
+    const struct elf_reader_section *found = NULL;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        if (strcmp(file->sections[i].name, name) != 0)
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = &file->sections[i];
+    }
+    return found;
+}
+
+bool elf_reader_notes(const struct elf_reader *file, const char *name, struct elf_note_list *notes)
+{
+    const struct elf_reader_section *section = elf_reader_find(file, name);
+
+    if (section == NULL || section->header.sh_type != SHT_NOTE ||
+        section->header.sh_addralign != ELF_NOTE_ALIGNMENT ||
+        (section->header.sh_flags & SHF_COMPRESSED) != 0 || section->stored.size == 0)
+        return false;
+    *notes = (struct elf_note_list){.bytes = section->stored, .big_endian = file->elf.big_endian};
+    return true;
+}
+
+bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
+{
+    struct elf_note_list notes;
+
+    return elf_reader_notes(file, ELF_BUILD_ID_SECTION, &notes) && elf_note_build_id(&notes, uuid);
+}
+
+bool elf_front_build_id(struct bytes front, struct uuid *uuid)
+{
+    struct elf_file file;
+    struct elf_note_list notes;
+    Elf64_Phdr phdr;
+
+    if (!elf_file_open(&file, front) || !elf_file_find_segments(&file))
+        return false;
+    phdr = elf_file_segment(&file, 0);
+    notes = (struct elf_note_list){.big_endian = file.big_endian};
+    return phdr.p_type == PT_NOTE &&
+           bytes_slice(front, phdr.p_offset, phdr.p_filesz, &notes.bytes) &&
+           elf_note_build_id(&notes, uuid);
+}
+
+bool elf_reader_compression_header(const struct elf_reader *file, struct bytes stored,
+                                   Elf64_Chdr *header, struct bytes *frame)
+{
+    struct cursor at = cursor_open(stored, file->elf.big_endian, file->elf.wide);
+
+    *header = elf_take_chdr(&at);
+    *frame = cursor_rest(&at);
+    return !at.bad;
+}

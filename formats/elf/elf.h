@@ -1,0 +1,354 @@
+/*
+ * ELF images, and the steps of a split of one.
+ *
+ * elf_image_open checks, once, everything that the rest of the ELF code relies on. After it has
+ * returned true, every program header and section lies inside the file, the loadable segments do
+ * not overlap in memory, and no sum of an offset or address and a size wraps around. They are in
+ * ascending order, too, except in executables, where a linker script may have put RAM before flash.
+ *
+ * elf.c describes and checks sections; symbols.c reads symbol tables, relocations.c reads and
+ * removes relocations, and references.c looks for pointers. layout.c finds the pages to cut, with
+ * the zeros beside them, and room.c makes room for the program headers that cutting needs; write.c
+ * writes the tables of the stripped image.
+ */
+#ifndef COVSPLIT_FORMATS_ELF_ELF_H
+#define COVSPLIT_FORMATS_ELF_ELF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/arena.h"
+#include "common/elf_file/elf_file.h"
+#include "formats/format.h"
+
+/* ---- images (elf/read.c) ---- */
+
+/* Sizes in bytes, in the file, of the structures of the image's class. */
+struct elf_sizes {
+    size_t ehdr;
+    size_t phdr;
+    size_t shdr;
+    size_t sym;
+    size_t dyn;
+    size_t rel;
+    size_t rela;
+    size_t word; /* an address */
+};
+
+struct elf_image {
+    const struct input *input;
+    const char *path; /* of the input, for messages */
+    struct elf_file elf;
+    const struct machine *machine; /* its member `relocations` is not NULL */
+    struct elf_sizes sizes;
+    struct arena memory; /* for the tables below */
+    Elf64_Phdr *phdrs;
+    size_t phnum;
+    Elf64_Shdr *shdrs;
+    size_t shnum;
+    struct bytes section_names; /* .shstrtab */
+    Elf64_Dyn *dynamic;         /* up to and including DT_NULL */
+    size_t dynamic_count;       /* 0: the image has no PT_DYNAMIC */
+    uint64_t dynamic_offset;    /* in the file */
+};
+
+static inline struct elf_form elf_form(const struct elf_image *image)
+{
+    return (struct elf_form){image->elf.wide, image->elf.big_endian};
+}
+
+/* Opens an executable or shared library for one of the known machines. The input must outlive the
+ * image. After a failure there is nothing to close. */
+bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error);
+void elf_image_close(struct elf_image *image);
+
+/* "" if the name is not inside the string table. Points into the file. */
+const char *elf_section_name(const struct elf_image *image, size_t index);
+/* Index of the first section of that name behind `after` (0: from the start); NO_INDEX if none. */
+size_t elf_section_find(const struct elf_image *image, const char *name, size_t after);
+/* The section's bytes in the file: empty for SHT_NOBITS. */
+struct bytes elf_section_bytes(const struct elf_image *image, size_t index);
+/* The address and size of what the runtime finds in the section of that kind. In a stripped image
+ * the last counters may be in the section of the stub (elf/zeros.c). */
+void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
+                       uint64_t *address, uint64_t *size);
+/* In a stripped image, the size in bytes of the stub at the end of the data section; 0 if there is
+ * none. If counters precede it, sh_entsize is ELF_STUB_UNIT, of which its size is a multiple. */
+#define ELF_STUB_UNIT 8
+size_t elf_stub_size(const struct elf_image *image, size_t index);
+/* True for a section that occupies bytes of the file. */
+bool elf_section_in_file(const Elf64_Shdr *shdr);
+
+/* Index of the PT_LOAD segment whose part in the file holds all of [address, address + size);
+ * NO_INDEX if there is none. */
+size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size);
+/* Whether the address of a segment and its offset in the file agree with its alignment. Where it
+ * has no bytes in the file, the offset means nothing; GNU ld makes it 0. */
+bool elf_segment_is_aligned(const Elf64_Phdr *phdr);
+/* Whether the PT_LOAD segments are apart in memory and, unless the image is an executable, in
+ * ascending order. */
+bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phdrs, size_t count);
+
+/* Whether the image is firmware: no system maps the file into memory. A loader, a debugger or
+ * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
+ * the file mean anything when it runs. */
+bool elf_is_firmware(const struct elf_image *image);
+
+/* The first PT_LOAD, and the difference of address and file offset in the one that holds the ELF
+ * header. */
+const Elf64_Phdr *elf_first_load(const struct elf_image *image);
+uint64_t elf_header_base(const struct elf_image *image);
+/* The bytes loaded at [address, address + size); false if they are not in the file. */
+bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size,
+                  struct bytes *bytes);
+
+/* Refuses an image with bytes behind everything that the headers describe. They belong to someone
+ * else (an archive that the program opens, a signature), who may look for them at a fixed
+ * offset. */
+bool elf_check_tail(const struct elf_image *image, struct error *error);
+
+/* An address, or another value of that size, in the file's byte order and size. */
+uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from);
+void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value);
+
+/* The symbol at `entry` in a symbol table. */
+Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry);
+
+/* The entry with that tag; NULL if there is none. */
+const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag);
+
+/* The GNU build ID; its size is 0 if there is none. False if it is too long, or if the image has
+ * several that differ. */
+bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error);
+
+/* ---- dynamic relocations (elf/relocations.c) ---- */
+
+/* An image's dynamic relocations are in up to three tables, which the dynamic section names: the
+ * main one (DT_RELA, or DT_REL on machines that keep addends at the relocated places), that of the
+ * procedure linkage table (DT_JMPREL), and the packed relative ones (DT_RELR). A static image has
+ * none, or a table that only its start-up code knows. What each type means is in `struct machine`.
+ */
+enum relocation_table {
+    RELOCATION_TABLE,  /* DT_RELA or DT_REL */
+    RELOCATION_PLT,    /* DT_JMPREL */
+    RELOCATION_RELR,   /* DT_RELR */
+    RELOCATION_STATIC, /* an allocated table in an image without a dynamic section */
+};
+
+struct elf_relocation {
+    uint64_t offset; /* r_offset: the address that it applies to */
+    uint64_t target; /* the address that the loader stores there; only if has_target */
+    bool has_target; /* false if another image or the start-up code decides it */
+    uint32_t type;
+    enum relocation_table table;
+    uint64_t entry; /* file offset of its table entry; with RELR, of the one with its bit */
+};
+
+/* Calls `visit` for every dynamic relocation, in the order of the tables; if it returns false,
+ * stops and returns false with *reason NULL. If the tables cannot be read, or are of an unknown
+ * kind, returns false with *reason set to a phrase. */
+typedef bool (*elf_relocation_visitor)(void *context, const struct elf_relocation *relocation);
+bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
+                          void *context, const char **reason);
+
+/* The entry of the dynamic section for DT_RELA or DT_REL; NULL if there is neither. */
+const Elf64_Dyn *elf_relocation_table(const struct elf_image *image);
+
+/* How the tables change. Sizes are in bytes. */
+struct elf_relocation_changes {
+    uint64_t table_removed;    /* size of the entries taken out of DT_RELA or DT_REL */
+    uint64_t relative_removed; /* how many of them DT_RELACOUNT or DT_RELCOUNT counts */
+    uint64_t relr_size;        /* new DT_RELRSZ */
+    bool relr_changed;
+};
+
+/* Which relocations to take out. */
+struct elf_relocation_removal {
+    uint64_t address; /* those that apply to [address, address + size), */
+    uint64_t size;
+    uint64_t kept_offset; /* except the one at this offset in it (UINT64_MAX: none), */
+    uint64_t kept_target; /* which must be relative, and gets this new target */
+};
+
+/* Adds the edits that take relocations out. The tables keep their place and their space in the
+ * file; what becomes free at their end is zeroed. False with *reason set if that is impossible, or
+ * with *reason NULL if memory ran out; some edits may have been added by then. */
+bool elf_relocations_remove(const struct elf_image *image,
+                            const struct elf_relocation_removal *removal, struct edit_script *edits,
+                            struct elf_relocation_changes *changes, const char **reason);
+
+/* ---- the state of a split ---- */
+
+/* The names, and what is before and behind the stub record. */
+#define HOLES_MAX 3
+/* The sections of zeros in a hole: counters, bitmap, value nodes. */
+#define ELF_EMPTIED_MAX 3
+/* .interp, notes, and one section out of the run of tables behind them. */
+#define MOVES_MAX 16
+
+/* sh_entsize of an emptied section, by which a stripped image is recognized: linkers write 0
+ * there. */
+#define EMPTIED_SECTION_MARK 1
+
+/* Whole pages that are cut from the file and, in a read-only segment, also from memory. */
+struct elf_hole {
+    size_t segment;   /* index of the PT_LOAD */
+    uint64_t address; /* both ends are multiples of the segments' alignment, except in firmware, and
+                         except in a tail */
+    uint64_t size;
+    uint64_t file_end;        /* from this address on, up to the hole, memory is zeros as in it */
+    uint64_t cut_offset, cut; /* what goes from the file: in firmware, and of a tail, not all */
+    /* Behind the hole, the segment has no bytes in the file: it needs no further program header. */
+    bool is_tail;
+    /* Behind the hole, the segment contains only the rest of the section. That rest goes from
+     * memory too: strip treats a segment without sections as one without bytes, and gives it an
+     * offset that loaders reject. */
+    bool is_at_end;
+    /* Sections that become SHT_NOBITS, with their first `size` bytes (elf/zeros.c). */
+    struct {
+        size_t section;
+        uint64_t size;
+    } emptied[ELF_EMPTIED_MAX];
+    size_t emptied_count;
+    uint64_t stub_section; /* where the section of the stub starts; 0: at the stub */
+};
+
+/* A section, or the segments that cover it, that moves to another address. */
+struct elf_move {
+    uint64_t address; /* old */
+    uint64_t size;
+    uint64_t distance; /* new address - old address, modulo 2^64 */
+};
+
+/* What uses the end of another section, which is where names or data start (elf/references.c). */
+#define END_USERS 9
+struct elf_end_user {
+    uint64_t end; /* 0: no such section ends there, or more than one thing has the user's name */
+    bool is_found;
+    uint64_t start, size;
+};
+
+struct elf_state {
+    struct planning base;
+    struct elf_image image;
+    bool is_firmware;                /* elf_is_firmware */
+    uint64_t code_base;              /* see struct code */
+    uint64_t data_bases[DATA_BASES]; /* see struct image_data */
+    struct code_mark *marks;
+    size_t mark_count;
+    struct elf_relocation_changes relocation_changes;
+    struct elf_end_user end_users[END_USERS];
+
+    struct elf_hole holes[HOLES_MAX];
+    size_t hole_count;
+    /* What made way for the program headers: blocks of bytes moved into the names' range (`moved`);
+     * the run between them is only shifted within the file. */
+    struct elf_move moves[MOVES_MAX];
+    size_t move_count;
+    struct buffer moved;     /* the new start of the names' range: the tripwire, and behind it
+                                what moved; if rests_are_joined, that of the records */
+    size_t rest_size;        /* of that, without what moved */
+    uint64_t names_address;  /* of the tripwire */
+    bool rests_are_joined;   /* the tripwire is behind the stub (elf/layout.c) */
+    uint64_t headers_end;    /* end, in the file, of what the new headers replace */
+    uint64_t headers_growth; /* bytes inserted there, and removed again further on */
+    size_t headers_literal;  /* offset of the new program headers in the edits' literals */
+    uint64_t new_phnum;      /* an upper bound until elf/write.c has made the table */
+};
+
+/* ---- elf/symbols.c ---- */
+
+/* Finds all definitions of the runtime's symbols, and the value of the machine's base symbol (0:
+ * there is none). False if the symbol table is damaged. */
+bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
+                      uint64_t *code_base, struct error *error);
+
+/* Adds what symbols say of the kind of code (struct code) to none, for the caller to free. False if
+ * memory runs out. */
+bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count);
+
+/* Calls `visit` for every function in the symbol table, as in runtime/symbols.h. */
+bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
+
+/* An entry of a symbol table. */
+struct elf_symbol {
+    size_t table; /* index of the section that contains it */
+    Elf64_Word st_name;
+    unsigned char st_info;
+    uint64_t st_value;
+    uint64_t st_size;
+    size_t section;  /* index; SHN_UNDEF: not defined here; NO_INDEX: none, as with SHN_ABS */
+    uint64_t offset; /* of the entry in the file */
+};
+
+/* The name and what follows it in the string table; empty if it is not inside that. */
+struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* True for a symbol of the assembler where nothing starts: a mapping symbol, which says whether
+ * code or data follows ($a, $d, $t, $x), or a label that the assembler kept. */
+bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* True if st_value is an address in the loaded image. In sections that are not loaded (where all
+ * __covrec_ symbols are) it is an offset from 0, and for TLS symbols it is also an offset. */
+bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* Calls `visit` for every symbol of the section (SHT_SYMTAB or SHT_DYNSYM) except the first. If it
+ * returns false, stops and returns false; also returns false if the table cannot be read. */
+typedef bool (*elf_symbol_visitor)(void *context, const struct elf_symbol *symbol);
+bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
+                      void *context);
+
+/* ---- elf/retained.c ---- */
+
+/* False if the image has retained relocations that cannot be read. */
+bool elf_retained_is_known(const struct elf_image *image);
+
+/* True for a section of retained relocations that is removed along with the section that they are
+ * for. */
+bool elf_retained_goes(const struct elf_state *state, size_t section);
+
+/* Adds the edits that neutralize all other retained relocations for code that is rewritten. False
+ * if memory runs out. */
+bool elf_retained_silence(struct elf_state *state);
+
+/* ---- the other steps ---- */
+
+/* Finds them all, once: an image may refer to such an end a million times. */
+void elf_find_end_users(struct elf_state *state);
+
+/* Operations of struct code_operations (elf/references.c). */
+bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
+                      uint64_t *from, const char **reason);
+bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);
+bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value);
+
+/* Operations of struct format (elf/layout.c, elf/write.c). elf_write also checks that the new
+ * tables are consistent. */
+bool elf_layout(struct planning *planning, struct error *error);
+bool elf_write(struct planning *planning, struct error *error);
+
+/* The operation replace_mapping of struct format (elf/mapping.c). */
+bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
+                         struct edit_script *edits, struct error *error);
+
+/* The zeros before and behind the stub (elf/zeros.c); false if nothing of them can go. What goes
+ * from the file in the middle of a segment is a multiple of `unit`. Behind the stub, `has_zeros`
+ * tells whether sections of zeros go as well as the records; of a tail the caller decides how much
+ * is cut from the file. */
+bool elf_zeros_before(const struct elf_state *state, uint64_t unit, struct elf_hole *hole);
+bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zeros,
+                      struct elf_hole *hole);
+
+/* The move that includes the address; NULL if it stays (elf/room.c). */
+const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
+
+/* Makes room for `extra` more program headers (elf/room.c). On success sets headers_end,
+ * headers_growth, moves and moved; after a failure elf_room_forget must be called. What follows may
+ * be shifted in the file, if at all, by multiples of `unit`. */
+bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit);
+
+/* Undoes what a failed attempt has planned; edit_count is the number of edits before it. */
+void elf_room_forget(struct elf_state *state, size_t edit_count);
+
+#endif
