@@ -1,19 +1,117 @@
 /*
- * Finds the sidecars of profiles (see sidecar_search.h) and correlates with them.
+ * The finder of sidecars. It searches these places, in this order:
+ *
+ *   1. --sidecar: files, and directories (their *.covsplit files, by UUID; and as stores).
+ *      All commands except `run` stop here if --sidecar is given.
+ *   2. The store of --store.
+ *   3. IMAGE.covsplit, and the *.covsplit files in the directory of the image or profile, by UUID.
+ *   4. The *.covsplit files in the current directory, by UUID.
+ *   5. The stores of COVSPLIT_STORE, unless --store is given.
+ *
+ * "By UUID" is by digest for a stripped image that has no UUID: all sidecars are candidates then.
+ *
+ * Neither name nor place proves anything: each candidate is opened, and must fit. A candidate that
+ * does not fit or cannot be read does not end the search. If nothing fits, the error is that of the
+ * first such candidate; if there was none, it lists the places.
  */
 #ifndef COVSPLIT_SPLIT_CLI_FIND_SIDECAR_H
 #define COVSPLIT_SPLIT_CLI_FIND_SIDECAR_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/llvm/profile.h"
 #include "common/sidecar/correlate.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/sidecar/sidecar.h"
+#include "common/store/store.h"
+#include "formats/image.h"
 #include "split/cli/options.h"
-#include "split/cli/sidecar_search.h"
+#include "split/cli/path_list.h"
+#include "split/cli/sidecar_index.h"
+
+/* ---- places ---- */
+
+/* The places that the options name. The texts are not copied. */
+struct sidecar_places {
+    const struct parsed_options *options;
+    struct path_list files;        /* files that --sidecar names */
+    struct store_list directories; /* directories that --sidecar names */
+    struct store_list store;       /* --store */
+    struct store_list environment; /* COVSPLIT_STORE, unless --store is given */
+    bool are_given;                /* only --sidecar is searched */
+    bool for_run;
+    struct sidecar_index *index;
+};
+
+/* `for_run`: for a command that searches the other places after those of --sidecar, and that reads
+ * the directories again if a sidecar is not there and they may have changed. Close with
+ * sidecar_places_close. Several threads can search at the same time. */
+void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
+                         bool for_run);
+void sidecar_places_close(struct sidecar_places *places);
+
+/* Returns the file that --sidecar names, or NULL if it names none, several, or a directory. */
+const char *sidecar_places_only_file(const struct sidecar_places *places);
+
+/* Reads a sidecar into memory, with the memory limit and the number of threads that the options
+ * give. NULL with an error. */
+struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
+                                 struct error *error);
+void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options);
+
+/* ---- searches ---- */
+
+/* Opens and closes candidates, for a caller that keeps them open. */
+struct sidecar_opener {
+    struct sidecar *(*open)(void *context, const char *path, struct error *error);
+    void (*close)(void *context, struct sidecar *sidecar);
+    void *context;
+};
+
+/* What a sidecar is wanted for: exactly one of the last four members. The sidecar that fits is, for
+ *
+ *   profile    the one of the image that wrote it (correlation_check);
+ *   stripped   the one that was made with this file (sidecar_check_stripped);
+ *   image      one with the same UUID and the same numbers of counters; the image may have been
+ *              changed since, by strip for example;
+ *   uuid       any real one of this UUID. */
+struct sidecar_wanted {
+    const char *name;         /* of the file, for messages; NULL for a UUID */
+    const char *const *names; /* the file's paths, ending with NULL; or NULL */
+    const struct profile *profile;
+    const struct input *stripped;
+    const struct split_image *image;
+    const struct uuid *uuid;
+};
+
+/* Finds the sidecar. It is opened by the opener, or if that is NULL by sidecar_read_for. NULL with
+ * an error if there is none; the error's number is ENODATA if no candidate was faulty: if each was
+ * a placeholder or of another stripped image, or there was none. */
+struct sidecar *sidecar_search(const struct sidecar_places *places,
+                               const struct sidecar_wanted *wanted,
+                               const struct sidecar_opener *opener, struct error *error);
+
+/* Passes the paths of all candidates to the visitor, which may find nothing there. False with an
+ * error if the machine fails. */
+bool sidecar_visit_candidates(const struct sidecar_places *places,
+                              const struct sidecar_wanted *wanted,
+                              void (*visit)(void *context, const char *path), void *context,
+                              struct error *error);
+
+/* Sets *full to the UUID in the places that begins with `start`; empty if there is none. Fails if
+ * there are several. */
+bool sidecar_complete_uuid(const struct sidecar_places *places, const struct uuid *start,
+                           struct uuid *full, struct error *error);
+
+/* Finds the sidecar of this UUID, or else of the only one that begins with it. */
+struct sidecar *sidecar_search_by_start(const struct sidecar_places *places,
+                                        const struct uuid *start, struct error *error);
+
+/* ---- the sidecars of profiles ---- */
 
 /* Initialize to {0}; close with profile_sidecars_close. */
 struct profile_sidecars {
@@ -26,24 +124,22 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
 void profile_sidecars_close(struct profile_sidecars *sidecars);
 
 /* Finds the sidecar of the image that wrote the profile, and checks that it is the right one. NULL
- * with an error if there is none. Give it back with profile_sidecars_release. */
-struct profile_sidecar *profile_sidecars_find(struct profile_sidecars *sidecars,
-                                              const struct profile *profile, const char *name,
-                                              struct error *error);
+ * with an error if there is none. Give it back with profile_sidecars_release. Both take a struct
+ * profile_sidecars, so that they can be those of a profile_sidecar_source. */
+struct profile_sidecar *profile_sidecars_find(void *sidecars, const struct profile *profile,
+                                              const char *name, struct error *error);
+void profile_sidecars_release(void *sidecars, struct profile_sidecar *sidecar);
 
 /* Finds the sidecar of the image with that UUID, which may be given by its beginning. */
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
                                                    const struct uuid *start, struct error *error);
-void profile_sidecars_release(const struct profile_sidecars *sidecars,
-                              struct profile_sidecar *sidecar);
-
-/* Finds sidecars for groups of profiles. The set must outlive the source. */
-struct profile_sidecar_source profile_sidecars_source(struct profile_sidecars *sidecars);
 
 /* Appends the full raw profile to the output, after padding with zeros. The sidecar is NULL for a
  * profile that needs none. */
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error);
+
+/* ---- outputs ---- */
 
 /* Returns false with an error if the output (-o) would replace a sidecar, whatever it is of: it may
  * be the only place where the coverage data of an image is. */

@@ -400,7 +400,7 @@ static struct profile_sidecar *find_sidecar(void *context, const struct profile 
 
 static void release_sidecar(void *context, struct profile_sidecar *sidecar)
 {
-    const struct merge *merge = context;
+    struct merge *merge = context;
 
     profile_sidecars_release(merge->sidecars, sidecar);
 }

@@ -111,11 +111,8 @@ static bool read_operands(struct report *report, struct error *error)
             image.own = sidecar_read_for(options, path, error);
         } else if (is_image && image_find_split(&input, &split, error)) {
             const struct sidecar_wanted wanted = {.name = path, .image = &split};
-            struct sidecar_search search;
 
-            if (sidecar_search_start(&search, &report->sidecars.places, &wanted, error))
-                image.own = sidecar_search_read(&search, error);
-            sidecar_search_end(&search);
+            image.own = sidecar_search(&report->sidecars.places, &wanted, NULL, error);
         } else if (is_image && !error_is_of_memory(error)) {
             image.own = image_sidecar_make(&input, limit, error);
         }

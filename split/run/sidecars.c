@@ -64,10 +64,8 @@ struct run_sidecars *run_sidecars_open(const struct parsed_options *options, str
     }
     pthread_mutex_init(&sidecars->lock, NULL);
     pthread_cond_init(&sidecars->returned, NULL);
-    if (sidecar_places_open(&sidecars->places, options, true, error))
-        return sidecars;
-    run_sidecars_close(sidecars);
-    return NULL;
+    sidecar_places_open(&sidecars->places, options, true);
+    return sidecars;
 }
 
 static struct run_sidecar *take_out(struct run_sidecar **place)
@@ -160,57 +158,51 @@ static struct run_sidecar *lend(struct run_sidecars *sidecars, int fd, const cha
 
 /* ---- searches ---- */
 
-/* Takes the sidecar at the path if it fits. */
-static struct profile_sidecar *take(struct run_sidecars *sidecars, struct sidecar_search *search,
-                                    const char *path, struct error *error)
+/* A search of a thread, with the sidecar that it was lent last. */
+struct run_search {
+    struct run_sidecars *sidecars;
+    struct run_sidecar *lent;
+};
+
+static struct sidecar *open_candidate(void *context, const char *path, struct error *error)
 {
-    struct run_sidecar *sidecar;
+    struct run_search *search = context;
     int fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
-    pthread_mutex_lock(&sidecars->lock);
-    sidecar = lend(sidecars, fd, path, error);
-    pthread_mutex_unlock(&sidecars->lock);
+    pthread_mutex_lock(&search->sidecars->lock);
+    search->lent = lend(search->sidecars, fd, path, error);
+    pthread_mutex_unlock(&search->sidecars->lock);
     if (fd >= 0)
         close(fd);
-    if (sidecar == NULL || sidecar_search_accepts(search, sidecar->opened.sidecar, error))
-        return sidecar == NULL ? NULL : &sidecar->opened;
-    run_sidecars_release(sidecars, &sidecar->opened);
-    return NULL;
+    return search->lent == NULL ? NULL : search->lent->opened.sidecar;
 }
 
-static struct profile_sidecar *go_through(struct run_sidecars *sidecars,
-                                          struct sidecar_search *search)
+static void close_candidate(void *context, struct sidecar *sidecar)
 {
-    struct profile_sidecar *sidecar;
-    struct error why;
-    const char *path;
+    const struct run_search *search = context;
 
-    while ((path = sidecar_search_next(search)) != NULL) {
-        sidecar = take(sidecars, search, path, &why);
-        if (sidecar != NULL)
-            return sidecar;
-        sidecar_search_reject(search, &why);
-    }
-    return NULL;
+    (void)sidecar;
+    run_sidecars_release(search->sidecars, &search->lent->opened);
 }
 
 struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
                                           const struct sidecar_wanted *wanted, struct error *error)
 {
-    struct sidecar_search search;
-    struct profile_sidecar *sidecar = NULL;
+    struct run_search search = {.sidecars = sidecars};
+    const struct sidecar_opener opener = {open_candidate, close_candidate, &search};
 
-    if (sidecar_search_start(&search, &sidecars->places, wanted, error)) {
-        sidecar = go_through(sidecars, &search);
-        /* The index of the directories may be out of date. */
-        if (sidecar == NULL && sidecar_search_again(&search, error)) {
-            sidecar = go_through(sidecars, &search);
-            if (sidecar == NULL)
-                sidecar_search_fail(&search, error);
-        }
-    }
-    sidecar_search_end(&search);
-    return sidecar;
+    return sidecar_search(&sidecars->places, wanted, &opener, error) == NULL ? NULL
+                                                                             : &search.lent->opened;
+}
+
+static void add_identity(void *context, const char *path)
+{
+    struct digest identity = {.bytes = {0}};
+    struct stat status;
+
+    if (stat(path, &status) == 0)
+        identity = run_sidecars_file_identity(&status);
+    buffer_append(context, identity.bytes, sizeof(identity.bytes));
 }
 
 /* Adds what is at every place, so that a file that appears, disappears or changes makes other
@@ -219,22 +211,5 @@ struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
 bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
                            struct buffer *known, struct error *error)
 {
-    struct sidecar_search search;
-    const char *path;
-    bool done = sidecar_search_start(&search, &sidecars->places, wanted, error);
-
-    while (done && (path = sidecar_search_next(&search)) != NULL) {
-        struct digest identity = {.bytes = {0}};
-        struct stat status;
-
-        if (stat(path, &status) == 0)
-            identity = run_sidecars_file_identity(&status);
-        buffer_append(known, identity.bytes, sizeof(identity.bytes));
-    }
-    if (done && error_is_of_memory(&search.problem)) {
-        *error = search.problem;
-        done = false;
-    }
-    sidecar_search_end(&search);
-    return done;
+    return sidecar_visit_candidates(&sidecars->places, wanted, add_identity, known, error);
 }

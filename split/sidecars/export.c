@@ -10,8 +10,8 @@
  * An operand that is no UUID is an image that was not split, of which the object is made directly
  * (cli/image_sidecar.h), or with --union also a sidecar.
  *
- * With --union, all go into one file (export_union.h), or none if one cannot be read: nobody would
- * see from a report that an image is missing.
+ * With --union, all go into one file (common/sidecar/union.h), or none if one cannot be read:
+ * nobody would see from a report that an image is missing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,12 +32,12 @@
 #include "formats/image.h"
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/found_image.h"
 #include "split/cli/image_sidecar.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
-#include "split/cli/sidecar_search.h"
-#include "split/sidecars/export_union.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */
@@ -48,10 +48,9 @@ struct export
     const struct parsed_options *options;
     struct sidecar_places places;
     struct progress progress;
-    uint64_t count; /* number of sidecars in the stores */
-    bool failed;    /* some object could not be made */
-    bool is_union;
-    struct union_output all; /* the union */
+    uint64_t count;           /* number of sidecars that were found by their UUIDs */
+    bool failed;              /* some object could not be made */
+    struct union_writer *all; /* NULL: each object has a file of its own */
 };
 
 /* ---- one object ---- */
@@ -60,7 +59,7 @@ struct export
 struct object_sink {
     struct output *output;
     struct progress *progress;
-    uint64_t expected; /* bytes */
+    uint64_t expected; /* bytes: approximately, at least 1 */
     uint64_t written;
     uint64_t units; /* units that the progress bar has counted */
 };
@@ -77,34 +76,6 @@ static bool write_part(void *context, struct bytes part, struct error *error)
     progress_add(sink->progress, units - sink->units);
     sink->units = units;
     return output_write(sink->output, part, error);
-}
-
-/* The approximate size of the object, at least 1. */
-static uint64_t expected_size(const struct sidecar *sidecar)
-{
-    uint64_t size = 1;
-
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        const struct sidecar_section *section = sidecar_section(sidecar, i);
-
-        if (section->stored_size != 0 && !add_fits(size, section->size, &size))
-            return UINT64_MAX;
-    }
-    return size;
-}
-
-static bool write_object(struct export *export, const struct sidecar *sidecar,
-                         struct output *output, struct error *error)
-{
-    struct object_sink sink = {
-        .output = output,
-        .progress = &export->progress,
-        .expected = expected_size(sidecar),
-    };
-    bool done = object_write(sidecar, write_part, &sink, error);
-
-    progress_add(&export->progress, UNITS_PER_SIDECAR - sink.units);
-    return done;
 }
 
 /* Checks that a file may be replaced: only what another export has written may. A sidecar must not
@@ -135,65 +106,72 @@ static bool check_existing(const struct export *export, const char *path, struct
                                path);
 }
 
-/* Makes the directories of the path if `in_directory` is set. */
+/* Writes an object. Makes the directories of the path if `in_store` is set. */
 static bool export_to(struct export *export, const struct sidecar *sidecar, const char *path,
-                      bool in_directory, struct error *error)
+                      bool in_store, struct error *error)
 {
-    struct output_options output_options = {.mode = file_new_mode()};
+    struct output_options options = {.mode = file_new_mode()};
     struct output output;
+    struct object_sink sink = {.output = &output, .progress = &export->progress, .expected = 1};
     enum output_result result;
 
     if (!check_existing(export, path, error) ||
-        !(in_directory ? store_output_create(&output, path, &output_options, error)
-                       : output_create(&output, path, &output_options, error)))
+        !(in_store ? store_output_create(&output, path, &options, error)
+                   : output_create(&output, path, &options, error)))
         return false;
-    if (!write_object(export, sidecar, &output, error)) {
+    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        const struct sidecar_section *section = sidecar_section(sidecar, i);
+
+        if (section->stored_size != 0 && !add_fits(sink.expected, section->size, &sink.expected))
+            sink.expected = UINT64_MAX;
+    }
+    if (!object_write(sidecar, write_part, &sink, error)) {
         output_discard(&output);
         return false;
     }
+    progress_add(&export->progress, UNITS_PER_SIDECAR - sink.units);
     return output_commit(&output, &result, error);
 }
 
-/* DIR/.build-id/ab/cdef....debug as a new string; NULL with an error. */
-static char *debug_path(const char *directory, const struct uuid *uuid, struct error *error)
+/* Makes the object for DIR/.build-id/ab/cdef....debug. */
+static bool export_to_directory(struct export *export, const struct sidecar *sidecar,
+                                const char *directory, struct error *error)
 {
-    char hex[UUID_HEX_MAX];
-    char *root = store_root(directory), *path = NULL;
+    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+    char hex[UUID_HEX_MAX], *root, *path;
+    bool done;
 
     uuid_format(uuid, hex);
     if (uuid->size < 2)
-        error_set(error,
-                  "UUID %s: is too short for --debug-dir, which needs two bytes or more; "
-                  "use -o",
-                  hex);
-    else if (root == NULL || asprintf(&path, "%s/%.2s/%s.debug", root, hex, hex + 2) < 0)
-        error_out_of_memory(error, directory, UUID_HEX_MAX);
-    free(root);
-    return path;
-}
-
-static bool export_one(struct export *export, const struct sidecar *sidecar, struct error *error)
-{
-    const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
-    char *path = NULL;
-    bool done;
-
-    if (export->is_union) {
-        progress_add(&export->progress, UNITS_PER_SIDECAR);
-        return export->failed ||
-               union_output_add(&export->all, sidecar, export->options->operand_count != 0, error);
-    }
-    if (directory == NULL)
-        return export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false,
-                         error);
-    path = debug_path(directory, &sidecar_facts(sidecar)->uuid, error);
-    done = path != NULL && export_to(export, sidecar, path, true, error);
+        return error_set(error,
+                         "UUID %s: is too short for --debug-dir, which needs two bytes or more; "
+                         "use -o",
+                         hex);
+    root = store_root(directory);
+    command_require(root != NULL, strlen(directory));
+    path = command_text("%s/%.2s/%s.debug", root, hex, hex + 2);
+    done = export_to(export, sidecar, path, true, error);
     if (done && option_given(export->options, OPTION_VERBOSE)) {
         progress_finish(&export->progress);
         message_line(stdout, "%s: %s", path, sidecar_image_name(sidecar));
     }
     free(path);
+    free(root);
     return done;
+}
+
+/* Adds the sidecar to the union. Sidecars of images without coverage are passed over, and
+ * placeholders that were not named: one that was takes the place of a sidecar that is needed. */
+static bool export_to_union(struct export *export, const struct sidecar *sidecar,
+                            struct error *error)
+{
+    bool is_named = export->options->operand_count != 0;
+
+    progress_add(&export->progress, UNITS_PER_SIDECAR);
+    return export->failed ||
+           (sidecar_holds_nothing(sidecar) &&
+            !(is_named && sidecar_facts(sidecar)->is_placeholder)) ||
+           union_add(export->all, sidecar, error);
 }
 
 /* ---- all of them ---- */
@@ -209,233 +187,90 @@ static void report_failure(struct export *export, const struct error *error)
 /* Exports the sidecar, and closes it; reports the error if it is NULL. */
 static void export_opened(struct export *export, struct sidecar *sidecar, struct error *error)
 {
+    const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
+    bool done = false;
+
     if (sidecar == NULL)
         progress_add(&export->progress, UNITS_PER_SIDECAR);
-    if (sidecar == NULL || !export_one(export, sidecar, error))
+    else if (export->all != NULL)
+        done = export_to_union(export, sidecar, error);
+    else if (directory != NULL)
+        done = export_to_directory(export, sidecar, directory, error);
+    else
+        done =
+            export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false, error);
+    if (!done)
         report_failure(export, error);
     sidecar_close(sidecar);
 }
 
-/* Exports a sidecar of a store. */
-static void export_stored(struct export *export, const char *path, const struct uuid *uuid)
-{
-    struct error error = {0};
-    struct sidecar *sidecar = sidecar_read_for(export->options, path, &error);
-
-    if (sidecar != NULL && !store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, &error)) {
-        sidecar_close(sidecar);
-        sidecar = NULL;
-    }
-    export_opened(export, sidecar, &error);
-}
-
-/* Exports a sidecar, or an image that was not split. */
-static void export_file(struct export *export, const char *path)
-{
-    struct error error = {0};
-    struct sidecar *sidecar = NULL;
-    struct input input;
-    bool done = input_open(&input, path, &error);
-
-    if (done && (image_is_linked(input.bytes) || object_is_packed(input.bytes)))
-        sidecar =
-            image_sidecar_make(&input, option_number(export->options, OPTION_MEMORY_LIMIT), &error);
-    else if (done)
-        sidecar = sidecar_read_for(export->options, path, &error);
-    if (done)
-        input_close(&input);
-    export_opened(export, sidecar, &error);
-}
-
-/* Finds a sidecar. NULL with an error if there is none to export; *is_placeholder says that there
- * is one, but it is a placeholder. */
-static struct sidecar *find_sidecar(const struct export *export, const struct uuid *uuid,
-                                    bool *is_placeholder, struct error *error)
-{
-    const struct sidecar_wanted wanted = {.uuid = uuid};
-    struct sidecar_search search;
-    struct sidecar *sidecar = NULL;
-
-    if (sidecar_search_start(&search, &export->places, &wanted, error))
-        sidecar = sidecar_search_read(&search, error);
-    *is_placeholder = sidecar == NULL && search.met_other && !search.met_unusable;
-    sidecar_search_end(&search);
-    return sidecar;
-}
-
-/* Exports the sidecar of the UUID, or of the only one that begins with it. */
-static void export_found(struct export *export, const struct uuid *start)
-{
-    struct error error = {0};
-    struct sidecar *sidecar = NULL;
-    bool is_placeholder;
-    struct uuid uuid;
-
-    if (sidecar_search_full_uuid(&export->places, start, &uuid, &error))
-        sidecar = find_sidecar(export, &uuid, &is_placeholder, &error);
-    export_opened(export, sidecar, &error);
-}
-
-static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
-                          struct error *error)
-{
-    struct export *export = context;
-
-    (void)path;
-    (void)uuid;
-    (void)error;
-    export->count++;
-    return true;
-}
-
-static bool export_sidecar(void *context, const char *path, const struct uuid *uuid,
-                           struct error *error)
-{
-    (void)error;
-    /* Another process may clean up the store meanwhile. */
-    if (access(path, F_OK) == 0 || errno != ENOENT)
-        export_stored(context, path, uuid);
-    return true;
-}
-
-static bool export_stores(struct export *export, const struct store_list *stores, const char *names,
-                          struct error *error)
-{
-
-    if (!store_list_walk(stores, count_sidecar, export, error))
-        return false;
-    if (export->count == 0)
-        return error_set(error,
-                         "%s: no sidecars there to export; name a directory that was given "
-                         "to split --store",
-                         names);
-    progress_start(&export->progress, names, export->count * UNITS_PER_SIDECAR);
-    return store_list_walk(stores, export_sidecar, export, error);
-}
-
+/* Exports what an operand names: the sidecar of a UUID, or of the only one that begins with it; a
+ * sidecar; or an image that was not split. */
 static void export_operand(struct export *export, const char *operand)
 {
-    struct error error;
+    uint64_t limit = option_number(export->options, OPTION_MEMORY_LIMIT);
+    struct sidecar *sidecar = NULL;
+    struct error error = {0};
+    struct input input;
     struct uuid uuid;
 
     if (uuid_parse(operand, &uuid)) {
-        export_found(export, &uuid);
+        sidecar = sidecar_search_by_start(&export->places, &uuid, &error);
     } else if (path_is_directory(operand)) {
         error_set(&error,
                   "%s: is a directory; name a store with --store, or another directory of sidecars "
                   "with --sidecar",
                   operand);
-        report_failure(export, &error);
-    } else {
-        export_file(export, operand);
+    } else if (input_open(&input, operand, &error)) {
+        sidecar = image_is_linked(input.bytes) || object_is_packed(input.bytes)
+                      ? image_sidecar_make(&input, limit, &error)
+                      : sidecar_read_for(export->options, operand, &error);
+        input_close(&input);
     }
+    export_opened(export, sidecar, &error);
 }
 
-static void export_operands(struct export *export)
-{
-    const struct parsed_options *options = export->options;
-
-    progress_start(&export->progress, options->operands[0],
-                   options->operand_count * UNITS_PER_SIDECAR);
-    for (size_t i = 0; i < options->operand_count; i++)
-        export_operand(export, options->operands[i]);
-}
-
-static bool export_given(struct export *export, const char *path, struct error *error)
-{
-    struct sidecar *sidecar = sidecar_read_for(export->options, path, error);
-    bool done = false;
-
-    if (sidecar != NULL) {
-        progress_start(&export->progress, path, UNITS_PER_SIDECAR);
-        done = export_one(export, sidecar, error);
-    }
-    sidecar_close(sidecar);
-    return done;
-}
-
-/* ---- without a store ---- */
-
-static bool collect(void *context, const char *path, const struct uuid *uuid, struct error *error)
-{
-    return loose_matches_add(context, uuid, path, error);
-}
-
-static int compare_uuids(const void *a, const void *b)
-{
-    const struct store_match *left = a, *right = b;
-
-    return uuid_compare(&left->uuid, &right->uuid);
-}
+/* ---- without operands ---- */
 
 /* Lists the sidecars that --sidecar names, or else those of the current directory, one for each
- * UUID. */
-static bool list_loose(struct export *export, struct loose_matches *all, struct error *error)
+ * UUID. Reports what could not be read there. */
+static bool list_named(struct export *export, struct found_sidecars *all, struct error *error)
 {
     const struct sidecar_places *places = &export->places;
     const struct store_list *directories = &places->directories;
-    size_t count = 0;
-    bool done = places->are_given ? loose_list(places->loose, LOOSE_FILES, all, error) &&
-                                        store_list_walk(directories, collect, all, error)
-                                  : loose_list(places->loose, ".", all, error);
+    const char *const *paths = (const char *const *)directories->directories;
+    const char *first = places->are_given ? INDEX_FILES : ".";
+    static const struct uuid any = {.size = 0};
+    struct error first_fault, faults;
+    size_t count = 0, fault_count = 0;
 
-    for (size_t i = 0; done && i < directories->count; i++)
-        done = loose_list(places->loose, directories->directories[i], all, error);
-    if (done && all->count != 0)
-        qsort(all->items, all->count, sizeof(*all->items), compare_uuids);
-    for (size_t i = 0; done && i < all->count; i++) {
-        if (count != 0 && uuid_equal(&all->items[count - 1].uuid, &all->items[i].uuid))
-            free(all->items[i].path);
-        else
+    if (!sidecar_index_find(places->index, first, &any, STORE_PREFIX, all, error) ||
+        !store_list_walk(directories, found_sidecars_collect, all, error))
+        return false;
+    sidecar_index_add_faults(places->index, first, &fault_count, &first_fault);
+    for (size_t i = 0; i < directories->count; i++) {
+        if (!sidecar_index_find(places->index, paths[i], &any, STORE_PREFIX, all, error))
+            return false;
+        sidecar_index_add_faults(places->index, paths[i], &fault_count, &first_fault);
+    }
+    found_sidecars_sort(all);
+    for (size_t i = 0; i < all->count; i++) {
+        if (count == 0 || !uuid_equal(&all->items[count - 1].uuid, &all->items[i].uuid))
             all->items[count++] = all->items[i];
     }
-    if (done)
-        all->count = count;
-    return done;
-}
-
-/* Exports the sidecar of a UUID. Placeholders, and sidecars of images without coverage, are
- * ignored. */
-static void export_loose_one(struct export *export, const struct uuid *uuid)
-{
-    struct error error = {0};
-    bool is_placeholder;
-    struct sidecar *sidecar = find_sidecar(export, uuid, &is_placeholder, &error);
-
-    if (sidecar != NULL && sidecar_holds_nothing(sidecar)) {
-        sidecar_close(sidecar);
-        sidecar = NULL;
-        is_placeholder = true;
-    }
-    if (sidecar == NULL)
-        progress_add(&export->progress, UNITS_PER_SIDECAR);
-    if (sidecar != NULL ? !export_one(export, sidecar, &error) : !is_placeholder)
-        report_failure(export, &error);
-    export->count += sidecar != NULL;
-    sidecar_close(sidecar);
-}
-
-static void report_faults(struct export *export)
-{
-    const struct store_list *directories = &export->places.directories;
-    struct loose_faults faults = {0};
-    struct error error;
-
-    loose_add_faults(export->places.loose, LOOSE_FILES, &faults);
-    loose_add_faults(export->places.loose, ".", &faults);
-    for (size_t i = 0; i < directories->count; i++)
-        loose_add_faults(export->places.loose, directories->directories[i], &faults);
-    if (faults.count == 0)
-        return;
-    error_set(&error, "%.800s (%zu such files in all); remove what is not a sidecar",
-              faults.first.message, faults.count);
-    report_failure(export, faults.count == 1 ? &faults.first : &error);
+    all->count = count;
+    if (fault_count > 1)
+        error_set(&faults, "%.800s (%zu such files in all); remove what is not a sidecar",
+                  first_fault.message, fault_count);
+    if (fault_count != 0)
+        report_failure(export, fault_count == 1 ? &first_fault : &faults);
+    return true;
 }
 
 /* Checks the number of sidecars: one for -o, and not 0, unless that was reported already. */
 static bool check_count(const struct export *export, uint64_t count, struct error *error)
 {
-    if (count > 1 && option_given(export->options, OPTION_OUTPUT) && !export->is_union)
+    if (count > 1 && option_given(export->options, OPTION_OUTPUT) && export->all == NULL)
         return error_set(error,
                          "%s: takes one object, and there are sidecars of %" PRIu64
                          " UUIDs; name one of these, or use --union or --debug-dir",
@@ -447,108 +282,128 @@ static bool check_count(const struct export *export, uint64_t count, struct erro
                                               : "the current directory");
 }
 
-static bool export_loose(struct export *export, struct error *error)
+/* Exports the sidecar of a store, unless another process has removed it meanwhile. */
+static void export_stored(struct export *export, const struct found_sidecar *found)
 {
-    struct loose_matches all = {0};
-    bool done = list_loose(export, &all, error);
+    struct sidecar *sidecar;
+    struct error error;
+
+    if (access(found->path, F_OK) != 0 && errno == ENOENT)
+        return;
+    sidecar = sidecar_read_for(export->options, found->path, &error);
+    if (sidecar != NULL &&
+        !store_check_uuid(found->path, &sidecar_facts(sidecar)->uuid, &found->uuid, &error)) {
+        sidecar_close(sidecar);
+        sidecar = NULL;
+    }
+    export_opened(export, sidecar, &error);
+}
+
+static bool export_stores(struct export *export, const struct store_list *stores, const char *names,
+                          struct error *error)
+{
+    struct found_sidecars all = {0};
+    bool done = store_list_walk(stores, found_sidecars_collect, &all, error);
+
+    if (done && all.count == 0)
+        done = error_set(error,
+                         "%s: no sidecars there to export; name a directory that was given "
+                         "to split --store",
+                         names);
+    if (done)
+        progress_start(&export->progress, names, all.count * UNITS_PER_SIDECAR);
+    for (size_t i = 0; done && i < all.count; i++)
+        export_stored(export, &all.items[i]);
+    found_sidecars_free(&all);
+    return done;
+}
+
+/* Placeholders, and sidecars of images without coverage, are ignored. */
+static bool export_named(struct export *export, struct error *error)
+{
+    struct found_sidecars all = {0};
+    bool done = list_named(export, &all, error) && check_count(export, all.count, error);
 
     if (done)
-        report_faults(export);
-    done = done && check_count(export, all.count, error);
-    if (done)
         progress_start(&export->progress, "sidecars", all.count * UNITS_PER_SIDECAR);
-    for (size_t i = 0; done && i < all.count; i++)
-        export_loose_one(export, &all.items[i].uuid);
+    for (size_t i = 0; done && i < all.count; i++) {
+        const struct sidecar_wanted wanted = {.uuid = &all.items[i].uuid};
+        struct error why;
+        struct sidecar *sidecar = sidecar_search(&export->places, &wanted, NULL, &why);
+
+        if (sidecar != NULL ? sidecar_holds_nothing(sidecar) : why.number == ENODATA) {
+            progress_add(&export->progress, UNITS_PER_SIDECAR);
+            sidecar_close(sidecar);
+            continue;
+        }
+        export->count += sidecar != NULL;
+        export_opened(export, sidecar, &why);
+    }
     done = done && check_count(export, export->count, error);
-    loose_matches_free(&all);
+    found_sidecars_free(&all);
     return done;
 }
 
 static bool export_all(struct export *export, struct error *error)
 {
     const struct sidecar_places *places = &export->places;
-    const char *only;
+    const struct parsed_options *options = export->options;
+    const char *only = sidecar_places_only_file(places);
+    struct sidecar *sidecar;
 
-    if (!sidecar_places_open(&export->places, export->options, false, error))
-        return false;
-    only = sidecar_places_only_file(places);
-    if (export->options->operand_count != 0)
-        export_operands(export);
-    else if (only != NULL)
-        return export_given(export, only, error);
-    else if (places->store.count != 0)
-        return export_stores(export, &places->store, option_text(export->options, OPTION_STORE),
-                             error);
-    else if (places->environment.count != 0)
+    if (options->operand_count != 0) {
+        progress_start(&export->progress, options->operands[0],
+                       options->operand_count * UNITS_PER_SIDECAR);
+        for (size_t i = 0; i < options->operand_count; i++)
+            export_operand(export, options->operands[i]);
+        return true;
+    }
+    if (only != NULL) {
+        sidecar = sidecar_read_for(options, only, error);
+        progress_start(&export->progress, only, UNITS_PER_SIDECAR);
+        export_opened(export, sidecar, error);
+        return true;
+    }
+    if (places->store.count != 0)
+        return export_stores(export, &places->store, option_text(options, OPTION_STORE), error);
+    if (places->environment.count != 0)
         return export_stores(export, &places->environment, getenv(STORE_ENVIRONMENT), error);
-    else
-        return export_loose(export, error);
-    return true;
+    return export_named(export, error);
 }
 
 /* Nothing of a union gets its name if any sidecar could not be read. */
 static bool export_union(struct export *export, struct error *error)
 {
     const char *path = option_text(export->options, OPTION_OUTPUT);
-    bool done = check_existing(export, path, error) &&
-                union_output_start(&export->all, path, error) && export_all(export, error);
+    const struct output_options options = {.mode = file_new_mode()};
+    enum output_result result;
+    struct output output;
+    bool done;
 
+    if (!check_existing(export, path, error) || !output_create(&output, path, &options, error))
+        return false;
+    export->all = union_new(path, output_sink, &output, error);
+    done = export->all != NULL && export_all(export, error);
     progress_finish(&export->progress);
-    if (done && !export->failed)
-        done =
-            union_output_finish(&export->all, option_given(export->options, OPTION_VERBOSE), error);
-    union_output_discard(&export->all);
+    if (done && !export->failed) {
+        done = union_finish(export->all, error) && output_commit(&output, &result, error);
+        if (done && option_given(export->options, OPTION_VERBOSE))
+            message_line(stdout, "%s: images: %zu; records of functions: %" PRIu64 " of %" PRIu64,
+                         path, union_member_count(export->all), union_records_kept(export->all),
+                         union_records_read(export->all));
+    }
+    output_discard(&output);
+    union_free(export->all);
     return done;
 }
 
 /* ---- the command line ---- */
 
-/* Whether --sidecar names a single file. Among several files, or those of a directory, UUIDs can
- * choose. */
-static bool names_one_file(const struct parsed_options *options)
-{
-    const char *path = option_text_at(options, OPTION_SIDECAR, 0);
-
-    return path != NULL && option_text_at(options, OPTION_SIDECAR, 1) == NULL &&
-           !path_is_directory(path);
-}
-
-/* Whether operand `i` is a UUID. */
-static bool is_uuid(const struct parsed_options *options, size_t i)
+static bool is_uuid(const char *operand)
 {
     struct uuid uuid;
 
-    return uuid_parse(options->operands[i], &uuid);
-}
-
-static bool has_uuid(const struct parsed_options *options)
-{
-    for (size_t i = 0; i < options->operand_count; i++) {
-        if (is_uuid(options, i))
-            return true;
-    }
-    return false;
-}
-
-/* Whether an option or the environment names a store in which sidecars are looked for. */
-static bool names_store(const struct parsed_options *options)
-{
-    const char *environment = getenv(STORE_ENVIRONMENT);
-
-    return option_given(options, OPTION_STORE) || (!option_given(options, OPTION_SIDECAR) &&
-                                                   environment != NULL && environment[0] != '\0');
-}
-
-static int check_operands_usage(const struct parsed_options *options)
-{
-    if (options->operand_count != 0 && !has_uuid(options) &&
-        (option_given(options, OPTION_STORE) || option_given(options, OPTION_SIDECAR)))
-        return message_usage("export",
-                             "'%s' is a file, for which --store and --sidecar are not searched; "
-                             "leave them out, or give a UUID ('covsplit show IMAGE' prints an "
-                             "image's)",
-                             options->operands[0]);
-    return STATUS_DONE;
+    return uuid_parse(operand, &uuid);
 }
 
 /* True for an image and for a packed object; also for what cannot be read, of which an error tells.
@@ -566,17 +421,44 @@ static bool can_be_exported(const char *path)
     return is_packed;
 }
 
-static int check_object_usage(const struct parsed_options *options)
+/* Checks what the table of options cannot express. */
+static int check_usage(const struct parsed_options *options)
 {
-    if (option_given(options, OPTION_OUTPUT) &&
-        (options->operand_count > 1 || (names_store(options) && options->operand_count == 0)))
+    const char *given = option_text_at(options, OPTION_SIDECAR, 0);
+    const char *environment = getenv(STORE_ENVIRONMENT);
+    bool is_union = option_given(options, OPTION_UNION);
+    bool has_output = option_given(options, OPTION_OUTPUT), has_uuid = false;
+    bool names_store = option_given(options, OPTION_STORE) ||
+                       (given == NULL && environment != NULL && environment[0] != '\0');
+
+    if (!has_output && !option_given(options, OPTION_DEBUG_DIRECTORY))
+        return message_usage("export", is_union ? "--union makes one file: -o is missing"
+                                                : "-o or --debug-dir is missing");
+    /* Among several files, or those of a directory, UUIDs can choose. */
+    if (options->operand_count != 0 && given != NULL &&
+        option_text_at(options, OPTION_SIDECAR, 1) == NULL && !path_is_directory(given))
+        return message_usage("export",
+                             "'%s' is one operand too many: a UUID is looked for in stores and "
+                             "directories, not in one sidecar",
+                             options->operands[0]);
+    for (size_t i = 0; i < options->operand_count; i++)
+        has_uuid |= is_uuid(options->operands[i]);
+    if (options->operand_count != 0 && !has_uuid &&
+        (option_given(options, OPTION_STORE) || given != NULL))
+        return message_usage("export",
+                             "'%s' is a file, for which --store and --sidecar are not searched; "
+                             "leave them out, or give a UUID ('covsplit show IMAGE' prints an "
+                             "image's)",
+                             options->operands[0]);
+    if (!is_union && has_output &&
+        (options->operand_count > 1 || (names_store && options->operand_count == 0)))
         return message_usage("export",
                              "-o takes one object; name one UUID or image, or use --union or "
                              "--debug-dir");
-    for (size_t i = 0; i < options->operand_count; i++) {
+    for (size_t i = 0; !is_union && i < options->operand_count; i++) {
         const char *operand = options->operands[i];
 
-        if (!is_uuid(options, i) &&
+        if (!is_uuid(operand) &&
             (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !can_be_exported(operand)))
             return message_usage("export",
                                  "'%s' is not an image, nor a UUID: hexadecimal digits, two for a "
@@ -586,35 +468,16 @@ static int check_object_usage(const struct parsed_options *options)
     return STATUS_DONE;
 }
 
-/* Checks what the table of options cannot express. */
-static int check_usage(const struct parsed_options *options)
-{
-    int status;
-
-    if (!option_given(options, OPTION_OUTPUT) && !option_given(options, OPTION_DEBUG_DIRECTORY))
-        return message_usage("export", option_given(options, OPTION_UNION)
-                                           ? "--union makes one file: -o is missing"
-                                           : "-o or --debug-dir is missing");
-    if (options->operand_count != 0 && names_one_file(options))
-        return message_usage("export",
-                             "'%s' is one operand too many: a UUID is looked for in stores and "
-                             "directories, not in one sidecar",
-                             options->operands[0]);
-    status = check_operands_usage(options);
-    return status != STATUS_DONE || option_given(options, OPTION_UNION)
-               ? status
-               : check_object_usage(options);
-}
-
 int command_export(const struct parsed_options *options)
 {
-    struct export export = {.options = options, .is_union = option_given(options, OPTION_UNION)};
+    struct export export = {.options = options};
     struct error error = {0};
     int status = check_usage(options);
 
     if (status != STATUS_DONE)
         return status;
-    if (!(export.is_union ? export_union : export_all)(&export, &error))
+    sidecar_places_open(&export.places, options, false);
+    if (!(option_given(options, OPTION_UNION) ? export_union : export_all)(&export, &error))
         report_failure(&export, &error);
     progress_finish(&export.progress);
     sidecar_places_close(&export.places);

@@ -9,6 +9,7 @@
  * packed, the output is that file with ordinary coverage mapping (formats/ordinary.h). An image
  * that was not split needs no sidecar for that.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "common/base/file.h"
@@ -48,29 +49,19 @@ static bool find_out_whether_split(const struct input *slice, bool *is_split, st
     return is_known;
 }
 
-/* Files that --sidecar names may belong to only some of the slices; digests tell to which. */
-static bool may_lack_sidecar(const struct joining *joining, const struct sidecar_search *search)
-{
-    return joining->container.is_universal && joining->places.files.count != 0 &&
-           joining->places.directories.count == 0 && !search->met_unusable;
-}
-
-/* *sidecar is NULL if the slice is to be copied. */
+/* *sidecar is NULL if the slice is to be copied: files that --sidecar names may belong to only some
+ * of the slices; digests tell to which. */
 static bool find_sidecar(const struct joining *joining, const struct input *slice,
                          struct sidecar **sidecar, struct error *error)
 {
     const char *const names[] = {slice->path, NULL};
     const struct sidecar_wanted wanted = {.name = slice->path, .names = names, .stripped = slice};
-    struct sidecar_search search;
-    bool done = sidecar_search_start(&search, &joining->places, &wanted, error);
 
-    if (done) {
-        *sidecar = sidecar_search_read(&search, error);
-        done = *sidecar != NULL || may_lack_sidecar(joining, &search);
-    }
-    sidecar_search_end(&search);
-    return done && (*sidecar == NULL ||
-                    sidecar_check_output(joining->options, sidecar_name(*sidecar), error));
+    *sidecar = sidecar_search(&joining->places, &wanted, NULL, error);
+    if (*sidecar != NULL)
+        return sidecar_check_output(joining->options, sidecar_name(*sidecar), error);
+    return joining->container.is_universal && joining->places.files.count != 0 &&
+           joining->places.directories.count == 0 && error->number == ENODATA;
 }
 
 /* A thin image that was not split has a sidecar too, if there was nothing to take out. */
@@ -216,8 +207,8 @@ static bool find_out_whether_packed(const struct joining *joining, bool *is_pack
 
 static bool join_with_sidecars(struct joining *joining, struct error *error)
 {
-    return sidecar_places_open(&joining->places, joining->options, false, error) &&
-           find_sidecars(joining, error) &&
+    sidecar_places_open(&joining->places, joining->options, false);
+    return find_sidecars(joining, error) &&
            (option_given(joining->options, OPTION_MAPPING) ? join_to_ordinary(joining, error)
                                                            : join_to_original(joining, error));
 }

@@ -261,7 +261,7 @@ static bool open_search(const struct parsed_options *options, struct show_search
                         struct error *error)
 {
     if (option_given(options, OPTION_MAP))
-        return sidecar_places_open(&search->places, options, false, error);
+        sidecar_places_open(&search->places, options, false);
     return !has_states(options) || profile_sidecars_open(&search->sidecars, options, error);
 }
 

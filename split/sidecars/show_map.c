@@ -18,7 +18,6 @@
 #include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/machine_names.h"
-#include "split/cli/sidecar_search.h"
 
 /* What there is to tell. */
 struct memory_map {
@@ -154,18 +153,8 @@ static bool describe_sidecar(const struct sidecar *sidecar, struct report *repor
 static bool describe_found(const struct uuid *start, const struct sidecar_places *places,
                            struct report *report, struct error *error)
 {
-    struct uuid uuid;
-    const struct sidecar_wanted wanted = {.uuid = &uuid};
-    struct sidecar *sidecar = NULL;
-    struct sidecar_search search;
-    bool done;
-
-    if (!sidecar_search_full_uuid(places, start, &uuid, error))
-        return false;
-    if (sidecar_search_start(&search, places, &wanted, error))
-        sidecar = sidecar_search_read(&search, error);
-    sidecar_search_end(&search);
-    done = sidecar != NULL && describe_sidecar(sidecar, report, error);
+    struct sidecar *sidecar = sidecar_search_by_start(places, start, error);
+    bool done = sidecar != NULL && describe_sidecar(sidecar, report, error);
     sidecar_close(sidecar);
     return done;
 }

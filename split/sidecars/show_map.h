@@ -8,8 +8,8 @@
 #include <stdbool.h>
 
 #include "common/base/error.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
-#include "split/cli/sidecar_places.h"
 #include "split/sidecars/report.h"
 
 /* Fills in the report for an operand: a sidecar, an image, or the UUID of a sidecar in the places

@@ -313,8 +313,9 @@ static bool print_text(const char *path, const struct description *description)
 bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
                 struct json_writer *json, struct error *error)
 {
-    struct description description = {.source = profile_sidecars_source(sidecars),
-                                      .memory_limit = memory_limit};
+    struct description description = {
+        .source = {profile_sidecars_find, profile_sidecars_release, sidecars},
+        .memory_limit = memory_limit};
     bool done = describe(path, &description, error);
 
     if (done && json != NULL)

@@ -262,7 +262,7 @@ bool show_tests(const struct parsed_options *options, const char *path,
                 struct error *error)
 {
     struct asking asking = {.path = path,
-                            .source = profile_sidecars_source(sidecars),
+                            .source = {profile_sidecars_find, profile_sidecars_release, sidecars},
                             .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
                             .json = json};
     bool done = list_functions(options, &asking, error) &&

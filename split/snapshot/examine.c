@@ -71,18 +71,13 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
     const char *const names[] = {examination->module->listed->path, NULL};
     const struct sidecar_wanted wanted = {.names = names[0][0] == '\0' ? NULL : names,
                                           .uuid = uuid};
-    struct sidecar_search search;
-    struct sidecar *sidecar = NULL;
 
     if (uuid->size == 0) {
         error_set(&examination->no_sidecar, "%s: has no UUID to search for",
                   examination->module->name);
         return NULL;
     }
-    if (sidecar_search_start(&search, examination->places, &wanted, &examination->no_sidecar))
-        sidecar = sidecar_search_read(&search, &examination->no_sidecar);
-    sidecar_search_end(&search);
-    return sidecar;
+    return sidecar_search(examination->places, &wanted, NULL, &examination->no_sidecar);
 }
 
 /* Whether no sidecar was found for lack of memory, which says nothing of the module. */
@@ -203,13 +198,9 @@ static enum finding examine_by_file(struct examination *examination, struct erro
 /* Completes the beginning of a UUID. */
 static bool complete_uuid(struct examination *examination, struct uuid *uuid, struct error *error)
 {
-    const struct sidecar_wanted wanted = {.uuid = uuid};
-    struct sidecar_search search;
     struct uuid full = {0};
-    bool done = sidecar_search_start(&search, examination->places, &wanted, error) &&
-                sidecar_search_complete(&search, &full, error);
+    bool done = sidecar_complete_uuid(examination->places, uuid, &full, error);
 
-    sidecar_search_end(&search);
     if (done && full.size != 0)
         *uuid = full;
     return done;

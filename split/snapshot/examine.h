@@ -5,7 +5,7 @@
 #define COVSPLIT_SPLIT_SNAPSHOT_EXAMINE_H
 
 #include "common/base/error.h"
-#include "split/cli/sidecar_search.h"
+#include "split/cli/find_sidecar.h"
 #include "split/snapshot/memory.h"
 #include "split/snapshot/take.h"
 

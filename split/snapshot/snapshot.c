@@ -176,8 +176,8 @@ int command_snapshot(const struct parsed_options *options)
 
     if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
         return message_usage(options->command->name, "neither --pid nor --core is given");
-    if (sidecar_places_open(&snapshot.places, options, false, &error) &&
-        directory_make(snapshot.place.directory, &error)) {
+    sidecar_places_open(&snapshot.places, options, false);
+    if (directory_make(snapshot.place.directory, &error)) {
         if (option_given(options, OPTION_JSON))
             json_begin_array(&snapshot.json, NULL);
         add_targets(&snapshot);
