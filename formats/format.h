@@ -6,7 +6,7 @@
 #ifndef COVSPLIT_FORMATS_FORMAT_H
 #define COVSPLIT_FORMATS_FORMAT_H
 
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/tripwire.h"
 #include "formats/plan.h"

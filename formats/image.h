@@ -8,7 +8,7 @@
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H
 
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "formats/plan.h"
 
 /* True if some format recognizes the bytes; *format_name is then its name. */

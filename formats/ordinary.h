@@ -1,6 +1,6 @@
 /*
  * Ordinary coverage mapping of an image some of whose objects were packed: the mapping that the
- * image would have if none had been (codec/packed_units/unpack.h).
+ * image would have if none had been (codec/packed_units/packed_unit.h).
  */
 #ifndef COVSPLIT_FORMATS_ORDINARY_H
 #define COVSPLIT_FORMATS_ORDINARY_H

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "common/base/memory_limit.h"
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "formats/mixed_mapping.h"
 
 struct image_plan *image_plan_new(const struct input *input, struct error *error)

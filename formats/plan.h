@@ -77,7 +77,7 @@ bool image_plan_removes(struct image_plan *plan, enum section_kind kind);
 /* The kind under which a sidecar keeps the bytes of an image's section. */
 enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum section_kind kind);
 
-/* Makes the ordinary coverage mapping of an image with packed units (codec/packed_units/unpack.h),
+/* Makes the ordinary coverage mapping of an image with packed units (codec/packed_units/packed_unit.h),
  * which must be the one that was planned. Fails if they are damaged, or if this would take more
  * than `limit` bytes of memory; if that is 0, more than an image of this size may (memory_limit.h).
  */

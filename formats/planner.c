@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "common/edit/apply.h"
 #include "formats/names_and_data.h"
 

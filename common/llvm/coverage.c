@@ -45,6 +45,17 @@ bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *uni
     return true;
 }
 
+bool covmap_append(struct buffer *section, uint32_t version, struct bytes filenames,
+                   bool big_endian)
+{
+    uint8_t header[COVMAP_HEADER_SIZE] = {0};
+
+    store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, big_endian);
+    store_u32(header + COVMAP_VERSION, version, big_endian);
+    buffer_append(section, header, sizeof(header));
+    return buffer_append(section, filenames.data, (size_t)filenames.size);
+}
+
 /* Splits a text of names, each after its size. */
 static enum result split_names(struct covmap_names *names, struct bytes text, uint64_t count,
                                uint64_t limit)
@@ -109,6 +120,18 @@ bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *r
     record->whole = (struct bytes){header, COVFUN_HEADER_SIZE + record->mapping.size};
     skip_padded(section, record->whole.size);
     return true;
+}
+
+bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian)
+{
+    uint8_t header[COVFUN_HEADER_SIZE];
+
+    store_u64(header + COVFUN_NAME_REF, record->name_reference, big_endian);
+    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
+    store_u64(header + COVFUN_FUNC_HASH, record->function_hash, big_endian);
+    store_u64(header + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
+    buffer_append(section, header, sizeof(header));
+    return buffer_append(section, record->mapping.data, (size_t)record->mapping.size);
 }
 
 bool covfun_read_files(const struct covfun_record *record, struct covfun_files *files)

@@ -65,6 +65,11 @@ bool covmap_take(struct bytes *section, bool big_endian, struct covmap_unit *uni
 /* The same without the reference, which takes most of the time. */
 bool covmap_take_unhashed(struct bytes *section, bool big_endian, struct covmap_unit *unit);
 
+/* Appends a unit, with filenames of less than 2^32 bytes, and without padding. False if out of
+ * memory. */
+bool covmap_append(struct buffer *section, uint32_t version, struct bytes filenames,
+                   bool big_endian);
+
 /* The filenames of a unit. Initialize to {0}; free with covmap_names_free. */
 struct covmap_names {
     struct buffer text;
@@ -95,6 +100,10 @@ static inline uint32_t covfun_mapping_size(const uint8_t *header, bool big_endia
 
 /* Takes a record and the padding after it off the front of *section, as covmap_take does. */
 bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *record);
+
+/* Appends a record, with a mapping of less than 2^32 bytes, and without padding. `whole` is not
+ * used. False if out of memory. */
+bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian);
 
 /* The start of a mapping: the numbers of its files. `rest` begins with the expressions. */
 struct covfun_files {

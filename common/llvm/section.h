@@ -26,7 +26,7 @@ enum section_kind {
     SECTION_XRAY_INDEX = 10, /* xray_fn_idx */
     /* The coverage mapping of an image of packed objects, as it was linked; only joining needs
      * it. What everybody else reads is SECTION_COVMAP and SECTION_COVFUN, which are made of it
-     * (codec/packed_units/unpack.h). No image has sections of these names. */
+     * (codec/packed_units/packed_unit.h). No image has sections of these names. */
     SECTION_LINKED_COVMAP = 11, /* .covsplit.covmap: the image's __llvm_covmap */
     SECTION_LINKED_COVFUN = 12, /* .covsplit.covfun: its __llvm_covfun */
 };

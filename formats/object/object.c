@@ -4,7 +4,6 @@
 #include "formats/object/object.h"
 
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/packed_units/unpack.h"
 #include "formats/object/elf_object.h"
 
 void object_packing_free(struct object_packing *packing)

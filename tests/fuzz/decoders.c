@@ -11,7 +11,6 @@
 #include "common/codec/names/chunks.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/packed_units/unpack.h"
 #include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/mapping.h"

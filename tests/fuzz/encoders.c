@@ -6,7 +6,7 @@
 #include "common/codec/deflate/quick.h"
 #include "common/codec/deflate/recompress.h"
 #include "common/codec/names/token_text.h"
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "common/codec/registry.h"
 #include "tests/fuzz/codec_input.h"
 #include "tests/fuzz/decoders.h"

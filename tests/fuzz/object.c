@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/memory_limit.h"
-#include "common/codec/packed_units/unpack.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
 #include "formats/object/archive.h"
 #include "formats/object/object.h"

@@ -6,7 +6,6 @@
 
 #include "common/base/bytes.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/packed_units/unpack.h"
 #include "tests/support/random.h"
 
 #define LINKED_OBJECTS_MAX 8

@@ -18,14 +18,13 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
+#include "common/base/cursor.h"
 #include "common/base/inflate.h"
 #include "common/base/md5.h"
 #include "common/base/numbers.h"
 #include "common/codec/deflate/quick.h"
-#include "common/llvm/coverage.h"
 
-/* What the bytes behind the header begin with. As the number of filenames, 0 is an error for LLVM.
- */
+/* The first byte behind the header. As the number of filenames, 0 is an error for LLVM. */
 #define NO_FILENAMES 0
 #define FORM         1
 
@@ -38,123 +37,115 @@ void packed_unit_free(struct packed_unit *unit)
     *unit = (struct packed_unit){0};
 }
 
-/* Whether an ordinary unit of this version can be packed. */
+/* True if an ordinary unit of this version can be packed. */
 static bool is_sound_version(uint64_t version)
 {
     return version >= COVMAP_VERSION_4 && version < PACKED_UNIT_VERSION;
 }
 
-/* Splits a mapping into the list of its files and the rest. */
-static bool split_mapping(struct bytes mapping, struct bytes *head, struct bytes *rest)
+struct mapping_parts mapping_split(struct bytes mapping)
 {
     const struct covfun_record record = {.mapping = mapping};
+    struct mapping_parts parts = {{mapping.data, 0}, mapping};
     struct covfun_files files;
 
-    if (mapping.size > UINT32_MAX || !covfun_read_files(&record, &files))
-        return false;
-    *head = (struct bytes){mapping.data, mapping.size - files.rest.size};
-    *rest = files.rest;
-    return true;
+    if (covfun_read_files(&record, &files)) {
+        parts.files.size = mapping.size - files.rest.size;
+        parts.rest = files.rest;
+    }
+    return parts;
+}
+
+enum result packed_group_of(struct mapping *mapping, const struct covfun_record *record,
+                            enum packed_group *group)
+{
+    enum result result;
+
+    *group = PACKED_GROUP_OF_USED;
+    if (record->function_hash != 0)
+        return RESULT_OK;
+    result = mapping_read(mapping, record->mapping);
+    if (result != RESULT_OK)
+        return result;
+    for (size_t i = 0; i < mapping->region_count; i++) {
+        const struct region *region = &mapping->regions[i];
+
+        for (unsigned j = 0; j < region_counters(region->kind); j++) {
+            if (COUNTER_TAG(region->operands[j]) != COUNTER_ZERO)
+                return RESULT_OK;
+        }
+    }
+    *group = PACKED_GROUP_OF_UNUSED;
+    return RESULT_OK;
 }
 
 /* ---- writing ---- */
 
-static bool put_groups_and_sizes(const struct packed_unit *unit, struct buffer *text)
+/* Sets *heads_size to the size of all lists of files. */
+static enum result make_text(const struct packed_unit *unit, bool big_endian, struct buffer *text,
+                             uint64_t *heads_size)
 {
+    struct buffer rests = {0};
+    bool sound = true;
+    size_t heads;
     uint8_t *to;
 
-    if (!buffer_reserve(text, 1 + unit->count * (1 + NUMBER_32_SIZE_MAX)))
-        return false;
-    to = text->data + text->size;
+    for (size_t i = 0; i < unit->count; i++) {
+        const struct packed_record *record = &unit->records[i];
+
+        if (record->mapping.size > UINT32_MAX || record->group > PACKED_GROUP_OF_USED)
+            return RESULT_UNFIT;
+    }
+    if (!buffer_reserve(text, 1 + unit->count * (1 + NUMBER_32_SIZE_MAX + HASH_SIZE)))
+        return RESULT_NO_MEMORY;
+    to = text->data;
     for (size_t i = 0; i < unit->count; i++)
         *to++ = (uint8_t)unit->records[i].group;
     for (size_t i = 0; i < unit->count; i++)
         to = put_32(to, (uint32_t)unit->records[i].mapping.size);
-    text->size = (size_t)(to - text->data);
-    return true;
-}
-
-static bool put_hashes(const struct packed_unit *unit, bool big_endian, struct buffer *text)
-{
-    if (!buffer_reserve(text, unit->count * HASH_SIZE))
-        return false;
-    for (size_t i = 0; i < unit->count; i++, text->size += HASH_SIZE)
-        store_u64(text->data + text->size, unit->records[i].function_hash, big_endian);
-    return true;
-}
-
-/* Sets *heads_size to the size of all lists of files. */
-static enum result put_mappings(const struct packed_unit *unit, struct buffer *text,
-                                uint64_t *heads_size)
-{
-    size_t start = text->size;
-    struct buffer rests = {0};
-    enum result result = RESULT_OK;
-
-    for (size_t i = 0; result == RESULT_OK && i < unit->count; i++) {
-        struct bytes head, rest;
-
-        if (!split_mapping(unit->records[i].mapping, &head, &rest))
-            result = RESULT_UNFIT;
-        else if (!buffer_append(text, head.data, (size_t)head.size) ||
-                 !buffer_append(&rests, rest.data, (size_t)rest.size))
-            result = RESULT_NO_MEMORY;
-    }
-    *heads_size = text->size - start;
-    if (result == RESULT_OK && !buffer_append(text, rests.data, rests.size))
-        result = RESULT_NO_MEMORY;
-    buffer_free(&rests);
-    return result;
-}
-
-static enum result make_text(const struct packed_unit *unit, bool big_endian, struct buffer *text,
-                             uint64_t *heads_size)
-{
+    for (size_t i = 0; i < unit->count; i++, to += HASH_SIZE)
+        store_u64(to, unit->records[i].function_hash, big_endian);
+    heads = text->size = (size_t)(to - text->data);
     for (size_t i = 0; i < unit->count; i++) {
-        if (unit->records[i].mapping.size > UINT32_MAX ||
-            unit->records[i].group > PACKED_GROUP_OF_USED)
-            return RESULT_UNFIT;
+        struct mapping_parts parts = mapping_split(unit->records[i].mapping);
+
+        sound &= parts.files.size != 0;
+        buffer_append(text, parts.files.data, (size_t)parts.files.size);
+        buffer_append(&rests, parts.rest.data, (size_t)parts.rest.size);
     }
-    return put_groups_and_sizes(unit, text) && put_hashes(unit, big_endian, text)
-               ? put_mappings(unit, text, heads_size)
-               : RESULT_NO_MEMORY;
+    *heads_size = text->size - heads;
+    buffer_append(text, rests.data, rests.size);
+    text->failed |= rests.failed;
+    buffer_free(&rests);
+    return text->failed ? RESULT_NO_MEMORY : sound ? RESULT_OK : RESULT_UNFIT;
 }
 
+/* Appends all but the stream. False if out of memory. */
 static bool put_start(const struct packed_unit *unit, uint64_t text_size, uint64_t heads_size,
                       bool big_endian, struct buffer *section)
 {
     static const uint8_t first = NO_FILENAMES;
 
-    if (!buffer_append_zeros(section, COVMAP_HEADER_SIZE) || !buffer_append(section, &first, 1) ||
-        !buffer_append_uleb128(section, FORM) || !buffer_append_uleb128(section, unit->version) ||
-        !buffer_append_uleb128(section, unit->count) ||
-        !buffer_append_uleb128(section, unit->filenames.size) ||
-        !buffer_append_uleb128(section, text_size) || !buffer_append_uleb128(section, heads_size) ||
-        !buffer_append(section, unit->filenames.data, (size_t)unit->filenames.size) ||
-        !buffer_reserve(section, unit->count * HASH_SIZE))
+    buffer_append_zeros(section, COVMAP_HEADER_SIZE);
+    buffer_append(section, &first, 1);
+    buffer_append_uleb128(section, FORM);
+    buffer_append_uleb128(section, unit->version);
+    buffer_append_uleb128(section, unit->count);
+    buffer_append_uleb128(section, unit->filenames.size);
+    buffer_append_uleb128(section, text_size);
+    buffer_append_uleb128(section, heads_size);
+    buffer_append(section, unit->filenames.data, (size_t)unit->filenames.size);
+    if (!buffer_reserve(section, unit->count * HASH_SIZE))
         return false;
     for (size_t i = 0; i < unit->count; i++, section->size += HASH_SIZE)
         store_u64(section->data + section->size, unit->records[i].name_reference, big_endian);
     return true;
 }
 
-/* Fills in the header of the unit that starts at `start`. */
-static enum result put_header(struct buffer *section, size_t start, bool big_endian)
-{
-    size_t size = section->size - start - COVMAP_HEADER_SIZE;
-    uint8_t *header = section->data + start;
-
-    if (size > UINT32_MAX)
-        return RESULT_UNFIT;
-    store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)size, big_endian);
-    store_u32(header + COVMAP_VERSION, PACKED_UNIT_VERSION, big_endian);
-    return RESULT_OK;
-}
-
 enum result packed_unit_write(const struct packed_unit *unit, bool big_endian,
                               struct buffer *section)
 {
-    size_t start = section->size;
+    size_t start = section->size, size;
     struct buffer text = {0};
     uint64_t heads_size;
     enum result result;
@@ -167,12 +158,17 @@ enum result packed_unit_write(const struct packed_unit *unit, bool big_endian,
         result = RESULT_NO_MEMORY;
     if (result == RESULT_OK)
         result = quick_compress(buffer_view(&text), section);
-    if (result == RESULT_OK)
-        result = put_header(section, start, big_endian);
-    if (result != RESULT_OK)
-        section->size = start;
     buffer_free(&text);
-    return result;
+    size = section->size - start - COVMAP_HEADER_SIZE;
+    if (result == RESULT_OK && size > UINT32_MAX)
+        result = RESULT_UNFIT;
+    if (result != RESULT_OK) {
+        section->size = start;
+        return result;
+    }
+    store_u32(section->data + start + COVMAP_FILENAMES_SIZE, (uint32_t)size, big_endian);
+    store_u32(section->data + start + COVMAP_VERSION, PACKED_UNIT_VERSION, big_endian);
+    return RESULT_OK;
 }
 
 /* ---- reading ---- */
@@ -194,132 +190,89 @@ bool packed_unit_take(struct bytes *section, bool big_endian, struct bytes *pack
     return true;
 }
 
-/* What is in front of the text. */
-struct start {
-    uint64_t count, text_size, heads_size;
-    struct bytes references, stream;
-};
-
-static bool read_start(struct bytes rest, struct packed_unit *unit, struct start *start)
+/* Reads the records from unit->text and their NameRefs. The mappings are put together behind the
+ * text they are made of. */
+static enum result read_records(struct packed_unit *unit, struct bytes references,
+                                uint64_t heads_size, bool big_endian)
 {
-    uint64_t form, version, filenames_size;
-    const uint8_t *first = take_bytes(&rest, 1);
+    size_t count = (size_t)(references.size / HASH_SIZE);
+    struct cursor text, heads, rests;
+    struct bytes groups, hashes;
+    uint64_t total = 0;
 
-    if (first == NULL || *first != NO_FILENAMES || !bytes_take_uleb128(&rest, &form) ||
-        form != FORM || !bytes_take_uleb128(&rest, &version) || !is_sound_version(version) ||
-        !bytes_take_uleb128(&rest, &start->count) || !bytes_take_uleb128(&rest, &filenames_size) ||
-        !bytes_take_uleb128(&rest, &start->text_size) ||
-        !bytes_take_uleb128(&rest, &start->heads_size) ||
-        !bytes_slice(rest, 0, filenames_size, &unit->filenames))
-        return false;
-    take_bytes(&rest, filenames_size);
-    if (start->count > rest.size / HASH_SIZE)
-        return false;
-    unit->version = (uint32_t)version;
-    unit->reference = md5_name_reference(unit->filenames);
-    bytes_slice(rest, 0, start->count * HASH_SIZE, &start->references);
-    take_bytes(&rest, start->references.size);
-    start->stream = rest;
-    return true;
-}
-
-/* The records without their mappings, of which only the sizes are known; these are taken off the
- * text. */
-static bool read_records(struct packed_unit *unit, const struct start *start, struct bytes *text,
-                         bool big_endian)
-{
-    const uint8_t *groups = take_bytes(text, start->count), *hashes;
-
-    if (groups == NULL && start->count != 0)
-        return false;
-    for (size_t i = 0; i < start->count; i++) {
+    /* Mappings take no more room than the text, which must not move any more. */
+    if (!buffer_reserve(&unit->text, unit->text.size + 1))
+        return RESULT_NO_MEMORY;
+    text = cursor_open(buffer_view(&unit->text), big_endian, false);
+    groups = cursor_bytes(&text, count);
+    for (size_t i = 0; i < count && !text.bad; i++) {
         struct packed_record *record = &unit->records[i];
-        uint64_t size;
 
-        if (groups[i] > PACKED_GROUP_OF_USED || !take_number(text, &size) || size > UINT32_MAX)
-            return false;
-        record->name_reference = load_u64(start->references.data + i * HASH_SIZE, big_endian);
-        record->group = (enum packed_group)groups[i];
-        record->mapping.size = size;
-    }
-    hashes = take_bytes(text, start->count * HASH_SIZE);
-    if (hashes == NULL && start->count != 0)
-        return false;
-    for (size_t i = 0; i < start->count; i++)
-        unit->records[i].function_hash = load_u64(hashes + i * HASH_SIZE, big_endian);
-    unit->count = (size_t)start->count;
-    return true;
-}
-
-/* Puts the mappings together in unit->text, behind the text they are made of, in which `parts` are
- * the lists of their files, and then their rests. */
-static enum result read_mappings(struct packed_unit *unit, uint64_t heads_size, struct bytes parts)
-{
-    uint64_t total = 0, offset = (uint64_t)(parts.data - unit->text.data);
-    struct bytes heads, rests;
-
-    for (size_t i = 0; i < unit->count; i++)
-        total += unit->records[i].mapping.size;
-    if (total != parts.size || heads_size > parts.size)
-        return RESULT_UNFIT;
-    if (!buffer_reserve(&unit->text, (size_t)total + 1))
-        return RESULT_NO_MEMORY;
-    heads = (struct bytes){unit->text.data + offset, heads_size};
-    rests = (struct bytes){heads.data + heads_size, total - heads_size};
-    for (size_t i = 0; i < unit->count; i++) {
-        struct bytes *mapping = &unit->records[i].mapping, head = heads, ignored;
-        uint8_t *to = unit->text.data + unit->text.size;
-
-        if (head.size > mapping->size)
-            head.size = mapping->size;
-        if (!split_mapping(head, &head, &ignored) || mapping->size - head.size > rests.size)
+        if (groups.data[i] > PACKED_GROUP_OF_USED)
             return RESULT_UNFIT;
-        memcpy(to, take_bytes(&heads, head.size), (size_t)head.size);
-        memcpy(to + head.size, take_bytes(&rests, mapping->size - head.size),
-               (size_t)(mapping->size - head.size));
-        mapping->data = to;
-        unit->text.size += (size_t)mapping->size;
+        record->group = (enum packed_group)groups.data[i];
+        record->mapping.size = cursor_uleb128_32(&text);
+        total += record->mapping.size;
     }
-    return heads.size == 0 && rests.size == 0 ? RESULT_OK : RESULT_UNFIT;
-}
-
-static enum result read_all(struct packed_unit *unit, bool big_endian, uint64_t limit,
-                            struct bytes rest)
-{
-    struct start start;
-    struct bytes text;
-    enum result result;
-
-    if (!read_start(rest, unit, &start))
+    hashes = cursor_bytes(&text, count * HASH_SIZE);
+    if (text.bad || total != cursor_left(&text))
         return RESULT_UNFIT;
-    if (start.text_size > limit / 2 ||
-        start.count > (limit - 2 * start.text_size) / sizeof(*unit->records))
-        return RESULT_OVER_LIMIT;
-    if (!array_make_room(&unit->records, &unit->capacity, 0, (size_t)start.count,
-                         sizeof(*unit->records)))
+    heads = cursor_open(cursor_bytes(&text, heads_size), big_endian, false);
+    rests = text;
+    for (size_t i = 0; i < count; i++) {
+        struct packed_record *record = &unit->records[i];
+        struct bytes head = {heads.at, cursor_left(&heads)}, rest;
+
+        if (head.size > record->mapping.size)
+            head.size = record->mapping.size;
+        head = cursor_bytes(&heads, mapping_split(head).files.size);
+        rest = cursor_bytes(&rests, record->mapping.size - head.size);
+        if (head.size == 0 || rests.bad)
+            return RESULT_UNFIT;
+        record->name_reference = load_u64(references.data + i * HASH_SIZE, big_endian);
+        record->function_hash = load_u64(hashes.data + i * HASH_SIZE, big_endian);
+        record->mapping.data = unit->text.data + unit->text.size;
+        buffer_append(&unit->text, head.data, (size_t)head.size);
+        buffer_append(&unit->text, rest.data, (size_t)rest.size);
+    }
+    if (unit->text.failed)
         return RESULT_NO_MEMORY;
-    result = inflate_exactly(start.stream, start.text_size, &unit->text);
-    if (result != RESULT_OK)
-        return result;
-    text = buffer_view(&unit->text);
-    return read_records(unit, &start, &text, big_endian)
-               ? read_mappings(unit, start.heads_size, text)
-               : RESULT_UNFIT;
+    if (!cursor_finished(&heads) || !cursor_finished(&rests))
+        return RESULT_UNFIT;
+    unit->count = count;
+    return RESULT_OK;
 }
 
 enum result packed_unit_read(struct packed_unit *unit, struct bytes packed, bool big_endian,
                              uint64_t limit)
 {
-    struct bytes section = packed, whole;
+    struct cursor start = cursor_open(packed, big_endian, false);
+    struct bytes section = packed, whole, references;
+    uint64_t version, count, filenames_size, text_size, heads_size;
     enum result result;
 
     unit->count = 0;
     unit->text.size = 0;
     if (!packed_unit_take(&section, big_endian, &whole) || whole.size != packed.size)
         return RESULT_UNFIT;
-    take_bytes(&packed, COVMAP_HEADER_SIZE);
-    result = read_all(unit, big_endian, limit, packed);
-    if (result != RESULT_OK)
-        unit->count = 0;
-    return result;
+    cursor_skip(&start, COVMAP_HEADER_SIZE);
+    if (cursor_u8(&start) != NO_FILENAMES || cursor_uleb128(&start) != FORM)
+        return RESULT_UNFIT;
+    version = cursor_uleb128(&start);
+    count = cursor_uleb128(&start);
+    filenames_size = cursor_uleb128(&start);
+    text_size = cursor_uleb128(&start);
+    heads_size = cursor_uleb128(&start);
+    unit->filenames = cursor_bytes(&start, filenames_size);
+    if (start.bad || !is_sound_version(version) || count > cursor_left(&start) / HASH_SIZE)
+        return RESULT_UNFIT;
+    unit->version = (uint32_t)version;
+    unit->reference = md5_name_reference(unit->filenames);
+    references = cursor_bytes(&start, count * HASH_SIZE);
+    if (text_size > limit / 2 || count > (limit - 2 * text_size) / sizeof(*unit->records))
+        return RESULT_OVER_LIMIT;
+    if (!array_make_room(&unit->records, &unit->capacity, 0, (size_t)count, sizeof(*unit->records)))
+        return RESULT_NO_MEMORY;
+    result = inflate_exactly(cursor_rest(&start), text_size, &unit->text);
+    return result == RESULT_OK ? read_records(unit, references, heads_size, big_endian) : result;
 }

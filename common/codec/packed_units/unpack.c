@@ -1,22 +1,25 @@
 /*
- * Making ordinary coverage mapping of packed units: see packed_units/unpack.h.
+ * The ordinary coverage mapping of an image of packed objects: see packed_units/packed_unit.h.
+ *
+ * Units are in link order. The records of a packed unit come where it stands among the units. The
+ * records of ordinary units are in __llvm_covfun, in link order too, and name their units. Of all
+ * records of a group the first stays. The linker has already done so among the objects that were
+ * not packed, but without knowing of the others, so it is done once more among all. Records that
+ * are not packed have lost their group; the record itself tells if the function was used.
  *
  * The ordinary units between two packed ones are a run. An object is packed or not, so a run
  * consists of whole objects, and its records are next to each other in __llvm_covfun, in the order
- * in which they stay. Only which run a record belongs to must be found out. It is a run with the
+ * in which they stay. Only the run that a record belongs to must be found. It is a run with the
  * unit that the record names, and no run before that of the previous record. Since several units
  * can have equal filenames, this may leave a choice; then the earliest run and the latest one that
  * are possible differ, and there is no certain result.
  */
-#include "common/codec/packed_units/unpack.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/base/array.h"
 #include "common/base/intern_table.h"
 #include "common/base/memory_limit.h"
-#include "common/codec/packed_units/known_records.h"
 #include "common/codec/packed_units/packed_unit.h"
 
 /* A run with a unit of these filenames. */
@@ -25,6 +28,15 @@ struct place {
     uint32_t run;
 };
 
+/* A record of an ordinary unit. */
+struct ordinary_record {
+    struct covfun_record record;
+    uint32_t run;
+};
+
+/* The kind of object whose record of a group stays. */
+enum holder { HELD_BY_PACKED, HELD_BY_ORDINARY, HELD_BY_NONE };
+
 struct unpacking {
     bool big_endian;
     uint64_t limit;
@@ -32,9 +44,8 @@ struct unpacking {
     struct error *error;
     struct place *places; /* by reference, then run */
     size_t place_count, place_capacity;
-    struct covfun_record *records; /* the ordinary ones */
-    uint32_t *runs;                /* of each record */
-    size_t record_count, record_capacity, run_capacity;
+    struct ordinary_record *records;
+    size_t record_count, record_capacity;
     size_t records_used;
     struct mapping mapping;
     struct packed_unit unit;          /* the current one */
@@ -57,7 +68,15 @@ static bool fail_memory(struct unpacking *unpacking)
                                unpacking->covmap->size + unpacking->covfun->size);
 }
 
-/* ---- which run a record belongs to ---- */
+/* Fails for an image whose result is not certain. */
+static bool fail_mixed(struct unpacking *unpacking, const char *reason)
+{
+    return error_set(unpacking->error,
+                     "%s: %s; pack all objects of the image, or none, and link it again",
+                     unpacking->name, reason);
+}
+
+/* ---- the run that a record belongs to ---- */
 
 static int compare_places(const void *left, const void *right)
 {
@@ -70,17 +89,16 @@ static int compare_places(const void *left, const void *right)
 
 static bool find_places(struct unpacking *unpacking, struct bytes covmap)
 {
-    bool big_endian = unpacking->big_endian;
     uint32_t run = 0;
     struct bytes packed;
     struct covmap_unit unit;
 
     while (covmap.size != 0) {
-        if (packed_unit_take(&covmap, big_endian, &packed)) {
+        if (packed_unit_take(&covmap, unpacking->big_endian, &packed)) {
             run++;
             continue;
         }
-        if (!covmap_take(&covmap, big_endian, &unit))
+        if (!covmap_take(&covmap, unpacking->big_endian, &unit))
             return fail_damaged(unpacking, "__llvm_covmap");
         if (!ARRAY_ROOM_FOR_ONE(unpacking->places, unpacking->place_capacity,
                                 unpacking->place_count))
@@ -93,81 +111,59 @@ static bool find_places(struct unpacking *unpacking, struct bytes covmap)
     return true;
 }
 
-/* The number of places before this one. */
-static size_t places_before(const struct unpacking *unpacking, const struct place *place)
+/* The number of places before this run with a unit of these filenames. *is_there tells if it is
+ * the next one. */
+static size_t places_before(const struct unpacking *unpacking, struct place place, bool *is_there)
 {
     size_t low = 0, high = unpacking->place_count;
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (compare_places(&unpacking->places[middle], place) < 0)
+        if (compare_places(&unpacking->places[middle], &place) < 0)
             low = middle + 1;
         else
             high = middle;
     }
+    *is_there =
+        low < unpacking->place_count && compare_places(&unpacking->places[low], &place) == 0;
     return low;
 }
 
-/* The first run from `run` on with a unit of these filenames; UINT32_MAX if there is none. */
-static uint32_t first_run_from(const struct unpacking *unpacking, uint64_t reference, uint32_t run)
+/* Gives each record the earliest run that is possible, and checks that no later one is. */
+static bool find_runs(struct unpacking *unpacking)
 {
-    size_t at = places_before(unpacking, &(struct place){reference, run});
-
-    return at < unpacking->place_count && unpacking->places[at].reference == reference
-               ? unpacking->places[at].run
-               : UINT32_MAX;
-}
-
-/* The last run up to `run` with a unit of these filenames, of which there must be one. */
-static uint32_t last_run_to(const struct unpacking *unpacking, uint64_t reference, uint32_t run)
-{
-    size_t at = places_before(unpacking, &(struct place){reference, run});
-
-    return at < unpacking->place_count && unpacking->places[at].reference == reference &&
-                   unpacking->places[at].run == run
-               ? run
-               : unpacking->places[at - 1].run;
-}
-
-/* The earliest run that is possible for each record. */
-static bool find_earliest(struct unpacking *unpacking)
-{
-    uint32_t run = 0;
+    struct ordinary_record *records = unpacking->records;
+    struct place place = {0};
+    bool is_there;
 
     for (size_t i = 0; i < unpacking->record_count; i++) {
-        uint64_t reference = unpacking->records[i].filenames_reference;
+        size_t at;
 
-        if (i == 0 || reference != unpacking->records[i - 1].filenames_reference)
-            run = first_run_from(unpacking, reference, run);
-        if (run == UINT32_MAX)
-            return error_set(unpacking->error,
-                             "%s: a record in __llvm_covfun has no unit in __llvm_covmap where the "
-                             "order of objects needs it, so mapping cannot be unpacked; pack all "
-                             "objects of the image, or none, and link it again",
-                             unpacking->name);
-        unpacking->runs[i] = run;
+        place.reference = records[i].record.filenames_reference;
+        if (i == 0 || place.reference != records[i - 1].record.filenames_reference) {
+            at = places_before(unpacking, place, &is_there);
+            if (at == unpacking->place_count || unpacking->places[at].reference != place.reference)
+                return fail_mixed(unpacking, "a record in __llvm_covfun has no unit in "
+                                             "__llvm_covmap where the order of objects needs it, "
+                                             "so mapping cannot be unpacked");
+            place.run = unpacking->places[at].run;
+        }
+        records[i].run = place.run;
     }
-    return true;
-}
-
-/* Checks that no later run is possible. */
-static bool check_latest(struct unpacking *unpacking)
-{
-    uint32_t run = UINT32_MAX;
-
+    place.run = UINT32_MAX;
     for (size_t i = unpacking->record_count; i-- > 0;) {
-        uint64_t reference = unpacking->records[i].filenames_reference;
-
+        place.reference = records[i].record.filenames_reference;
         if (i + 1 == unpacking->record_count ||
-            reference != unpacking->records[i + 1].filenames_reference)
-            run = last_run_to(unpacking, reference, run);
-        if (run != unpacking->runs[i])
-            return error_set(unpacking->error,
-                             "%s: units of __llvm_covmap that are not packed have the same "
-                             "filenames, so the order of their functions is not certain; pack all "
-                             "objects of the image, or none, and link it again",
-                             unpacking->name);
+            place.reference != records[i + 1].record.filenames_reference) {
+            size_t at = places_before(unpacking, place, &is_there);
+
+            place.run = unpacking->places[is_there ? at : at - 1].run;
+        }
+        if (place.run != records[i].run)
+            return fail_mixed(unpacking,
+                              "units of __llvm_covmap that are not packed have the same "
+                              "filenames, so the order of their functions is not certain");
     }
     return true;
 }
@@ -179,139 +175,79 @@ static bool read_ordinary(struct unpacking *unpacking, struct bytes covfun)
                                 unpacking->record_count))
             return fail_memory(unpacking);
         if (!covfun_take(&covfun, unpacking->big_endian,
-                         &unpacking->records[unpacking->record_count]))
+                         &unpacking->records[unpacking->record_count].record))
             return fail_damaged(unpacking, "__llvm_covfun");
         unpacking->record_count++;
     }
-    if (!array_make_room(&unpacking->runs, &unpacking->run_capacity, 0, unpacking->record_count,
-                         sizeof(*unpacking->runs)))
-        return fail_memory(unpacking);
-    return find_earliest(unpacking) && check_latest(unpacking);
-}
-
-/* ---- groups ---- */
-
-/* Who has the record of a group that stays. */
-enum holder { HELD_BY_PACKED, HELD_BY_ORDINARY, HELD_BY_NONE };
-
-/* Makes `holder` the holder of the group, if it has none. Sets *former to the one it had. */
-static bool claim_group(struct unpacking *unpacking, uint64_t name_reference,
-                        enum packed_group group, enum holder holder, enum holder *former)
-{
-    struct intern_table *groups =
-        group == PACKED_GROUP_OF_USED ? &unpacking->used : &unpacking->unused;
-    uint64_t found;
-
-    *former = HELD_BY_NONE;
-    if (intern_table_find(groups, name_reference, &found)) {
-        *former = (enum holder)found;
-        return true;
-    }
-    return intern_table_put(groups, name_reference, holder) || fail_memory(unpacking);
+    return find_runs(unpacking);
 }
 
 /* ---- the ordinary sections ---- */
 
-static bool allow(struct unpacking *unpacking, uint64_t more)
-{
-    uint64_t made = unpacking->covmap->size - unpacking->covmap_start + unpacking->covfun->size -
-                    unpacking->covfun_start;
-
-    return memory_limit_allows(unpacking->limit, made + more, unpacking->name,
-                               "unpacked coverage mapping", unpacking->error);
-}
-
-/* Appends a header, of zeros, and what it covers, behind the padding that linkers put in front of
- * it. Returns where the header is; NULL after a failure. */
-static uint8_t *append(struct unpacking *unpacking, struct buffer *section, size_t start,
-                       size_t header_size, struct bytes covered)
+/* Checks the limit for a header and what it covers, and appends the padding that linkers put in
+ * front of it. */
+static bool pad(struct unpacking *unpacking, struct buffer *section, size_t start, uint64_t more)
 {
     size_t made = section->size - start;
     size_t padding = (size_t)align_up(made, COVERAGE_ALIGNMENT) - made;
+    uint64_t all = unpacking->covmap->size - unpacking->covmap_start + unpacking->covfun->size -
+                   unpacking->covfun_start;
 
-    if (!allow(unpacking, padding + header_size + covered.size))
-        return NULL;
-    if (!buffer_append_zeros(section, padding + header_size) ||
-        !buffer_append(section, covered.data, (size_t)covered.size)) {
-        fail_memory(unpacking);
-        return NULL;
-    }
-    return section->data + section->size - covered.size - header_size;
+    return memory_limit_allows(unpacking->limit, all + padding + more, unpacking->name,
+                               "unpacked coverage mapping", unpacking->error) &&
+           (buffer_append_zeros(section, padding) || fail_memory(unpacking));
 }
 
 static bool put_unit(struct unpacking *unpacking, uint32_t version, struct bytes filenames)
 {
-    uint8_t *header = append(unpacking, unpacking->covmap, unpacking->covmap_start,
-                             COVMAP_HEADER_SIZE, filenames);
+    struct buffer *covmap = unpacking->covmap;
 
-    if (header == NULL)
-        return false;
-    store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, unpacking->big_endian);
-    store_u32(header + COVMAP_VERSION, version, unpacking->big_endian);
-    return buffer_append_zeros(unpacking->covmap, -filenames.size % COVMAP_UNIT_PADDING) ||
-           fail_memory(unpacking);
+    return pad(unpacking, covmap, unpacking->covmap_start, COVMAP_HEADER_SIZE + filenames.size) &&
+           ((covmap_append(covmap, version, filenames, unpacking->big_endian) &&
+             buffer_append_zeros(covmap, -filenames.size % COVMAP_UNIT_PADDING)) ||
+            fail_memory(unpacking));
 }
 
-static bool put_record(struct unpacking *unpacking, const struct covfun_record *record)
+/* Puts the record, unless its group has one already. */
+static bool put_record(struct unpacking *unpacking, const struct covfun_record *record,
+                       enum packed_group group, enum holder holder)
 {
-    bool big_endian = unpacking->big_endian;
-    uint8_t *header = append(unpacking, unpacking->covfun, unpacking->covfun_start,
-                             COVFUN_HEADER_SIZE, record->mapping);
+    struct intern_table *groups =
+        group == PACKED_GROUP_OF_USED ? &unpacking->used : &unpacking->unused;
+    uint64_t former = HELD_BY_NONE;
 
-    if (header == NULL)
-        return false;
-    store_u64(header + COVFUN_NAME_REF, record->name_reference, big_endian);
-    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
-    store_u64(header + COVFUN_FUNC_HASH, record->function_hash, big_endian);
-    store_u64(header + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
-    return true;
-}
-
-static bool put_packed_record(struct unpacking *unpacking, const struct packed_record *packed)
-{
-    enum holder former = HELD_BY_NONE;
-
-    if (packed->group != PACKED_GROUP_NONE &&
-        !claim_group(unpacking, packed->name_reference, packed->group, HELD_BY_PACKED, &former))
-        return false;
+    if (group != PACKED_GROUP_NONE && !intern_table_find(groups, record->name_reference, &former)) {
+        former = HELD_BY_NONE;
+        if (!intern_table_put(groups, record->name_reference, holder))
+            return fail_memory(unpacking);
+    }
+    /* A linker keeps one record of each group. If there are two, they were in none, and would both
+     * have stayed; but which other records were in none is not known. */
+    if (holder == HELD_BY_ORDINARY && former == HELD_BY_ORDINARY)
+        return fail_mixed(unpacking,
+                          "objects that are not packed have records in __llvm_covfun without "
+                          "their groups, so which ones stay is not certain");
     return former != HELD_BY_NONE ||
-           put_record(unpacking, &(struct covfun_record){
-                                     .name_reference = packed->name_reference,
-                                     .function_hash = packed->function_hash,
-                                     .filenames_reference = unpacking->unit.reference,
-                                     .mapping = packed->mapping,
-                                 });
-}
-
-/* A linker keeps one record of each group. If there are two, they were in none, and would both have
- * stayed; but which other records were in none is not known. */
-static bool put_ordinary_record(struct unpacking *unpacking, const struct covfun_record *record)
-{
-    enum holder former;
-    enum packed_group group;
-    enum result result = known_group(&unpacking->mapping, record, &group);
-
-    if (result == RESULT_NO_MEMORY)
-        return fail_memory(unpacking);
-    if (result != RESULT_OK)
-        return fail_damaged(unpacking, "__llvm_covfun");
-    if (!claim_group(unpacking, record->name_reference, group, HELD_BY_ORDINARY, &former))
-        return false;
-    if (former == HELD_BY_ORDINARY)
-        return error_set(unpacking->error,
-                         "%s: objects that are not packed have records in __llvm_covfun without "
-                         "their groups, so which ones stay is not certain; pack all objects of the "
-                         "image, or none, and link it again",
-                         unpacking->name);
-    return former == HELD_BY_PACKED || put_record(unpacking, record);
+           (pad(unpacking, unpacking->covfun, unpacking->covfun_start,
+                COVFUN_HEADER_SIZE + record->mapping.size) &&
+            (covfun_append(unpacking->covfun, record, unpacking->big_endian) ||
+             fail_memory(unpacking)));
 }
 
 /* The records of ordinary units in front of the packed unit that ends the run. */
 static bool put_run(struct unpacking *unpacking, uint32_t run)
 {
     while (unpacking->records_used < unpacking->record_count &&
-           unpacking->runs[unpacking->records_used] <= run) {
-        if (!put_ordinary_record(unpacking, &unpacking->records[unpacking->records_used++]))
+           unpacking->records[unpacking->records_used].run <= run) {
+        const struct covfun_record *record = &unpacking->records[unpacking->records_used++].record;
+        enum packed_group group;
+        enum result result = packed_group_of(&unpacking->mapping, record, &group);
+
+        if (result == RESULT_NO_MEMORY)
+            return fail_memory(unpacking);
+        if (result != RESULT_OK)
+            return fail_damaged(unpacking, "__llvm_covfun");
+        if (!put_record(unpacking, record, group, HELD_BY_ORDINARY))
             return false;
     }
     return true;
@@ -334,7 +270,15 @@ static bool put_packed(struct unpacking *unpacking, struct bytes packed)
     if (!put_unit(unpacking, unit->version, unit->filenames))
         return false;
     for (size_t i = 0; i < unit->count; i++) {
-        if (!put_packed_record(unpacking, &unit->records[i]))
+        const struct packed_record *packed_record = &unit->records[i];
+        const struct covfun_record record = {
+            .name_reference = packed_record->name_reference,
+            .function_hash = packed_record->function_hash,
+            .filenames_reference = unit->reference,
+            .mapping = packed_record->mapping,
+        };
+
+        if (!put_record(unpacking, &record, packed_record->group, HELD_BY_PACKED))
             return false;
     }
     return true;
@@ -350,7 +294,7 @@ static bool put_all(struct unpacking *unpacking, struct bytes covmap)
         if (packed_unit_take(&covmap, unpacking->big_endian, &packed)) {
             if (!put_run(unpacking, run++) || !put_packed(unpacking, packed))
                 return false;
-        } else if (!covmap_take(&covmap, unpacking->big_endian, &unit)) {
+        } else if (!covmap_take_unhashed(&covmap, unpacking->big_endian, &unit)) {
             return fail_damaged(unpacking, "__llvm_covmap");
         } else if (!put_unit(unpacking, unit.version, unit.filenames)) {
             return false;
@@ -393,7 +337,6 @@ bool unpack_mapping(const struct mapping_sections *linked, bool big_endian, uint
     }
     free(unpacking.places);
     free(unpacking.records);
-    free(unpacking.runs);
     packed_unit_free(&unpacking.unit);
     mapping_free(&unpacking.mapping);
     intern_table_free(&unpacking.used);
