@@ -123,6 +123,8 @@ struct format {
     /* The tripwire need not be at the start of the names: the layout chooses its address, and then
      * calls names_move. */
     bool moves_names;
+    /* Nor need the stub be at the start of the data: in the same way, with data_move. */
+    bool moves_data;
 
     /* ---- the edits ---- */
 

@@ -259,16 +259,15 @@ static void identify(struct planning *planning)
 
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first
  * one. */
-static bool encode_stub(struct planning *planning)
+static bool encode_stub(struct planning *planning, uint64_t address)
 {
     const struct sidecar_facts *facts = &planning->plan->facts;
-    const struct section *data = section_of(planning, SECTION_DATA);
     const struct section *counters = section_of(planning, SECTION_COUNTERS);
     const struct section *bitmap = section_of(planning, SECTION_BITMAP);
     uint64_t end = counters->address + counters->size;
     struct stub_place place = {
         .has_narrow_distances = facts->format == IMAGE_COFF,
-        .record = data->address,
+        .record = address,
         .counters = counters->address,
     };
 
@@ -295,7 +294,8 @@ static bool check_data(struct planning *planning, bool names_go)
     enum section_kind kind = SECTION_DATA;
 
     if (!check_known(planning, kind) || !check_bounds(planning, kind, kind) ||
-        !check_records(planning) || !check_counted(planning, kind) || !encode_stub(planning) ||
+        !check_records(planning) || !check_counted(planning, kind) ||
+        !encode_stub(planning, section_of(planning, kind)->address) ||
         !check_claims(planning, kind) ||
         !rules_check_rewrite(&planning->code, kind, RUNTIME_END_DATA,
                              section_of(planning, kind)->address +
@@ -401,12 +401,22 @@ bool names_move(struct planning *planning, uint64_t address, struct error *error
     return check_edited(planning, done, error);
 }
 
+bool data_move(struct planning *planning, uint64_t address, struct error *error)
+{
+    const struct image_code *code = &planning->code;
+    uint64_t end = address + planning->record_layout.record_size;
+    bool done =
+        (address == section_of(planning, SECTION_DATA)->address ||
+         (encode_stub(planning, address) && rules_rewrite(code, RUNTIME_BEGIN_DATA, address))) &&
+        rules_rewrite(code, RUNTIME_END_DATA, end);
+
+    return check_edited(planning, done, error);
+}
+
 static bool rewrite_data(struct planning *planning, struct error *error)
 {
-    uint64_t end =
-        section_of(planning, SECTION_DATA)->address + planning->record_layout.record_size;
-
-    return check_edited(planning, rules_rewrite(&planning->code, RUNTIME_END_DATA, end), error);
+    return planning->format->moves_data ||
+           data_move(planning, section_of(planning, SECTION_DATA)->address, error);
 }
 
 static bool rewrite_names(struct planning *planning, bool data_goes, struct bytes records,

@@ -13,4 +13,7 @@ bool names_and_data_plan(struct planning *planning, struct error *error);
 /* Called when the tripwire's address is known: makes the runtime's functions return its bounds. */
 bool names_move(struct planning *planning, uint64_t address, struct error *error);
 
+/* The same for the stub, which is written anew for this address. */
+bool data_move(struct planning *planning, uint64_t address, struct error *error);
+
 #endif

@@ -441,6 +441,14 @@ static bool put_data_back(const struct correlation *correlation, const struct pr
         if (((profile->header.counters_delta ^ correlation->counters_delta) & mask) == 0 &&
             profile->counter_skew == correlation->counter_skew)
             return true;
+        /* The stub of a Mach-O image may be elsewhere than the records were. It leads to all
+         * counters (profile.c), and correlation_check has compared what it stands for. */
+        if (sidecar_facts(correlation->sidecar)->format == IMAGE_MACHO && profile->lightweight &&
+            profile->counter_skew == correlation->counter_skew) {
+            full->header.counters_delta = correlation->counters_delta;
+            full->header.bitmap_delta = correlation->bitmap_delta;
+            return true;
+        }
         return error_set(error,
                          "%s: its counters are not where those of the image of %s are; give the "
                          "sidecar of the image that wrote it",

@@ -112,6 +112,7 @@
 #define MACHO_NAME_SIZE                       16 /* of segname and sectname, padded with NULs */
 
 #define SECTION_64_TYPE_MASK                  0xffu
+#define S_REGULAR                             0u
 #define S_ZEROFILL                            1u
 #define S_NON_LAZY_SYMBOL_POINTERS            6u
 #define S_LAZY_SYMBOL_POINTERS                7u

@@ -24,6 +24,11 @@
  * what a section's offset points to, whatever its type. If nothing was split, the tripwire is at
  * the start of the mapping, and one page of __LLVM_COV stays for it.
  *
+ * The counters and the bitmap, which are zeros at the start of the program, come before the
+ * records. A segment has zeros behind its bytes in the file, not between them, so they can leave
+ * the file only if the stub is not there, but before the names' tripwire. The runtime's functions
+ * then return the stub's new address.
+ *
  * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
  */
 #include "formats/macho/state.h"
@@ -32,10 +37,83 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "formats/macho/fixups.h"
 #include "formats/names_and_data.h"
 
 /* The alignment of the records in __llvm_covmap. */
 #define MAPPING_ALIGNMENT 8
+
+/* Whether the names come right behind data that is removed, too. Section headers are in the order
+ * of addresses, which must stay so. */
+static bool follows_stub(struct macho_state *state)
+{
+    size_t names = state->base.section_index[SECTION_NAMES],
+           data = state->base.section_index[SECTION_DATA];
+
+    return image_plan_removes(state->base.plan, SECTION_DATA) && names == data + 1 &&
+           state->image.sections[names].segment == state->image.sections[data].segment;
+}
+
+/* ---- zeros ---- */
+
+static bool is_zeros_that_go(const struct macho_state *state, size_t index)
+{
+    return state->zeros != NO_INDEX && index >= state->zeros &&
+           index < state->base.section_index[SECTION_DATA];
+}
+
+/* True for a section of the runtime that is nothing but zeros up to the next one. */
+static bool is_zeros(const struct macho_state *state, size_t index)
+{
+    const struct macho_section *section = &state->image.sections[index];
+    void *context = (void *)(uintptr_t)section;
+    const char *reason;
+    struct bytes bytes;
+
+    return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 &&
+           (section->flags & SECTION_64_TYPE_MASK) == S_REGULAR && section[1].offset != 0 &&
+           section[1].offset >= section->offset &&
+           bytes_slice(state->image.file, section->offset, section[1].offset - section->offset,
+                       &bytes) &&
+           bytes_all_zero(bytes) &&
+           macho_fixups_each(&state->image, macho_fixup_is_outside, context, &reason);
+}
+
+/* The first of the sections of zeros right before the data; NO_INDEX if there is none, or the stub
+ * cannot be elsewhere. */
+static size_t find_zeros(struct macho_state *state)
+{
+    size_t data = state->base.section_index[SECTION_DATA], first = data;
+
+    if ((state->base.options->sections & SECTION_ZEROS) == 0 || !follows_stub(state) ||
+        rules_is_shared(&state->base.code, RUNTIME_BEGIN_DATA))
+        return NO_INDEX;
+    while (first > state->image.segments[state->image.sections[data].segment].first_section &&
+           is_zeros(state, first - 1))
+        first--;
+    return first < data ? first : NO_INDEX;
+}
+
+/* The file offset behind the bytes that stay before the data, or before the zeros if these go. */
+static uint64_t kept_before_data(const struct macho_state *state)
+{
+    size_t data = state->base.section_index[SECTION_DATA];
+    const struct macho_segment *segment =
+        &state->image.segments[state->image.sections[data].segment];
+    uint64_t end = segment->fileoff;
+
+    if (state->zeros == NO_INDEX)
+        return state->image.sections[data].offset + state->reserved[SECTION_DATA];
+    for (size_t i = segment->first_section; i < state->zeros; i++) {
+        const struct macho_section *section = &state->image.sections[i];
+
+        if (macho_section_in_file(section))
+            end = section->offset + section->size;
+    }
+    return end;
+}
+
+/* ---- holes ---- */
 
 /* The first byte of the segment at or behind `offset` that has to stay; the end of the segment's
  * bytes in the file if none has to. */
@@ -54,7 +132,8 @@ static uint64_t next_kept(const struct macho_state *state, size_t segment, uint6
             if (planned->fate != FATE_STAYS && state->base.section_index[planned->kind] == index)
                 end = start + state->reserved[planned->kind];
         }
-        if (macho_section_in_file(section) && end > offset && end > start && start < next)
+        if (macho_section_in_file(section) && !is_zeros_that_go(state, index) && end > offset &&
+            end > start && start < next)
             next = start > offset ? start : offset;
     }
     return next;
@@ -117,6 +196,8 @@ static void find_holes(struct macho_state *state)
 
         if (section->fate == FATE_STAYS || section->size == 0 || start < done)
             continue;
+        if (section->kind == SECTION_DATA)
+            start = kept_before_data(state);
         segment = state->image.sections[state->base.section_index[section->kind]].segment;
         done = run_end(state, segment, start);
         add_hole(state, segment, start, done);
@@ -215,15 +296,10 @@ static bool can_split(struct macho_state *state, size_t segment)
                first->command + SEGMENT_SIZE + SECTION_64_SIZE * (uint64_t)first->section_count;
 }
 
-/* Whether the names come right behind data that is removed, too. Section headers are in the order
- * of addresses, which must stay so. */
-static bool follows_stub(struct macho_state *state)
+/* Size of the stub if it is before the bytes that are split off. */
+static uint64_t moved_stub_size(const struct macho_state *state)
 {
-    size_t names = state->base.section_index[SECTION_NAMES],
-           data = state->base.section_index[SECTION_DATA];
-
-    return image_plan_removes(state->base.plan, SECTION_DATA) && names == data + 1 &&
-           state->image.sections[names].segment == state->image.sections[data].segment;
+    return state->zeros == NO_INDEX ? 0 : state->base.record_layout.record_size;
 }
 
 /* Offset of the mapping's tripwire from the start of the names' tripwire, which it follows. */
@@ -232,10 +308,10 @@ static uint64_t mapping_behind_names(const struct macho_state *state)
     return align_up(state->base.tripwire_size, MAPPING_ALIGNMENT);
 }
 
-/* Size of the tripwires before the bytes that are split off. */
+/* Size of the stub and the tripwires before the bytes that are split off. */
 static uint64_t tripwires_size(const struct macho_state *state)
 {
-    return mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
+    return moved_stub_size(state) + mapping_behind_names(state) + TRIPWIRE_MAPPING_SIZE;
 }
 
 /* Whether the tripwires fit where the hole ends: what is there is removed, up to the end of the
@@ -246,7 +322,7 @@ static bool make_room_behind(struct macho_state *state, struct macho_hole *hole)
     const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t page = state->image.page_size, names_end = names->offset + names->size;
     uint64_t start =
-        follows_stub(state) ? data->offset + state->base.record_layout.record_size : names->offset;
+        follows_stub(state) ? data->offset + state->reserved[SECTION_DATA] : names->offset;
     uint64_t end = hole->offset + hole->size, room = end + tripwires_size(state);
     uint64_t missing = room > names_end ? align_up(room - names_end, page) : 0;
 
@@ -329,10 +405,24 @@ static const struct section *first_of_mapping(struct macho_state *state)
                : covmap;
 }
 
+uint64_t macho_stub_offset(struct macho_state *state)
+{
+    return state->zeros != NO_INDEX ? state->split_fileoff
+                                    : image_plan_section(state->base.plan, SECTION_DATA)->offset;
+}
+
+uint64_t macho_stub_address(struct macho_state *state)
+{
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
+
+    return data->address + (macho_stub_offset(state) - data->offset);
+}
+
 uint64_t macho_mapping_offset(struct macho_state *state)
 {
-    return state->split_segment != NO_INDEX ? state->split_fileoff + mapping_behind_names(state)
-                                            : first_of_mapping(state)->offset;
+    return state->split_segment != NO_INDEX
+               ? macho_names_offset(state) + mapping_behind_names(state)
+               : first_of_mapping(state)->offset;
 }
 
 uint64_t macho_mapping_address(struct macho_state *state)
@@ -349,7 +439,7 @@ uint64_t macho_names_offset(struct macho_state *state)
         return image_plan_section(state->base.plan, SECTION_DATA)->offset +
                state->base.record_layout.record_size;
     case MACHO_NAMES_AT_SPLIT:
-        return state->split_fileoff;
+        return state->split_fileoff + moved_stub_size(state);
     default:
         return image_plan_section(state->base.plan, SECTION_NAMES)->offset;
     }
@@ -386,12 +476,24 @@ static const char *choose_with_names(struct macho_state *state, enum macho_names
 
     state->names_place = place;
     state->reserved[SECTION_NAMES] = in_names;
-    state->reserved[SECTION_DATA] =
-        state->base.record_layout.record_size + (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
+    state->reserved[SECTION_DATA] = state->base.record_layout.record_size - moved_stub_size(state) +
+                                    (place == MACHO_NAMES_BEHIND_STUB ? tripwire : 0);
     if (image_plan_removes(state->base.plan, SECTION_COVMAP))
         state->reserved[first_of_mapping(state)->kind] =
             place == MACHO_NAMES_AT_SPLIT ? 0 : TRIPWIRE_MAPPING_SIZE;
     return choose_holes(state, problem);
+}
+
+/* True if the stub may be where it was put, and whole pages of zeros go. */
+static bool saves_zeros(struct macho_state *state)
+{
+    const struct macho_hole *hole = &state->holes[state->hole_count - 1];
+    uint64_t end = image_plan_section(state->base.plan, SECTION_DATA)->offset;
+
+    return state->split_segment != NO_INDEX &&
+           hole->offset <
+               align_up(end + state->base.record_layout.record_size, state->image.page_size) &&
+           rules_can_rewrite(&state->base.code, RUNTIME_BEGIN_DATA, macho_stub_address(state));
 }
 
 /* Tries the possible places, cheapest first. The start of the names costs nothing if nothing is cut
@@ -401,6 +503,13 @@ static void place_names(struct macho_state *state, const char *problem)
     size_t tripwire = state->base.tripwire_size;
 
     if (tripwire != 0 && state->names_may_move) {
+        state->zeros = problem == NULL ? find_zeros(state) : NO_INDEX;
+        if (state->zeros != NO_INDEX) {
+            choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, NULL);
+            if (saves_zeros(state))
+                return;
+            state->zeros = NO_INDEX;
+        }
         problem = choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, problem);
         if (state->split_segment != NO_INDEX)
             return;
@@ -465,10 +574,9 @@ static bool add_mapping_tripwire(struct macho_state *state)
 
 static bool add_stub(struct macho_state *state)
 {
-    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
-    struct bytes stub = planning_rest(&state->base, SECTION_DATA, data->size);
+    struct bytes stub = planning_rest(&state->base, SECTION_DATA, 0);
 
-    return edit_replace(&state->base.plan->edits, data->offset, stub.size, stub);
+    return edit_replace(&state->base.plan->edits, macho_stub_offset(state), stub.size, stub);
 }
 
 static bool add_edits(struct macho_state *state)
@@ -504,6 +612,18 @@ static bool plan_fixups(struct macho_state *state, const char **problem)
     return macho_relink_plan(state, problem) && macho_recode_plan(state, problem);
 }
 
+static void count_zeros(struct macho_state *state)
+{
+    uint64_t data = image_plan_section(state->base.plan, SECTION_DATA)->offset;
+
+    for (size_t i = 0; i < state->hole_count && state->zeros != NO_INDEX; i++) {
+        const struct macho_hole *hole = &state->holes[i];
+
+        if (!hole->is_tail && hole->offset < data)
+            state->base.plan->zeros_size += data - hole->offset;
+    }
+}
+
 bool macho_layout(struct macho_state *state, struct error *error)
 {
     struct edit_script *edits = &state->base.plan->edits;
@@ -512,6 +632,7 @@ bool macho_layout(struct macho_state *state, struct error *error)
     bool done;
 
     state->split_segment = NO_INDEX;
+    state->zeros = NO_INDEX;
     state->names_may_move = !rules_is_shared(&state->base.code, RUNTIME_BEGIN_NAMES);
     place_names(state, NULL);
     done = plan_fixups(state, &problem);
@@ -526,8 +647,12 @@ bool macho_layout(struct macho_state *state, struct error *error)
     if (!done && problem != NULL)
         return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
                          problem);
+    if (done && image_plan_removes(state->base.plan, SECTION_DATA) &&
+        !data_move(&state->base, macho_stub_address(state), error))
+        return false;
     if (!done || !add_edits(state))
         return error_out_of_memory(error, state->image.path, edits->literals.size);
+    count_zeros(state);
     return !image_plan_removes(state->base.plan, SECTION_NAMES) ||
            names_move(&state->base, macho_names_address(state), error);
 }

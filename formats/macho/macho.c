@@ -293,7 +293,7 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
 
 /* ---- fixups ---- */
 
-static bool fixup_is_outside(void *context, const struct macho_fixup *fixup)
+bool macho_fixup_is_outside(void *context, const struct macho_fixup *fixup)
 {
     const struct macho_section *section = context;
 
@@ -305,7 +305,7 @@ static bool fixup_can_go(void *context, const struct macho_fixup *fixup)
 {
     const struct macho_section *section = context;
 
-    return fixup_is_outside(context, fixup) ||
+    return macho_fixup_is_outside(context, fixup) ||
            (fixup->is_rebase && range_within(fixup->address, 8, section->addr, section->size));
 }
 
@@ -315,8 +315,8 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
     bool is_data = kind == SECTION_DATA;
     const char *reason;
 
-    return macho_fixups_each(image_of(planning), is_data ? fixup_can_go : fixup_is_outside, section,
-                             &reason) ||
+    return macho_fixups_each(image_of(planning), is_data ? fixup_can_go : macho_fixup_is_outside,
+                             section, &reason) ||
            image_plan_keep(planning->plan, kind, "%s",
                            reason != NULL ? reason
                            : is_data      ? "it refers to other images"
@@ -368,6 +368,7 @@ const struct format macho_format = {
     .check_claims = check_claims,
     .settle_relocations = settle_relocations,
     .moves_names = true,
+    .moves_data = true,
     .layout = layout,
     .write = macho_commands_write,
     .seal = macho_signature_sign,

@@ -71,6 +71,10 @@ struct macho_state {
     size_t split_segment;
     uint64_t split_fileoff;
 
+    /* The stub is before those bytes, too, so that the sections from this one up to the data, which
+     * are zeros, need not be in the file. NO_INDEX: it is at the start of the data. */
+    size_t zeros;
+
     uint64_t chains_growth; /* bytes by which LC_DYLD_CHAINED_FIXUPS grows */
     uint64_t rebase_growth; /* bytes by which the rebase opcodes grow */
 
@@ -82,6 +86,9 @@ struct macho_state {
 bool macho_removes_fixup(const struct macho_state *state, uint64_t address);
 /* True if a byte of the file that is not in a removed section is cut out with a hole. */
 bool macho_cuts(const struct macho_state *state, uint64_t offset);
+/* The place of the stub: its file offset in the original, and its address. */
+uint64_t macho_stub_offset(struct macho_state *state);
+uint64_t macho_stub_address(struct macho_state *state);
 /* The place of the names' tripwire: its file offset in the original, and its address. */
 uint64_t macho_names_offset(struct macho_state *state);
 uint64_t macho_names_address(struct macho_state *state);
@@ -102,6 +109,10 @@ bool macho_symbols_visit(const struct macho_image *image, runtime_symbol_visitor
                          void *context);
 
 /* ---- the other steps ---- */
+
+/* A macho_fixup_visitor, whose context is a section: false for a fixup in it. */
+struct macho_fixup;
+bool macho_fixup_is_outside(void *context, const struct macho_fixup *fixup);
 
 /* An operation of struct code_operations (macho/references.c). */
 bool macho_is_loaders(const struct planning *planning, uint64_t address);

@@ -91,8 +91,15 @@ static void write_mapping_place(struct macho_state *state, uint8_t *header)
         store_u32(header + SECTION_64_FLAGS, S_ZEROFILL, false);
 }
 
-/* Describes what is left of removed sections. If nothing is, the section becomes one of zeros, like
- * its memory, so that tools do not look for it in the file. */
+static void write_zerofill(const struct macho_section *section, uint8_t *header)
+{
+    store_u32(header + SECTION_64_OFFSET, 0, false);
+    store_u32(header + SECTION_64_FLAGS, (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL,
+              false);
+}
+
+/* Describes what is left of removed sections, and those of zeros. If nothing is, the section
+ * becomes one of zeros, like its memory, so that tools do not look for it in the file. */
 static void write_emptied_sections(struct macho_state *state)
 {
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
@@ -107,16 +114,17 @@ static void write_emptied_sections(struct macho_state *state)
         header = at(state, section->header);
         store_u64(header + SECTION_64_BYTES, rest, false);
         store_u32(header + SECTION_64_RESERVED3, MACHO_EMPTIED_MARK, false);
+        if (planned->kind == SECTION_DATA)
+            write_place(state, header, macho_stub_address(state), macho_stub_offset(state));
         if (planned->kind == SECTION_NAMES)
             write_place(state, header, macho_names_address(state), macho_names_offset(state));
         if (planned->kind == SECTION_COVMAP)
             write_mapping_place(state, header);
-        if (rest != 0)
-            continue;
-        store_u32(header + SECTION_64_OFFSET, 0, false);
-        store_u32(header + SECTION_64_FLAGS, (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL,
-                  false);
+        if (rest == 0)
+            write_zerofill(section, header);
     }
+    for (size_t i = state->zeros; i != NO_INDEX && i < state->base.section_index[SECTION_DATA]; i++)
+        write_zerofill(&state->image.sections[i], at(state, state->image.sections[i].header));
 }
 
 /* ---- a split segment ---- */

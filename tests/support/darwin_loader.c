@@ -4,12 +4,15 @@
  *
  * Usage: darwin_loader fixups IMAGE            each fixup: its address, and what it points to
  *        darwin_loader run IMAGE ENTRY SEED PROFILE
+ *        darwin_loader memory IMAGE OUT         the writable memory of the loaded image: its first
+ *                                               address, then its bytes
  *        darwin_loader arm64e IMAGE FORMAT OUT  the image for arm64 with its chained pointers in
  *                                               another format, some of them authenticated
  *
- * "run" maps the segments of an x86-64 image as dyld does, applies the fixups, calls the function
- * named ENTRY, and exits with what it returns. The image may import one function: host_write, which
- * writes to standard output or to the file PROFILE.
+ * "memory" maps the segments of an image as dyld does, always at the same address, and applies the
+ * fixups. "run" maps the segments of an x86-64 image as dyld does, applies the fixups, calls the
+ * function named ENTRY, and exits with what it returns. The image may import one function:
+ * host_write, which writes to standard output or to the file PROFILE.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -24,6 +27,7 @@
 struct segment {
     char name[17];
     uint64_t vmaddr, vmsize, fileoff, filesize;
+    uint32_t initprot;
 };
 
 struct image {
@@ -34,6 +38,7 @@ struct image {
     const uint8_t *chained, *dyld_info, *symtab;
     uint64_t base;       /* address of the mach_header */
     uint8_t *memory;     /* NULL: the image is not loaded */
+    bool is_compared;    /* no address of this program may be in its memory */
     uint16_t new_format; /* of chained pointers, which are rewritten; 0: none */
 };
 
@@ -92,6 +97,7 @@ static void read_image(const char *path, struct image *image)
             segment->vmsize = get_64(command + 32);
             segment->fileoff = get_64(command + 40);
             segment->filesize = get_64(command + 48);
+            segment->initprot = get_32(command + 60);
             if (strcmp(segment->name, "__TEXT") == 0) {
                 image->base = segment->vmaddr;
             }
@@ -158,7 +164,7 @@ static void bind(struct image *image, uint64_t address, const char *name, uint64
     }
     uint64_t target = strcmp(name, "_host_write") == 0 ? (uint64_t)(uintptr_t)host_write
                                                        : (uint64_t)(uintptr_t)no_such_function;
-    target += addend;
+    target = (image->is_compared ? strlen(name) : target) + addend;
     memcpy(place_of(image, address), &target, sizeof target);
 }
 
@@ -441,8 +447,8 @@ static void map_segments(struct image *image)
     for (unsigned i = 0; i < image->segment_count; i++) {
         end = image->segments[i].vmaddr + image->segments[i].vmsize;
     }
-    image->memory =
-        mmap(NULL, end - image->base, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    image->memory = mmap((void *)(uintptr_t)LOAD_ADDRESS, end - image->base, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
     if (image->memory == MAP_FAILED) {
         die("no memory");
     }
@@ -502,6 +508,27 @@ static int run(struct image *image, char **arguments)
     return fclose(profile) == 0 && fflush(stdout) == 0 ? result : 100;
 }
 
+static void write_memory(struct image *image, const char *path)
+{
+    uint64_t range[2] = {0, 0};
+    image->is_compared = true;
+    map_segments(image);
+    apply_fixups(image);
+    for (unsigned i = 0; i < image->segment_count; i++) {
+        const struct segment *segment = &image->segments[i];
+        if ((segment->initprot & PROT_WRITE) != 0) {
+            range[0] = range[1] == 0 ? segment->vmaddr : range[0];
+            range[1] = segment->vmaddr + segment->vmsize;
+        }
+    }
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(range, sizeof range[0], 1, file) != 1 ||
+        fwrite(image->memory + (range[0] - image->base), range[1] - range[0], 1, file) != 1 ||
+        fclose(file) != 0) {
+        die("the memory cannot be written");
+    }
+}
+
 /* ---- another pointer format ---- */
 
 #define CPU_SUBTYPE_ARM64E 2
@@ -534,10 +561,15 @@ int main(int argument_count, char **arguments)
         read_image(arguments[2], &image);
         return run(&image, arguments + 3);
     }
+    if (argument_count == 4 && strcmp(arguments[1], "memory") == 0) {
+        read_image(arguments[2], &image);
+        write_memory(&image, arguments[3]);
+        return 0;
+    }
     if (argument_count == 5 && strcmp(arguments[1], "arm64e") == 0) {
         read_image(arguments[2], &image);
         make_arm64e(&image, arguments[3], arguments[4]);
         return 0;
     }
-    die("usage: darwin_loader fixups IMAGE | run IMAGE ENTRY SEED PROFILE");
+    die("usage: darwin_loader fixups IMAGE | run IMAGE ENTRY SEED PROFILE | memory IMAGE OUT");
 }

@@ -59,6 +59,7 @@ struct layout {
     void (*adjust)(struct macho_state *state); /* and after that */
     uint32_t cut;                              /* bytes */
     uint32_t split;                            /* where the second part begins; 0: none */
+    uint32_t zeros;                            /* bytes of counters that are cut */
     enum macho_names_place names_place;
     const char *why[PARTS]; /* the reason for zeros; NULL: there are none for a reason */
 };
@@ -82,6 +83,24 @@ static const char no_start[] =
         [DATA] = (reason), [NAMES] = (reason)                                                      \
     }
 
+/* Counters that may leave the file. */
+static void take_zeros(struct macho_maker *maker)
+{
+    memset(maker->file + 0x1000, 0, 0x800);
+    maker->options.sections = SECTION_ZEROS;
+}
+
+static void take_zeros_behind_byte(struct macho_maker *maker)
+{
+    take_zeros(maker);
+    maker->file[0x1000] = 1;
+}
+
+static void take_no_bytes(struct macho_maker *maker)
+{
+    maker->options.sections = SECTION_ZEROS;
+}
+
 static void put_byte_between(struct macho_maker *maker)
 {
     maker->file[0x43f8] = 1;
@@ -98,6 +117,15 @@ static void share_names(struct macho_state *state)
 
     symbols->definitions[0] =
         (struct runtime_definition){.symbol = RUNTIME_BEGIN_NAMES, .is_shared = true};
+    symbols->count = 1;
+}
+
+static void share_data(struct macho_state *state)
+{
+    struct runtime_symbols *symbols = &state->base.code.symbols;
+
+    symbols->definitions[0] =
+        (struct runtime_definition){.symbol = RUNTIME_BEGIN_DATA, .is_shared = true};
     symbols->count = 1;
 }
 
@@ -151,7 +179,28 @@ static void protect_next_for_good(struct macho_state *state)
     state->image.segments[MAKER_COVER_INDEX].maxprot = 1;
 }
 
+/* Counters of more than a page. */
+#define MORE_COUNTERS [COUNTERS] = {0x1000, 0x1800}, [DATA] = {0x2800, 0x1c00}
+
 static const struct layout layouts[] = {
+    {"zeros", .change = take_zeros, .cut = 0x5000 + 0x2000, .split = 0x6000, .zeros = 0x800,
+     .names_place = MACHO_NAMES_AT_SPLIT},
+    {"more zeros, of which some bytes are not zero", .places = {MORE_COUNTERS},
+     .change = take_zeros, .cut = 0x3000 + 0x2000, .split = 0x6000,
+     .names_place = MACHO_NAMES_AT_SPLIT},
+    {"zeros that begin with another byte", .change = take_zeros_behind_byte, .cut = 0x4000 + 0x2000,
+     .split = 0x6000, .names_place = MACHO_NAMES_AT_SPLIT},
+    {"counters that are no zeros", .change = take_no_bytes, .cut = 0x4000 + 0x2000, .split = 0x6000,
+     .names_place = MACHO_NAMES_AT_SPLIT},
+    {"zeros, but the function of the first record shares its code", .change = take_zeros,
+     .adjust = share_data, .cut = 0x4000 + 0x2000, .split = 0x6000,
+     .names_place = MACHO_NAMES_AT_SPLIT},
+    {"zeros, but names come first",
+     .places = {[NAMES] = {0x1800, 0x2c00}, [DATA] = {0x4400, 0x2400}}, .change = take_zeros,
+     .cut = 0x2000 + 0x2000, .split = 0x4000, .names_place = MACHO_NAMES_AT_SPLIT,
+     .why = {[DATA] = cut_twice}},
+    {"zeros, but the names stay in the last page", .places = {NAMES_LAST}, .change = take_zeros,
+     .cut = 0x6000 + 0x1000, .names_place = MACHO_NAMES_BEHIND_STUB},
     {"data behind the names", .cut = 0x4000 + 0x2000, .split = 0x6000,
      .names_place = MACHO_NAMES_AT_SPLIT},
     {"names last", .places = {NAMES_LAST}, .cut = 0x6000 + 0x1000,
@@ -294,7 +343,11 @@ static struct macho_maker *make_image(const struct layout *layout)
             plan_section(state, i, i != COUNTERS && (layout->staying & BIT(i)) == 0);
     }
     image_plan_sort(state->base.plan);
-    state->base.record_layout.record_size = RECORD_SIZE;
+    state->base.format = &macho_format;
+    state->base.input = &maker->input;
+    state->base.plan->facts.raw_version = 10;
+    ck_assert(profile_record_layout(10, 8, &state->base.record_layout));
+    ck_assert_uint_eq(state->base.record_layout.record_size, RECORD_SIZE);
     state->base.tripwire_size = names_go ? TRIPWIRE : 0;
     memset(state->base.stub, 's', RECORD_SIZE);
     memset(state->base.tripwire, 'n', TRIPWIRE);
@@ -322,6 +375,28 @@ static void assert_text(const struct layout *layout, struct bytes file, uint64_t
                       part.data[i], (unsigned)byte, (unsigned)(offset + i));
 }
 
+static bool maker_has_counters(const struct layout *layout)
+{
+    return layout->change != take_zeros && layout->change != take_zeros_behind_byte;
+}
+
+/* A stub that was moved is made anew. */
+static void assert_stub(const struct layout *layout, struct macho_state *state, struct bytes file)
+{
+    const struct edit_script *edits = &state->base.plan->edits;
+    struct bytes stub;
+
+    if (layout->zeros == 0) {
+        assert_text(layout, file, edit_script_map(edits, place_of(layout, DATA).offset), 's',
+                    RECORD_SIZE);
+        return;
+    }
+    ck_assert(bytes_slice(file, edit_script_map(edits, layout->split), RECORD_SIZE, &stub));
+    ck_assert_uint_eq(load_u64(stub.data + state->base.record_layout.counter_ptr, false),
+                      UINT64_C(0) + DATA_START - layout->split);
+    ck_assert_uint_eq(load_u32(stub.data + state->base.record_layout.num_counters, false), 0x100);
+}
+
 /* All bytes that stay are where the edits say, and so are stub and tripwires. */
 static void assert_bytes(const struct layout *layout, struct macho_state *state, struct bytes file)
 {
@@ -330,7 +405,8 @@ static void assert_bytes(const struct layout *layout, struct macho_state *state,
     for (size_t i = 0; i < PARTS; i++) {
         struct place place = place_of(layout, i);
 
-        if (place.offset != NOWHERE && (parts[i].kind == 0 || !goes(state, parts[i].kind)))
+        if (place.offset != NOWHERE && (parts[i].kind == 0 || !goes(state, parts[i].kind)) &&
+            (i != COUNTERS || maker_has_counters(layout)))
             assert_text(layout, file, edit_script_map(edits, place.offset), (int)(0x11 * (i + 1)),
                         place.size);
     }
@@ -339,8 +415,7 @@ static void assert_bytes(const struct layout *layout, struct macho_state *state,
     if (layout->change == put_byte_between)
         assert_text(layout, file, edit_script_map(edits, 0x43f8), 1, 1);
     if (goes(state, SECTION_DATA))
-        assert_text(layout, file, edit_script_map(edits, place_of(layout, DATA).offset), 's',
-                    RECORD_SIZE);
+        assert_stub(layout, state, file);
     if (goes(state, SECTION_NAMES))
         assert_text(layout, file, edit_script_map(edits, macho_names_offset(state)), 'n', TRIPWIRE);
     if (goes(state, SECTION_COVMAP))
@@ -381,6 +456,7 @@ START_TEST(test_layout)
     ck_assert_msg((state->split_segment != NO_INDEX) == (layout->split != 0), "%s", layout->what);
     ck_assert_msg(layout->split == 0 || state->split_fileoff == layout->split, "%s: 0x%x",
                   layout->what, (unsigned)state->split_fileoff);
+    ck_assert_uint_eq(state->base.plan->zeros_size, layout->zeros);
     ck_assert_msg(state->names_place == layout->names_place, "%s: %d", layout->what,
                   (int)state->names_place);
     assert_bytes(layout, state, buffer_view(&result));

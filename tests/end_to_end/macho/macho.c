@@ -230,18 +230,79 @@ static bool check_fixups(const char *directory, size_t *removed, struct verdict 
     return good;
 }
 
+/* ---- memory ---- */
+
+static struct contents memory_of(const char *directory, const char *image)
+{
+    struct command command = darwin_loader_command(directory);
+    text_list_add_words(&command.arguments, text_format("memory %s memory", image));
+    command_run_or_abort(&command);
+    return file_read(path_join(directory, "memory"));
+}
+
+/* The tripwire of the names is in the memory of the data, too. */
+static bool is_removed_at(uint64_t address, const struct range *removed, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (address - removed[i].address < removed[i].size) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All writable memory is as before, but for what was removed. llvm-strip makes it end with the last
+ * section. */
+static bool check_memory(const char *directory, const char *image, struct verdict *verdict)
+{
+    struct range removed[] = {
+        section_range(directory, "__llvm_prf_data"), section_range(directory, "__llvm_prf_names"),
+        section_range(directory, "__llvm_covmap"), section_range(directory, "__llvm_covfun")};
+    struct contents before = memory_of(directory, IMAGE);
+    struct contents after = memory_of(directory, image);
+    uint64_t address;
+    memcpy(&address, before.data, sizeof address);
+    bool good = memcmp(before.data, after.data, sizeof address) == 0 ||
+                verdict_fail(verdict, "%s has other writable memory", image);
+    for (size_t i = sizeof address; i < before.size && good; i++) {
+        uint64_t here = address + (i - sizeof address);
+        good =
+            before.data[i] == (i < after.size ? after.data[i] : 0) ||
+            is_removed_at(here, removed, sizeof removed / sizeof *removed) ||
+            verdict_fail(verdict, "%s has other memory at %llx", image, (unsigned long long)here);
+    }
+    contents_free(&before);
+    contents_free(&after);
+    return good;
+}
+
 /* ---- sizes ---- */
+
+/* The bytes of zeros that a split takes out. */
+static uint64_t zeros_size(const char *directory)
+{
+    struct command command = covsplit_command(directory, "show", "--json", IMAGE, NULL);
+    const char *zeros = strstr(command_run_or_abort(&command), "\"zeros_size\": ");
+    return zeros == NULL ? 0 : strtoull(strchr(zeros, ' '), NULL, 10);
+}
 
 /* All that was removed is gone from the file, but for the pages at both ends of the two runs. */
 static bool check_size(const char *directory, struct verdict *verdict)
 {
     static const char *const names[] = {"__llvm_covmap", "__llvm_covfun", "__llvm_prf_names",
                                         "__llvm_prf_data"};
+    uint64_t allowance = 3 * (strcmp(architecture, "arm64") == 0 ? 16384 : 4096);
     uint64_t removed = 0;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         removed += section_range(directory, names[i]).size;
     }
-    uint64_t allowance = 3 * (strcmp(architecture, "arm64") == 0 ? 16384 : 4096);
+    uint64_t counters = section_range(directory, "__llvm_prf_cnts").size;
+    uint64_t zeros = zeros_size(directory);
+    if (zeros > counters || zeros + allowance / 3 < counters) {
+        return verdict_fail(verdict, "%llu bytes of zeros go of %llu", (unsigned long long)zeros,
+                            (unsigned long long)counters);
+    }
+    removed += counters;
     uint64_t before = file_size(path_join(directory, IMAGE));
     uint64_t after = file_size(path_join(directory, STRIPPED));
     return removed > allowance && after + removed <= before + allowance
@@ -404,6 +465,7 @@ static bool check_strip(const struct darwin_program *program, const char *direct
     run_or_abort(directory, versioned_tool("llvm-strip", clang_version), "-x", "-o", "after-strip",
                  STRIPPED, NULL);
     return (!is_signed(program) || check_signature(directory, "after-strip", verdict)) &&
+           check_memory(directory, "after-strip", verdict) &&
            (!runs || check_run(directory, "after-strip", verdict));
 }
 
@@ -442,6 +504,7 @@ START_TEST(test_program)
         check_readers(directory, &verdict) && check_fixups(directory, &removed, &verdict) &&
         check_again(directory, &verdict) &&
         (cell->message != NULL || program.functions != 0 || check_size(directory, &verdict)) &&
+        check_memory(directory, STRIPPED, &verdict) &&
         (!is_signed(&program) || (check_signature(directory, IMAGE, &verdict) &&
                                   check_signature(directory, STRIPPED, &verdict))) &&
         (!runs || check_run(directory, STRIPPED, &verdict)) &&
@@ -514,7 +577,8 @@ START_TEST(test_arm64e)
     bool good = covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED,
                                 "--sidecar", SIDECAR, IMAGE, NULL) &&
                 check_join(directory, &verdict) && check_fixups(directory, &removed, &verdict) &&
-                check_size(directory, &verdict) && check_signature(directory, STRIPPED, &verdict);
+                check_size(directory, &verdict) && check_memory(directory, STRIPPED, &verdict) &&
+                check_signature(directory, STRIPPED, &verdict);
     verdict_assert(&verdict, text_format("pointer format %s", arm64e_formats[_i]));
     ck_assert(good);
     ck_assert_msg(errors[0] == '\0' && removed != 0, "%zu fixups were removed: %s", removed,
