@@ -433,6 +433,45 @@ static bool check_runs(const struct cell *cell, struct verdict *verdict)
     return true;
 }
 
+/* ---- after other tools ---- */
+
+/* A run of the images that a tool made of the stripped ones counts the same: their sections of
+ * zeros are still in memory. */
+static bool check_strip(const struct cell *cell, const char *tool, unsigned run,
+                        struct verdict *verdict)
+{
+    struct cell after = *cell;
+    /* The program counts the characters of its path, so this name is as long as the others. */
+    after.stripped = path_join(cell->scratch, "reworked");
+    directory_create(after.stripped);
+    for (size_t i = 0; i < cell->images.count; i++) {
+        const char *image = cell->images.items[i];
+        run_or_abort(cell->scratch, tool, "-o", path_join(after.stripped, image),
+                     path_join(cell->stripped, image), NULL);
+    }
+    /* Another run than before: its profiles are added to those that exist. */
+    bool fine = check_run(&after, run, verdict);
+    for (size_t i = 0; i < cell->images.count && fine; i++) {
+        const char *module = module_of(cell->images.items[i]);
+        fine =
+            covsplit_expect(verdict, 0, NULL, after.stripped, "correlate", "--store", cell->store,
+                            "-o", "full.profraw", profile_of(after.stripped, run, module), NULL) &&
+            same_indexed(cell, path_join(after.stripped, "full.profraw"),
+                         profile_of(cell->original, run, module), verdict);
+    }
+    directory_remove(after.stripped);
+    return fine || verdict_fail(verdict, "after %s", tool);
+}
+
+/* llvm-strip does not take the symbols of GNU ld, in unsplit images either. */
+static bool check_strips(const struct cell *cell, struct verdict *verdict)
+{
+    return (cell->program.target == WINDOWS_MINGW_BFD ||
+            check_strip(cell, versioned_tool("llvm-strip", clang_version), RUNS, verdict)) &&
+           (windows_target_is_msvc(cell->program.target) ||
+            check_strip(cell, "x86_64-w64-mingw32-strip", RUNS + 1, verdict));
+}
+
 /* ---- cells ---- */
 
 /* As LLVM's own runtime for MSVC is linked: its records are a part of .data. */
@@ -499,9 +538,10 @@ START_TEST(test_program)
                (can_run(&cell.program) || check_functions(&cell, cell.images.items[i], &verdict));
     }
     if (fine && can_run(&cell.program)) {
-        check_runs(&cell, &verdict);
+        fine = check_runs(&cell, &verdict) && check_strips(&cell, &verdict);
     }
     verdict_assert(&verdict, windows_program_describe(&cell.program));
+    ck_assert(fine);
 }
 END_TEST
 
