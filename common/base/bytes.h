@@ -116,7 +116,7 @@ static inline void store_u64(uint8_t *to, uint64_t value, bool big_endian)
     memcpy(to, &value, sizeof(value));
 }
 
-/* How many bytes at `a` and `b` are equal, at most `most`. */
+/* The number of equal bytes at the start of `a` and `b`, at most `most`. */
 static inline unsigned bytes_common_length(const uint8_t *a, const uint8_t *b, unsigned most)
 {
     unsigned length = 0;

@@ -33,7 +33,7 @@ bool error_set_errno(struct error *error, int number, const char *format, ...)
 bool error_out_of_memory(struct error *error, const char *name, uint64_t size);
 bool error_is_of_memory(const struct error *error);
 
-/* Whether the machine failed: memory, descriptors, a disk or a network. Then nothing is known of
+/* True if the machine failed: memory, descriptors, a disk or a network. Then nothing is known of
  * the file, and a search must not go on as if it were not there. */
 bool error_is_of_machine(const struct error *error);
 

@@ -15,20 +15,20 @@
 
 /* ---- which file it is, and whether it has changed ---- */
 
-/* Whether both describe the same file. */
+/* True if both describe the same file. */
 bool file_is_same(const struct stat *a, const struct stat *b);
 
-/* Whether size and modification time are the same in both. */
+/* True if size and modification time are the same in both. */
 bool file_has_same_contents(const struct stat *before, const struct stat *now);
 
-/* Whether both describe the same file and nothing has changed between them, not even its mode or
+/* True if both describe the same file and nothing has changed between them, not even its mode or
  * the number of its links. */
 bool file_is_untouched(const struct stat *before, const struct stat *now);
 
 /* True if the file at `path` exists and is the file that `status` describes. */
 bool file_is(const char *path, const struct stat *status);
 
-/* What is at a path before another program may write it. */
+/* The state of a path before another program may write it. */
 struct file_before {
     bool exists;
     struct stat status;
@@ -130,7 +130,7 @@ void input_close(struct input *input);
  * returns false and sets errno to ENAMETOOLONG. */
 bool path_directory(const char *path, char directory[PATH_MAX]);
 
-/* What is behind the last slash: the whole path if it has none. */
+/* The part behind the last slash: the whole path if it has none. */
 const char *path_file_name(const char *path);
 
 /* Makes the names in a directory durable, as far as its file system can do that. Returns false with

@@ -635,7 +635,7 @@ static void undo(struct output *output, bool was_there, int failure, const char 
                           : fstat(output->fd, &mine) == 0 && lstat(output->target, &now) == 0 &&
                                 file_is_same(&mine, &now) && unlink(output->target) == 0;
 
-    /* What was undone has to be durable, too. */
+    /* The undoing has to be durable, too. */
     if (!done || sync_name(output) != 0)
         *result = OUTPUT_NOT_SYNCED;
     if (done) {

@@ -21,7 +21,7 @@ typedef void (*parallel_piece)(void *context, size_t index);
  * caller's), and returns when all are done. */
 void parallel_run(size_t count, unsigned threads, parallel_piece piece, void *context);
 
-/* How many of the threads each of `count` jobs can use for itself, if all run at a time. */
+/* The number of threads that each of `count` jobs can use for itself, if all run at a time. */
 unsigned parallel_share(unsigned threads, size_t count);
 
 /* ---- pools ---- */

@@ -16,13 +16,13 @@
 
 #define STREAM_STANDARD_INPUT "-"
 
-/* Whether the path is "-". (A file of that name is "./-".) */
+/* True if the path is "-". (A file of that name is "./-".) */
 bool stream_is_standard_input(const char *path);
 
-/* Whether the path is "-" or that of a FIFO. */
+/* True if the path is "-" or that of a FIFO. */
 bool stream_is(const char *path);
 
-/* What the path is called in messages: "standard input", or as it is. */
+/* The name of the path in messages: "standard input", or as it is. */
 const char *stream_name(const char *path);
 
 /* Called from time to time with what was read so far: soon after the first bytes have come, and

@@ -290,7 +290,7 @@ bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes)
     return true;
 }
 
-/* How many regions are written at once, after making room for the longest ones possible. */
+/* The number of regions written at once, after making room for the longest ones possible. */
 #define REGIONS_AT_ONCE 256
 
 static bool write_regions(const struct region *regions, size_t count, struct buffer *bytes)

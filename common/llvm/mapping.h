@@ -71,7 +71,7 @@ static inline unsigned region_operands(unsigned kind)
     return operands[kind];
 }
 
-/* How many of these are counters. They are the first ones. */
+/* The number of counters among these, which come first. */
 static inline unsigned region_counters(unsigned kind)
 {
     static const uint8_t counters[REGION_KINDS] = {

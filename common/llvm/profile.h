@@ -182,7 +182,7 @@ uint64_t profile_magic(bool is_64_bit);
 /* True if the bytes start like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
 
-/* How many zero bytes are allowed between profiles and after the last one. The runtime fills up a
+/* The number of zero bytes allowed between profiles and after the last one. The runtime fills up a
  * page at most, and LLVM's reader skips any number, one by one. A program without a file system may
  * output its profile in a buffer of any size, but hardly one as large as this. A longer run of
  * zeros is a hole in the file, and searching it could take arbitrarily long. */
@@ -205,7 +205,7 @@ bool profile_measure(struct bytes file, uint64_t offset, const char *name, struc
  * ... */
 const char *profile_part_name(const struct profile *profile, uint64_t position);
 
-/* What to do about a profile that is cut short: the end of the message. */
+/* The remedy for a profile that is cut short: the end of the message. */
 #define PROFILE_CUT_REMEDY "copy it again, or run the program again"
 
 /* Takes a binary ID off the front of *rest, which must be profile->binary_ids at first. False if
@@ -216,7 +216,7 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
 /* The complete counters, without the bytes at both ends that are due to the skew. */
 struct bytes profile_whole_counters(const struct profile *profile);
 
-/* Where in a profile the UUID of its image was found. */
+/* The place in a profile in which the UUID of its image was found. */
 enum profile_uuid_source {
     PROFILE_UUID_NONE,
     PROFILE_UUID_TRIPWIRE,  /* the whole UUID, as the split wrote it */

@@ -19,7 +19,7 @@
 
 static const uint8_t magic_start[] = {0xff, 'c', 's', 'p', 'a', 'r'};
 
-/* Where the version and the byte order are in the magic. */
+/* The places of the version and the byte order in the magic. */
 #define MAGIC_VERSION    6
 #define MAGIC_BYTE_ORDER 7
 

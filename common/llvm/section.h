@@ -40,7 +40,7 @@ enum section_kind {
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
 /* A bit of no kind: zeros of sections that stay, which need not be in the file ("zeros"). */
 #define SECTION_ZEROS SECTION_BIT(0)
-/* What a split takes out if nothing else is said. */
+/* The sections that a split takes out by default. */
 #define SECTION_DEFAULT (SECTION_REMOVABLE | SECTION_ZEROS)
 /* Kinds that are copied to the sidecar whenever the image has them. */
 #define SECTION_ARCHIVED (SECTION_BIT(SECTION_XRAY_MAP) | SECTION_BIT(SECTION_XRAY_INDEX))
@@ -49,7 +49,7 @@ enum section_kind {
 /* Kinds whose contents a sidecar may hold. */
 #define SECTION_STORED (SECTION_REMOVABLE | SECTION_ARCHIVED | SECTION_LINKED)
 
-/* What becomes of a section when its image is split. */
+/* The fate of a section when its image is split. */
 enum section_fate {
     FATE_STAYS,   /* nothing is done */
     FATE_COPIED,  /* it stays in the image, and its bytes also go to the sidecar */

@@ -39,7 +39,7 @@
 #define TRIPWIRE_UUID_MAX 32
 #define TRIPWIRE_UNIT_MAX 4
 
-/* How the text begins, and at which offset. */
+/* The beginning of the text, and its offset. */
 #define TRIPWIRE_TEXT        "\ncovsplit lightweight profile, UUID "
 #define TRIPWIRE_TEXT_OFFSET 2
 

@@ -22,7 +22,7 @@
  * must not be empty. */
 char *store_path(const char *directory, const struct uuid *uuid);
 
-/* How a UUID in a store must match the wanted one. */
+/* The relation of a UUID in a store to the wanted one. */
 enum store_query {
     STORE_EXACT,  /* it must be the same */
     STORE_PREFIX, /* it must begin with the wanted bytes */
@@ -147,8 +147,8 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
  * only one process succeeds. Missing directories are created, and created again if a cleaner has
  * removed them because they were empty. */
 
-/* How often a step is retried if other processes undo it. Each of these has made progress in the
- * meantime, so some processes always succeed. */
+/* The number of times that a step is tried if other processes undo it. Each of these has made
+ * progress in the meantime, so some processes always succeed. */
 #define STORE_ATTEMPTS 100
 
 /* Like output_create, for a path in a store; creates its directories. */
