@@ -1,5 +1,13 @@
 /*
  * Reading and writing archives: see archive.h.
+ *
+ * All forms of the symbol index are a table with an entry for each symbol, and the names of the
+ * symbols, each with a NUL. They differ in their entries:
+ *
+ *   GNU        the offset of the member's header, big-endian
+ *   BSD        the offset of the name among the names, and the offset of the header
+ *
+ * Without BSD's offsets, names are in the order of the entries.
  */
 #include "formats/object/archive.h"
 
@@ -9,11 +17,13 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "formats/object/archive_index.h"
+#include "common/base/cursor.h"
+#include "common/base/numbers.h"
 
 #define MAGIC_SIZE 8
 
 /* The fields of a header: name, date, owner, group, mode, size, and two characters. */
+#define HEADER_SIZE       60
 #define NAME_FIELD_SIZE   16
 #define SIZE_FIELD_OFFSET 48
 #define SIZE_FIELD_SIZE   10
@@ -32,7 +42,7 @@ bool archive_recognize(struct bytes bytes)
                                         memcmp(bytes.data, magic_thin, MAGIC_SIZE) == 0);
 }
 
-/* ---- headers ---- */
+/* ---- members ---- */
 
 /* A field of text, without the blanks after it. */
 static struct bytes field_text(const uint8_t *field, size_t size)
@@ -59,12 +69,7 @@ static bool text_is(struct bytes text, const char *string)
     return text.size == strlen(string) && memcmp(text.data, string, strlen(string)) == 0;
 }
 
-static bool text_starts(struct bytes text, const char *string)
-{
-    return text.size >= strlen(string) && memcmp(text.data, string, strlen(string)) == 0;
-}
-
-static struct bytes without_front(struct bytes text, size_t size)
+static struct bytes without_front(struct bytes text, uint64_t size)
 {
     return (struct bytes){text.data + size, text.size - size};
 }
@@ -83,18 +88,14 @@ static struct bytes without_slash(struct bytes name)
     return name;
 }
 
-/* ---- names and roles ---- */
-
-/* The roles of the members whose name begins with a slash and is no number. */
+/* The role of a member whose name begins with a slash and is no number. */
 static enum archive_role special_role(const struct archive *archive, struct bytes name)
 {
     if (text_is(name, "//"))
         return ARCHIVE_NAMES;
     if (text_is(name, "/SYM64/") && archive->count == 0)
         return ARCHIVE_INDEX_GNU64;
-    if (text_is(name, "/") && archive->count == 0)
-        return ARCHIVE_INDEX_GNU;
-    return ARCHIVE_UNKNOWN;
+    return text_is(name, "/") && archive->count == 0 ? ARCHIVE_INDEX_GNU : ARCHIVE_UNKNOWN;
 }
 
 static enum archive_role bsd_role(const struct archive *archive, struct bytes name)
@@ -108,71 +109,43 @@ static enum archive_role bsd_role(const struct archive *archive, struct bytes na
                : ARCHIVE_FILE;
 }
 
-/* "/PLACE": a name in the member "//", where it ends in "/\n" (GNU) or a NUL (COFF). In a thin
- * archive, "/PLACE:OFFSET" is a member of the archive of that name. */
-static bool find_long_name(const struct archive *archive, struct archive_member *member,
-                           struct bytes field)
-{
-    struct bytes number = up_to(without_front(field, 1), ':'), rest;
-    uint64_t place;
-
-    if (!read_number(number, &place) || place >= archive->names.size)
-        return false;
-    member->is_nested = archive->is_thin && number.size + 1 != field.size;
-    rest = without_front(archive->names, (size_t)place);
-    member->name = without_slash(up_to(up_to(rest, '\n'), '\0'));
-    return true;
-}
-
-/* "#1/SIZE": the name is the first bytes of the member, padded with NULs. */
-static bool take_bsd_name(struct archive_member *member, struct bytes field)
-{
-    uint64_t size;
-
-    if (!read_number(without_front(field, strlen(BSD_NAME_PREFIX)), &size) || size > member->size)
-        return false;
-    member->name_area = (struct bytes){member->contents.data, size};
-    member->name = up_to(member->name_area, '\0');
-    member->contents = without_front(member->contents, (size_t)size);
-    member->size -= size;
-    return true;
-}
-
+/* Reads the name in the field, and finds the role that it tells. */
 static bool read_name(const struct archive *archive, struct archive_member *member,
                       struct bytes field)
 {
-    if (text_starts(field, BSD_NAME_PREFIX) && member->has_contents) {
-        if (!take_bsd_name(member, field))
+    bool is_special = field.size != 0 && field.data[0] == '/';
+    struct bytes digits;
+    uint64_t number;
+
+    if (is_special && field.size > 1 && field.data[1] >= '0' && field.data[1] <= '9') {
+        /* "/PLACE": a name in the member "//", where it ends in "/\n". In a thin archive,
+         * "/PLACE:OFFSET" is a member of the archive of that name. */
+        digits = up_to(without_front(field, 1), ':');
+        if (!read_number(digits, &number) || number >= archive->names.size)
             return false;
-        member->role = bsd_role(archive, member->name);
+        member->is_nested = archive->is_thin && digits.size + 1 != field.size;
+        member->name = without_slash(up_to(without_front(archive->names, number), '\n'));
         return true;
     }
-    if (field.size > 1 && field.data[0] == '/' && field.data[1] >= '0' && field.data[1] <= '9')
-        return find_long_name(archive, member, field);
-    if (field.size != 0 && field.data[0] == '/') {
+    if (is_special) {
         member->role = special_role(archive, field);
         member->name = field;
         return true;
     }
     member->name = without_slash(field);
+    if (member->has_contents && field.size >= strlen(BSD_NAME_PREFIX) &&
+        memcmp(field.data, BSD_NAME_PREFIX, strlen(BSD_NAME_PREFIX)) == 0) {
+        /* "#1/SIZE": the name is the first bytes of the member, padded with NULs. */
+        if (!read_number(without_front(field, strlen(BSD_NAME_PREFIX)), &number) ||
+            number > member->size)
+            return false;
+        member->name_area = (struct bytes){member->contents.data, number};
+        member->name = up_to(member->name_area, '\0');
+        member->contents = without_front(member->contents, number);
+        member->size -= number;
+    }
     member->role = bsd_role(archive, member->name);
     return true;
-}
-
-/* ---- members ---- */
-
-static bool fail_at(const struct archive *archive, uint64_t offset, struct error *error)
-{
-    return error_set(error,
-                     "%s: the archive is damaged: no member at offset %" PRIu64 "; make it again",
-                     archive->path, offset);
-}
-
-/* Whether a member of a thin archive has contents: only the special ones do. */
-static bool has_contents(const struct archive *archive, struct bytes name)
-{
-    return !archive->is_thin || (name.size != 0 && name.data[0] == '/' &&
-                                 (name.size == 1 || name.data[1] < '0' || name.data[1] > '9'));
 }
 
 /* Reads the member at the offset; *end is where it ends. */
@@ -182,13 +155,16 @@ static bool read_member(const struct archive *archive, uint64_t offset,
     struct bytes header, field;
 
     *member = (struct archive_member){.offset = offset, .role = ARCHIVE_FILE};
-    if (!bytes_slice(archive->bytes, offset, ARCHIVE_HEADER_SIZE, &header) ||
+    if (!bytes_slice(archive->bytes, offset, HEADER_SIZE, &header) ||
         memcmp(header.data + END_OFFSET, END_TEXT, strlen(END_TEXT)) != 0 ||
         !read_number(field_text(header.data + SIZE_FIELD_OFFSET, SIZE_FIELD_SIZE), &member->size))
         return false;
     field = field_text(header.data, NAME_FIELD_SIZE);
-    member->has_contents = has_contents(archive, field);
-    *end = offset + ARCHIVE_HEADER_SIZE;
+    /* Of a thin archive only the special members have contents. */
+    member->has_contents =
+        !archive->is_thin || (field.size != 0 && field.data[0] == '/' &&
+                              (field.size == 1 || field.data[1] < '0' || field.data[1] > '9'));
+    *end = offset + HEADER_SIZE;
     if (member->has_contents) {
         if (!bytes_slice(archive->bytes, *end, member->size, &member->contents))
             return false;
@@ -197,46 +173,180 @@ static bool read_member(const struct archive *archive, uint64_t offset,
     return read_name(archive, member, field);
 }
 
-static bool add_member(struct archive *archive, const struct archive_member *member,
-                       struct error *error)
+static bool fail_at(const struct archive *archive, uint64_t offset, struct error *error)
 {
-    if (!ARRAY_ROOM_FOR_ONE(archive->members, archive->capacity, archive->count))
-        return error_out_of_memory(error, archive->path, sizeof(*member));
-    archive->members[archive->count++] = *member;
-    if (member->role == ARCHIVE_NAMES)
-        archive->names = member->contents;
-    return true;
+    return error_set(error,
+                     "%s: the archive is damaged: no member at offset %" PRIu64 "; make it again",
+                     archive->path, offset);
 }
 
-/* Members begin at even offsets; some writers leave out the padding at the very end. */
-static bool read_members(struct archive *archive, struct error *error)
+/* ---- the symbol index ---- */
+
+struct archive_index {
+    bool is_bsd;
+    bool big_endian;
+    unsigned width; /* bytes of the numbers: counts, sizes and offsets */
+    struct bytes entries, names;
+    bool names_have_padding; /* BSD: the padding belongs to the names */
+};
+
+static bool is_index(const struct archive_member *member)
 {
-    uint64_t offset = MAGIC_SIZE;
+    return member->role >= ARCHIVE_INDEX_GNU && member->role <= ARCHIVE_INDEX_BSD64;
+}
 
-    while (offset < archive->bytes.size) {
-        struct archive_member member;
-        uint64_t end;
+static bool is_wide_index(const struct archive_member *member)
+{
+    return member->role == ARCHIVE_INDEX_GNU64 || member->role == ARCHIVE_INDEX_BSD64;
+}
 
-        if (!read_member(archive, offset, &member, &end))
-            return fail_at(archive, offset, error);
-        if (!add_member(archive, &member, error))
+/* Finds the parts of an index in this byte order. */
+static bool find_parts(struct archive_index *index, struct bytes contents, bool big_endian)
+{
+    struct cursor at = cursor_open(contents, big_endian, index->width == sizeof(uint64_t));
+    uint64_t count = cursor_word(&at);
+
+    index->big_endian = big_endian;
+    if (index->is_bsd) { /* both parts are preceded by their sizes in bytes */
+        index->entries = cursor_bytes(&at, count);
+        index->names = cursor_bytes(&at, cursor_word(&at));
+        index->names_have_padding = cursor_left(&at) == 0;
+        return !at.bad && index->entries.size % (2 * index->width) == 0;
+    }
+    if (count > cursor_left(&at) / index->width)
+        return false;
+    index->entries = cursor_bytes(&at, count * index->width);
+    index->names = cursor_rest(&at);
+    return !at.bad;
+}
+
+/* The index of a GNU archive is big-endian; BSD's is in the byte order of the machine. */
+static bool open_index(struct archive_index *index, const struct archive_member *member)
+{
+    *index = (struct archive_index){
+        .is_bsd = member->role == ARCHIVE_INDEX_BSD || member->role == ARCHIVE_INDEX_BSD64,
+        .width = is_wide_index(member) ? sizeof(uint64_t) : sizeof(uint32_t),
+    };
+    return (index->is_bsd && find_parts(index, member->contents, false)) ||
+           find_parts(index, member->contents, true);
+}
+
+/* True for the symbol of a coverage record, "__covrec_" with the NameRef in hexadecimal, and for
+ * used functions a "u". Some machines put another '_' before all names. The name ends in a NUL. */
+static bool is_of_record(struct bytes name)
+{
+    static const char digits[] = "0123456789ABCDEF", start[] = "__covrec_";
+    const char *text = (const char *)name.data;
+    size_t count;
+
+    text += text[0] == '_' && strncmp(text + 1, start, strlen(start)) == 0;
+    if (strncmp(text, start, strlen(start)) != 0)
+        return false;
+    text += strlen(start);
+    count = strspn(text, digits);
+    text += count;
+    return count != 0 && strcmp(text, text[0] == 'u' ? "u" : "") == 0;
+}
+
+static void append_number(const struct archive_index *index, struct buffer *to, uint64_t number)
+{
+    uint8_t bytes[sizeof(uint64_t)];
+
+    store_number(bytes, number, index->width, index->big_endian);
+    buffer_append(to, bytes, index->width);
+}
+
+/* Appends the entries and the names that stay, unless `entries` is NULL, with the new offsets of
+ * members. *goes is set if one does not stay. False if the index is damaged, or names a member that
+ * does not exist. */
+static bool copy_symbols(const struct archive *archive, const struct archive_index *index,
+                         bool *goes, struct buffer *entries, struct buffer *names)
+{
+    struct cursor at =
+        cursor_open(index->entries, index->big_endian, index->width == sizeof(uint64_t));
+    struct cursor names_left = cursor_open(index->names, false, false);
+
+    while (cursor_left(&at) != 0) {
+        uint64_t place = index->is_bsd ? cursor_word(&at) : 0, offset = cursor_word(&at);
+        size_t number =
+            array_count_up_to(archive->members, archive->count, sizeof(*archive->members), offset);
+        const struct archive_member *member = number == 0 ? NULL : &archive->members[number - 1];
+        struct bytes name = {names_left.at, cursor_left(&names_left)};
+        uint64_t length;
+
+        if (index->is_bsd && !bytes_slice(index->names, place, index->names.size - place, &name))
             return false;
-        offset = align_up(end, 2);
+        length = up_to(name, '\0').size;
+        if (length == name.size || member == NULL || member->offset != offset ||
+            member->role != ARCHIVE_FILE)
+            return false;
+        name.size = length + 1;
+        /* Names of BSD could overlap. Together they must not be larger than all of them are, so
+         * that the new index is not larger than the old one. */
+        cursor_skip(&names_left, name.size);
+        if (names_left.bad)
+            return false;
+        if (member->has_no_records && is_of_record(name)) {
+            *goes = true;
+        } else if (entries != NULL) {
+            if (index->is_bsd)
+                append_number(index, entries, names->size);
+            append_number(index, entries, member->new_offset);
+            buffer_append(names, name.data, (size_t)name.size);
+        }
     }
     return true;
 }
 
+/* Makes an index anew, with the new offsets of the members, in place of what is in `contents`. Its
+ * size does not depend on the offsets. False if out of memory. */
+static bool make_index(const struct archive *archive, const struct archive_member *member,
+                       struct buffer *contents)
+{
+    struct buffer entries = {0}, names = {0};
+    struct archive_index index;
+    uint64_t size, alignment, padding;
+    bool goes;
+
+    open_index(&index, member);
+    copy_symbols(archive, &index, &goes, &entries, &names);
+    contents->size = 0;
+    append_number(&index, contents,
+                  index.is_bsd ? entries.size : entries.size / (uint64_t)index.width);
+    buffer_append(contents, entries.data, entries.size);
+    /* Writers pad the index with NULs to an even size or to a multiple of 8, or not at all; ours
+     * gets the padding that the old one has. */
+    alignment = member->contents.size % 2 != 0                                        ? 1
+                : member->role != ARCHIVE_INDEX_GNU && member->contents.size % 8 == 0 ? 8
+                                                                                      : 2;
+    size = contents->size + (index.is_bsd ? index.width : 0) + names.size;
+    padding = align_up(size, alignment) - size;
+    if (index.is_bsd)
+        append_number(&index, contents, names.size + (index.names_have_padding ? padding : 0));
+    buffer_append(contents, names.data, names.size);
+    buffer_append_zeros(contents, (size_t)padding);
+    contents->failed |= entries.failed || names.failed;
+    buffer_free(&entries);
+    buffer_free(&names);
+    return !contents->failed;
+}
+
+/* ---- reading ---- */
+
+/* Fails if an index is damaged. */
 static bool check_indexes(const struct archive *archive, bool *goes, struct error *error)
 {
+    struct archive_index index;
+
     *goes = false;
     for (size_t i = 0; i < archive->count; i++) {
         const struct archive_member *member = &archive->members[i];
-        bool some = false;
 
-        if (archive_role_is_index(member->role) &&
-            !archive_index_check(archive, member, &some, error))
-            return false;
-        *goes = *goes || some;
+        if (is_index(member) &&
+            (!open_index(&index, member) || !copy_symbols(archive, &index, goes, NULL, NULL)))
+            return error_set(error,
+                             "%s: the archive's symbol index is damaged; run 'ranlib' on it first",
+                             archive->path);
     }
     return true;
 }
@@ -244,15 +354,27 @@ static bool check_indexes(const struct archive *archive, bool *goes, struct erro
 bool archive_read(struct archive *archive, struct bytes bytes, const char *path,
                   struct error *error)
 {
+    uint64_t offset = MAGIC_SIZE, end;
     bool goes;
 
-    *archive = (struct archive){.bytes = bytes,
-                                .path = path,
-                                .is_thin = archive_recognize(bytes) &&
-                                           memcmp(bytes.data, magic_thin, MAGIC_SIZE) == 0};
+    *archive = (struct archive){.bytes = bytes, .path = path};
     if (!archive_recognize(bytes))
         return fail_at(archive, 0, error);
-    return read_members(archive, error) && check_indexes(archive, &goes, error);
+    archive->is_thin = memcmp(bytes.data, magic_thin, MAGIC_SIZE) == 0;
+    /* Members begin at even offsets; some writers leave out the padding at the very end. */
+    for (; offset < bytes.size; offset = align_up(end, 2)) {
+        struct archive_member *member;
+
+        if (!ARRAY_ROOM_FOR_ONE(archive->members, archive->capacity, archive->count))
+            return error_out_of_memory(error, path, sizeof(*member));
+        member = &archive->members[archive->count];
+        if (!read_member(archive, offset, member, &end))
+            return fail_at(archive, offset, error);
+        archive->count++;
+        if (member->role == ARCHIVE_NAMES)
+            archive->names = member->contents;
+    }
+    return check_indexes(archive, &goes, error);
 }
 
 void archive_free(struct archive *archive)
@@ -271,12 +393,6 @@ bool archive_index_changes(const struct archive *archive)
 
 /* ---- writing ---- */
 
-struct writing {
-    struct archive *archive;
-    bytes_sink write;
-    void *context;
-};
-
 static uint64_t new_size_of(const struct archive_member *member)
 {
     return member->has_changed && member->has_contents ? member->new_contents.size
@@ -288,19 +404,23 @@ static uint64_t new_size_of(const struct archive_member *member)
  * the contents, it does so again. */
 static uint64_t name_area_size(const struct archive_member *member)
 {
-    uint64_t old_start = member->offset + ARCHIVE_HEADER_SIZE + member->name_area.size;
-    uint64_t start = member->new_offset + ARCHIVE_HEADER_SIZE;
+    uint64_t old_start = member->offset + HEADER_SIZE + member->name_area.size;
+    uint64_t start = member->new_offset + HEADER_SIZE;
 
     if (member->name_area.size == 0 || old_start % BSD_ALIGNMENT != 0)
         return member->name_area.size;
     return align_up(start + member->name.size, BSD_ALIGNMENT) - start;
 }
 
-/* Sets the new offsets; `limit` is what the index can hold. */
-static bool lay_out(struct archive *archive, uint64_t limit, struct error *error)
+/* Sets the new offsets, which must fit the index. */
+static bool lay_out(struct archive *archive, struct error *error)
 {
-    uint64_t offset = MAGIC_SIZE;
+    uint64_t offset = MAGIC_SIZE, limit = UINT64_MAX;
 
+    for (size_t i = 0; i < archive->count; i++) {
+        if (is_index(&archive->members[i]) && !is_wide_index(&archive->members[i]))
+            limit = UINT32_MAX;
+    }
     for (size_t i = 0; i < archive->count; i++) {
         struct archive_member *member = &archive->members[i];
 
@@ -308,7 +428,7 @@ static bool lay_out(struct archive *archive, uint64_t limit, struct error *error
         if (offset > limit || name_area_size(member) + new_size_of(member) > SIZE_MAX_DIGITS)
             return error_set(error, "%s: the archive would be too large for its format",
                              archive->path);
-        offset += ARCHIVE_HEADER_SIZE;
+        offset += HEADER_SIZE;
         if (member->has_contents)
             offset = align_up(offset + name_area_size(member) + new_size_of(member), 2);
     }
@@ -321,27 +441,14 @@ static bool make_indexes(struct archive *archive, struct buffer *contents, struc
     for (size_t i = 0; i < archive->count; i++) {
         struct archive_member *member = &archive->members[i];
 
-        if (!archive_role_is_index(member->role))
+        if (!is_index(member))
             continue;
-        contents[i].size = 0;
-        if (!archive_index_make(archive, member, &contents[i], error))
-            return false;
+        if (!make_index(archive, member, &contents[i]))
+            return error_out_of_memory(error, archive->path, member->contents.size);
         member->has_changed = true;
         member->new_contents = buffer_view(&contents[i]);
     }
     return true;
-}
-
-static uint64_t offset_limit(const struct archive *archive)
-{
-    for (size_t i = 0; i < archive->count; i++) {
-        enum archive_role role = archive->members[i].role;
-
-        if (archive_role_is_index(role) && role != ARCHIVE_INDEX_GNU64 &&
-            role != ARCHIVE_INDEX_BSD64)
-            return UINT32_MAX;
-    }
-    return UINT64_MAX;
 }
 
 /* A number as a field of a header: left-justified, without a NUL. */
@@ -354,63 +461,48 @@ static void put_number(uint8_t *field, size_t size, uint64_t number)
     memcpy(field, text, (size_t)length < size ? (size_t)length : size);
 }
 
-static bool write_header(const struct writing *writing, const struct archive_member *member,
-                         struct error *error)
+static bool write_member(const struct archive *archive, const struct archive_member *member,
+                         bytes_sink write, void *context, struct error *error)
 {
-    uint8_t header[ARCHIVE_HEADER_SIZE];
+    static const uint8_t zeros[BSD_ALIGNMENT], newline[] = {'\n'};
+    struct bytes contents = member->has_changed ? member->new_contents : member->contents;
     uint64_t area = name_area_size(member);
+    uint8_t header[HEADER_SIZE];
 
-    memcpy(header, writing->archive->bytes.data + member->offset, sizeof(header));
+    memcpy(header, archive->bytes.data + member->offset, sizeof(header));
     if (area != member->name_area.size)
         put_number(header + strlen(BSD_NAME_PREFIX), NAME_FIELD_SIZE - strlen(BSD_NAME_PREFIX),
                    area);
     if (area + new_size_of(member) != member->name_area.size + member->size)
         put_number(header + SIZE_FIELD_OFFSET, SIZE_FIELD_SIZE, area + new_size_of(member));
-    return writing->write(writing->context, (struct bytes){header, sizeof(header)}, error);
-}
-
-static bool write_name(const struct writing *writing, const struct archive_member *member,
-                       struct error *error)
-{
-    static const uint8_t zeros[BSD_ALIGNMENT];
-    uint64_t area = name_area_size(member);
-
-    if (area == member->name_area.size)
-        return area == 0 || writing->write(writing->context, member->name_area, error);
-    return writing->write(writing->context, member->name, error) &&
-           writing->write(writing->context, (struct bytes){zeros, area - member->name.size}, error);
-}
-
-static bool write_member(const struct writing *writing, const struct archive_member *member,
-                         struct error *error)
-{
-    static const uint8_t newline[] = {'\n'};
-    struct bytes contents = member->has_changed ? member->new_contents : member->contents;
-
-    if (!write_header(writing, member, error) || !write_name(writing, member, error))
+    if (!write(context, (struct bytes){header, sizeof(header)}, error))
         return false;
-    if (!member->has_contents)
-        return true;
-    return writing->write(writing->context, contents, error) &&
-           ((name_area_size(member) + contents.size) % 2 == 0 ||
-            writing->write(writing->context, (struct bytes){newline, 1}, error));
+    if (area == member->name_area.size) {
+        if (area != 0 && !write(context, member->name_area, error))
+            return false;
+    } else if (!write(context, member->name, error) ||
+               !write(context, (struct bytes){zeros, area - member->name.size}, error)) {
+        return false;
+    }
+    return !member->has_contents ||
+           (write(context, contents, error) &&
+            ((area + contents.size) % 2 == 0 ||
+             write(context, (struct bytes){newline, sizeof(newline)}, error)));
 }
 
 bool archive_write(struct archive *archive, bytes_sink write, void *context, struct error *error)
 {
-    const struct writing writing = {archive, write, context};
     struct buffer *indexes = calloc(archive->count + 1, sizeof(*indexes));
-    uint64_t limit = offset_limit(archive);
     bool done;
 
     if (indexes == NULL)
         return error_out_of_memory(error, archive->path, archive->count * sizeof(*indexes));
     /* First for the sizes, then with the offsets that follow from them. */
-    done = make_indexes(archive, indexes, error) && lay_out(archive, limit, error) &&
+    done = make_indexes(archive, indexes, error) && lay_out(archive, error) &&
            make_indexes(archive, indexes, error) &&
            write(context, (struct bytes){archive->bytes.data, MAGIC_SIZE}, error);
     for (size_t i = 0; done && i < archive->count; i++)
-        done = write_member(&writing, &archive->members[i], error);
+        done = write_member(archive, &archive->members[i], write, context, error);
     for (size_t i = 0; i < archive->count; i++)
         buffer_free(&indexes[i]);
     free(indexes);

@@ -24,8 +24,6 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 
-#define ARCHIVE_HEADER_SIZE 60
-
 enum archive_role {
     ARCHIVE_FILE,        /* anything that `ar t` lists */
     ARCHIVE_NAMES,       /* "//": the names that do not fit the headers */
@@ -33,7 +31,7 @@ enum archive_role {
     ARCHIVE_INDEX_GNU64, /* "/SYM64/" */
     ARCHIVE_INDEX_BSD,
     ARCHIVE_INDEX_BSD64,
-    ARCHIVE_UNKNOWN, /* another special member, such as those of COFF libraries */
+    ARCHIVE_UNKNOWN, /* another special member, such as those of Windows libraries */
 };
 
 struct archive_member {
@@ -65,7 +63,7 @@ struct archive {
     size_t count, capacity;
 };
 
-/* Whether the bytes begin with the magic of an archive. */
+/* True if the bytes begin with the magic of an archive. */
 bool archive_recognize(struct bytes bytes);
 
 /* Finds the members, and checks that the index can be made again. Fails if the archive is damaged.
@@ -74,7 +72,7 @@ bool archive_read(struct archive *archive, struct bytes bytes, const char *path,
                   struct error *error);
 void archive_free(struct archive *archive);
 
-/* Whether some symbol of the index would go because of has_no_records. */
+/* True if some symbol of the index would go because of has_no_records. */
 bool archive_index_changes(const struct archive *archive);
 
 /* Writes the archive with what has changed; `write` gets views of headers, of members and of the
