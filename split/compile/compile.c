@@ -1,5 +1,5 @@
 /*
- * covsplit compile: runs a compiler, and packs the objects that it wrote (pack_file.h).
+ * covsplit compile: runs a compiler, and packs the objects that it wrote.
  *
  * All compilations of a build pass through here, so all that this adds to them counts: a command
  * that writes no objects replaces this process. Ordinary objects are as good as packed ones, only
@@ -15,10 +15,9 @@
 #include "common/base/file.h"
 #include "split/cli/child.h"
 #include "split/cli/commands.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/path_list.h"
-#include "split/compile/compiler_outputs.h"
-#include "split/compile/pack_file.h"
+#include "split/compile/compile.h"
 
 struct compile {
     const struct parsed_options *options;
@@ -84,37 +83,26 @@ static int run(const struct compile *compile, char **command, struct error *erro
     return is_packed ? STATUS_DONE : STATUS_FAILED;
 }
 
-static bool find_outputs(struct compile *compile, struct error *error)
-{
-    const struct parsed_options *options = compile->options;
-    size_t count;
-
-    if (!compiler_outputs_read(&compile->outputs, options->operands, options->operand_count, error))
-        return false;
-    count = compile->outputs.count;
-    compile->before = calloc(count + 1, sizeof(*compile->before));
-    if (compile->before == NULL)
-        return error_out_of_memory(error, "the command line", count * sizeof(*compile->before));
-    for (size_t i = 0; i < count; i++)
-        compile->before[i] = file_look_before(compile->outputs.paths[i]);
-    return true;
-}
-
 int command_compile(const struct parsed_options *options)
 {
     struct compile compile = {.options = options};
+    struct path_list *outputs = &compile.outputs;
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)options->operands;
     struct error error;
     int status = STATUS_FAILED;
 
-    if (!find_outputs(&compile, &error))
+    if (!compiler_outputs_read(outputs, options->operands, options->operand_count, &error)) {
         message_error(&error);
-    else if (compile.outputs.count == 0)
+    } else if (outputs->count == 0) {
         status = child_replace_process(command);
-    else
+    } else {
+        compile.before = command_array(outputs->count, sizeof(*compile.before));
+        for (size_t i = 0; i < outputs->count; i++)
+            compile.before[i] = file_look_before(outputs->paths[i]);
         status = run(&compile, command, &error);
+    }
     free(compile.before);
-    path_list_free(&compile.outputs);
+    path_list_free(outputs);
     return status;
 }

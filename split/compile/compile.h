@@ -1,5 +1,6 @@
 /*
- * Packing a file: an object (formats/object/object.h), or all objects of an archive, in place.
+ * Packing files that a compiler made, or that exist: an object (formats/object/object.h), or all
+ * objects of an archive, in place.
  *
  * A file that changes is replaced by one rename, so it is the old one or the new one at any moment.
  * Mode, owner and modification time stay: what is linked from it means the same, so nothing has to
@@ -7,14 +8,15 @@
  * names of the file (hard links) keep the old form, so the cache of a compiler does not change when
  * an object is a link to what is in it.
  */
-#ifndef COVSPLIT_SPLIT_COMPILE_PACK_FILE_H
-#define COVSPLIT_SPLIT_COMPILE_PACK_FILE_H
+#ifndef COVSPLIT_SPLIT_COMPILE_COMPILE_H
+#define COVSPLIT_SPLIT_COMPILE_COMPILE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "split/cli/path_list.h"
 
 enum pack_outcome {
     PACK_NOTHING, /* an object or archive that has nothing to pack: not touched */
@@ -32,7 +34,7 @@ struct pack_options {
     bool is_fast;
 };
 
-/* What was done. Initialize to {0}; free with pack_report_free. */
+/* The changes to a file. Initialize to {0}; free with pack_report_free. */
 struct pack_report {
     enum pack_outcome outcome;
     uint64_t size_before, size_after; /* bytes; with the objects of a thin archive */
@@ -52,5 +54,18 @@ void pack_report_warn(const struct pack_report *report);
 
 /* Prints the sizes, or that there was nothing to pack. */
 void pack_report_print(const struct pack_report *report, const char *path);
+
+/* Appends to the list the object files that a compiler's command line may write. False if a
+ * response file is invalid.
+ *
+ * The options of GCC, Clang, flang, clang-cl, cl and rustc are understood, and launchers and
+ * response files (cli/command_words.h). The list may have files that the command does not write, or
+ * that are no objects: only the file itself shows if it was written, and what it is. But it has no
+ * files that another command of the same build is likely to write at the same time.
+ *
+ * Not found are outputs that the command line does not name: crates whose name is only in the
+ * source, and what environment variables and configuration files of compilers add. */
+bool compiler_outputs_read(struct path_list *outputs, const char *const *words, size_t count,
+                           struct error *error);
 
 #endif
