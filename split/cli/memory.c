@@ -3,6 +3,7 @@
  */
 #include "split/cli/memory.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,18 +13,26 @@
 #include "split/cli/message.h"
 #include "split/cli/signals.h"
 
-void command_require(_Bool had, uint64_t size)
+void command_check_memory(const struct error *error)
 {
-    struct error error;
-
-    if (had)
+    if (!error_is_of_memory(error))
         return;
-    error_set(&error, "out of memory (%llu bytes)", (unsigned long long)size);
-    message_error(&error);
+    message_error(error);
     signals_remove_unfinished();
     /* Other threads still use what exit would tear down. */
     fflush(stdout);
     _exit(STATUS_FAILED);
+}
+
+void command_require(_Bool had, uint64_t size)
+{
+    struct error error = {.number = ENOMEM};
+
+    if (had)
+        return;
+    snprintf(error.message, sizeof(error.message), "out of memory (%llu bytes)",
+             (unsigned long long)size);
+    command_check_memory(&error);
 }
 
 void *command_array(size_t count, size_t item_size)

@@ -32,4 +32,7 @@ char *command_text(const char *format, ...) __attribute__((format(printf, 1, 2))
  * command_require(!buffer.failed, buffer.size). */
 void command_require(_Bool had, uint64_t size);
 
+/* Ends the process if the error is that of a library that ran out of memory. */
+void command_check_memory(const struct error *error);
+
 #endif

@@ -9,31 +9,30 @@
  * that starts with an ELF header, or has a stub record in it, and its path is not known.
  *
  * A core can be larger than memory, so it is not mapped: its headers are read, and then what is
- * asked for. That also makes a core harmless that is truncated meanwhile.
+ * asked for. That also makes a core harmless that is truncated meanwhile. What can only be read
+ * from front to back, compressed or from a pipe, is copied first (spool.c), as far as it is needed.
  */
-#include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/array.h"
-#include "common/base/bytes.h"
-#include "common/base/numbers.h"
+#include "common/base/stream.h"
+#include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/profile.h"
-#include "split/snapshot/elf_header.h"
+#include "split/cli/memory.h"
 #include "split/snapshot/memory.h"
-#include "split/snapshot/nt_file.h"
-#include "split/snapshot/stubs.h"
 
 #define NOTE_OWNER  "CORE"
 #define NOTE_HEADER 12 /* n_namesz, n_descsz, n_type */
 /* What is read of a note to see what it is: the header, and "CORE" with its NUL and padding. */
 #define NOTE_FRONT (NOTE_HEADER + 8)
 
-struct segment {
+struct core_segment {
     uint64_t address; /* first: see array_count_up_to */
     uint64_t size;    /* in memory */
     uint64_t dumped;  /* so many bytes from its start are in the file */
@@ -48,17 +47,12 @@ struct core {
     struct memory memory;
     int fd;
     uint64_t file_size;
-    struct elf_header header;
-    struct segment *segments; /* in ascending order of their addresses */
+    struct elf_file elf;           /* header and program headers */
+    struct core_segment *segments; /* in ascending order of their addresses */
     size_t segment_count;
     bool has_files;               /* there is an NT_FILE note */
     struct address_ranges fronts; /* where it says that files are mapped from their beginning */
 };
-
-static struct core *core_of(struct memory *memory)
-{
-    return (struct core *)memory;
-}
 
 /* ---- the file ---- */
 
@@ -83,8 +77,7 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
     buffer->size = 0;
     if (!range_within(offset, size, 0, core->file_size))
         return damaged(core, what, error);
-    if (!buffer_reserve(buffer, (size_t)size))
-        return error_out_of_memory(error, core->memory.name, size);
+    command_require(buffer_reserve(buffer, (size_t)size), size);
     buffer->size = (size_t)size;
     return read_at(core, offset, buffer->data, (size_t)size, error);
 }
@@ -92,11 +85,11 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
 /* ---- operations ---- */
 
 /* The segment that the address is in; NULL if there is none. */
-static const struct segment *segment_of(const struct core *core, uint64_t address)
+static const struct core_segment *segment_of(const struct core *core, uint64_t address)
 {
     size_t next =
         array_count_up_to(core->segments, core->segment_count, sizeof(*core->segments), address);
-    const struct segment *last = next == 0 ? NULL : &core->segments[next - 1];
+    const struct core_segment *last = next == 0 ? NULL : &core->segments[next - 1];
 
     return last == NULL || address - last->address >= last->size ? NULL : last;
 }
@@ -104,8 +97,8 @@ static const struct segment *segment_of(const struct core *core, uint64_t addres
 static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
                         struct error *error)
 {
-    struct core *core = core_of(memory);
-    const struct segment *segment = segment_of(core, address);
+    struct core *core = (struct core *)memory;
+    const struct core_segment *segment = segment_of(core, address);
     uint64_t skipped = segment == NULL ? 0 : address - segment->address;
 
     *got = 0;
@@ -124,8 +117,8 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
  * front of a file is hardly ever what counters are in. */
 static bool is_writable(struct memory *memory, uint64_t address)
 {
-    const struct core *core = core_of(memory);
-    const struct segment *segment = segment_of(core, address);
+    const struct core *core = (struct core *)memory;
+    const struct core_segment *segment = segment_of(core, address);
     uint64_t offset, size;
 
     return segment != NULL ? segment->is_writable
@@ -134,20 +127,34 @@ static bool is_writable(struct memory *memory, uint64_t address)
 
 static bool begins_at(struct memory *memory, uint64_t address)
 {
-    const struct segment *segment = segment_of(core_of(memory), address);
+    const struct core_segment *segment = segment_of((struct core *)memory, address);
 
     return segment != NULL && segment->address == address;
 }
 
+/* A core only has paths, and never knows that a file is the very one. */
+static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
+                      bool *is_same, struct error *error)
+{
+    struct stat status;
+
+    *is_same = false;
+    if (module->path[0] == '\0')
+        return error_set(error, "%s: does not say which file was loaded at 0x%" PRIx64,
+                         memory->name, module->base);
+    /* To open a device can have effects. */
+    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
+        return error_set(error, "%s: not a regular file", module->path);
+    return input_open(file, module->path, error);
+}
+
 static void close_core(struct memory *memory)
 {
-    struct core *core = core_of(memory);
+    struct core *core = (struct core *)memory;
 
     close(core->fd);
     free(core->segments);
-    address_ranges_free(&core->fronts);
-    memory_free_lists(memory);
-    free(core);
+    free(core->fronts.items);
 }
 
 static const struct memory_operations operations = {
@@ -156,77 +163,81 @@ static const struct memory_operations operations = {
     .read = read_memory,
     .is_writable = is_writable,
     .begins_at = begins_at,
-    .open_file = memory_open_by_path,
+    .open_file = open_file,
     .close = close_core,
 };
 
 /* ---- segments ---- */
 
+/* Reads the ELF header and finds the number of program headers: if e_phnum is too small for it, it
+ * is in sh_info of the first section header. */
 static bool read_header(struct core *core, struct error *error)
 {
-    uint8_t bytes[ELF_HEADER_SIZE_MAX] = {0};
-    size_t size = core->file_size < sizeof(bytes) ? (size_t)core->file_size : sizeof(bytes);
+    uint8_t bytes[sizeof(Elf64_Shdr)] = {0};
+    size_t size =
+        core->file_size < sizeof(Elf64_Ehdr) ? (size_t)core->file_size : sizeof(Elf64_Ehdr);
+    const Elf64_Ehdr *header = &core->elf.header;
+    struct cursor first;
 
     if (!read_at(core, 0, bytes, size, error))
         return false;
-    if (!elf_header_read((struct bytes){bytes, size}, &core->header) ||
-        core->header.type != ET_CORE)
+    if (!elf_file_open(&core->elf, (struct bytes){bytes, size}) || header->e_type != ET_CORE ||
+        (header->e_phnum != 0 && header->e_phentsize != ELF_SIZE(core->elf.wide, Phdr)))
         return error_set(error,
                          "%s: not an ELF core file; give a core that Linux, gcore or qemu wrote",
                          core->memory.name);
-    return true;
-}
-
-/* The number of program headers: if e_phnum is too small for it, it is in sh_info of the first
- * section header. */
-static bool count_headers(struct core *core, struct error *error)
-{
-    struct elf_header *header = &core->header;
-    size_t size = header->wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr);
-    size_t field = header->wide ? offsetof(Elf64_Shdr, sh_info) : offsetof(Elf32_Shdr, sh_info);
-    uint8_t number[sizeof(uint32_t)];
-
-    if (header->segment_count != PN_XNUM)
+    core->elf.bytes = (struct bytes){0};
+    core->elf.segment_count = header->e_phnum;
+    if (header->e_phnum != PN_XNUM)
         return true;
-    if (header->sections_offset == 0 ||
-        !range_within(header->sections_offset, size, 0, core->file_size))
+    size = ELF_SIZE(core->elf.wide, Shdr);
+    if (header->e_shoff == 0 || !range_within(header->e_shoff, size, 0, core->file_size))
         return damaged(core, "the number of its segments is missing", error);
-    if (!read_at(core, header->sections_offset + field, number, sizeof(number), error))
+    if (!read_at(core, header->e_shoff, bytes, size, error))
         return false;
-    header->segment_count = load_u32(number, header->big_endian);
+    first = cursor_open((struct bytes){bytes, size}, core->elf.big_endian, core->elf.wide);
+    core->elf.segment_count = elf_take_shdr(&first).sh_info;
     return true;
 }
 
 static int compare_segments(const void *a, const void *b)
 {
-    const struct segment *first = a, *second = b;
+    const struct core_segment *first = a, *second = b;
 
     return first->address < second->address ? -1 : first->address > second->address;
 }
 
-static void add_segment(struct core *core, const struct elf_segment *segment)
+static void add_segment(struct core *core, const Elf64_Phdr *phdr)
 {
-    uint64_t left = segment->offset < core->file_size ? core->file_size - segment->offset : 0;
-    uint64_t size = segment->memory_size, dumped = segment->file_size;
+    uint64_t left = phdr->p_offset < core->file_size ? core->file_size - phdr->p_offset : 0;
+    uint64_t size = phdr->p_memsz, dumped = phdr->p_filesz;
 
-    if (size == 0 || size - 1 > UINT64_MAX - segment->address)
+    if (size == 0 || size - 1 > UINT64_MAX - phdr->p_vaddr)
         return;
     dumped = dumped < size ? dumped : size;
     core->memory.is_cut |= dumped > left;
     core->segments[core->segment_count++] =
-        (struct segment){.address = segment->address,
-                         .size = size,
-                         .dumped = dumped < left ? dumped : left,
-                         .offset = segment->offset,
-                         .is_writable = (segment->flags & PF_W) != 0,
-                         .is_left_out = dumped == 0};
+        (struct core_segment){.address = phdr->p_vaddr,
+                              .size = size,
+                              .dumped = dumped < left ? dumped : left,
+                              .offset = phdr->p_offset,
+                              .is_writable = (phdr->p_flags & PF_W) != 0,
+                              .is_left_out = dumped == 0};
 }
 
-/* Overlapping segments would be two memories in one. */
-static bool check_segments(const struct core *core, struct error *error)
+static bool read_segments(struct core *core, struct error *error)
 {
+    core->segments = command_array((size_t)core->elf.segment_count, sizeof(*core->segments));
+    for (uint64_t i = 0; i < core->elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&core->elf, i);
+
+        if (phdr.p_type == PT_LOAD)
+            add_segment(core, &phdr);
+    }
+    qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
+    /* Overlapping segments would be two memories in one. */
     for (size_t i = 1; i < core->segment_count; i++) {
-        const struct segment *before = &core->segments[i - 1];
+        const struct core_segment *before = &core->segments[i - 1];
 
         if (core->segments[i].address - before->address < before->size)
             return damaged(core, "its segments overlap", error);
@@ -234,26 +245,43 @@ static bool check_segments(const struct core *core, struct error *error)
     return true;
 }
 
-static bool read_segments(struct core *core, struct bytes table, struct error *error)
+/* ---- notes ---- */
+
+void nt_file_open(struct nt_file *list, struct bytes description, bool wide, bool big_endian)
 {
-    uint64_t count = core->header.segment_count;
+    struct cursor at = cursor_open(description, big_endian, wide);
+    uint64_t entry_size = 3 * (wide ? sizeof(uint64_t) : sizeof(uint32_t));
 
-    core->segments = calloc((size_t)count + 1, sizeof(*core->segments));
-    if (core->segments == NULL)
-        return error_out_of_memory(error, core->memory.name, count * sizeof(*core->segments));
-    for (uint64_t i = 0; i < count; i++) {
-        struct elf_segment segment;
-
-        if (!elf_segment_read(&core->header, table, i, &segment))
-            return damaged(core, "its program headers cannot be read", error);
-        if (segment.type == PT_LOAD)
-            add_segment(core, &segment);
-    }
-    qsort(core->segments, core->segment_count, sizeof(*core->segments), compare_segments);
-    return check_segments(core, error);
+    *list = (struct nt_file){.left = cursor_word(&at)};
+    cursor_word(&at); /* the unit */
+    if (list->left > description.size / entry_size)
+        cursor_spoil(&at);
+    list->entries = cursor_open(cursor_bytes(&at, list->left * entry_size), big_endian, wide);
+    list->paths = at;
+    list->is_damaged = at.bad;
 }
 
-/* ---- notes ---- */
+bool nt_file_next(struct nt_file *list, struct nt_file_mapping *mapping)
+{
+    struct cursor *paths = &list->paths;
+    uint64_t end;
+    const uint8_t *nul;
+
+    if (list->is_damaged || list->left == 0)
+        return false;
+    list->left--;
+    nul = cursor_left(paths) == 0 ? NULL : memchr(paths->at, '\0', (size_t)cursor_left(paths));
+    list->is_damaged = nul == NULL;
+    if (list->is_damaged)
+        return false;
+    mapping->path = (const char *)paths->at;
+    paths->at = nul + 1;
+    mapping->start = cursor_word(&list->entries);
+    end = cursor_word(&list->entries);
+    mapping->size = end > mapping->start ? end - mapping->start : 0;
+    mapping->is_front = cursor_word(&list->entries) == 0;
+    return true;
+}
 
 /* A profile that is mapped is there as a file, whose pages are hardly ever dumped. */
 static bool is_profile(struct core *core, uint64_t address, const char *path)
@@ -278,12 +306,12 @@ static void find_untouched(struct core *core)
     bool has_anonymous = false;
 
     for (size_t i = 0; i < core->segment_count; i++) {
-        const struct segment *segment = &core->segments[i];
+        const struct core_segment *segment = &core->segments[i];
 
         has_anonymous |= segment->is_writable && !segment->is_file && segment->dumped != 0;
     }
     for (size_t i = 1; i < core->segment_count && has_anonymous; i++) {
-        struct segment *segment = &core->segments[i], *before = segment - 1;
+        struct core_segment *segment = &core->segments[i], *before = segment - 1;
 
         segment->is_zeros = segment->is_left_out && segment->is_writable && !segment->is_file &&
                             before->is_writable && !before->is_left_out &&
@@ -297,9 +325,8 @@ static bool read_files(struct core *core, struct bytes description, struct error
     struct nt_file list;
     struct nt_file_mapping mapping;
 
-    nt_file_open(&list, description, &core->header);
+    nt_file_open(&list, description, core->elf.wide, core->elf.big_endian);
     while (nt_file_next(&list, &mapping)) {
-        struct address_range front = {.address = mapping.start, .size = mapping.size};
         size_t count = array_count_up_to(core->segments, core->segment_count,
                                          sizeof(*core->segments), mapping.start);
 
@@ -308,10 +335,8 @@ static bool read_files(struct core *core, struct bytes description, struct error
         if (!mapping.is_front)
             continue;
         core->memory.maps_profile |= is_profile(core, mapping.start, mapping.path);
-        if (!address_ranges_add(&core->fronts, &front))
-            return error_out_of_memory(error, core->memory.name, sizeof(front));
-        if (!memory_add_module(&core->memory, mapping.path, mapping.start, error))
-            return false;
+        address_ranges_add(&core->fronts, mapping.start, mapping.size, 0);
+        memory_add_module(&core->memory, mapping.path, mapping.start);
     }
     if (list.is_damaged)
         return damaged(core, "its list of mapped files cannot be read", error);
@@ -321,174 +346,172 @@ static bool read_files(struct core *core, struct bytes description, struct error
     return true;
 }
 
-/* The process's number in NT_PRPSINFO. Before it are 4 bytes, pr_flag, and two numbers of users,
- * which have 16 bits on some 32-bit machines. */
-static void read_process(struct core *core, struct bytes description)
-{
-    size_t offset = core->header.wide ? 24 : description.size == 124 ? 12 : 16;
-    struct bytes number;
-
-    if (bytes_slice(description, offset, sizeof(uint32_t), &number))
-        core->memory.process = load_u32(number.data, core->header.big_endian);
-}
-
 static bool read_note(struct core *core, uint32_t type, uint64_t offset, uint64_t size,
                       struct buffer *buffer, struct error *error)
 {
+    struct bytes number;
+
     if (type != NT_FILE && type != NT_PRPSINFO)
         return true;
     if (!read_part(core, offset, size, "a note is incomplete", buffer, error))
         return false;
     if (type == NT_FILE && !core->has_files)
         return read_files(core, buffer_view(buffer), error);
-    if (type == NT_PRPSINFO && core->memory.process == 0)
-        read_process(core, buffer_view(buffer));
+    /* The process's number. Before it are 4 bytes, pr_flag, and two numbers of users, which have 16
+     * bits on some 32-bit machines. */
+    if (type == NT_PRPSINFO && core->memory.process == 0 &&
+        bytes_slice(buffer_view(buffer),
+                    core->elf.wide ? 24
+                    : size == 124  ? 12
+                                   : 16,
+                    sizeof(uint32_t), &number))
+        core->memory.process = load_u32(number.data, core->elf.big_endian);
     return true;
-}
-
-/* gdb puts the notes behind the memory, so a core that is cut short has none: then modules are
- * found as if nothing listed them, and those whose memory is gone too are not found. */
-static void lacks_notes(struct core *core)
-{
-    error_set(&core->memory.lack,
-              "%s: cut short: it has %" PRIu64 " bytes, and its list of mapped files is not among "
-              "them; modules may be missing, dump the core again",
-              core->memory.name, core->file_size);
 }
 
 /* Goes through the notes one by one: with many threads they are large, and only two matter. */
-static bool read_notes(struct core *core, const struct elf_segment *segment, struct buffer *buffer,
+static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer *buffer,
                        struct error *error)
 {
-    uint64_t offset = segment->offset, end;
+    uint64_t offset = phdr->p_offset, end = phdr->p_offset + phdr->p_filesz;
 
-    if (!range_within(segment->offset, segment->file_size, 0, core->file_size)) {
-        lacks_notes(core);
+    /* gdb puts the notes behind the memory, so a core that is cut short has none: then modules are
+     * found as if nothing listed them, and those whose memory is gone too are not found. */
+    if (!range_within(phdr->p_offset, phdr->p_filesz, 0, core->file_size)) {
+        error_set(&core->memory.lack,
+                  "%s: cut short: it has %" PRIu64
+                  " bytes, and its list of mapped files is not among them; modules may be "
+                  "missing, dump the core again",
+                  core->memory.name, core->file_size);
         return true;
     }
-    end = segment->offset + segment->file_size;
-    while (end - offset >= NOTE_FRONT) {
-        bool big_endian = core->header.big_endian;
+    while (offset < end && end - offset >= NOTE_FRONT) {
         uint8_t front[NOTE_FRONT];
+        struct cursor at;
         uint64_t name_size, size, description;
+        uint32_t type;
 
         if (!read_at(core, offset, front, sizeof(front), error))
             return false;
-        name_size = load_u32(front, big_endian);
-        size = load_u32(front + 4, big_endian);
+        at = cursor_open((struct bytes){front, sizeof(front)}, core->elf.big_endian, false);
+        name_size = cursor_u32(&at);
+        size = cursor_u32(&at);
+        type = cursor_u32(&at);
         description = offset + NOTE_HEADER + align_up(name_size, ELF_NOTE_ALIGNMENT);
         if (!range_within(description, size, offset, end - offset))
             return damaged(core, "a note is incomplete", error);
-        if (name_size == sizeof(NOTE_OWNER) &&
-            memcmp(front + NOTE_HEADER, NOTE_OWNER, sizeof(NOTE_OWNER)) == 0 &&
-            !read_note(core, load_u32(front + 8, big_endian), description, size, buffer, error))
+        if (name_size == sizeof(NOTE_OWNER) && memcmp(at.at, NOTE_OWNER, sizeof(NOTE_OWNER)) == 0 &&
+            !read_note(core, type, description, size, buffer, error))
             return false;
         offset = description + align_up(size, ELF_NOTE_ALIGNMENT);
-        if (offset > end)
-            break;
     }
     return true;
 }
 
-static bool read_all_notes(struct core *core, struct bytes table, struct error *error)
-{
-    struct buffer buffer = {0};
-    bool done = true;
+/* ---- without a list of files ---- */
 
-    for (uint64_t i = 0; done && i < core->header.segment_count; i++) {
-        struct elf_segment segment;
-
-        done = elf_segment_read(&core->header, table, i, &segment)
-                   ? segment.type != PT_NOTE || read_notes(core, &segment, &buffer, error)
-                   : damaged(core, "its program headers cannot be read", error);
-    }
-    buffer_free(&buffer);
-    return done;
-}
-
-/* ---- opening ---- */
-
-/* Without a list of files, a segment that starts with an ELF header is one. */
+/* A segment that starts with an ELF header is a module, and so is a stub record in the memory that
+ * is in the core and may be written to. */
 static bool find_unnamed(struct core *core, struct error *error)
-{
-    for (size_t i = 0; i < core->segment_count; i++) {
-        const struct segment *segment = &core->segments[i];
-        uint8_t front[SELFMAG];
-
-        if (segment->dumped < sizeof(front))
-            continue;
-        if (!read_at(core, segment->offset, front, sizeof(front), error))
-            return false;
-        if (memcmp(front, ELFMAG, SELFMAG) == 0 &&
-            !memory_add_module(&core->memory, "", segment->address, error))
-            return false;
-    }
-    return true;
-}
-
-/* Searches the memory that is in the core and may be written to. */
-static bool find_stubs(struct core *core, struct error *error)
 {
     struct address_ranges writable = {0};
     bool done = true;
 
     for (size_t i = 0; done && i < core->segment_count; i++) {
-        const struct segment *segment = &core->segments[i];
-        struct address_range range = {segment->address, segment->dumped, segment->offset};
+        const struct core_segment *segment = &core->segments[i];
+        uint8_t front[SELFMAG] = {0};
 
-        done = !segment->is_writable || address_ranges_add(&writable, &range) ||
-               error_out_of_memory(error, core->memory.name, sizeof(range));
+        if (segment->is_writable)
+            address_ranges_add(&writable, segment->address, segment->dumped, segment->offset);
+        if (segment->dumped >= sizeof(front))
+            done = read_at(core, segment->offset, front, sizeof(front), error);
+        if (done && memcmp(front, ELFMAG, SELFMAG) == 0)
+            memory_add_module(&core->memory, "", segment->address);
     }
     address_ranges_sort(&writable);
-    done = done && stubs_find(&core->memory, &writable, &core->header, error);
-    address_ranges_free(&writable);
+    done =
+        done && stubs_find(&core->memory, &writable, core->elf.wide, core->elf.big_endian, error);
+    free(writable.items);
     return done;
 }
 
+/* ---- opening ---- */
+
 static bool read_tables(struct core *core, struct error *error)
 {
-    struct buffer table = {0};
+    struct buffer table = {0}, note = {0};
     uint64_t size;
     bool done;
 
-    if (!read_header(core, error) || !count_headers(core, error))
+    if (!read_header(core, error))
         return false;
-    size = core->header.segment_count * core->header.segment_entry_size;
-    done = read_part(core, core->header.segments_offset, size,
-                     "its program headers are not in the file", &table, error) &&
-           read_segments(core, buffer_view(&table), error) &&
-           read_all_notes(core, buffer_view(&table), error) &&
-           (core->has_files || (find_unnamed(core, error) && find_stubs(core, error)));
+    size = core->elf.segment_count * ELF_SIZE(core->elf.wide, Phdr);
+    done = read_part(core, core->elf.header.e_phoff, size,
+                     "its program headers are not in the file", &table, error);
+    core->elf.segments = buffer_view(&table);
+    done = done && read_segments(core, error);
+    for (uint64_t i = 0; done && i < core->elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&core->elf, i);
+
+        done = phdr.p_type != PT_NOTE || read_notes(core, &phdr, &note, error);
+    }
+    done = done && (core->has_files || find_unnamed(core, error));
+    core->elf.segments = (struct bytes){0};
     buffer_free(&table);
+    buffer_free(&note);
     memory_sort_modules(&core->memory);
     return done;
 }
 
-static bool find_size(struct core *core, struct error *error)
+/* Replaces a descriptor that can only be read from front to back by that of a copy, and finds the
+ * size. */
+static bool prepare(struct core *core, struct error *error)
 {
+    const char *name = core->memory.name;
+    uint8_t front[16];
     struct stat status;
+    ssize_t size = 0;
+    int copied;
 
     if (fstat(core->fd, &status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", core->memory.name);
+        return error_set_errno(error, errno, "%s: cannot be read", name);
+    if (S_ISDIR(status.st_mode))
+        return error_set(error, "%s: is a directory; give a core", name);
+    if (S_ISREG(status.st_mode))
+        size = pread(core->fd, front, sizeof(front), 0);
+    if (size < 0)
+        return error_set_errno(error, errno, "%s: cannot be read", name);
+    if (!spool_check_format((struct bytes){front, (uint64_t)size}, name, error))
+        return false;
+    if (!S_ISREG(status.st_mode) || codec_file_recognize((struct bytes){front, (uint64_t)size})) {
+        copied = spool_copy(core->fd, name, error);
+        if (copied < 0)
+            return false;
+        close(core->fd);
+        core->fd = copied;
+        if (fstat(core->fd, &status) != 0)
+            return error_set_errno(error, errno, "%s: cannot be read", name);
+    }
     core->file_size = (uint64_t)status.st_size;
     return true;
 }
 
-struct memory *core_open(int fd, const char *path, struct error *error)
+struct memory *core_open(const char *path, struct error *error)
 {
-    struct core *core = calloc(1, sizeof(*core));
+    int fd = stream_is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
+                                            : file_open_as_it_is(path, O_RDONLY | O_CLOEXEC);
+    struct core *core;
 
-    if (core == NULL) {
-        error_out_of_memory(error, path, sizeof(*core));
-        close(fd);
+    if (fd < 0) {
+        error_set_errno(error, errno, "%s: cannot be opened", stream_name(path));
         return NULL;
     }
-    core->memory = (struct memory){.operations = &operations, .name = strdup(path)};
+    core = command_array(1, sizeof(*core));
+    core->memory =
+        (struct memory){.operations = &operations, .name = command_copy(stream_name(path))};
     core->fd = fd;
-    if (core->memory.name == NULL)
-        error_out_of_memory(error, path, strlen(path) + 1);
-    else if (find_size(core, error) && read_tables(core, error))
+    if (prepare(core, error) && read_tables(core, error))
         return &core->memory;
-    close_core(&core->memory);
+    memory_close(&core->memory);
     return NULL;
 }

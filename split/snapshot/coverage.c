@@ -1,14 +1,18 @@
 /*
- * Where the runtime's data is: see coverage.h.
+ * Where in a module the profile runtime has its data: see snapshot.h.
+ *
+ * The module's file on disk says it in its section headers and symbols, before and after a split.
+ * The sidecar of a split image says it too, unless data or names stayed in the image. Neither is
+ * believed by its name: its UUID is the one in the module's memory, or the file is known to be the
+ * one that is mapped.
  */
-#include "split/snapshot/coverage.h"
-
 #include <elf.h>
 #include <string.h>
 
-#include "common/llvm/profile.h"
+#include "common/elf_file/elf_file.h"
 #include "formats/elf/elf.h"
 #include "formats/machine/machine.h"
+#include "split/snapshot/snapshot.h"
 
 static const enum section_kind kinds[] = {SECTION_COUNTERS, SECTION_BITMAP, SECTION_DATA,
                                           SECTION_NAMES};
@@ -23,18 +27,6 @@ struct variable {
 static bool is_loaded(const struct elf_image *image, size_t index)
 {
     return index != NO_INDEX && (image->shdrs[index].sh_flags & SHF_ALLOC) != 0;
-}
-
-/* The NUL-terminated name of a symbol; NULL if it is not inside the string table. */
-static const char *symbol_name(struct bytes names, const Elf64_Sym *symbol)
-{
-    struct bytes rest;
-
-    if (symbol->st_name >= names.size ||
-        !bytes_slice(names, symbol->st_name, names.size - symbol->st_name, &rest) ||
-        memchr(rest.data, '\0', (size_t)rest.size) == NULL)
-        return NULL;
-    return (const char *)rest.data;
 }
 
 /* Finds variables of the runtime. False if the image has no symbol table. */
@@ -52,7 +44,7 @@ static bool find_variables(const struct elf_image *image, const struct variable 
     for (uint64_t offset = 0; symbols.size - offset >= image->sizes.sym;
          offset += image->sizes.sym) {
         Elf64_Sym symbol = elf_load_symbol(image, symbols.data + offset);
-        const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : symbol_name(names, &symbol);
+        const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : elf_text_at(names, symbol.st_name);
 
         for (size_t i = 0; name != NULL && i < count; i++) {
             if (strcmp(name, variables[i].name) == 0)
@@ -152,7 +144,7 @@ static bool place_tripwire(const struct sidecar_facts *facts, struct coverage *c
 
 /* With names and data removed, what is left of them follows from where they were. With
  * -profile-correlate=binary there is nothing of either in memory. */
-static bool describe_rests(const struct sidecar *sidecar, struct coverage *coverage)
+static bool describe_remnants(const struct sidecar *sidecar, struct coverage *coverage)
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
     struct profile_record_layout layout;
@@ -185,6 +177,6 @@ bool coverage_of_sidecar(const struct sidecar *sidecar, struct coverage *coverag
                          sidecar_name(sidecar));
     coverage->sections[SECTION_COUNTERS] = section_of(sidecar, SECTION_COUNTERS);
     coverage->sections[SECTION_BITMAP] = section_of(sidecar, SECTION_BITMAP);
-    coverage->is_complete = describe_rests(sidecar, coverage);
+    coverage->is_complete = describe_remnants(sidecar, coverage);
     return true;
 }

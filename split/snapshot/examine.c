@@ -1,16 +1,14 @@
 /*
- * Examining modules: see examine.h.
+ * Examining modules: see snapshot.h.
  *
  * The module's own file is asked first, since most modules have no coverage, and a file tells that
  * at once. Only if there is no file, or its symbols are gone, the sidecar is searched for. If there
  * is neither, memory is searched for traces, so that a module with coverage is never passed over.
  */
-#include "split/snapshot/examine.h"
+#include <string.h>
 
-#include <stdio.h>
-
-#include "split/snapshot/coverage.h"
-#include "split/snapshot/traces.h"
+#include "split/cli/memory.h"
+#include "split/snapshot/snapshot.h"
 
 struct examination {
     struct memory *memory;
@@ -26,7 +24,7 @@ struct examination {
 
 /* ---- file and sidecar ---- */
 
-/* Whether the file was changed when the process was running. Its start is known to a hundredth of a
+/* True if the file was changed when the process was running. Its start is known to a hundredth of a
  * second. */
 static bool is_newer(const struct memory *memory, const struct input *file)
 {
@@ -47,8 +45,10 @@ static void open_file(struct examination *examination)
     struct uuid uuid;
 
     if (!examination->memory->operations->open_file(examination->memory, module->listed, file,
-                                                    &is_same, &examination->no_file))
+                                                    &is_same, &examination->no_file)) {
+        command_check_memory(&examination->no_file);
         return;
+    }
     uuid = elf_file_uuid(file->bytes);
     examination->has_file = module->uuid.size != 0 ? uuid_equal(&uuid, &module->uuid) : is_same;
     module->is_newer = examination->has_file && is_newer(examination->memory, file);
@@ -71,25 +71,18 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
     const char *const names[] = {examination->module->listed->path, NULL};
     const struct sidecar_wanted wanted = {.names = names[0][0] == '\0' ? NULL : names,
                                           .uuid = uuid};
+    struct sidecar *sidecar;
 
     if (uuid->size == 0) {
         error_set(&examination->no_sidecar, "%s: has no UUID to search for",
                   examination->module->name);
         return NULL;
     }
-    return sidecar_search(examination->places, &wanted, NULL, &examination->no_sidecar);
+    sidecar = sidecar_search(examination->places, &wanted, NULL, &examination->no_sidecar);
+    if (sidecar == NULL)
+        command_check_memory(&examination->no_sidecar);
+    return sidecar;
 }
-
-/* Whether no sidecar was found for lack of memory, which says nothing of the module. */
-static bool search_has_failed(const struct examination *examination, struct error *error)
-{
-    if (!error_is_of_memory(&examination->no_sidecar))
-        return false;
-    *error = examination->no_sidecar;
-    return true;
-}
-
-/* ---- without the file ---- */
 
 static enum finding take(struct examination *examination, struct error *error)
 {
@@ -100,36 +93,37 @@ static enum finding take(struct examination *examination, struct error *error)
                : FINDING_FAILED;
 }
 
-static enum finding examine_by_sidecar(struct examination *examination,
-                                       const struct sidecar *sidecar, struct error *error)
+/* ---- without the file ---- */
+
+/* Closes the sidecar. */
+static enum finding examine_by_sidecar(struct examination *examination, struct sidecar *sidecar,
+                                       struct error *error)
 {
-    if (!coverage_of_sidecar(sidecar, &examination->coverage, error))
-        return FINDING_FAILED;
-    if (examination->coverage.is_complete)
-        return take(examination, error);
-    error_set(error,
-              "%s: the split left data or names in it, and its sidecar does not say where; its "
-              "file is needed: %s",
-              examination->module->name, examination->no_file.message);
-    return FINDING_FAILED;
+    bool done = coverage_of_sidecar(sidecar, &examination->coverage, error);
+
+    sidecar_close(sidecar);
+    if (done && !examination->coverage.is_complete)
+        done = error_set(error,
+                         "%s: the split left data or names in it, and its sidecar does not say "
+                         "where; its file is needed: %s",
+                         examination->module->name, examination->no_file.message);
+    return done ? take(examination, error) : FINDING_FAILED;
 }
 
-static enum finding examine_by_traces(struct examination *examination, struct error *error)
+static enum finding examine_without_file(struct examination *examination, struct error *error)
 {
     const struct module *module = examination->module;
+    struct sidecar *sidecar = find_sidecar(examination, &module->uuid);
     struct traces traces;
-    struct sidecar *sidecar;
-    enum finding finding;
 
+    if (sidecar != NULL)
+        return examine_by_sidecar(examination, sidecar, error);
     if (!traces_find(examination->memory, module, &traces, error))
         return FINDING_FAILED;
     if (traces.is_split && module->uuid.size == 0) {
         sidecar = find_sidecar(examination, &traces.uuid);
-        finding =
-            sidecar == NULL ? FINDING_UNKNOWN : examine_by_sidecar(examination, sidecar, error);
-        sidecar_close(sidecar);
         if (sidecar != NULL)
-            return finding;
+            return examine_by_sidecar(examination, sidecar, error);
     }
     if (traces.is_split || traces.has_runtime) {
         error_set(
@@ -144,169 +138,92 @@ static enum finding examine_by_traces(struct examination *examination, struct er
     return FINDING_UNKNOWN;
 }
 
-static enum finding examine_without_file(struct examination *examination, struct error *error)
-{
-    struct sidecar *sidecar = find_sidecar(examination, &examination->module->uuid);
-    enum finding finding;
-
-    if (sidecar == NULL && search_has_failed(examination, error))
-        return FINDING_FAILED;
-    finding = sidecar == NULL ? examine_by_traces(examination, error)
-                              : examine_by_sidecar(examination, sidecar, error);
-    sidecar_close(sidecar);
-    return finding;
-}
-
 /* ---- by the file ---- */
 
-/* Without a symbol table, only the sidecar knows the version of the profiles. */
-static bool find_version(struct examination *examination, struct error *error)
-{
-    struct sidecar *sidecar;
-
-    if (examination->coverage.raw_version != 0)
-        return true;
-    sidecar = find_sidecar(examination, &examination->module->uuid);
-    if (sidecar != NULL)
-        examination->coverage.raw_version = sidecar_facts(sidecar)->raw_version;
-    sidecar_close(sidecar);
-    if (examination->coverage.raw_version != 0)
-        return true;
-    if (sidecar == NULL && search_has_failed(examination, error))
-        return false;
-    return error_set(error,
-                     "%s: has coverage, but no symbols that say the version of its profiles; put "
-                     "a copy with symbols in its place, or give its sidecar",
-                     examination->module->name);
-}
-
-/* A file without section headers tells nothing. */
 static enum finding examine_by_file(struct examination *examination, struct error *error)
 {
-    if (!coverage_of_file(&examination->file, &examination->coverage, error)) {
-        examination->no_file = *error;
-        return error_is_of_memory(error) ? FINDING_FAILED
-                                         : examine_without_file(examination, error);
-    }
-    if (examination->coverage.sections[SECTION_COUNTERS].size == 0)
-        return FINDING_NO_COVERAGE;
-    return find_version(examination, error) ? take(examination, error) : FINDING_FAILED;
-}
-
-/* ---- without its headers ---- */
-
-/* Completes the beginning of a UUID. */
-static bool complete_uuid(struct examination *examination, struct uuid *uuid, struct error *error)
-{
-    struct uuid full = {0};
-    bool done = sidecar_complete_uuid(examination->places, uuid, &full, error);
-
-    if (done && full.size != 0)
-        *uuid = full;
-    return done;
-}
-
-/* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
- * a shorter one, and zeros. *sidecar is NULL if there is none. */
-static bool find_by_stub(struct examination *examination, const struct uuid *stub,
-                         struct sidecar **sidecar, struct error *error)
-{
-    struct uuid uuid = *stub;
-
-    uuid.size = UUID_STUB_SIZE;
-    if (!complete_uuid(examination, &uuid, error))
-        return false;
-    *sidecar = find_sidecar(examination, &uuid);
-    if (*sidecar == NULL && !error_is_of_memory(&examination->no_sidecar)) {
-        while (uuid.size > 1 && uuid.bytes[uuid.size - 1] == 0)
-            uuid.size--;
-        *sidecar = find_sidecar(examination, &uuid);
-    }
-    return *sidecar != NULL || !search_has_failed(examination, error);
-}
-
-/* What a module is that is known by its sidecar alone. Its sections are taken for its only segment,
- * from the first to the last of them. */
-static bool place_by_facts(struct examination *examination, const struct sidecar_facts *facts,
-                           uint64_t bias, struct error *error)
-{
-    const struct coverage_section *sections = examination->coverage.sections;
-    const struct elf_header header = {.wide = facts->elf_class == ELFCLASS64,
-                                      .big_endian = facts->elf_data == ELFDATA2MSB,
-                                      .type = facts->elf_type,
-                                      .machine = facts->machine};
-    struct elf_segment load = {.type = PT_LOAD, .flags = PF_R | PF_W, .address = UINT64_MAX};
-    uint64_t end = 0;
-
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const struct coverage_section *section = &sections[kind];
-
-        if (section->size == 0)
-            continue;
-        if (section->address < load.address)
-            load.address = section->address;
-        if (section->address + section->size > end)
-            end = section->address + section->size;
-    }
-    load.memory_size = end > load.address ? end - load.address : 0;
-    return module_from_facts(examination->module, &header, bias, &load, error);
-}
-
-/* By the sidecar; the file, if it is there, says exactly where the module is. Without it, linkers
- * are known to give the addresses from 0 on to what can be loaded anywhere. */
-static enum finding examine_unseen(struct examination *examination, const struct sidecar *sidecar,
-                                   struct error *error)
-{
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
-    uint64_t bias = facts->elf_type == ET_EXEC ? 0 : examination->module->listed->base;
-    bool is_placed;
-
-    if (!coverage_of_sidecar(sidecar, &examination->coverage, error))
-        return FINDING_FAILED;
-    is_placed = examination->has_file
-                    ? module_from_file(examination->module, examination->file.bytes, error)
-                    : place_by_facts(examination, facts, bias, error);
-    return is_placed ? examine_by_sidecar(examination, sidecar, error) : FINDING_FAILED;
-}
-
-/* By the UUID that the target tells. */
-static enum finding examine_listed(struct examination *examination, struct error *error)
-{
-    struct module *module = examination->module;
-    struct coverage coverage;
+    struct coverage *coverage = &examination->coverage;
     struct sidecar *sidecar;
-    enum finding finding;
 
-    module->uuid = module->listed->uuid;
-    open_file(examination);
-    if (!examination->has_file) {
-        *error = examination->no_file;
-    } else if (coverage_of_file(&examination->file, &coverage, error)) {
-        if (coverage.sections[SECTION_COUNTERS].size == 0)
-            return FINDING_NO_COVERAGE;
+    /* A file without section headers tells nothing. */
+    if (!coverage_of_file(&examination->file, coverage, error)) {
+        command_check_memory(error);
+        examination->no_file = *error;
+        return examine_without_file(examination, error);
     }
-    if (error_is_of_memory(error))
-        return FINDING_FAILED;
-    sidecar = find_sidecar(examination, &module->uuid);
-    if (sidecar != NULL) {
-        finding = examine_unseen(examination, sidecar, error);
+    if (coverage->sections[SECTION_COUNTERS].size == 0)
+        return FINDING_NO_COVERAGE;
+    /* Without a symbol table, only the sidecar knows the version of the profiles. */
+    if (coverage->raw_version == 0) {
+        sidecar = find_sidecar(examination, &examination->module->uuid);
+        if (sidecar != NULL)
+            coverage->raw_version = sidecar_facts(sidecar)->raw_version;
         sidecar_close(sidecar);
-        return finding;
     }
-    *error = examination->no_sidecar;
-    if (error_is_of_memory(error))
-        return FINDING_FAILED;
-    if (!examination->has_file)
-        return FINDING_UNKNOWN;
-    return module_from_file(module, examination->file.bytes, error)
-               ? examine_by_file(examination, error)
-               : FINDING_FAILED;
+    if (coverage->raw_version != 0)
+        return take(examination, error);
+    error_set(error,
+              "%s: has coverage, but no symbols that say the version of its profiles; put "
+              "a copy with symbols in its place, or give its sidecar",
+              examination->module->name);
+    return FINDING_FAILED;
 }
 
 /* ---- by a stub record ---- */
 
-/* The load bias of a module whose record that is, and whether it can be right: the first byte of
- * what can be loaded anywhere has the address 0, and is where a mapping begins. */
+/* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
+ * a shorter one, and zeros. *sidecar is NULL if there is none. */
+static bool find_by_stub(struct examination *examination, struct sidecar **sidecar,
+                         struct error *error)
+{
+    struct uuid uuid = examination->module->listed->uuid, full = {0};
+
+    uuid.size = UUID_STUB_SIZE;
+    if (!sidecar_complete_uuid(examination->places, &uuid, &full, error))
+        return false;
+    if (full.size != 0)
+        uuid = full;
+    *sidecar = find_sidecar(examination, &uuid);
+    if (*sidecar == NULL) {
+        while (uuid.size > 1 && uuid.bytes[uuid.size - 1] == 0)
+            uuid.size--;
+        *sidecar = find_sidecar(examination, &uuid);
+    }
+    return true;
+}
+
+/* Describes a module that is known by its sidecar alone. Its sections are taken for its only
+ * segment, from the first to the last of them. */
+static void place_by_facts(struct examination *examination, const struct sidecar_facts *facts,
+                           uint64_t bias)
+{
+    struct module *module = examination->module;
+    Elf64_Phdr load = {.p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_vaddr = UINT64_MAX};
+    uint64_t end = 0;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const struct coverage_section *section = &examination->coverage.sections[kind];
+
+        if (section->size == 0)
+            continue;
+        if (section->address < load.p_vaddr)
+            load.p_vaddr = section->address;
+        if (section->address + section->size > end)
+            end = section->address + section->size;
+    }
+    load.p_memsz = end > load.p_vaddr ? end - load.p_vaddr : 0;
+    module_free(module);
+    module->wide = facts->elf_class == ELFCLASS64;
+    module->big_endian = facts->elf_data == ELFDATA2MSB;
+    module->is_fixed = facts->elf_type == ET_EXEC;
+    module->bias = bias;
+    module->loads = command_array(1, sizeof(load));
+    module->loads[0] = load;
+    module->load_count = 1;
+}
+
+/* Finds the load bias of a module whose record that is. False if it cannot be right: the first byte
+ * of what can be loaded anywhere has the address 0, and is where a mapping begins. */
 static bool find_stub_bias(const struct examination *examination, const struct sidecar_facts *facts,
                            const struct memory_module *listed, uint64_t *bias)
 {
@@ -317,7 +234,7 @@ static bool find_stub_bias(const struct examination *examination, const struct s
     return facts->elf_type == ET_EXEC ? *bias == 0 : memory->operations->begins_at(memory, *bias);
 }
 
-/* Whether a module with that stub shows itself: such modules have been examined before. */
+/* True if a module with that stub shows itself: such modules have been examined before. */
 static bool has_module(const struct memory *memory, const struct uuid *stub)
 {
     for (size_t i = 0; i < memory->module_count && !memory->modules[i].is_stub; i++) {
@@ -329,7 +246,7 @@ static bool has_module(const struct memory *memory, const struct uuid *stub)
     return false;
 }
 
-/* Whether the record is a copy: the runtime copies its data when it writes a profile. Then the
+/* True if the record is a copy: the runtime copies its data when it writes a profile. Then the
  * module shows itself, or another record with this UUID is where a module was loaded. A module that
  * could not be read may be this one, and was reported. */
 static bool is_copy(const struct examination *examination, const struct sidecar_facts *facts)
@@ -350,7 +267,7 @@ static bool is_copy(const struct examination *examination, const struct sidecar_
     return has_module(memory, &listed->uuid);
 }
 
-/* Whether the module was already listed, by its headers or another copy of its record. */
+/* True if the module was already listed, by its headers or another copy of its record. */
 static bool is_known(const struct examination *examination)
 {
     struct memory *memory = examination->memory;
@@ -363,39 +280,44 @@ static bool is_known(const struct examination *examination)
     return has_module(memory, &listed->uuid);
 }
 
-static enum finding examine_stub_with(struct examination *examination,
-                                      const struct sidecar *sidecar, struct error *error)
+/* Closes the sidecar. */
+static enum finding examine_stub_with(struct examination *examination, struct sidecar *sidecar,
+                                      struct error *error)
 {
     const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    enum finding finding = FINDING_FAILED;
     uint64_t bias;
 
-    if (!coverage_of_sidecar(sidecar, &examination->coverage, error))
+    if (!coverage_of_sidecar(sidecar, &examination->coverage, error)) {
+        sidecar_close(sidecar);
         return FINDING_FAILED;
+    }
     examination->module->uuid = facts->uuid;
     if (facts->uuid_source != UUID_FROM_BUILD_ID)
         examination->module->uuid.size = 0;
-    if (!find_stub_bias(examination, facts, examination->module->listed, &bias)) {
-        if (is_copy(examination, facts))
-            return FINDING_NO_MODULE;
+    if (find_stub_bias(examination, facts, examination->module->listed, &bias)) {
+        place_by_facts(examination, facts, bias);
+        return examine_by_sidecar(examination, sidecar, error);
+    }
+    if (is_copy(examination, facts))
+        finding = FINDING_NO_MODULE;
+    else
         error_set(error,
                   "%s: its record is in %s, but at an address where it cannot have been loaded; "
                   "let gdb dump the core (gcore)",
                   examination->module->name, examination->memory->name);
-        return FINDING_FAILED;
-    }
-    return place_by_facts(examination, facts, bias, error)
-               ? examine_by_sidecar(examination, sidecar, error)
-               : FINDING_FAILED;
+    sidecar_close(sidecar);
+    return finding;
 }
 
 static enum finding examine_stub(struct examination *examination, struct error *error)
 {
-    struct uuid uuid = examination->module->listed->uuid;
+    const struct memory_module *listed = examination->module->listed;
+    struct uuid uuid = listed->uuid;
     struct sidecar *sidecar;
-    enum finding finding;
     char text[UUID_HEX_MAX];
 
-    if (uuid.size == 0 && examination->module->listed->is_doubtful)
+    if (uuid.size == 0 && listed->is_doubtful)
         return FINDING_NO_MODULE;
     if (uuid.size == 0) {
         error_set(error,
@@ -404,14 +326,11 @@ static enum finding examine_stub(struct examination *examination, struct error *
                   examination->module->name, examination->memory->name);
         return FINDING_FAILED;
     }
-    if (!find_by_stub(examination, &uuid, &sidecar, error))
+    if (!find_by_stub(examination, &sidecar, error))
         return FINDING_FAILED;
-    if (sidecar != NULL) {
-        finding = examine_stub_with(examination, sidecar, error);
-        sidecar_close(sidecar);
-        return finding;
-    }
-    if (examination->module->listed->is_doubtful || is_known(examination))
+    if (sidecar != NULL)
+        return examine_stub_with(examination, sidecar, error);
+    if (listed->is_doubtful || is_known(examination))
         return FINDING_NO_MODULE;
     uuid.size = UUID_STUB_SIZE;
     error_set(error,
@@ -448,41 +367,12 @@ static enum finding examine_unknown(struct examination *examination, struct erro
     return finding;
 }
 
-/* By what the target itself says. */
-static enum finding examine_hidden(struct examination *examination, struct error *error)
-{
-    const struct memory_module *listed = examination->module->listed;
-    enum finding finding = FINDING_UNKNOWN;
-
-    if (listed->is_stub)
-        return examine_stub(examination, error);
-    if (listed->uuid.size != 0)
-        finding = examine_listed(examination, error);
-    return finding == FINDING_UNKNOWN && !examination->has_file
-               ? examine_unknown(examination, error)
-               : finding;
-}
-
 /* ---- a module ---- */
 
-/* From the first byte of the file to the end of the last segment. */
-static uint64_t size_of(const struct module *module)
-{
-    uint64_t base = module->listed->base, size = 0;
-
-    for (size_t i = 0; i < module->load_count; i++) {
-        uint64_t end =
-            module_address(module, module->loads[i].address) + module->loads[i].memory_size;
-
-        if (end > base && end - base > size)
-            size = end - base;
-    }
-    return size;
-}
-
-/* Whether what was read is not a module but a segment of the one before: linkers that align
+/* True if what was read is not a module but a segment of the one before: linkers that align
  * segments to large pages put the first bytes of the file into the first page of several. Otherwise
- * notes where the module is, for those that follow. */
+ * notes where the module is, for those that follow: from the first byte of the file to the end of
+ * the last segment. */
 static bool is_segment(struct memory *memory, const struct memory_module *listed,
                        const struct module *module)
 {
@@ -498,7 +388,14 @@ static bool is_segment(struct memory *memory, const struct memory_module *listed
             return uuid_equal(&before->uuid, &module->uuid);
     }
     own->uuid = module->uuid;
-    own->size = size_of(module);
+    own->size = 0;
+    for (size_t i = 0; i < module->load_count; i++) {
+        const Elf64_Phdr *load = &module->loads[i];
+        uint64_t end = module_address(module, load->p_vaddr) + load->p_memsz;
+
+        if (end > own->base && end - own->base > own->size)
+            own->size = end - own->base;
+    }
     return false;
 }
 
@@ -508,7 +405,7 @@ enum finding examine_module(struct memory *memory, const struct memory_module *l
 {
     struct examination examination = {
         .memory = memory, .module = module, .places = places, .taken = taken};
-    enum finding finding = FINDING_FAILED;
+    enum finding finding;
 
     switch (module_read(memory, listed, module, error)) {
     case MODULE_FAILED:
@@ -517,23 +414,17 @@ enum finding examine_module(struct memory *memory, const struct memory_module *l
     case MODULE_IS_NONE:
         return FINDING_NO_MODULE;
     case MODULE_HIDDEN:
-        finding = examine_hidden(&examination, error);
-        if (examination.has_file)
-            input_close(&examination.file);
-        return finding;
+        return listed->is_stub ? examine_stub(&examination, error)
+                               : examine_unknown(&examination, error);
     case MODULE_READ:
         break;
     }
     if (is_segment(memory, listed, module))
         return FINDING_NO_MODULE;
     open_file(&examination);
-    if (error_is_of_memory(&examination.no_file)) {
-        *error = examination.no_file;
-        return FINDING_FAILED;
-    }
-    finding = examination.has_file ? examine_by_file(&examination, error)
-                                   : examine_without_file(&examination, error);
-    if (examination.has_file)
-        input_close(&examination.file);
+    if (!examination.has_file)
+        return examine_without_file(&examination, error);
+    finding = examine_by_file(&examination, error);
+    input_close(&examination.file);
     return finding;
 }

@@ -3,13 +3,10 @@
  */
 #include "split/snapshot/memory.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
-#include "common/base/array.h"
-#include "common/base/bytes.h"
+#include "split/cli/memory.h"
 
 /* Whether memory is there changes only from page to page, and this is the smallest one. */
 #define PAGE_SIZE_MIN 4096
@@ -17,21 +14,19 @@
 /* How the kernel marks a path that no longer exists. */
 #define DELETED " (deleted)"
 
-bool memory_add_module(struct memory *memory, const char *path, uint64_t base, struct error *error)
-{
-    struct memory_module module = {.path = strdup(path), .base = base};
-    size_t length, mark = strlen(DELETED);
+/* ---- modules ---- */
 
-    if (module.path == NULL ||
-        !ARRAY_ROOM_FOR_ONE(memory->modules, memory->module_capacity, memory->module_count)) {
-        free(module.path);
-        return error_out_of_memory(error, memory->name, sizeof(module));
-    }
-    length = strlen(path);
+struct memory_module *memory_add_module(struct memory *memory, const char *path, uint64_t base)
+{
+    struct memory_module *module;
+    size_t length = strlen(path), mark = strlen(DELETED);
+
+    COMMAND_ROOM_FOR_ONE(memory->modules, memory->module_capacity, memory->module_count);
+    module = &memory->modules[memory->module_count++];
+    *module = (struct memory_module){.path = command_copy(path), .base = base};
     if (length > mark && strcmp(path + length - mark, DELETED) == 0)
-        module.path[length - mark] = '\0';
-    memory->modules[memory->module_count++] = module;
-    return true;
+        module->path[length - mark] = '\0';
+    return module;
 }
 
 static int compare_modules(const void *a, const void *b)
@@ -49,34 +44,19 @@ void memory_sort_modules(struct memory *memory)
         qsort(memory->modules, memory->module_count, sizeof(*memory->modules), compare_modules);
 }
 
-bool memory_open_by_path(struct memory *memory, const struct memory_module *module,
-                         struct input *file, bool *is_same, struct error *error)
+void memory_close(struct memory *memory)
 {
-    struct stat status;
-
-    *is_same = false;
-    if (module->path[0] == '\0')
-        return error_set(error, "%s: does not say which file was loaded at 0x%" PRIx64,
-                         memory->name, module->base);
-    /* To open a device can have effects. */
-    if (stat(module->path, &status) == 0 && !S_ISREG(status.st_mode))
-        return error_set(error, "%s: not a regular file", module->path);
-    return input_open(file, module->path, error);
-}
-
-void memory_free_lists(struct memory *memory)
-{
+    if (memory == NULL)
+        return;
+    memory->operations->close(memory);
     for (size_t i = 0; i < memory->module_count; i++)
         free(memory->modules[i].path);
     free(memory->modules);
     free(memory->name);
+    free(memory);
 }
 
-void memory_close(struct memory *memory)
-{
-    if (memory != NULL)
-        memory->operations->close(memory);
-}
+/* ---- reading ---- */
 
 bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size, uint64_t *missing,
                  struct error *error)
@@ -109,4 +89,71 @@ bool memory_read_whole(struct memory *memory, uint64_t address, void *to, size_t
 
     error->message[0] = '\0';
     return memory_read(memory, address, to, size, &missing, error) && missing == 0;
+}
+
+/* ---- ranges, sorted by address, so that a search halves them ---- */
+
+void address_ranges_add(struct address_ranges *ranges, uint64_t address, uint64_t size,
+                        uint64_t offset)
+{
+    uint64_t room = UINT64_MAX - address;
+
+    if (size == 0)
+        return;
+    COMMAND_ROOM_FOR_ONE(ranges->items, ranges->capacity, ranges->count);
+    ranges->items[ranges->count++] =
+        (struct address_range){address, size < room ? size : room, offset};
+}
+
+/* By address; of those at one address the longest first. */
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct address_range *one = a, *other = b;
+
+    if (one->address != other->address)
+        return one->address < other->address ? -1 : 1;
+    if (one->size != other->size)
+        return one->size > other->size ? -1 : 1;
+    return one->offset < other->offset ? -1 : one->offset > other->offset;
+}
+
+void address_ranges_sort(struct address_ranges *ranges)
+{
+    uint64_t end = 0;
+    size_t kept = 0;
+
+    if (ranges->count != 0)
+        qsort(ranges->items, ranges->count, sizeof(*ranges->items), compare_ranges);
+    for (size_t i = 0; i < ranges->count; i++) {
+        struct address_range range = ranges->items[i];
+        uint64_t known = range.address < end ? end - range.address : 0;
+
+        if (known >= range.size)
+            continue;
+        range.address += known;
+        range.offset += known;
+        range.size -= known;
+        end = range.address + range.size;
+        ranges->items[kept++] = range;
+    }
+    ranges->count = kept;
+}
+
+bool address_ranges_find(const struct address_ranges *ranges, uint64_t address, uint64_t *offset,
+                         uint64_t *size)
+{
+    size_t next = array_count_up_to(ranges->items, ranges->count, sizeof(*ranges->items), address);
+
+    if (next != 0) {
+        const struct address_range *range = &ranges->items[next - 1];
+        uint64_t inside = address - range->address;
+
+        if (inside < range->size) {
+            *offset = range->offset + inside;
+            *size = range->size - inside;
+            return true;
+        }
+    }
+    *size = (next < ranges->count ? ranges->items[next].address : UINT64_MAX) - address;
+    return false;
 }

@@ -1,76 +1,36 @@
 /*
- * Modules: see module.h.
+ * Modules in the memory of a target: by their ELF headers, by the stub records that splits leave,
+ * and by other traces.
  */
-#include "split/snapshot/module.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "common/base/numbers.h"
 #include "common/elf_file/elf_file.h"
+#include "split/cli/memory.h"
+#include "split/snapshot/snapshot.h"
 
 /* A linker puts the ELF header into the first page, and the largest pages have this size. */
 #define FIRST_PAGE_MAX 65536
 /* Notes in a loaded file: a build ID, the properties, the ABI. More is not read. */
 #define NOTES_MAX 65536
 
-/* ---- notes ---- */
-
-/* Takes the first build ID in notes, as the profile runtime does. */
-static bool find_build_id(struct bytes notes, bool big_endian, struct uuid *uuid)
-{
-    const struct elf_note_list list = {.bytes = notes, .big_endian = big_endian};
-    struct elf_note note;
-    size_t offset = 0;
-
-    while (elf_note_next(&list, &offset, &note)) {
-        if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
-            note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
-            continue;
-        uuid->size = (size_t)note.description.size;
-        memcpy(uuid->bytes, note.description.data, uuid->size);
-        return true;
-    }
-    return false;
-}
-
-struct uuid elf_file_uuid(struct bytes file)
-{
-    struct uuid uuid = {.size = 0};
-    struct elf_header header;
-    struct bytes table, notes;
-
-    if (!elf_header_read(file, &header) ||
-        !bytes_slice(file, header.segments_offset, header.segment_count * header.segment_entry_size,
-                     &table))
-        return uuid;
-    for (uint64_t i = 0; i < header.segment_count; i++) {
-        struct elf_segment segment;
-
-        if (elf_segment_read(&header, table, i, &segment) && segment.type == PT_NOTE &&
-            bytes_slice(file, segment.offset, segment.file_size, &notes) &&
-            find_build_id(notes, header.big_endian, &uuid))
-            break;
-    }
-    return uuid;
-}
-
 /* ---- segments ---- */
 
 uint64_t module_address(const struct module *module, uint64_t address)
 {
-    uint64_t mask = module->header.wide ? UINT64_MAX : UINT32_MAX;
-
-    return (address + module->bias) & mask;
+    return (address + module->bias) & (module->wide ? UINT64_MAX : UINT32_MAX);
 }
 
 bool module_has_range(const struct module *module, uint64_t address, uint64_t size)
 {
     for (size_t i = 0; i < module->load_count; i++) {
-        const struct elf_segment *load = &module->loads[i];
-        uint64_t left = load->memory_size - (address - load->address);
+        const Elf64_Phdr *load = &module->loads[i];
+        uint64_t left = load->p_memsz - (address - load->p_vaddr);
 
-        if (!range_within(address, 1, load->address, load->memory_size))
+        if (!range_within(address, 1, load->p_vaddr, load->p_memsz))
             continue;
         if (size <= left)
             return true;
@@ -86,105 +46,57 @@ bool module_has_range(const struct module *module, uint64_t address, uint64_t si
 static bool find_bias(struct module *module)
 {
     for (size_t i = 0; i < module->load_count; i++) {
-        const struct elf_segment *load = &module->loads[i];
+        const Elf64_Phdr *load = &module->loads[i];
 
-        if (load->offset >= FIRST_PAGE_MAX)
+        if (load->p_offset >= FIRST_PAGE_MAX)
             continue;
-        module->bias = module->listed->base + load->offset - load->address;
-        return module->header.type != ET_EXEC || module->bias == 0;
+        module->bias = module->listed->base + load->p_offset - load->p_vaddr;
+        return !module->is_fixed || module->bias == 0;
     }
     return false;
 }
 
-/* Separates the segments to be loaded; the others follow them. */
-static bool read_segments(struct module *module, struct bytes table, struct error *error)
-{
-    size_t count = (size_t)module->header.segment_count;
+/* ---- by their headers ---- */
 
-    module->loads = calloc(count + 1, sizeof(*module->loads));
-    if (module->loads == NULL)
-        return error_out_of_memory(error, module->name, count * sizeof(*module->loads));
-    for (size_t i = 0; i < count; i++) {
-        struct elf_segment segment;
-
-        if (elf_segment_read(&module->header, table, i, &segment) && segment.type == PT_LOAD)
-            module->loads[module->load_count++] = segment;
-    }
-    return true;
-}
-
-/* ---- from memory ---- */
-
-/* Copies memory of the module into the buffer. */
-static enum module_state fetch(struct memory *memory, const struct module *module, uint64_t address,
-                               uint64_t size, struct buffer *buffer, struct error *error)
+/* Copies memory into the buffer. */
+static enum module_state fetch(struct memory *memory, uint64_t address, uint64_t size,
+                               struct buffer *buffer, struct error *error)
 {
     buffer->size = 0;
-    if (!buffer_reserve(buffer, (size_t)size)) {
-        error_out_of_memory(error, module->name, size);
-        return MODULE_FAILED;
-    }
-    if (memory_read_whole(memory, address, buffer->data, (size_t)size, error)) {
-        buffer->size = (size_t)size;
-        return MODULE_READ;
-    }
-    return error->message[0] == '\0' ? MODULE_HIDDEN : MODULE_FAILED;
+    command_require(buffer_reserve(buffer, (size_t)size), size);
+    if (!memory_read_whole(memory, address, buffer->data, (size_t)size, error))
+        return error->message[0] == '\0' ? MODULE_HIDDEN : MODULE_FAILED;
+    buffer->size = (size_t)size;
+    return MODULE_READ;
 }
 
-static enum module_state read_header(struct memory *memory, struct module *module,
-                                     struct error *error)
-{
-    uint8_t bytes[ELF_HEADER_SIZE_MAX];
-    uint64_t missing;
-
-    if (!memory_read(memory, module->listed->base, bytes, sizeof(bytes), &missing, error))
-        return MODULE_FAILED;
-    if (missing == sizeof(bytes))
-        return MODULE_HIDDEN;
-    if (!elf_header_read((struct bytes){bytes, sizeof(bytes)}, &module->header) ||
-        (module->header.type != ET_DYN && module->header.type != ET_EXEC) ||
-        module->header.segment_count == 0)
-        return MODULE_IS_NONE;
-    return missing == 0 ? MODULE_READ : MODULE_HIDDEN;
-}
-
-static enum module_state read_build_id(struct memory *memory, struct module *module,
-                                       struct bytes table, struct buffer *buffer,
-                                       struct error *error)
+/* Reads the segments and the first build ID. */
+static enum module_state read_segments(struct memory *memory, struct module *module,
+                                       const struct elf_file *elf, struct error *error)
 {
     enum module_state state = MODULE_READ;
+    struct buffer notes = {0};
 
-    for (uint64_t i = 0; state == MODULE_READ && i < module->header.segment_count; i++) {
-        struct elf_segment segment;
+    module->loads = command_array((size_t)elf->segment_count, sizeof(*module->loads));
+    for (uint64_t i = 0; i < elf->segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(elf, i);
 
-        if (!elf_segment_read(&module->header, table, i, &segment) || segment.type != PT_NOTE ||
-            segment.memory_size == 0 || segment.memory_size > NOTES_MAX)
+        if (phdr.p_type == PT_LOAD)
+            module->loads[module->load_count++] = phdr;
+    }
+    if (!find_bias(module))
+        return MODULE_IS_NONE;
+    for (uint64_t i = 0; state == MODULE_READ && i < elf->segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(elf, i);
+        struct elf_note_list list = {.big_endian = elf->big_endian};
+
+        if (phdr.p_type != PT_NOTE || phdr.p_memsz == 0 || phdr.p_memsz > NOTES_MAX)
             continue;
-        state = fetch(memory, module, module_address(module, segment.address), segment.memory_size,
-                      buffer, error);
-        if (state == MODULE_READ &&
-            find_build_id(buffer_view(buffer), module->header.big_endian, &module->uuid))
+        state = fetch(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes, error);
+        list.bytes = buffer_view(&notes);
+        if (state == MODULE_READ && elf_note_build_id(&list, &module->uuid))
             break;
     }
-    return state;
-}
-
-static enum module_state read_tables(struct memory *memory, struct module *module,
-                                     struct error *error)
-{
-    const struct elf_header *header = &module->header;
-    struct buffer table = {0}, notes = {0};
-    enum module_state state =
-        fetch(memory, module, module->listed->base + header->segments_offset,
-              header->segment_count * header->segment_entry_size, &table, error);
-
-    if (state == MODULE_READ && !read_segments(module, buffer_view(&table), error))
-        state = MODULE_FAILED;
-    if (state == MODULE_READ && !find_bias(module))
-        state = MODULE_IS_NONE;
-    if (state == MODULE_READ)
-        state = read_build_id(memory, module, buffer_view(&table), &notes, error);
-    buffer_free(&table);
     buffer_free(&notes);
     return state;
 }
@@ -196,13 +108,13 @@ static bool is_loaded(struct memory *memory, const struct module *module)
     bool should_be = false;
 
     for (size_t i = 0; i < module->load_count; i++) {
-        const struct elf_segment *load = &module->loads[i];
+        const Elf64_Phdr *load = &module->loads[i];
 
-        if ((load->flags & PF_W) == 0 || load->memory_size == 0)
+        if ((load->p_flags & PF_W) == 0 || load->p_memsz == 0)
             continue;
         should_be = true;
         if (memory->operations->is_writable(
-                memory, module_address(module, load->address + load->memory_size - 1)))
+                memory, module_address(module, load->p_vaddr + load->p_memsz - 1)))
             return true;
     }
     return !should_be;
@@ -211,7 +123,11 @@ static bool is_loaded(struct memory *memory, const struct module *module)
 enum module_state module_read(struct memory *memory, const struct memory_module *listed,
                               struct module *module, struct error *error)
 {
+    uint8_t front[sizeof(Elf64_Ehdr)];
+    struct buffer table = {0};
     enum module_state state;
+    struct elf_file elf;
+    uint64_t missing;
 
     *module = (struct module){.listed = listed, .name = listed->path};
     if (listed->path[0] == '\0') {
@@ -221,9 +137,27 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     }
     if (listed->is_stub)
         return MODULE_HIDDEN;
-    state = read_header(memory, module, error);
-    if (state == MODULE_READ)
-        state = read_tables(memory, module, error);
+    if (!memory_read(memory, listed->base, front, sizeof(front), &missing, error))
+        return MODULE_FAILED;
+    if (missing == sizeof(front))
+        return MODULE_HIDDEN;
+    if (!elf_file_open(&elf, (struct bytes){front, sizeof(front)}) ||
+        (elf.header.e_type != ET_DYN && elf.header.e_type != ET_EXEC) || elf.header.e_phnum == 0 ||
+        elf.header.e_phentsize != ELF_SIZE(elf.wide, Phdr))
+        return MODULE_IS_NONE;
+    module->wide = elf.wide;
+    module->big_endian = elf.big_endian;
+    module->is_fixed = elf.header.e_type == ET_EXEC;
+    if (missing != 0)
+        return MODULE_HIDDEN;
+    state = fetch(memory, listed->base + elf.header.e_phoff,
+                  elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table, error);
+    if (state == MODULE_READ) {
+        elf.segments = buffer_view(&table);
+        elf.segment_count = elf.header.e_phnum;
+        state = read_segments(memory, module, &elf, error);
+    }
+    buffer_free(&table);
     return state != MODULE_READ || is_loaded(memory, module) ? state : MODULE_IS_NONE;
 }
 
@@ -234,32 +168,330 @@ void module_free(struct module *module)
     module->load_count = 0;
 }
 
-bool module_from_file(struct module *module, struct bytes file, struct error *error)
+struct uuid elf_file_uuid(struct bytes file)
 {
-    struct bytes table;
+    struct uuid uuid = {.size = 0};
+    struct elf_file elf;
 
-    module_free(module);
-    if (!elf_header_read(file, &module->header) ||
-        !bytes_slice(file, module->header.segments_offset,
-                     module->header.segment_count * module->header.segment_entry_size, &table))
-        return error_set(error, "%s: not an ELF file that can be loaded", module->name);
-    module->uuid = elf_file_uuid(file);
-    return read_segments(module, table, error) &&
-           (find_bias(module) ||
-            error_set(error, "%s: was not loaded at the address that it was linked for",
-                      module->name));
+    if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
+        return uuid;
+    for (uint64_t i = 0; i < elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&elf, i);
+        struct elf_note_list list = {.big_endian = elf.big_endian};
+
+        if (phdr.p_type == PT_NOTE &&
+            bytes_slice(file, phdr.p_offset, phdr.p_filesz, &list.bytes) &&
+            elf_note_build_id(&list, &uuid))
+            break;
+    }
+    return uuid;
 }
 
-bool module_from_facts(struct module *module, const struct elf_header *header, uint64_t bias,
-                       const struct elf_segment *load, struct error *error)
+/* ---- by stub records ---- */
+
+/*
+ * qemu writes no list of files into a core, and leaves out segments of code, where GNU ld puts the
+ * header. The data of a split image is there though, and its stub record has the beginning of the
+ * UUID: with the sidecar, that says everything.
+ *
+ * A stub is recognized by its form: there is nothing in it but the UUID, and counters, and perhaps
+ * a bitmap, that lie in memory that may be written to. The records of an image that was not split
+ * can have this form too; where several follow each other, they are that.
+ */
+
+#define PIECE_SIZE ((size_t)256 << 10)
+#define ALIGNMENT  8
+
+/* The first field of a record: of one that is no stub, the beginning of the MD5 of a name. */
+#define NAME_REF_SIZE 8
+
+/* No process has as many libraries. */
+#define MODULES_MAX 4096
+
+/* A version for each layout of records there is. */
+static const unsigned versions[] = {7, 8, 9, 10, 11};
+#define VERSION_COUNT (sizeof(versions) / sizeof(*versions))
+
+struct search {
+    struct memory *memory;
+    const struct address_ranges *writable;
+    struct address_ranges known; /* of the modules listed so far */
+    bool big_endian;
+    size_t pointer_size;
+    struct profile_record_layout layouts[VERSION_COUNT];
+    uint64_t end; /* of the last record found */
+    size_t last;  /* the module that was added for it */
+    bool has_last;
+    int count; /* of modules that were added */
+};
+
+static bool is_writable(const struct search *search, uint64_t address, uint64_t size)
 {
-    module_free(module);
-    module->header = *header;
-    module->bias = bias;
-    module->loads = malloc(sizeof(*load));
-    if (module->loads == NULL)
-        return error_out_of_memory(error, module->name, sizeof(*load));
-    module->loads[0] = *load;
-    module->load_count = 1;
+    uint64_t offset, run;
+
+    /* Counters may be in segments that follow each other, as a split leaves them. */
+    while (address_ranges_find(search->writable, address, &offset, &run)) {
+        if (run >= size)
+            return true;
+        address += run;
+        size -= run;
+    }
+    return false;
+}
+
+/* Takes a distance or address out of the record, leaving zeros. */
+static uint64_t take_pointer(const struct search *search,
+                             const struct profile_record_layout *layout, uint8_t *record,
+                             size_t offset, uint64_t address)
+{
+    uint64_t value =
+        load_number(record + offset, (unsigned)search->pointer_size, search->big_endian);
+
+    memset(record + offset, 0, search->pointer_size);
+    if (layout->relative)
+        value += address;
+    return search->pointer_size == 4 ? value & UINT32_MAX : value;
+}
+
+static uint32_t take_count(const struct search *search, uint8_t *record, size_t offset)
+{
+    uint32_t value = load_u32(record + offset, search->big_endian);
+
+    memset(record + offset, 0, sizeof(value));
+    return value;
+}
+
+/* True if a stub record of this layout is at the address. */
+static bool is_stub(const struct search *search, const struct profile_record_layout *layout,
+                    const uint8_t *bytes, uint64_t address)
+{
+    struct bytes rest = {NULL, layout->record_size - PROFILE_STUB_ID_SIZE};
+    uint8_t record[PROFILE_RECORD_SIZE_MAX];
+    uint64_t counters, bitmap = 0;
+    uint32_t counter_count, bitmap_size = 0;
+
+    memcpy(record, bytes, layout->record_size);
+    rest.data = record + PROFILE_STUB_ID_SIZE;
+    counters = take_pointer(search, layout, record, layout->counter_ptr, address);
+    counter_count = take_count(search, record, layout->num_counters);
+    if (layout->bitmap_ptr != 0) {
+        bitmap_size = take_count(search, record, layout->num_bitmap_bytes);
+        if (bitmap_size != 0)
+            bitmap = take_pointer(search, layout, record, layout->bitmap_ptr, address);
+    }
+    return counter_count != 0 && bytes_all_zero(rest) && counters != address &&
+           is_writable(search, counters, counter_count) &&
+           (bitmap_size == 0 || is_writable(search, bitmap, bitmap_size));
+}
+
+/* The size of the record at the address, if it may be a stub; otherwise 0. */
+static size_t measure(const struct search *search, const uint8_t *bytes, size_t size,
+                      uint64_t address)
+{
+    uint64_t first;
+
+    memcpy(&first, bytes, sizeof(first));
+    for (size_t i = 0; first != 0 && i < VERSION_COUNT; i++) {
+        const struct profile_record_layout *layout = &search->layouts[i];
+
+        if (layout->record_size <= size && is_stub(search, layout, bytes, address))
+            return layout->record_size;
+    }
+    return 0;
+}
+
+/* True if the bytes are not those of a digest, as far as one can tell. There is hardly ever a 0 in
+ * a digest, nor an address. (Eight bytes are too few to tell: they may be a stack protector's.) */
+static bool is_doubtful(const struct search *search, const uint8_t *bytes, size_t size)
+{
+    unsigned zeros = 0;
+
+    for (size_t i = 0; i < size; i++)
+        zeros += bytes[i] == 0;
+    for (size_t i = 0; i < size; i += search->pointer_size) {
+        if (is_writable(search,
+                        load_number(bytes + i, (unsigned)search->pointer_size, search->big_endian),
+                        1))
+            return true;
+    }
+    return zeros > size / 8;
+}
+
+static bool add_stub(struct search *search, const uint8_t *bytes, uint64_t address, size_t size,
+                     struct error *error)
+{
+    struct memory *memory = search->memory;
+    struct memory_module *module;
+
+    if (search->has_last && search->end == address) {
+        module = &memory->modules[search->last];
+        module->uuid.size = 0;
+        module->is_doubtful = is_doubtful(search, bytes, NAME_REF_SIZE);
+    } else {
+        if (search->count++ == MODULES_MAX)
+            return error_set(error,
+                             "%s: has more than %d modules without headers; it is damaged, or its "
+                             "program was not split",
+                             memory->name, MODULES_MAX);
+        search->last = memory->module_count;
+        search->has_last = true;
+        module = memory_add_module(memory, "", address);
+        module->is_stub = true;
+        module->is_doubtful = is_doubtful(search, bytes, PROFILE_STUB_ID_SIZE);
+        module->uuid.size = PROFILE_STUB_ID_SIZE;
+        memcpy(module->uuid.bytes, bytes, PROFILE_STUB_ID_SIZE);
+    }
+    search->end = address + size;
     return true;
+}
+
+/* Searches a range piece by piece, which overlap by a record. */
+static bool search_range(struct search *search, uint64_t address, uint64_t size, uint8_t *buffer,
+                         struct error *error)
+{
+    uint64_t end = address + size;
+
+    address = align_up(address, ALIGNMENT);
+    while (address < end) {
+        uint64_t offset, run, left = end - address;
+        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
+
+        if (address_ranges_find(&search->known, address, &offset, &run)) {
+            address += run;
+            continue;
+        }
+        piece = run < piece ? (size_t)run : piece;
+        if (!search->memory->operations->read(search->memory, address, buffer, piece, &got, error))
+            return false;
+        if (got == 0)
+            return true;
+        for (size_t i = 0; i + ALIGNMENT <= got;) {
+            size_t record = measure(search, buffer + i, got - i, address + i);
+
+            if (record != 0 && !add_stub(search, buffer + i, address + i, record, error))
+                return false;
+            i += record != 0 ? align_up(record, ALIGNMENT) : ALIGNMENT;
+        }
+        address +=
+            got > PROFILE_RECORD_SIZE_MAX && got < left ? got - PROFILE_RECORD_SIZE_MAX : got;
+        if (search->has_last && search->end > address)
+            address = search->end;
+        address = align_up(address, ALIGNMENT);
+    }
+    return true;
+}
+
+bool stubs_find(struct memory *memory, const struct address_ranges *writable, bool wide,
+                bool big_endian, struct error *error)
+{
+    struct search search = {.memory = memory,
+                            .writable = writable,
+                            .big_endian = big_endian,
+                            .pointer_size = wide ? 8 : 4};
+    uint8_t *buffer = command_array(1, PIECE_SIZE);
+    bool done = true;
+
+    for (size_t i = 0; i < VERSION_COUNT; i++)
+        profile_record_layout(versions[i], search.pointer_size, &search.layouts[i]);
+    for (size_t i = 0; done && i < memory->module_count; i++) {
+        struct module module;
+        enum module_state state = module_read(memory, &memory->modules[i], &module, error);
+
+        done = state != MODULE_FAILED;
+        for (size_t j = 0; state == MODULE_READ && j < module.load_count; j++)
+            address_ranges_add(&search.known, module_address(&module, module.loads[j].p_vaddr),
+                               module.loads[j].p_memsz, 0);
+        module_free(&module);
+    }
+    address_ranges_sort(&search.known);
+    for (size_t i = 0; done && i < writable->count; i++)
+        done = search_range(&search, writable->items[i].address, writable->items[i].size, buffer,
+                            error);
+    free(search.known.items);
+    free(buffer);
+    return done;
+}
+
+/* ---- by other traces ---- */
+
+/* The runtime's messages start like this, in all versions. */
+#define RUNTIME_TEXT "LLVM Profile Error: "
+
+/* What may begin in one piece and end in the next. */
+#define OVERLAP TRIPWIRE_SIZE_MAX
+
+static const uint8_t *find(struct bytes where, const char *text)
+{
+    return memmem(where.data, (size_t)where.size, text, strlen(text));
+}
+
+static void look_for_tripwire(struct bytes piece, struct traces *traces)
+{
+    const uint8_t *text;
+    struct bytes tripwire;
+    bool is_prefix;
+
+    while ((text = find(piece, TRIPWIRE_TEXT)) != NULL) {
+        uint64_t offset = (uint64_t)(text - piece.data);
+        struct bytes from = {text - TRIPWIRE_TEXT_OFFSET,
+                             piece.size - offset + TRIPWIRE_TEXT_OFFSET};
+
+        if (offset >= TRIPWIRE_TEXT_OFFSET && tripwire_find(from, &tripwire)) {
+            traces->is_split = true;
+            if (!tripwire_read_uuid(tripwire, &traces->uuid, &is_prefix) || is_prefix)
+                traces->uuid.size = 0;
+            return;
+        }
+        piece = (struct bytes){text + 1, piece.size - offset - 1};
+    }
+}
+
+/* Searches a segment for a tripwire, for messages of the runtime, and where the program can write
+ * for the UUID in the stub record. (The build ID itself is where it cannot.) */
+static bool search_segment(struct memory *memory, const struct module *module,
+                           const Elf64_Phdr *load, uint8_t *buffer, struct traces *traces,
+                           struct error *error)
+{
+    uint8_t stub[UUID_STUB_SIZE];
+    size_t kept = 0;
+
+    uuid_stub(&module->uuid, stub);
+    for (uint64_t done = 0; done < load->p_memsz && !traces->is_split;) {
+        uint64_t left = load->p_memsz - done;
+        size_t size = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
+        struct bytes piece;
+
+        if (!memory->operations->read(memory, module_address(module, load->p_vaddr + done),
+                                      buffer + kept, size, &got, error))
+            return false;
+        if (got == 0) {
+            traces->is_whole = false;
+            break;
+        }
+        done += got;
+        kept += got;
+        piece = (struct bytes){buffer, kept};
+        look_for_tripwire(piece, traces);
+        if ((load->p_flags & PF_W) != 0 && module->uuid.size != 0 &&
+            memmem(buffer, kept, stub, sizeof(stub)) != NULL)
+            traces->is_split = true;
+        traces->has_runtime |= find(piece, RUNTIME_TEXT) != NULL;
+        got = kept < OVERLAP ? kept : OVERLAP;
+        memmove(buffer, buffer + kept - got, got);
+        kept = got;
+    }
+    return true;
+}
+
+bool traces_find(struct memory *memory, const struct module *module, struct traces *traces,
+                 struct error *error)
+{
+    uint8_t *buffer = command_array(1, PIECE_SIZE + OVERLAP);
+    bool done = true;
+
+    *traces = (struct traces){.is_whole = true};
+    for (size_t i = 0; done && i < module->load_count; i++)
+        done = search_segment(memory, module, &module->loads[i], buffer, traces, error);
+    free(buffer);
+    return done;
 }

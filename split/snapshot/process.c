@@ -20,8 +20,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/base/array.h"
 #include "common/llvm/profile.h"
+#include "split/cli/memory.h"
 #include "split/snapshot/memory.h"
 
 /* A line of /proc/PID/maps. */
@@ -39,23 +39,24 @@ struct process {
     int directory;            /* /proc/PID */
     int descriptor;           /* its mem */
     struct mapping *mappings; /* in ascending order of their addresses */
-    size_t mapping_count;
-    size_t mapping_capacity;
+    size_t mapping_count, mapping_capacity;
 };
-
-static struct process *process_of(struct memory *memory)
-{
-    return (struct process *)memory;
-}
 
 /* ---- errors ---- */
 
-static bool not_permitted(const struct process *process, int number, struct error *error)
+static bool cannot_read(const struct process *process, int number, struct error *error)
 {
-    return error_set_errno(error, number,
-                           "%s: its memory may not be read; run covsplit as the same user with "
-                           "kernel.yama.ptrace_scope 0, or as root (CAP_SYS_PTRACE)",
-                           process->memory.name);
+    if (number == ESRCH || number == ENOENT)
+        return error_set(error,
+                         "%s: ended, or executed another program, while it was read; take the "
+                         "snapshot again",
+                         process->memory.name);
+    if (number == EACCES || number == EPERM)
+        return error_set_errno(error, number,
+                               "%s: its memory may not be read; run covsplit as the same user with "
+                               "kernel.yama.ptrace_scope 0, or as root (CAP_SYS_PTRACE)",
+                               process->memory.name);
+    return error_set_errno(error, number, "%s: cannot be read", process->memory.name);
 }
 
 static bool has_no_memory(const struct process *process, struct error *error)
@@ -66,29 +67,12 @@ static bool has_no_memory(const struct process *process, struct error *error)
                      process->memory.name);
 }
 
-static bool has_ended(const struct process *process, struct error *error)
-{
-    return error_set(error,
-                     "%s: ended, or executed another program, while it was read; take the snapshot "
-                     "again",
-                     process->memory.name);
-}
-
-static bool cannot_read(const struct process *process, int number, struct error *error)
-{
-    if (number == ESRCH || number == ENOENT)
-        return has_ended(process, error);
-    if (number == EACCES || number == EPERM)
-        return not_permitted(process, number, error);
-    return error_set_errno(error, number, "%s: cannot be read", process->memory.name);
-}
-
 /* ---- operations ---- */
 
 static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
                         struct error *error)
 {
-    struct process *process = process_of(memory);
+    struct process *process = (struct process *)memory;
     ssize_t count;
 
     *got = 0;
@@ -98,11 +82,10 @@ static bool read_memory(struct memory *memory, uint64_t address, void *to, size_
         count = pread(process->descriptor, to, size, (off_t)address);
     while (count < 0 && errno == EINTR);
     *got = count > 0 ? (size_t)count : 0;
-    if (count > 0 || (count < 0 && (errno == EIO || errno == EFAULT)))
-        return true;
     /* The first page of a process is never mapped, but the kernel only says that its memory is
      * gone by reading nothing. */
-    return count == 0 ? has_ended(process, error) : cannot_read(process, errno, error);
+    return count > 0 || (count < 0 && (errno == EIO || errno == EFAULT)) ||
+           cannot_read(process, count == 0 ? ESRCH : errno, error);
 }
 
 /* The mapping that the address is in; NULL if there is none. */
@@ -117,24 +100,12 @@ static const struct mapping *mapping_of(const struct process *process, uint64_t 
 
 static bool is_writable(struct memory *memory, uint64_t address)
 {
-    const struct mapping *mapping = mapping_of(process_of(memory), address);
+    const struct mapping *mapping = mapping_of((struct process *)memory, address);
 
     return mapping != NULL && mapping->is_writable;
 }
 
-static bool is_mapped_file(const struct mapping *front, const struct stat *status)
-{
-    return status->st_ino == front->inode && major(status->st_dev) == front->major &&
-           minor(status->st_dev) == front->minor;
-}
-
-/* A path below /proc/PID. */
-static int open_below(const struct process *process, const char *path)
-{
-    return openat(process->directory, path, O_RDONLY | O_CLOEXEC);
-}
-
-/* A regular file: to open a device can have effects. */
+/* Opens a path below /proc/PID if it is a regular file: to open a device can have effects. */
 static int open_regular(const struct process *process, const char *path)
 {
     struct stat status;
@@ -147,56 +118,43 @@ static int open_regular(const struct process *process, const char *path)
     return -1;
 }
 
-static int open_by_mapping(const struct process *process, const struct mapping *front)
-{
-    char path[64];
-
-    snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, front->start, front->end);
-    return open_regular(process, path);
-}
-
-static int open_by_path(const struct process *process, const char *module_path)
-{
-    char path[PATH_MAX + 8];
-    int length = snprintf(path, sizeof(path), "root%s", module_path);
-
-    if (length < 0 || (size_t)length >= sizeof(path) || module_path[0] != '/') {
-        errno = ENOENT;
-        return -1;
-    }
-    return open_regular(process, path);
-}
-
 static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
-    const struct process *process = process_of(memory);
+    const struct process *process = (struct process *)memory;
     const struct mapping *front = mapping_of(process, module->base);
-    int fd = front == NULL ? -1 : open_by_mapping(process, front);
+    char path[PATH_MAX + 8];
+    int fd = -1;
     bool done;
 
+    if (front != NULL) {
+        snprintf(path, sizeof(path), "map_files/%" PRIx64 "-%" PRIx64, front->start, front->end);
+        fd = open_regular(process, path);
+    }
     *is_same = fd >= 0;
-    if (fd < 0)
-        fd = open_by_path(process, module->path);
+    errno = ENOENT;
+    if (fd < 0 && module->path[0] == '/' &&
+        snprintf(path, sizeof(path), "root%s", module->path) < (int)sizeof(path))
+        fd = open_regular(process, path);
     if (fd < 0)
         return error_set_errno(error, errno, "%s: cannot be opened", module->path);
     done = input_open_descriptor(file, fd, module->path, error);
     close(fd);
-    *is_same = done && (*is_same || (front != NULL && is_mapped_file(front, &file->status)));
+    *is_same = done && (*is_same || (front != NULL && file->status.st_ino == front->inode &&
+                                     major(file->status.st_dev) == front->major &&
+                                     minor(file->status.st_dev) == front->minor));
     return done;
 }
 
 static void close_process(struct memory *memory)
 {
-    struct process *process = process_of(memory);
+    struct process *process = (struct process *)memory;
 
     if (process->descriptor >= 0)
         close(process->descriptor);
     if (process->directory >= 0)
         close(process->directory);
     free(process->mappings);
-    memory_free_lists(memory);
-    free(process);
 }
 
 static const struct memory_operations operations = {
@@ -208,20 +166,6 @@ static const struct memory_operations operations = {
 };
 
 /* ---- the modules ---- */
-
-/* The path at the end of a line is as it is, except that a line feed in it is written \012. */
-static void clean_path(char *path)
-{
-    char *from = path;
-
-    while (*from != '\0') {
-        bool is_feed = strncmp(from, "\\012", 4) == 0;
-
-        *path++ = is_feed ? '\n' : *from;
-        from += is_feed ? 4 : 1;
-    }
-    *path = '\0';
-}
 
 /* Reads "START-END PERMS OFFSET MAJOR:MINOR INODE PATH". False for a line of another form. */
 static bool read_line(char *line, struct mapping *mapping, char **path)
@@ -247,50 +191,39 @@ static bool is_profile(struct process *process, const struct mapping *mapping)
     uint8_t magic[sizeof(uint64_t)];
     struct error error;
 
-    return mapping->is_shared && mapping->offset == 0 &&
+    return mapping->is_shared &&
            memory_read_whole(&process->memory, mapping->start, magic, sizeof(magic), &error) &&
            profile_recognize((struct bytes){magic, sizeof(magic)});
 }
 
-static bool add_mapping(struct process *process, const struct mapping *mapping, char *path,
-                        struct error *error)
+static void add_mapping(struct process *process, const struct mapping *mapping, char *path)
 {
-    struct memory *memory = &process->memory;
+    char *from = path, *to = path;
 
-    if (!ARRAY_ROOM_FOR_ONE(process->mappings, process->mapping_capacity, process->mapping_count))
-        return error_out_of_memory(error, memory->name, sizeof(*mapping));
+    COMMAND_ROOM_FOR_ONE(process->mappings, process->mapping_capacity, process->mapping_count);
     process->mappings[process->mapping_count++] = *mapping;
     if (mapping->inode == 0 || mapping->offset != 0)
-        return true;
-    memory->maps_profile |= is_profile(process, mapping);
-    clean_path(path);
-    return memory_add_module(memory, path, mapping->start, error);
-}
+        return;
+    process->memory.maps_profile |= is_profile(process, mapping);
+    /* The path is as it is, except that a line feed in it is written \012. */
+    while (*from != '\0') {
+        bool is_feed = strncmp(from, "\\012", 4) == 0;
 
-static bool read_maps(struct process *process, FILE *maps, struct error *error)
-{
-    char *line = NULL, *path;
-    size_t capacity = 0;
-    struct mapping mapping;
-    bool done = true;
-
-    errno = 0;
-    while (done && getline(&line, &capacity, maps) >= 0) {
-        if (read_line(line, &mapping, &path))
-            done = add_mapping(process, &mapping, path, error);
-        errno = 0;
+        *to++ = is_feed ? '\n' : *from;
+        from += is_feed ? 4 : 1;
     }
-    if (done && (errno == ENOMEM || errno == EIO || ferror(maps)))
-        done = cannot_read(process, errno == 0 ? EIO : errno, error);
-    free(line);
-    return done;
+    *to = '\0';
+    memory_add_module(&process->memory, path, mapping->start);
 }
 
 static bool find_modules(struct process *process, struct error *error)
 {
-    int fd = open_below(process, "maps");
+    int fd = openat(process->directory, "maps", O_RDONLY | O_CLOEXEC);
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
-    bool done;
+    char *line = NULL, *path;
+    size_t capacity = 0;
+    struct mapping mapping;
+    bool done = true;
 
     if (maps == NULL) {
         cannot_read(process, errno, error);
@@ -298,12 +231,18 @@ static bool find_modules(struct process *process, struct error *error)
             close(fd);
         return false;
     }
-    done = read_maps(process, maps, error);
+    errno = 0;
+    while (getline(&line, &capacity, maps) >= 0) {
+        if (read_line(line, &mapping, &path))
+            add_mapping(process, &mapping, path);
+        errno = 0;
+    }
+    if (errno == ENOMEM || errno == EIO || ferror(maps))
+        done = cannot_read(process, errno == 0 ? EIO : errno, error);
+    free(line);
     fclose(maps);
     memory_sort_modules(&process->memory);
-    if (done && process->memory.module_count == 0)
-        return has_no_memory(process, error);
-    return done;
+    return done && (process->memory.module_count != 0 || has_no_memory(process, error));
 }
 
 /* ---- opening ---- */
@@ -314,7 +253,7 @@ static bool read_ticks(const struct process *process, uint64_t *ticks)
 {
     char text[1024];
     const char *field;
-    int fd = open_below(process, "stat");
+    int fd = openat(process->directory, "stat", O_RDONLY | O_CLOEXEC);
     ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 
     if (fd >= 0)
@@ -356,7 +295,7 @@ static bool open_files(struct process *process, struct error *error)
                          errno == ENOENT && access("/proc/self", F_OK) == 0
                              ? "; give the number of a running process"
                              : ", or /proc is not mounted");
-    process->descriptor = open_below(process, "mem");
+    process->descriptor = openat(process->directory, "mem", O_RDONLY | O_CLOEXEC);
     if (process->descriptor < 0 && errno == ESRCH)
         return has_no_memory(process, error);
     return process->descriptor >= 0 || cannot_read(process, errno, error);
@@ -364,23 +303,17 @@ static bool open_files(struct process *process, struct error *error)
 
 struct memory *process_open(uint64_t number, struct error *error)
 {
-    struct process *process = calloc(1, sizeof(*process));
-    char name[32];
+    struct process *process = command_array(1, sizeof(*process));
 
-    snprintf(name, sizeof(name), "process %" PRIu64, number);
-    if (process == NULL) {
-        error_out_of_memory(error, name, sizeof(*process));
-        return NULL;
-    }
-    process->memory = (struct memory){
-        .operations = &operations, .name = strdup(name), .process = number, .is_running = true};
+    process->memory = (struct memory){.operations = &operations,
+                                      .name = command_text("process %" PRIu64, number),
+                                      .process = number,
+                                      .is_running = true};
     process->directory = process->descriptor = -1;
-    if (process->memory.name == NULL)
-        error_out_of_memory(error, name, sizeof(name));
-    else if (open_files(process, error) && find_modules(process, error)) {
+    if (open_files(process, error) && find_modules(process, error)) {
         find_start(process);
         return &process->memory;
     }
-    close_process(&process->memory);
+    memory_close(&process->memory);
     return NULL;
 }

@@ -1,34 +1,32 @@
 /*
- * Copying a dump to a temporary file: see spool.h.
+ * Cores that can only be read from front to back: from a pipe, or compressed by zstd as
+ * systemd-coredump does.
  *
- * What is needed of an ELF core is decided when its headers and notes have been read, which come
- * first: the memory of mapped files (by the note NT_FILE), since images are among these, and the
- * anonymous memory right behind them, where an image's zero-initialized data is. Everything is kept
- * if the notes come later, if there is no NT_FILE, or if the dump is no ELF core.
+ * Such a core is copied to a temporary file without a name, of which only those parts are written
+ * that a snapshot can need: a core of gigabytes, most of which is heap, takes as little room as the
+ * images that were mapped in it. What is left out appears in the copy's program headers as memory
+ * that is not in the core.
+ *
+ * What is needed is decided when headers and notes have been read, which come first: the memory of
+ * mapped files (by the note NT_FILE), since images are among these, and the anonymous memory right
+ * behind them, where an image's zero-initialized data is. Everything is kept if the notes come
+ * later, or if there is no NT_FILE.
  *
  * Pages of zeros become holes. What is not zero is limited to a multiple of the size of a
  * compressed file, so that a small one cannot fill the disk.
  */
-#include "split/snapshot/spool.h"
-
-#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/memory_limit.h"
-#include "common/base/numbers.h"
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "split/snapshot/address_ranges.h"
-#include "split/snapshot/elf_header.h"
+#include "split/cli/memory.h"
 #include "split/snapshot/memory.h"
-#include "split/snapshot/nt_file.h"
 
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define PAGE_SIZE  ((size_t)4096) /* of holes in files */
@@ -42,17 +40,20 @@ struct spool {
     const char *directory; /* of the temporary file */
     int from, to;
     struct codec_file *zstd; /* NULL: not compressed */
-    uint64_t position;       /* in the dump */
+    uint64_t position;       /* in the core */
     bool has_ended;
-    struct address_ranges kept; /* by offset in the dump */
-    bool keeps_all;
     uint64_t written;
+
+    bool keeps_all;
+    struct address_ranges kept;  /* by offset in the core */
+    struct elf_file elf;         /* header and program headers */
+    struct buffer table, notes;  /* the program headers, and the contents of PT_NOTE */
+    struct address_ranges files; /* where files were mapped; the offsets are of no use */
+
     size_t front_size, front_used; /* the first bytes, which have been read already */
     uint8_t front[FRONT_SIZE];
     uint8_t chunk[CHUNK_SIZE];
 };
-
-/* ---- formats of compressed files ---- */
 
 bool spool_check_format(struct bytes front, const char *path, struct error *error)
 {
@@ -81,7 +82,7 @@ bool spool_check_format(struct bytes front, const char *path, struct error *erro
     return true;
 }
 
-/* ---- reading ---- */
+/* ---- copying ---- */
 
 static bool read_plain(struct spool *spool, uint8_t *to, size_t size, size_t *have,
                        struct error *error)
@@ -102,8 +103,6 @@ static bool read_plain(struct spool *spool, uint8_t *to, size_t size, size_t *ha
     }
     return true;
 }
-
-/* ---- writing ---- */
 
 static bool write_out(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset,
                       struct error *error)
@@ -135,39 +134,24 @@ static bool write_out(struct spool *spool, const uint8_t *data, size_t size, uin
     return true;
 }
 
-/* The size of the first pages that are all zeros, or are not. */
-static size_t same_pages(const uint8_t *data, size_t size, uint64_t offset, bool *is_zero)
+/* Writes the pages that are not all zeros, as many at a time as follow each other. */
+static bool write_pages(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset,
+                        struct error *error)
 {
-    size_t end = 0;
+    size_t begin = 0, end = 0;
 
     while (end < size) {
         size_t page = PAGE_SIZE - (size_t)((offset + end) % PAGE_SIZE);
         struct bytes view = {data + end, page < size - end ? page : size - end};
-        bool zero = bytes_all_zero(view);
 
-        if (end == 0)
-            *is_zero = zero;
-        else if (zero != *is_zero)
-            break;
+        if (bytes_all_zero(view)) {
+            if (begin != end && !write_out(spool, data + begin, end - begin, offset + begin, error))
+                return false;
+            begin = end + (size_t)view.size;
+        }
         end += (size_t)view.size;
     }
-    return end;
-}
-
-static bool write_pages(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset,
-                        struct error *error)
-{
-    while (size != 0) {
-        bool is_zero;
-        size_t part = same_pages(data, size, offset, &is_zero);
-
-        if (!is_zero && !write_out(spool, data, part, offset, error))
-            return false;
-        data += part;
-        offset += part;
-        size -= part;
-    }
-    return true;
+    return begin == end || write_out(spool, data + begin, end - begin, offset + begin, error);
 }
 
 /* Writes those parts of a chunk that are kept. */
@@ -188,7 +172,7 @@ static bool write_chunk(struct spool *spool, size_t size, struct error *error)
     return true;
 }
 
-/* Copies up to an offset in the dump, or to its end. */
+/* Copies up to an offset in the core, or to its end. */
 static bool copy_until(struct spool *spool, uint64_t end, struct error *error)
 {
     while (spool->position < end && !spool->has_ended) {
@@ -208,24 +192,6 @@ static bool copy_until(struct spool *spool, uint64_t end, struct error *error)
     return true;
 }
 
-/* ---- what is kept of an ELF core ---- */
-
-/* The headers and notes of the core, as the copy has them. */
-struct outline {
-    struct elf_header header;
-    struct buffer table, notes;  /* the program headers, and the contents of PT_NOTE */
-    struct address_ranges files; /* where files were mapped; the offsets are of no use */
-};
-
-/* The header of a segment; all zeros, PT_NULL, beyond the last. */
-static struct elf_segment segment_at(const struct outline *outline, uint64_t index)
-{
-    struct elf_segment segment = {0};
-
-    elf_segment_read(&outline->header, buffer_view(&outline->table), index, &segment);
-    return segment;
-}
-
 /* Gives the copy the size of what was read so far, which may end with a hole. */
 static bool extend(const struct spool *spool, struct error *error)
 {
@@ -233,7 +199,9 @@ static bool extend(const struct spool *spool, struct error *error)
            error_set_errno(error, errno, "cannot write a temporary file in %s", spool->directory);
 }
 
-/* Copies the dump up to the end of a part, and reads that part. *is_there is false if the dump does
+/* ---- what is kept ---- */
+
+/* Copies the core up to the end of a part, and reads that part. *is_there is false if the core does
  * not have it, or it is not where or what headers and notes can be. */
 static bool read_back(struct spool *spool, uint64_t offset, uint64_t size, struct buffer *to,
                       bool *is_there, struct error *error)
@@ -247,8 +215,8 @@ static bool read_back(struct spool *spool, uint64_t offset, uint64_t size, struc
         return false;
     if (spool->position < end)
         return true;
-    if (!buffer_reserve(to, (size_t)size))
-        return error_out_of_memory(error, spool->path, size);
+    to->size = 0;
+    command_require(buffer_reserve(to, (size_t)size), size);
     if (!extend(spool, error))
         return false;
     if (pread(spool->to, to->data, (size_t)size, (off_t)offset) != (ssize_t)size)
@@ -258,177 +226,137 @@ static bool read_back(struct spool *spool, uint64_t offset, uint64_t size, struc
     return true;
 }
 
-/* Reads the header, and sets *is_core if program headers in a known number follow. (More than
- * 65,534 are counted at the end of the file.) */
-static bool read_header(struct spool *spool, struct outline *outline, bool *is_core,
-                        struct error *error)
+/* Reads the header and the program headers. *is_core is false if they are not there; if they are in
+ * no known number (more than 65,534 are counted at the end of the file), there are no segments. */
+static bool read_headers(struct spool *spool, bool *is_core, struct error *error)
 {
-    struct buffer bytes = {0};
-    bool done = read_back(spool, 0, ELF_HEADER_SIZE_MAX, &bytes, is_core, error);
+    struct elf_file *elf = &spool->elf;
+    bool is_there;
 
-    *is_core = done && *is_core && elf_header_read(buffer_view(&bytes), &outline->header) &&
-               outline->header.segment_count != PN_XNUM;
-    buffer_free(&bytes);
-    return done;
-}
-
-static bool add_files(struct outline *outline, struct bytes note)
-{
-    struct nt_file list;
-    struct nt_file_mapping mapping;
-
-    nt_file_open(&list, note, &outline->header);
-    while (nt_file_next(&list, &mapping)) {
-        struct address_range range = {.address = mapping.start, .size = mapping.size};
-
-        if (!address_ranges_add(&outline->files, &range))
-            return false;
+    if (!read_back(spool, 0, sizeof(Elf64_Ehdr), &spool->table, &is_there, error))
+        return false;
+    *is_core = is_there && elf_file_open(elf, buffer_view(&spool->table));
+    elf->bytes = (struct bytes){0};
+    if (!*is_core || elf->header.e_phnum == PN_XNUM ||
+        elf->header.e_phentsize != ELF_SIZE(elf->wide, Phdr))
+        return true;
+    if (!read_back(spool, elf->header.e_phoff, elf->header.e_phnum * ELF_SIZE(elf->wide, Phdr),
+                   &spool->table, &is_there, error))
+        return false;
+    if (is_there) {
+        elf->segments = buffer_view(&spool->table);
+        elf->segment_count = elf->header.e_phnum;
     }
     return true;
 }
 
-static bool read_notes(struct spool *spool, struct outline *outline,
-                       const struct elf_segment *segment, struct error *error)
+/* Lists the mapped files, if the notes come before the memory. */
+static bool read_notes(struct spool *spool, struct error *error)
 {
-    struct elf_note_list list = {.big_endian = outline->header.big_endian};
+    Elf64_Phdr notes = {0};
+    struct elf_note_list list = {.big_endian = spool->elf.big_endian};
     struct elf_note note;
+    uint64_t first = UINT64_MAX;
     size_t next = 0;
     bool is_there;
 
-    if (!read_back(spool, segment->offset, segment->file_size, &outline->notes, &is_there, error))
-        return false;
-    list.bytes = buffer_view(&outline->notes);
-    while (is_there && elf_note_next(&list, &next, &note)) {
-        if (note.type == NT_FILE && !add_files(outline, note.description))
-            return error_out_of_memory(error, spool->path, note.description.size);
+    for (uint64_t i = 0; i < spool->elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&spool->elf, i);
+
+        if (phdr.p_type == PT_LOAD && phdr.p_filesz != 0 && phdr.p_offset < first)
+            first = phdr.p_offset;
+        if (phdr.p_type == PT_NOTE && notes.p_type == PT_NULL)
+            notes = phdr;
     }
-    address_ranges_sort(&outline->files);
+    if (notes.p_type == PT_NULL || first < spool->position ||
+        !range_within(notes.p_offset, notes.p_filesz, spool->position, first - spool->position))
+        return true;
+    if (!read_back(spool, notes.p_offset, notes.p_filesz, &spool->notes, &is_there, error))
+        return false;
+    list.bytes = buffer_view(&spool->notes);
+    while (is_there && elf_note_next(&list, &next, &note)) {
+        struct nt_file files;
+        struct nt_file_mapping mapping;
+
+        if (note.type != NT_FILE)
+            continue;
+        nt_file_open(&files, note.description, spool->elf.wide, spool->elf.big_endian);
+        while (nt_file_next(&files, &mapping))
+            address_ranges_add(&spool->files, mapping.start, mapping.size, 0);
+    }
+    address_ranges_sort(&spool->files);
     return true;
 }
 
-/* Reads the notes if they come before the memory. */
-static bool find_notes(struct spool *spool, struct outline *outline, struct error *error)
-{
-    struct elf_segment notes = {0};
-    uint64_t first = UINT64_MAX;
-
-    for (uint64_t i = 0; i < outline->header.segment_count; i++) {
-        struct elf_segment segment = segment_at(outline, i);
-
-        if (segment.type == PT_LOAD && segment.file_size != 0 && segment.offset < first)
-            first = segment.offset;
-        if (segment.type == PT_NOTE && notes.type == PT_NULL)
-            notes = segment;
-    }
-    return notes.type == PT_NULL || first < spool->position ||
-           !range_within(notes.offset, notes.file_size, spool->position, first - spool->position) ||
-           read_notes(spool, outline, &notes, error);
-}
-
-/* Whether memory is that of a mapped file, or begins where one ends. */
-static bool is_of_file(const struct outline *outline, uint64_t address, uint64_t size)
+/* True if memory is that of a mapped file, or begins where one ends. */
+static bool is_of_file(const struct spool *spool, uint64_t address, uint64_t size)
 {
     uint64_t offset, run;
 
-    if (address_ranges_find(&outline->files, address, &offset, &run) || run < size)
+    if (address_ranges_find(&spool->files, address, &offset, &run) || run < size)
         return true;
-    return address != 0 && address_ranges_find(&outline->files, address - 1, &offset, &run);
+    return address != 0 && address_ranges_find(&spool->files, address - 1, &offset, &run);
+}
+
+/* Sets p_filesz of a program header in the copied table to 0. */
+static void drop_segment(struct spool *spool, uint64_t index)
+{
+    bool wide = spool->elf.wide;
+    uint8_t *entry = spool->table.data + index * ELF_SIZE(wide, Phdr);
+
+    if (wide)
+        memset(entry + offsetof(Elf64_Phdr, p_filesz), 0, sizeof(uint64_t));
+    else
+        memset(entry + offsetof(Elf32_Phdr, p_filesz), 0, sizeof(uint32_t));
 }
 
 /* Decides what is kept, and takes the rest out of the program headers of the copy. *end is where
- * the last kept part ends. */
-static bool choose(struct spool *spool, struct outline *outline, uint64_t *end, struct error *error)
+ * the last part ends that is needed. */
+static bool choose(struct spool *spool, uint64_t *end, struct error *error)
 {
-    *end = spool->position;
-    for (uint64_t i = 0; i < outline->header.segment_count; i++) {
-        struct elf_segment segment = segment_at(outline, i);
-        struct address_range part = {.address = segment.offset, .size = segment.file_size};
+    bool knows_files = spool->files.count != 0;
 
-        if (segment.type != PT_LOAD)
+    *end = knows_files ? spool->position : 0;
+    for (uint64_t i = 0; i < spool->elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&spool->elf, i);
+        uint64_t part_end;
+
+        if (knows_files && phdr.p_type != PT_LOAD)
             continue;
-        if (!is_of_file(outline, segment.address, segment.memory_size)) {
-            elf_segment_drop(&outline->header, outline->table.data, i);
+        if (knows_files && !is_of_file(spool, phdr.p_vaddr, phdr.p_memsz)) {
+            drop_segment(spool, i);
             continue;
         }
-        if (!address_ranges_add(&spool->kept, &part))
-            return error_out_of_memory(error, spool->path, spool->kept.count * sizeof(part));
-        if (part.size <= UINT64_MAX - part.address && part.address + part.size > *end)
-            *end = part.address + part.size;
+        if (knows_files)
+            address_ranges_add(&spool->kept, phdr.p_offset, phdr.p_filesz, phdr.p_offset);
+        if (!add_fits(phdr.p_offset, phdr.p_filesz, &part_end))
+            part_end = knows_files ? 0 : UINT64_MAX;
+        *end = part_end > *end ? part_end : *end;
     }
+    if (!knows_files)
+        return true;
     address_ranges_sort(&spool->kept);
     spool->keeps_all = false;
-    return write_out(spool, outline->table.data, outline->table.size,
-                     outline->header.segments_offset, error);
+    return write_out(spool, spool->table.data, spool->table.size, spool->elf.header.e_phoff, error);
 }
 
-/* Where the last part of the core ends that a program header describes. */
-static uint64_t end_of_core(const struct outline *outline)
+/* Copies what is needed. Of what is no core, that is only the beginning; of a core whose program
+ * headers are not known, everything. */
+static bool copy(struct spool *spool, struct error *error)
 {
-    uint64_t last = 0;
-
-    for (uint64_t i = 0; i < outline->header.segment_count; i++) {
-        struct elf_segment segment = segment_at(outline, i);
-        uint64_t end;
-
-        if (!add_fits(segment.offset, segment.file_size, &end))
-            return UINT64_MAX;
-        last = end > last ? end : last;
-    }
-    return last;
-}
-
-/* Copies the headers and notes of an ELF core, and decides what is kept of the rest. */
-static bool plan_core(struct spool *spool, struct outline *outline, uint64_t *end,
-                      struct error *error)
-{
-    const struct elf_header *header = &outline->header;
+    uint64_t end = 0;
     bool is_core;
 
-    *end = UINT64_MAX;
-    if (!read_header(spool, outline, &is_core, error))
+    if (!read_headers(spool, &is_core, error))
         return false;
-    if (is_core && !read_back(spool, header->segments_offset,
-                              header->segment_count * header->segment_entry_size, &outline->table,
-                              &is_core, error))
+    if (is_core && spool->elf.segment_count == 0 && spool->elf.header.e_phnum != 0)
+        end = UINT64_MAX;
+    else if (is_core && (!read_notes(spool, error) || !choose(spool, &end, error)))
         return false;
-    if (!is_core)
-        return true;
-    *end = end_of_core(outline);
-    return find_notes(spool, outline, error) &&
-           (outline->files.count == 0 || choose(spool, outline, end, error));
-}
-
-/* *end is how far the dump is copied: of what is no dump, only the beginning. */
-static bool plan(struct spool *spool, struct outline *outline, uint64_t *end, struct error *error)
-{
-    struct buffer front = {0};
-    bool is_there, is_core;
-
-    if (!read_back(spool, 0, SELFMAG, &front, &is_there, error)) {
-        buffer_free(&front);
-        return false;
-    }
-    is_core = is_there && memcmp(front.data, ELFMAG, SELFMAG) == 0;
-    buffer_free(&front);
-    if (is_core)
-        return plan_core(spool, outline, end, error);
-    *end = 0;
-    return true;
+    return copy_until(spool, end, error) && extend(spool, error);
 }
 
 /* ---- the copy ---- */
-
-static bool copy(struct spool *spool, struct error *error)
-{
-    struct outline outline = {0};
-    uint64_t end;
-    bool done = plan(spool, &outline, &end, error) && copy_until(spool, end, error);
-
-    buffer_free(&outline.table);
-    buffer_free(&outline.notes);
-    address_ranges_free(&outline.files);
-    return done && extend(spool, error);
-}
 
 static int create_file(const char *directory, struct error *error)
 {
@@ -448,49 +376,45 @@ static int create_file(const char *directory, struct error *error)
     return fd;
 }
 
+/* Reads the first bytes to see whether the core is compressed, and copies it. */
 static bool copy_from(struct spool *spool, struct error *error)
 {
     struct bytes front = {spool->front, 0};
     size_t have;
-    bool done;
 
     if (!read_plain(spool, spool->front, sizeof(spool->front), &have, error))
         return false;
     front.size = have;
     if (!spool_check_format(front, spool->path, error))
         return false;
-    if (codec_file_recognize(front)) {
-        spool->zstd = codec_file_open(spool->from, front, spool->path, error);
-        if (spool->zstd == NULL)
-            return false;
-    } else {
+    if (!codec_file_recognize(front)) {
         spool->front_size = have;
+        return copy(spool, error);
     }
-    done = copy(spool, error);
-    codec_file_close(spool->zstd);
-    return done;
+    spool->zstd = codec_file_open(spool->from, front, spool->path, error);
+    return spool->zstd != NULL && copy(spool, error);
 }
 
 int spool_copy(int fd, const char *path, struct error *error)
 {
-    struct spool *spool = calloc(1, sizeof(*spool));
+    struct spool *spool = command_array(1, sizeof(*spool));
     const char *directory = getenv("TMPDIR");
-    int to = -1;
+    int to;
 
-    if (spool == NULL) {
-        error_out_of_memory(error, path, sizeof(*spool));
-        return -1;
-    }
     spool->path = path;
     spool->directory = directory != NULL && directory[0] != '\0' ? directory : "/tmp";
     spool->from = fd;
     spool->keeps_all = true;
-    spool->to = create_file(spool->directory, error);
-    if (spool->to >= 0 && copy_from(spool, error))
-        to = spool->to;
-    else if (spool->to >= 0)
-        close(spool->to);
-    address_ranges_free(&spool->kept);
+    spool->to = to = create_file(spool->directory, error);
+    if (to >= 0 && !copy_from(spool, error)) {
+        close(to);
+        to = -1;
+    }
+    codec_file_close(spool->zstd);
+    buffer_free(&spool->table);
+    buffer_free(&spool->notes);
+    free(spool->kept.items);
+    free(spool->files.items);
     free(spool);
     return to;
 }

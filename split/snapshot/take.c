@@ -1,5 +1,5 @@
 /*
- * Taking a profile: see take.h.
+ * Taking a profile: see snapshot.h.
  *
  * A running program counts on while its counters are copied. The copy of a counter could then be
  * torn: no manual promises that the kernel copies words whole (x86's string moves may go byte by
@@ -8,15 +8,13 @@
  * made, a few times. Different counters are of different moments, as in a profile that a program
  * with threads writes itself.
  */
-#include "split/snapshot/take.h"
-
 #include <inttypes.h>
 #include <string.h>
 
 #include "common/base/numbers.h"
-#include "common/llvm/profile.h"
 #include "formats/runtime/stub.h"
-#include "split/snapshot/values.h"
+#include "split/cli/memory.h"
+#include "split/snapshot/snapshot.h"
 
 /* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
@@ -49,8 +47,7 @@ static bool copy(const struct taking *taking, uint64_t address, uint64_t size,
         size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
 
         *missing = address + buffer->size;
-        if (!buffer_reserve(buffer, piece))
-            return error_out_of_memory(taking->error, taking->module->name, size);
+        command_require(buffer_reserve(buffer, piece), size);
         if (!taking->memory->operations->read(taking->memory, *missing, buffer->data + buffer->size,
                                               piece, &got, taking->error))
             return false;
@@ -122,8 +119,8 @@ static bool copy_changing(const struct taking *taking, uint64_t address, struct 
     uint64_t size = counters->size;
     bool is_settled = false;
 
-    if (!buffer_append_zeros(&copies->is_settled, (size_t)(size / sizeof(uint64_t))))
-        return error_out_of_memory(taking->error, taking->module->name, size);
+    command_require(buffer_append_zeros(&copies->is_settled, (size_t)(size / sizeof(uint64_t))),
+                    size);
     if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->middle) ||
         !copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
         return false;
@@ -135,16 +132,16 @@ static bool copy_changing(const struct taking *taking, uint64_t address, struct 
         copies->newer = oldest;
         if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
             return false;
-        is_settled = settle(copies, taking->module->header.big_endian, counters);
+        is_settled = settle(copies, taking->module->big_endian, counters);
     }
     return true;
 }
 
-/* Where the program counts: at `address`, or that far from it. In a program that was not compiled
- * for counting elsewhere, the runtime's variable has the value -1. */
+/* Finds where the program counts: at `address`, or that far from it. In a program that was not
+ * compiled for counting elsewhere, the runtime's variable has the value -1. */
 static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *address)
 {
-    uint64_t mask = taking->module->header.wide ? UINT64_MAX : UINT32_MAX, bias;
+    uint64_t mask = taking->module->wide ? UINT64_MAX : UINT32_MAX, bias;
     uint8_t bytes[sizeof(uint64_t)];
 
     if (variable == 0)
@@ -156,21 +153,10 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
                          "%s: the variables with the place of its counters are not in %s: %s",
                          taking->module->name, taking->memory->name,
                          taking->memory->operations->absent_because);
-    bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->header.big_endian);
+    bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->big_endian);
     if (bias != mask)
         *address = (*address + bias) & mask;
     return true;
-}
-
-static bool check_place(const struct taking *taking)
-{
-    if (taking->coverage->knows_biases || !taking->memory->maps_profile)
-        return true;
-    return error_set(
-        taking->error,
-        "%s: %s keeps counters in a mapped profile (%%c), and without symbols it is not "
-        "known whether this module does; merge the mapped profile instead",
-        taking->module->name, taking->memory->name);
 }
 
 static bool take_counters(const struct taking *taking, struct taken *taken)
@@ -182,7 +168,13 @@ static bool take_counters(const struct taking *taking, struct taken *taken)
     struct copies copies = {0};
     bool done;
 
-    if (!check_place(taking) || !add_bias(taking, taking->coverage->counter_bias, &address) ||
+    if (!taking->coverage->knows_biases && taking->memory->maps_profile)
+        return error_set(
+            taking->error,
+            "%s: %s keeps counters in a mapped profile (%%c), and without symbols it is not "
+            "known whether this module does; merge the mapped profile instead",
+            taking->module->name, taking->memory->name);
+    if (!add_bias(taking, taking->coverage->counter_bias, &address) ||
         !copy_section(taking, SECTION_COUNTERS, address, size, &taken->counters))
         return false;
     done = !taking->memory->is_running || item != sizeof(uint64_t) ||
@@ -201,6 +193,132 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
             copy_section(taking, SECTION_BITMAP, address, section->size, &taken->bitmap));
 }
 
+/* ---- recorded values ---- */
+
+/*
+ * The values that a program has recorded (value profiling) are the part behind the names in its raw
+ * profiles.
+ *
+ * A record with value sites has a pointer, Values, to a table with a pointer for each of its sites,
+ * kind after kind, or NULL if none was reached yet. Each leads to a list of nodes: a value and how
+ * often it was seen, 64 bits each, and a pointer to the next node.
+ *
+ * In the profile, each such record has a block: TotalSize and NumValueKinds; and for each kind that
+ * it has sites of, the kind's number and NumValueSites (all of these have 32 bits), a byte for each
+ * site with the number of its values, zeros up to a multiple of 8, and the values with their
+ * counts.
+ */
+
+#define HEADER_SIZE 8 /* of a block, and of a kind in it */
+#define VALUE_SIZE  16
+/* The runtime counts no more values of a site than this. */
+#define SITE_VALUES_MAX UINT8_MAX
+/* No program records that much; but a damaged list can lead in a circle, from every site. */
+#define VALUES_SIZE_MAX (UINT64_C(1) << 30)
+
+static bool read_value(const struct taking *taking, uint64_t address, void *to, size_t size)
+{
+    return memory_read_whole(taking->memory, address, to, size, taking->error) ||
+           (taking->error->message[0] == '\0' &&
+            error_set(taking->error,
+                      "%s: %zu bytes at 0x%" PRIx64
+                      ", part of its recorded values, are not in %s: %s",
+                      taking->module->name, size, address, taking->memory->name,
+                      taking->memory->operations->absent_because));
+}
+
+static uint64_t load_pointer(const struct taking *taking, const uint8_t *from)
+{
+    return load_number(from, (unsigned)taking->pointer_size, taking->module->big_endian);
+}
+
+static void append_header(const struct taking *taking, uint32_t first, uint32_t second,
+                          struct buffer *values)
+{
+    uint8_t header[HEADER_SIZE];
+
+    store_u32(header, first, taking->module->big_endian);
+    store_u32(header + sizeof(uint32_t), second, taking->module->big_endian);
+    buffer_append(values, header, sizeof(header));
+}
+
+static bool check_values(const struct taking *taking, const struct buffer *values)
+{
+    command_require(!values->failed, values->size);
+    return values->size <= VALUES_SIZE_MAX ||
+           error_set(taking->error,
+                     "%s: its recorded values are damaged in %s; take the snapshot again",
+                     taking->module->name, taking->memory->name);
+}
+
+/* Appends the sites of a kind. `table` is where the pointers to their lists are; 0: there is
+ * none. */
+static bool append_kind(const struct taking *taking, uint32_t kind, uint32_t sites, uint64_t table,
+                        struct buffer *values)
+{
+    uint8_t bytes[VALUE_SIZE + sizeof(uint64_t)];
+    size_t counts = values->size + HEADER_SIZE;
+
+    append_header(taking, kind, sites, values);
+    buffer_append_zeros(values, (size_t)align_up(sites, sizeof(uint64_t)));
+    for (uint32_t i = 0; table != 0 && i < sites; i++) {
+        uint8_t count = 0;
+        uint64_t node;
+
+        if (!read_value(taking, table + (uint64_t)i * taking->pointer_size, bytes,
+                        taking->pointer_size))
+            return false;
+        node = load_pointer(taking, bytes);
+        for (; node != 0 && count < SITE_VALUES_MAX; count++) {
+            if (!read_value(taking, node, bytes, VALUE_SIZE + taking->pointer_size))
+                return false;
+            if (!check_values(taking, values))
+                return false;
+            buffer_append(values, bytes, VALUE_SIZE);
+            node = load_pointer(taking, bytes + VALUE_SIZE);
+        }
+        if (!check_values(taking, values))
+            return false;
+        values->data[counts + i] = count;
+    }
+    return check_values(taking, values);
+}
+
+/* Appends the blocks for all records in `data`, which must be whole. */
+static bool take_values(const struct taking *taking, struct bytes data, struct buffer *values)
+{
+    const struct profile_record_layout *layout = &taking->layout;
+    bool big_endian = taking->module->big_endian;
+
+    for (uint64_t i = 0; i < data.size; i += layout->record_size) {
+        const uint8_t *record = data.data + i;
+        /* The field before NumCounters. */
+        uint64_t table = load_pointer(taking, record + layout->num_counters - taking->pointer_size);
+        size_t start = values->size;
+        uint32_t kinds = 0;
+
+        if (!profile_record_has_value_sites(layout, record, big_endian))
+            continue;
+        append_header(taking, 0, 0, values);
+        for (size_t kind = 0; kind < layout->value_kinds; kind++) {
+            uint32_t sites =
+                load_u16(record + layout->num_value_sites + kind * sizeof(uint16_t), big_endian);
+
+            if (sites == 0)
+                continue;
+            if (!append_kind(taking, (uint32_t)kind, sites, table, values))
+                return false;
+            table += table == 0 ? 0 : (uint64_t)sites * taking->pointer_size;
+            kinds++;
+        }
+        if (!check_values(taking, values))
+            return false;
+        store_u32(values->data + start, (uint32_t)(values->size - start), big_endian);
+        store_u32(values->data + start + sizeof(uint32_t), kinds, big_endian);
+    }
+    return true;
+}
+
 /* ---- data and names ---- */
 
 /* The record that a split leaves is known. Where it is in the target, it proves that the sidecar is
@@ -208,7 +326,7 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
 static bool take_stub(const struct taking *taking, struct taken *taken)
 {
     const struct coverage_section *sections = taking->coverage->sections;
-    bool big_endian = taking->module->header.big_endian, is_whole;
+    bool big_endian = taking->module->big_endian, is_whole;
     const struct stub_place place = {
         .record = module_address(taking->module, sections[SECTION_DATA].address),
         .counters = module_address(taking->module, sections[SECTION_COUNTERS].address),
@@ -234,8 +352,8 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
                          "sidecar of the build that was loaded",
                          taking->module->name);
     taken->data.size = 0;
-    return buffer_append(&taken->data, record, size) ||
-           error_out_of_memory(taking->error, taking->module->name, size);
+    command_require(buffer_append(&taken->data, record, size), size);
+    return true;
 }
 
 static bool take_data(const struct taking *taking, struct taken *taken)
@@ -247,8 +365,7 @@ static bool take_data(const struct taking *taking, struct taken *taken)
         return take_stub(taking, taken);
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
                         profile_count_items(section->size, item) * item, &taken->data) &&
-           values_take(taking->memory, taking->module, &taking->layout, buffer_view(&taken->data),
-                       &taken->values, taking->error);
+           take_values(taking, buffer_view(&taken->data), &taken->values);
 }
 
 /* The bytes of the section in the file; false if the program could have written to them. */
@@ -256,12 +373,12 @@ static bool find_constant(const struct taking *taking, const struct coverage_sec
                           struct bytes *bytes)
 {
     for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
-        const struct elf_segment *load = &taking->module->loads[i];
+        const Elf64_Phdr *load = &taking->module->loads[i];
 
-        if (range_within(section->address, section->size, load->address, load->file_size))
-            return (load->flags & PF_W) == 0 &&
+        if (range_within(section->address, section->size, load->p_vaddr, load->p_filesz))
+            return (load->p_flags & PF_W) == 0 &&
                    bytes_slice(taking->file->bytes,
-                               load->offset + (section->address - load->address), section->size,
+                               load->p_offset + (section->address - load->p_vaddr), section->size,
                                bytes);
     }
     return false;
@@ -286,8 +403,8 @@ static bool take_names(const struct taking *taking, struct taken *taken)
     if (is_whole || !is_known)
         return copy_section(taking, SECTION_NAMES, address, section->size, &taken->names);
     taken->names.size = 0;
-    return buffer_append(&taken->names, known.data, (size_t)known.size) ||
-           error_out_of_memory(taking->error, taking->module->name, known.size);
+    command_require(buffer_append(&taken->names, known.data, (size_t)known.size), known.size);
+    return true;
 }
 
 /* ---- all of it ---- */
@@ -338,7 +455,7 @@ static bool make(const struct taking *taking, struct taken *taken)
     const struct profile_source source = {
         .raw_version = taking->coverage->raw_version,
         .pointer_size = taking->pointer_size,
-        .big_endian = taking->module->header.big_endian,
+        .big_endian = taking->module->big_endian,
         .binary_ids = buffer_view(&taken->binary_ids),
         .data = section_in(taking, SECTION_DATA, &taken->data),
         .counters = section_in(taking, SECTION_COUNTERS, &taken->counters),
@@ -350,7 +467,7 @@ static bool make(const struct taking *taking, struct taken *taken)
     return profile_compose(&taken->profile, &source);
 }
 
-/* Whether the module is still where it was, and is the same one. */
+/* True if the module is still where it was, and is the same one. */
 static bool is_still_there(const struct taking *taking)
 {
     const struct module *module = taking->module;
@@ -376,17 +493,16 @@ bool take_profile(struct memory *memory, const struct module *module,
                   struct error *error)
 {
     struct taking taking = {
-        memory,        module, coverage, file, .pointer_size = module->header.wide ? 8 : 4,
-        .error = error};
+        memory, module, coverage, file, .pointer_size = module->wide ? 8 : 4, .error = error};
 
     if (!profile_record_layout(coverage->raw_version, taking.pointer_size, &taking.layout))
         return error_set(error, "%s: " PROFILE_VERSION_UNKNOWN "; use LLVM's tools for it",
                          module->name, PROFILE_VERSION(coverage->raw_version), PROFILE_VERSION_MIN,
                          PROFILE_VERSION_MAX);
-    if (module->uuid.size != 0 &&
-        !profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
-                                  module->header.big_endian, &module->uuid))
-        return error_out_of_memory(error, module->name, UUID_SIZE_MAX);
+    if (module->uuid.size != 0)
+        command_require(profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
+                                                 module->big_endian, &module->uuid),
+                        UUID_SIZE_MAX);
     return check_sections(&taking) && take_counters(&taking, taken) &&
            take_bitmap(&taking, taken) && take_data(&taking, taken) && take_names(&taking, taken) &&
            make(&taking, taken) && is_still_there(&taking);

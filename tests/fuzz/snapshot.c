@@ -14,7 +14,7 @@
 #include "common/base/file.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
-#include "split/snapshot/examine.h"
+#include "split/snapshot/snapshot.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/parts.h"
 #include "tests/fuzz/reader_api.h"
@@ -104,7 +104,7 @@ static void run(const struct parts *parts)
     scratch_path(sidecar, "sidecar");
     scratch_write("sidecar", parts_get(parts, PART_SIDECAR));
     sidecar_places_open(&places, &options, false);
-    memory = dump_open(path, &error);
+    memory = core_open(path, &error);
     if (memory == NULL) {
         fuzz_expect_reason(&error);
     } else {

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "split/snapshot/take.h"
+#include "split/snapshot/snapshot.h"
 #include "tests/support/suite.h"
 
 #define BASE       UINT64_C(0x7f0000000000)
