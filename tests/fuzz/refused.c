@@ -21,7 +21,7 @@
 
 /* What a step did: whether it failed, and a digest of what it made. While that is computed, all
  * memory is granted. */
-struct result {
+struct outcome {
     struct error error;
     bool has_failed;
     bool was_refused; /* an allocation was */
@@ -29,7 +29,7 @@ struct result {
 };
 
 /* To be called once the step is done, before its result is looked at. */
-static void stop_refusing(struct result *result)
+static void stop_refusing(struct outcome *result)
 {
     result->was_refused = memory_granted == MEMORY_ALL;
     memory_granted = MEMORY_ALL;
@@ -38,21 +38,21 @@ static void stop_refusing(struct result *result)
 static bool add(void *result, struct bytes part, struct error *error)
 {
     (void)error;
-    digest_stream_add(((struct result *)result)->made, part);
+    digest_stream_add(((struct outcome *)result)->made, part);
     return true;
 }
 
-static void add_text(struct result *result, const char *text)
+static void add_text(struct outcome *result, const char *text)
 {
     add(result, (struct bytes){(const uint8_t *)text, strlen(text) + 1}, NULL);
 }
 
-static void add_number(struct result *result, uint64_t number)
+static void add_number(struct outcome *result, uint64_t number)
 {
     add(result, (struct bytes){(const uint8_t *)&number, sizeof(number)}, NULL);
 }
 
-static void add_plan(struct result *result, const struct image_plan *plan,
+static void add_plan(struct outcome *result, const struct image_plan *plan,
                      const struct input *image)
 {
     for (size_t i = 0; i < plan->section_count; i++) {
@@ -77,7 +77,7 @@ struct subject {
     const struct image_plan *plan;
 };
 
-static void plan(const struct subject *subject, struct result *result)
+static void plan(const struct subject *subject, struct outcome *result)
 {
     static const struct image_options options = {.sections = SECTION_REMOVABLE};
     struct image_plan *made = image_plan_make(&subject->file, &options, &result->error);
@@ -89,7 +89,7 @@ static void plan(const struct subject *subject, struct result *result)
     image_plan_free(made);
 }
 
-static void describe(const struct subject *subject, struct result *result)
+static void describe(const struct subject *subject, struct outcome *result)
 {
     struct image_plan *made = image_describe(&subject->file, &result->error);
 
@@ -100,7 +100,7 @@ static void describe(const struct subject *subject, struct result *result)
     image_plan_free(made);
 }
 
-static void outline(const struct subject *subject, struct result *result)
+static void outline(const struct subject *subject, struct outcome *result)
 {
     struct buffer made = {0};
 
@@ -110,7 +110,7 @@ static void outline(const struct subject *subject, struct result *result)
     buffer_free(&made);
 }
 
-static void find_split(const struct subject *subject, struct result *result)
+static void find_split(const struct subject *subject, struct outcome *result)
 {
     struct split_image split = {.uuid_is_stub = false};
     bool is_split = image_find_split(&subject->file, &split, &result->error);
@@ -121,7 +121,7 @@ static void find_split(const struct subject *subject, struct result *result)
     add(result, (struct bytes){split.uuid.bytes, split.uuid.size}, NULL);
 }
 
-static void make_ordinary(const struct subject *subject, struct result *result)
+static void make_ordinary(const struct subject *subject, struct outcome *result)
 {
     struct edit_script edits;
     struct packed_counts counts;
@@ -135,7 +135,7 @@ static void make_ordinary(const struct subject *subject, struct result *result)
     edit_script_free(&edits);
 }
 
-static void open_container(const struct subject *subject, struct result *result)
+static void open_container(const struct subject *subject, struct outcome *result)
 {
     struct container container;
 
@@ -146,7 +146,7 @@ static void open_container(const struct subject *subject, struct result *result)
     container_close(&container);
 }
 
-static void pack(const struct subject *subject, struct result *result)
+static void pack(const struct subject *subject, struct outcome *result)
 {
     struct object_packing packing = {.outcome = OBJECT_NOT_ONE};
 
@@ -160,7 +160,7 @@ static void pack(const struct subject *subject, struct result *result)
 }
 
 /* Leaves the symbols of all records out of the index, so that it is made anew. */
-static void write_archive(const struct subject *subject, struct result *result)
+static void write_archive(const struct subject *subject, struct outcome *result)
 {
     struct archive archive = {.count = 0};
     bool done = archive_read(&archive, subject->file.bytes, subject->file.path, &result->error);
@@ -174,9 +174,9 @@ static void write_archive(const struct subject *subject, struct result *result)
 
 /* ---- the loop ---- */
 
-typedef void (*step_function)(const struct subject *, struct result *);
+typedef void (*step_function)(const struct subject *, struct outcome *);
 
-static struct digest take(struct result *result)
+static struct digest take(struct outcome *result)
 {
     struct digest made = digest_stream_finish(result->made);
 
@@ -184,9 +184,9 @@ static struct digest take(struct result *result)
     return made;
 }
 
-static struct result run(step_function step, const struct subject *subject, size_t granted)
+static struct outcome run(step_function step, const struct subject *subject, size_t granted)
 {
-    struct result result = {.made = digest_stream_new()};
+    struct outcome result = {.made = digest_stream_new()};
 
     FUZZ_EXPECT(result.made != NULL, "no memory for the test");
     memory_growth_counts = true;
@@ -197,7 +197,7 @@ static struct result run(step_function step, const struct subject *subject, size
 
 static void refuse_each(step_function step, const char *name, const struct subject *subject)
 {
-    struct result whole = run(step, subject, MEMORY_ALL), result;
+    struct outcome whole = run(step, subject, MEMORY_ALL), result;
     struct digest made = take(&whole);
     size_t granted = 0;
 
