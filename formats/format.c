@@ -3,6 +3,11 @@
  */
 #include "formats/format.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+
+#define OUTLINE_LINE_MAX 256
+
 void planning_add_section(struct planning *planning, enum section_kind kind, size_t index)
 {
     const struct format *format = planning->format;
@@ -39,4 +44,16 @@ bool planning_empty(struct planning *planning, const struct section *section, st
            edit_replace_by_zeros(edits, behind, cut - behind, cut - behind) &&
            edit_cut(edits, cut, cut_end - cut) &&
            (cut_end >= end || edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end));
+}
+
+void outline_append(struct buffer *outline, const char *format, ...)
+{
+    char line[OUTLINE_LINE_MAX];
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    buffer_append(outline, line, (size_t)size < sizeof(line) ? (size_t)size : sizeof(line) - 1);
 }

@@ -155,6 +155,10 @@ void planning_add_section(struct planning *planning, enum section_kind kind, siz
  * tripwire, or none. */
 struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size);
 
+/* Appends a formatted line to an outline (image.h). */
+void outline_append(struct buffer *outline, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Adds the edits that empty a section: `rest` at its start, zeros up to `cut`, nothing from there
  * to `cut_end`, and zeros up to the section's end (offsets in the file). */
 bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,

@@ -164,6 +164,9 @@
 #define UUID_BYTES            8
 #define UUID_SIZE             16
 
+/* struct entry_point_command */
+#define MAIN_ENTRYOFF 8
+
 /* struct nlist_64 */
 #define NLIST_STRX  0
 #define NLIST_TYPE  4
@@ -174,6 +177,33 @@
 #define N_STAB      0xe0
 #define N_TYPE      0x0e
 #define N_SECT      0x0e
+
+/* struct dyld_chained_fixups_header */
+#define CHAINS_STARTS_OFFSET  4
+#define CHAINS_IMPORTS_OFFSET 8
+#define CHAINS_SYMBOLS_OFFSET 12
+#define CHAINS_HEADER_SIZE    28
+
+/* struct dyld_chained_starts_in_image: a count, and that many offsets */
+#define STARTS_SEG_INFO_OFFSET 4
+
+/* struct dyld_chained_starts_in_segment */
+#define CHAIN_SIZE                   0
+#define CHAIN_PAGE_SIZE              4
+#define CHAIN_POINTER_FORMAT         6
+#define CHAIN_SEGMENT_OFFSET         8
+#define CHAIN_PAGE_COUNT             20
+#define CHAIN_PAGE_START             22
+
+#define DYLD_CHAINED_PTR_START_NONE  0xffffu
+#define DYLD_CHAINED_PTR_START_MULTI 0x8000u
+
+/* Those of images for x86-64 and arm64 that are not part of a kernel. */
+#define DYLD_CHAINED_PTR_ARM64E            1
+#define DYLD_CHAINED_PTR_64                2
+#define DYLD_CHAINED_PTR_64_OFFSET         6
+#define DYLD_CHAINED_PTR_ARM64E_USERLAND   9
+#define DYLD_CHAINED_PTR_ARM64E_USERLAND24 12
 
 /* struct fat_header, fat_arch and fat_arch_64: big-endian */
 #define FAT_MAGIC    0xcafebabeu

@@ -1,33 +1,24 @@
 /*
  * Mach-O images: describes an image, and decides what can go, as far as that depends on the format.
- * macho/state.h lists the other steps.
  */
 #include <elf.h>
 #include <inttypes.h>
 #include <string.h>
 
-#include "formats/macho/fixups.h"
-#include "formats/macho/state.h"
+#include "formats/macho/macho.h"
 
 /* The name that earlier versions of covsplit gave __llvm_covmap, which they left empty: llvm-cov
  * skips such an image in a report on several. It is known so that such an image is recognized as
  * split. */
 #define EMPTIED_MAPPING "__llvm_covsplit"
 
-static struct macho_state *state_of(struct planning *planning)
-{
-    return (struct macho_state *)planning;
-}
-
-static const struct macho_image *image_of(const struct planning *planning)
-{
-    return &((const struct macho_state *)planning)->image;
-}
+/* On Darwin, the names of C symbols start with this. */
+#define NAME_PREFIX '_'
 
 static const struct macho_section *section_of(const struct planning *planning,
                                               enum section_kind kind)
 {
-    return &image_of(planning)->sections[planning->section_index[kind]];
+    return &macho_image_of(planning)->sections[planning->section_index[kind]];
 }
 
 static bool recognize(struct bytes bytes)
@@ -54,19 +45,21 @@ static bool is_linked(struct bytes bytes)
 
 static bool open_image(struct planning *planning, struct error *error)
 {
-    return macho_image_open(&state_of(planning)->image, planning->input, error);
+    return macho_image_open(&macho_state_of(planning)->image, planning->input, error);
 }
 
 static void close_image(struct planning *planning)
 {
-    macho_image_close(&state_of(planning)->image);
-    buffer_free(&state_of(planning)->signature.content);
+    macho_image_close(&macho_state_of(planning)->image);
+    buffer_free(&macho_state_of(planning)->signature.content);
 }
 
 static bool describe(struct planning *planning, struct error *error)
 {
-    const struct macho_image *image = image_of(planning);
+    const struct macho_image *image = macho_image_of(planning);
+    const struct macho_command *command = macho_find_command(image, LC_UUID);
     struct sidecar_facts *facts = &planning->plan->facts;
+    struct bytes uuid;
 
     (void)error;
     facts->elf_class = ELFCLASS64;
@@ -75,7 +68,13 @@ static bool describe(struct planning *planning, struct error *error)
         image->filetype == MH_EXECUTE && (image->flags & MH_PIE) == 0 ? ET_EXEC : ET_DYN;
     facts->machine = image->machine;
     facts->pointer_size = 8;
-    macho_uuid(image, &facts->uuid);
+    facts->uuid.size = 0;
+    if (command != NULL &&
+        bytes_slice(image->file, command->offset + UUID_BYTES, UUID_SIZE, &uuid) &&
+        !bytes_all_zero(uuid)) {
+        memcpy(facts->uuid.bytes, uuid.data, UUID_SIZE);
+        facts->uuid.size = UUID_SIZE;
+    }
     return true;
 }
 
@@ -87,9 +86,9 @@ static bool is_coverage_mapping(enum section_kind kind)
 
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
-    const struct macho_image *image = image_of(planning);
-    bool is_mapping = is_coverage_mapping(kind);
+    const struct macho_image *image = macho_image_of(planning);
     const char *name = section_kind_name(kind);
+    bool is_mapping = is_coverage_mapping(kind);
     size_t index = macho_find_section(
         image, is_mapping ? MACHO_COVERAGE_SEGMENT : MACHO_DATA_SEGMENT, name, after);
 
@@ -102,7 +101,7 @@ static size_t find_section(const struct planning *planning, enum section_kind ki
 
 static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
-    const struct macho_section *header = &image_of(planning)->sections[index];
+    const struct macho_section *header = &macho_image_of(planning)->sections[index];
 
     section->address = header->addr;
     section->offset = header->offset;
@@ -124,39 +123,87 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
     const struct macho_section *section = section_of(planning, kind);
 
     return section->reserved3 == MACHO_EMPTIED_MARK
-               ? macho_section_bytes(image_of(planning), section)
+               ? macho_section_bytes(macho_image_of(planning), section)
                : (struct bytes){0};
-}
-
-static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context)
-{
-    return macho_symbols_visit(image_of(planning), visit, context);
-}
-
-static bool find_symbols(struct planning *planning, struct error *error)
-{
-    struct runtime_symbols *symbols = &planning->code.symbols;
-
-    return macho_symbols_check(image_of(planning), &symbols->are_told, error) &&
-           (runtime_symbols_find(symbols, each_symbol, planning) ||
-            error_set(error, "%s: the profile runtime is defined too many times; link it again",
-                      planning->input->path));
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
                      struct bytes *bytes)
 {
-    return macho_bytes_at(image_of(planning), address, size, bytes);
+    return macho_bytes_at(macho_image_of(planning), address, size, bytes);
 }
 
-/* ---- code ---- */
+/* ---- symbols ---- */
+
+/* The symbol table, a whole number of nlist_64, and its strings; empty if there is none. False if
+ * they are not inside the file. */
+static bool open_symbols(const struct macho_image *image, struct bytes *symbols,
+                         struct bytes *strings)
+{
+    const struct macho_command *command = macho_find_command(image, LC_SYMTAB);
+
+    *symbols = *strings = (struct bytes){0};
+    return command == NULL ||
+           (bytes_slice(image->file, macho_field(image, command, SYMTAB_SYMOFF),
+                        (uint64_t)macho_field(image, command, SYMTAB_NSYMS) * NLIST_SIZE,
+                        symbols) &&
+            bytes_slice(image->file, macho_field(image, command, SYMTAB_STROFF),
+                        macho_field(image, command, SYMTAB_STRSIZE), strings));
+}
+
+/* Visits every symbol that has a name, and is an address in a section of the image. */
+static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
+                        void *context)
+{
+    const struct macho_image *image = macho_image_of(planning);
+    struct bytes symbols, strings;
+
+    if (!open_symbols(image, &symbols, &strings))
+        return false;
+    for (uint64_t offset = 0; offset < symbols.size; offset += NLIST_SIZE) {
+        const uint8_t *nlist = symbols.data + offset;
+        uint64_t name = load_u32(nlist + NLIST_STRX, false);
+        size_t section = (size_t)nlist[NLIST_SECT] - 1; /* counted from 1 */
+        struct image_symbol symbol;
+
+        if ((nlist[NLIST_TYPE] & N_STAB) != 0 || (nlist[NLIST_TYPE] & N_TYPE) != N_SECT ||
+            name >= strings.size)
+            continue;
+        name += strings.data[name] == NAME_PREFIX;
+        bytes_slice(strings, name, strings.size - name, &symbol.name);
+        symbol.address = load_u64(nlist + NLIST_VALUE, false);
+        symbol.is_function =
+            section >= image->section_count || macho_section_is_code(&image->sections[section]);
+        if (!visit(context, &symbol))
+            return false;
+    }
+    return true;
+}
+
+static bool find_symbols(struct planning *planning, struct error *error)
+{
+    struct runtime_symbols *symbols = &planning->code.symbols;
+    struct bytes table, strings;
+
+    if (!open_symbols(macho_image_of(planning), &table, &strings))
+        return error_set(error,
+                         "%s: damaged Mach-O image: its symbol table is cut short; link it "
+                         "again",
+                         planning->input->path);
+    /* The functions of the runtime are local symbols. */
+    symbols->are_told = table.size != 0;
+    return runtime_symbols_find(symbols, each_symbol, planning) ||
+           error_set(error, "%s: the profile runtime is defined too many times; link it again",
+                     planning->input->path);
+}
+
+/* ---- code and data ---- */
 
 /* The code up to the end of the segment: symbols have no sizes. */
 static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code)
 {
-    const struct macho_image *image = image_of(planning);
+    const struct macho_image *image = macho_image_of(planning);
 
     for (size_t i = 0; i < image->segment_count; i++) {
         const struct macho_segment *segment = &image->segments[i];
@@ -173,7 +220,7 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
 
 static bool next_code(const struct planning *planning, size_t *index, struct code *code)
 {
-    const struct macho_image *image = image_of(planning);
+    const struct macho_image *image = macho_image_of(planning);
 
     while (*index < image->section_count) {
         const struct macho_section *section = &image->sections[(*index)++];
@@ -187,34 +234,26 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
     return false;
 }
 
-static bool is_kind(const struct planning *planning, size_t section)
-{
-    for (size_t i = 1; i <= SECTION_KIND_MAX; i++) {
-        if (planning->section_index[i] == section)
-            return true;
-    }
-    return false;
-}
-
 static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
 {
-    const struct macho_image *image = image_of(planning);
-    size_t text = macho_find_segment(image, "__TEXT");
+    const struct macho_image *image = macho_image_of(planning);
 
-    for (; *index < image->section_count; ++*index) {
-        const struct macho_section *section = &image->sections[*index];
-        const char *name = section->sectname;
+    while (*index < image->section_count) {
+        size_t i = (*index)++;
+        const struct macho_section *section = &image->sections[i];
+        bool is_other = macho_section_is_code(section) || !macho_section_in_file(section) ||
+                        strcmp(section->sectname, "__eh_frame") == 0 ||
+                        strcmp(section->sectname, "__unwind_info") == 0;
 
-        if (macho_section_is_code(section) || !macho_section_in_file(section) ||
-            is_kind(planning, *index) || strcmp(name, "__eh_frame") == 0 ||
-            strcmp(name, "__unwind_info") == 0)
+        for (size_t kind = 1; kind <= SECTION_KIND_MAX; kind++)
+            is_other |= planning->section_index[kind] == i;
+        if (is_other)
             continue;
         *data = (struct image_data){
             .bytes = macho_section_bytes(image, section),
             .address = section->addr,
-            .bases = {text == NO_INDEX ? 0 : image->segments[text].vmaddr},
+            .bases = {macho_base(image)},
         };
-        ++*index;
         return true;
     }
     return false;
@@ -222,7 +261,7 @@ static bool next_data(const struct planning *planning, size_t *index, struct ima
 
 static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
-    const struct macho_image *image = image_of(planning);
+    const struct macho_image *image = macho_image_of(planning);
 
     for (size_t i = 0; i < image->section_count; i++) {
         if (image->sections[i].addr == address && image->sections[i].size != 0)
@@ -231,10 +270,89 @@ static bool is_start_of_section(const struct planning *planning, uint64_t addres
     return false;
 }
 
+/* ---- fixups ---- */
+
+/* True if there are, or may be, relocations as old images have them, and kernels and their
+ * extensions. */
+static bool has_old_relocations(const struct macho_image *image)
+{
+    const struct macho_command *dysymtab = macho_find_command(image, LC_DYSYMTAB);
+
+    return dysymtab != NULL && (macho_field(image, dysymtab, DYSYMTAB_NEXTREL) != 0 ||
+                                macho_field(image, dysymtab, DYSYMTAB_NLOCREL) != 0);
+}
+
+bool macho_fixups_each(const struct macho_image *image, macho_fixup_visitor visit, void *context,
+                       const char **reason)
+{
+    *reason = "it has relocations of a kind that covsplit does not know";
+    return !has_old_relocations(image) && macho_chains_each(image, visit, context, reason) &&
+           macho_opcodes_each(image, visit, context, reason);
+}
+
+static bool is_in_other_segment(void *context, const struct macho_fixup *fixup)
+{
+    return fixup->segment != *(const size_t *)context;
+}
+
+bool macho_segment_may_have_fixups(const struct macho_image *image, size_t segment)
+{
+    const char *reason;
+
+    return has_old_relocations(image) || macho_chains_may_be_in(image, segment) ||
+           !macho_opcodes_each(image, is_in_other_segment, &segment, &reason);
+}
+
+bool macho_fixup_is_outside(void *context, const struct macho_fixup *fixup)
+{
+    const struct macho_section *section = context;
+
+    return !ranges_overlap(fixup->address, 8, section->addr, section->size);
+}
+
+struct pointer_search {
+    const struct reference_target *target;
+    uint64_t from;
+};
+
+static bool is_no_pointer(void *context, const struct macho_fixup *fixup)
+{
+    struct pointer_search *search = context;
+    const struct reference_target *target = search->target;
+
+    search->from = fixup->address;
+    return !fixup->is_rebase || range_within(fixup->address, 1, target->first, target->size) ||
+           !reference_counts(target, fixup->target);
+}
+
+/* By the same rules as in ELF images. */
+static bool find_pointer(const struct planning *planning, const struct reference_target *target,
+                         uint64_t *from, const char **reason)
+{
+    struct pointer_search search = {target, 0};
+    bool found = !macho_fixups_each(macho_image_of(planning), is_no_pointer, &search, reason);
+
+    *from = search.from;
+    return found;
+}
+
+static bool is_in_other_word(void *context, const struct macho_fixup *fixup)
+{
+    return *(const uint64_t *)context - fixup->address >= sizeof(uint64_t);
+}
+
+static bool is_loaders(const struct planning *planning, uint64_t address)
+{
+    const char *reason = NULL;
+
+    return !macho_fixups_each(macho_image_of(planning), is_in_other_word, &address, &reason) &&
+           reason == NULL;
+}
+
 /* ---- deciding ---- */
 
 /* The coverage mapping is data that no code uses and no pointer refers to. */
-static bool check_mapping(struct planning *planning, enum section_kind kind)
+static void check_mapping(struct planning *planning, enum section_kind kind)
 {
     const struct macho_section *section = section_of(planning, kind);
     struct reference_target target = {.first = section->addr, .size = section->size};
@@ -242,21 +360,19 @@ static bool check_mapping(struct planning *planning, enum section_kind kind)
     uint64_t from;
 
     if (section->size != 0 && !macho_section_in_file(section))
-        return image_plan_keep(planning->plan, kind, "it has no bytes in the file");
-    if (kind == SECTION_COVMAP && section->size < TRIPWIRE_MAPPING_SIZE)
-        return image_plan_keep(planning->plan, kind, "it is shorter than the header of a record");
-    if (macho_segment_may_have_fixups(image_of(planning), section->segment))
-        return image_plan_keep(planning->plan, kind, "dyld applies fixups to its segment");
+        image_plan_keep(planning->plan, kind, "it has no bytes in the file");
+    else if (kind == SECTION_COVMAP && section->size < TRIPWIRE_MAPPING_SIZE)
+        image_plan_keep(planning->plan, kind, "it is shorter than the header of a record");
+    else if (macho_segment_may_have_fixups(macho_image_of(planning), section->segment))
+        image_plan_keep(planning->plan, kind, "dyld applies fixups to its segment");
     /* Fixups that cannot be read do not matter: clang never makes any that point here. */
-    if (macho_find_pointer(planning, &target, &from, &reason) && reason == NULL)
-        return image_plan_keep(planning->plan, kind, "a pointer at 0x%" PRIx64 " refers to it",
-                               from);
-    return true;
+    else if (find_pointer(planning, &target, &from, &reason) && reason == NULL)
+        image_plan_keep(planning->plan, kind, "a pointer at 0x%" PRIx64 " refers to it", from);
 }
 
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
-    if (!macho_image_check_layout(image_of(planning), error))
+    if (!macho_image_check_layout(macho_image_of(planning), error))
         return false;
     if (is_coverage_mapping(section->kind))
         check_mapping(planning, section->kind);
@@ -265,14 +381,13 @@ static bool check_section(struct planning *planning, struct section *section, st
 
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
-    const struct macho_image *image = image_of(planning);
+    const struct macho_image *image = macho_image_of(planning);
 
     if (!planning->code.symbols.are_told)
         return image_plan_keep(planning->plan, kind,
                                "no symbol table: run covsplit before strip, and link without -s");
     if (macho_find_command(image, LC_DYLD_CHAINED_FIXUPS) == NULL &&
-        macho_find_command(image, LC_DYLD_INFO) == NULL &&
-        macho_find_command(image, LC_DYLD_INFO_ONLY) == NULL)
+        macho_find_dyld_info(image) == NULL)
         return image_plan_keep(planning->plan, kind,
                                "the image has no fixups, which would tell what points to it");
     if (kind == SECTION_DATA && planning->has_record_layout && !planning->record_layout.relative)
@@ -285,19 +400,10 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
 {
     if (!macho_section_in_file(section_of(planning, kind)))
         return image_plan_keep(planning->plan, kind, "it has no bytes in the file");
-    return macho_find_command(image_of(planning), LC_SEGMENT_SPLIT_INFO) == NULL ||
+    return macho_find_command(macho_image_of(planning), LC_SEGMENT_SPLIT_INFO) == NULL ||
            image_plan_keep(planning->plan, kind,
                            "the image may become part of dyld's shared cache, which moves its "
                            "sections");
-}
-
-/* ---- fixups ---- */
-
-bool macho_fixup_is_outside(void *context, const struct macho_fixup *fixup)
-{
-    const struct macho_section *section = context;
-
-    return !ranges_overlap(fixup->address, 8, section->addr, section->size);
 }
 
 /* A rebase in the data is removed with it. No other fixup is expected there. */
@@ -315,19 +421,17 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
     bool is_data = kind == SECTION_DATA;
     const char *reason;
 
-    return macho_fixups_each(image_of(planning), is_data ? fixup_can_go : macho_fixup_is_outside,
-                             section, &reason) ||
+    return macho_fixups_each(macho_image_of(planning),
+                             is_data ? fixup_can_go : macho_fixup_is_outside, section, &reason) ||
            image_plan_keep(planning->plan, kind, "%s",
                            reason != NULL ? reason
                            : is_data      ? "it refers to other images"
                                           : "dyld applies fixups to it");
 }
 
-/* ---- the edits ---- */
-
 static bool layout(struct planning *planning, struct error *error)
 {
-    struct macho_state *state = state_of(planning);
+    struct macho_state *state = macho_state_of(planning);
 
     return macho_signature_read(state, error) && macho_layout(state, error) &&
            macho_commands_reserve(state, error) && macho_signature_reserve(state, error);
@@ -345,9 +449,9 @@ const struct format macho_format = {
             .code_of = code_of,
             .next_code = next_code,
             .next_data = next_data,
-            .is_loaders = macho_is_loaders,
+            .is_loaders = is_loaders,
             .is_start_of_section = is_start_of_section,
-            .find_pointer = macho_find_pointer,
+            .find_pointer = find_pointer,
             .each_symbol = each_symbol,
         },
     .recognize = recognize,

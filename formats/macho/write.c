@@ -4,23 +4,20 @@
  * Their number and total size stay the same, so they are overwritten in place. What changes: the
  * file offsets of everything behind a cut, the sizes of segments in the file, the headers of
  * emptied sections, and, if a segment was split, where one segment ends and the next begins.
- * Addresses of sections stay, except for those with a tripwire.
+ * Addresses of sections stay, except for those with the stub or a tripwire.
  */
-#include "formats/macho/state.h"
-
 #include <string.h>
 
-#include "formats/macho/opcodes.h"
+#include "formats/macho/macho.h"
 
 bool macho_commands_reserve(struct macho_state *state, struct error *error)
 {
     struct bytes commands;
 
     state->commands_literal = state->base.plan->edits.literals.size;
-    if (!bytes_slice(state->image.file, 0, state->image.commands_end, &commands) ||
-        !edit_replace(&state->base.plan->edits, 0, commands.size, commands))
-        return error_out_of_memory(error, state->image.path, state->image.commands_end);
-    return true;
+    return (bytes_slice(state->image.file, 0, state->image.commands_end, &commands) &&
+            edit_replace(&state->base.plan->edits, 0, commands.size, commands)) ||
+           error_out_of_memory(error, state->image.path, state->image.commands_end);
 }
 
 /* The new bytes of the load command that is at `offset` in the original file. */
@@ -34,6 +31,16 @@ static uint64_t map(const struct macho_state *state, uint64_t offset)
     return edit_script_map(&state->base.plan->edits, offset);
 }
 
+static void put_32(struct macho_state *state, uint64_t field, uint64_t value)
+{
+    store_u32(at(state, field), (uint32_t)value, false);
+}
+
+static void put_64(struct macho_state *state, uint64_t field, uint64_t value)
+{
+    store_u64(at(state, field), value, false);
+}
+
 /* ---- segments and sections ---- */
 
 static void write_segments(struct macho_state *state)
@@ -42,117 +49,111 @@ static void write_segments(struct macho_state *state)
 
     for (size_t i = 0; i < state->image.segment_count; i++) {
         const struct macho_segment *segment = &state->image.segments[i];
-        uint8_t *command = at(state, segment->command);
         uint64_t fileoff = map(state, segment->fileoff);
         uint64_t filesize = map(state, segment->fileoff + macho_filesize(state, i)) - fileoff;
 
-        /* A segment without bytes may have no place in the file at all. */
-        if (segment->fileoff != 0 || segment->filesize != 0)
-            store_u64(command + SEGMENT_FILEOFF, fileoff, false);
         if (i == state->image.segment_count - 1)
             filesize = end - fileoff;
+        /* A segment without bytes may have no place in the file at all. */
+        if (segment->fileoff != 0 || segment->filesize != 0)
+            put_64(state, segment->command + SEGMENT_FILEOFF, fileoff);
         if (segment->filesize != 0)
-            store_u64(command + SEGMENT_FILESIZE, filesize, false);
+            put_64(state, segment->command + SEGMENT_FILESIZE, filesize);
         if (filesize > segment->vmsize)
-            store_u64(command + SEGMENT_VMSIZE, align_up(filesize, state->image.page_size), false);
+            put_64(state, segment->command + SEGMENT_VMSIZE,
+                   align_up(filesize, state->image.page_size));
+    }
+}
+
+/* Makes a section one of zeros, like its memory, so that tools do not look for it in the file. */
+static void write_zerofill(struct macho_state *state, const struct macho_section *section)
+{
+    put_32(state, section->header + SECTION_64_OFFSET, 0);
+    put_32(state, section->header + SECTION_64_FLAGS,
+           (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL);
+}
+
+static void write_place(struct macho_state *state, uint64_t header, uint64_t address,
+                        uint64_t offset)
+{
+    put_64(state, header + SECTION_64_ADDR, address);
+    put_32(state, header + SECTION_64_OFFSET, map(state, offset));
+}
+
+/* Describes what is left of a removed section. */
+static void write_emptied(struct macho_state *state, const struct section *removed)
+{
+    const struct macho_section *section =
+        &state->image.sections[state->base.section_index[removed->kind]];
+    uint64_t rest = planning_rest(&state->base, removed->kind, removed->size).size;
+
+    put_64(state, section->header + SECTION_64_BYTES, rest);
+    put_32(state, section->header + SECTION_64_RESERVED3, MACHO_EMPTIED_MARK);
+    if (rest == 0) {
+        write_zerofill(state, section);
+    } else if (removed->kind == SECTION_DATA) {
+        write_place(state, section->header, macho_stub_address(state), macho_stub_offset(state));
+    } else if (removed->kind == SECTION_NAMES) {
+        write_place(state, section->header, macho_names_address(state), macho_names_offset(state));
+    } else {
+        write_place(state, section->header, macho_mapping_address(state),
+                    macho_mapping_offset(state));
+        /* In a split segment, the mapping's section becomes one of zeros for everything that loads
+         * the image (layout.c). Readers recognize it by flags that have no other meaning. */
+        if (state->split_segment != NO_INDEX)
+            put_32(state, section->header + SECTION_64_FLAGS, S_ZEROFILL);
     }
 }
 
 static void write_sections(struct macho_state *state)
 {
+    const struct image_plan *plan = state->base.plan;
+
     for (size_t i = 0; i < state->image.section_count; i++) {
         const struct macho_section *section = &state->image.sections[i];
 
         if (section->offset != 0)
-            store_u32(at(state, section->header) + SECTION_64_OFFSET,
-                      (uint32_t)map(state, section->offset), false);
+            put_32(state, section->header + SECTION_64_OFFSET, map(state, section->offset));
     }
-}
-
-static void write_name(uint8_t *field, const char *name)
-{
-    memset(field, 0, MACHO_NAME_SIZE);
-    memcpy(field, name, strlen(name));
-}
-
-static void write_place(struct macho_state *state, uint8_t *header, uint64_t address,
-                        uint64_t offset)
-{
-    store_u64(header + SECTION_64_ADDR, address, false);
-    store_u32(header + SECTION_64_OFFSET, (uint32_t)map(state, offset), false);
-}
-
-/* In a split segment, the mapping's section becomes one of zeros for everything that loads the
- * image (see macho/layout.c). Readers recognize it by flags that have no other meaning. */
-static void write_mapping_place(struct macho_state *state, uint8_t *header)
-{
-    write_place(state, header, macho_mapping_address(state), macho_mapping_offset(state));
-    if (state->split_segment != NO_INDEX)
-        store_u32(header + SECTION_64_FLAGS, S_ZEROFILL, false);
-}
-
-static void write_zerofill(const struct macho_section *section, uint8_t *header)
-{
-    store_u32(header + SECTION_64_OFFSET, 0, false);
-    store_u32(header + SECTION_64_FLAGS, (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL,
-              false);
-}
-
-/* Describes what is left of removed sections, and those of zeros. If nothing is, the section
- * becomes one of zeros, like its memory, so that tools do not look for it in the file. */
-static void write_emptied_sections(struct macho_state *state)
-{
-    for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct section *planned = &state->base.plan->sections[i];
-        const struct macho_section *section;
-        uint64_t rest = planning_rest(&state->base, planned->kind, planned->size).size;
-        uint8_t *header;
-
-        if (planned->fate == FATE_STAYS)
-            continue;
-        section = &state->image.sections[state->base.section_index[planned->kind]];
-        header = at(state, section->header);
-        store_u64(header + SECTION_64_BYTES, rest, false);
-        store_u32(header + SECTION_64_RESERVED3, MACHO_EMPTIED_MARK, false);
-        if (planned->kind == SECTION_DATA)
-            write_place(state, header, macho_stub_address(state), macho_stub_offset(state));
-        if (planned->kind == SECTION_NAMES)
-            write_place(state, header, macho_names_address(state), macho_names_offset(state));
-        if (planned->kind == SECTION_COVMAP)
-            write_mapping_place(state, header);
-        if (rest == 0)
-            write_zerofill(section, header);
+    for (size_t i = 0; i < plan->section_count; i++) {
+        if (section_goes(&plan->sections[i]))
+            write_emptied(state, &plan->sections[i]);
     }
     for (size_t i = state->zeros; i != NO_INDEX && i < state->base.section_index[SECTION_DATA]; i++)
-        write_zerofill(&state->image.sections[i], at(state, state->image.sections[i].header));
+        write_zerofill(state, &state->image.sections[i]);
 }
 
 /* ---- a split segment ---- */
+
+static void write_name(struct macho_state *state, uint64_t field, const char *name)
+{
+    memset(at(state, field), 0, MACHO_NAME_SIZE);
+    memcpy(at(state, field), name, strlen(name));
+}
 
 /* Writes the fields of both segments, whose load commands are still in their old places. */
 static void write_split_fields(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
     const struct macho_segment *next = first + 1;
-    uint8_t *command = at(state, first->command), *next_command = at(state, next->command);
     uint64_t distance = state->split_fileoff - first->fileoff;
     uint64_t fileoff = map(state, state->split_fileoff);
     uint64_t end = map(state, first->fileoff + first->filesize);
 
-    memcpy(next_command + SEGMENT_SEGNAME, command + SEGMENT_SEGNAME, MACHO_NAME_SIZE);
-    store_u64(next_command + SEGMENT_VMADDR, first->vmaddr + distance, false);
-    store_u64(next_command + SEGMENT_VMSIZE, first->vmsize - distance + next->vmsize, false);
-    store_u64(next_command + SEGMENT_FILEOFF, fileoff, false);
-    store_u64(next_command + SEGMENT_FILESIZE, end - fileoff, false);
-    memcpy(next_command + SEGMENT_FLAGS, command + SEGMENT_FLAGS, 4);
-    store_u64(command + SEGMENT_VMSIZE, distance, false);
-    write_name(command + SEGMENT_SEGNAME, MACHO_PROFILE_SEGMENT);
+    write_name(state, next->command + SEGMENT_SEGNAME, first->segname);
+    put_64(state, next->command + SEGMENT_VMADDR, first->vmaddr + distance);
+    put_64(state, next->command + SEGMENT_VMSIZE, first->vmsize - distance + next->vmsize);
+    put_64(state, next->command + SEGMENT_FILEOFF, fileoff);
+    put_64(state, next->command + SEGMENT_FILESIZE, end - fileoff);
+    memcpy(at(state, next->command + SEGMENT_FLAGS), at(state, first->command + SEGMENT_FLAGS), 4);
+    put_64(state, first->command + SEGMENT_VMSIZE, distance);
+    write_name(state, first->command + SEGMENT_SEGNAME, MACHO_PROFILE_SEGMENT);
 }
 
-static void store_section_count(uint8_t *command, size_t count)
+static void write_section_count(struct macho_state *state, uint64_t command, size_t count)
 {
-    store_u32(command + COMMAND_CMDSIZE, (uint32_t)(SEGMENT_SIZE + SECTION_64_SIZE * count), false);
-    store_u32(command + SEGMENT_NSECTS, (uint32_t)count, false);
+    put_32(state, command + COMMAND_CMDSIZE, SEGMENT_SIZE + SECTION_64_SIZE * (uint64_t)count);
+    put_32(state, command + SEGMENT_NSECTS, count);
 }
 
 /* Moves the second load command up, before the headers of the sections that now belong to it. */
@@ -160,56 +161,49 @@ static void move_split_command(struct macho_state *state)
 {
     const struct macho_segment *first = &state->image.segments[state->split_segment];
     const struct macho_segment *next = first + 1;
-    uint64_t address = first->vmaddr + (state->split_fileoff - first->fileoff);
-    const struct macho_section *sections = &state->image.sections[first->first_section];
-    uint8_t segment[SEGMENT_SIZE], *moved;
+    uint64_t address = first->vmaddr + (state->split_fileoff - first->fileoff), moved;
+    uint8_t segment[SEGMENT_SIZE];
     size_t kept = 0;
 
-    for (; kept < first->section_count &&
-           load_u64(at(state, sections[kept].header + SECTION_64_ADDR), false) < address;
-         kept++)
-        write_name(at(state, sections[kept].header + SECTION_64_SEGNAME), MACHO_PROFILE_SEGMENT);
-    moved = at(state, first->command + SEGMENT_SIZE + SECTION_64_SIZE * kept);
+    for (; kept < first->section_count; kept++) {
+        uint64_t header = state->image.sections[first->first_section + kept].header;
+
+        if (load_u64(at(state, header + SECTION_64_ADDR), false) >= address)
+            break;
+        write_name(state, header + SECTION_64_SEGNAME, MACHO_PROFILE_SEGMENT);
+    }
+    moved = first->command + SEGMENT_SIZE + SECTION_64_SIZE * (uint64_t)kept;
     memcpy(segment, at(state, next->command), SEGMENT_SIZE);
-    memmove(moved + SEGMENT_SIZE, moved, SECTION_64_SIZE * (first->section_count - kept));
-    memcpy(moved, segment, SEGMENT_SIZE);
-    store_section_count(at(state, first->command), kept);
-    store_section_count(moved, first->section_count - kept + next->section_count);
+    memmove(at(state, moved + SEGMENT_SIZE), at(state, moved),
+            SECTION_64_SIZE * (first->section_count - kept));
+    memcpy(at(state, moved), segment, SEGMENT_SIZE);
+    write_section_count(state, first->command, kept);
+    write_section_count(state, moved, first->section_count - kept + next->section_count);
 }
 
 /* ---- tables ---- */
 
-static bool write_table(void *context, const struct macho_table *table)
-{
-    struct macho_state *state = context;
-
-    if (table->offset != 0)
-        store_u32(at(state, table->field), (uint32_t)map(state, table->offset), false);
-    return true;
-}
-
-static void write_size(struct macho_state *state, const struct macho_command *command,
-                       uint64_t field, uint64_t size)
-{
-    store_u32(at(state, command->offset + field), (uint32_t)size, false);
-}
-
-/* Writes the sizes of the tables that are made anew. */
-static void write_sizes(struct macho_state *state)
+/* Writes where tables are now, and the sizes of those that are made anew. */
+static void write_tables(struct macho_state *state)
 {
     const struct macho_image *image = &state->image;
     const struct macho_command *signature = macho_find_command(image, LC_CODE_SIGNATURE);
     const struct macho_command *chains = macho_find_command(image, LC_DYLD_CHAINED_FIXUPS);
-    const struct macho_command *dyld_info = macho_dyld_info(image);
+    const struct macho_command *dyld_info = macho_find_dyld_info(image);
+    struct macho_table table;
 
+    for (size_t i = 0; macho_next_table(image, &i, &table);) {
+        if (table.offset != 0)
+            put_32(state, table.field, map(state, table.offset));
+    }
     if (signature != NULL)
-        write_size(state, signature, LINKEDIT_DATASIZE, state->signature.content.size);
+        put_32(state, signature->offset + LINKEDIT_DATASIZE, state->signature.content.size);
     if (chains != NULL)
-        write_size(state, chains, LINKEDIT_DATASIZE,
-                   macho_field(image, chains, LINKEDIT_DATASIZE) + state->chains_growth);
+        put_32(state, chains->offset + LINKEDIT_DATASIZE,
+               macho_field(image, chains, LINKEDIT_DATASIZE) + state->chains_growth);
     if (dyld_info != NULL)
-        write_size(state, dyld_info, DYLD_INFO_REBASE + 4,
-                   macho_field(image, dyld_info, DYLD_INFO_REBASE + 4) + state->rebase_growth);
+        put_32(state, dyld_info->offset + DYLD_INFO_REBASE + 4,
+               macho_field(image, dyld_info, DYLD_INFO_REBASE + 4) + state->rebase_growth);
 }
 
 /* The load commands behind it move up. */
@@ -217,25 +211,23 @@ static void remove_signature_command(struct macho_state *state)
 {
     const struct macho_command *command = macho_find_command(&state->image, LC_CODE_SIGNATURE);
     uint64_t end = command->offset + command->cmdsize, rest = state->image.commands_end - end;
-    uint8_t *header = at(state, 0);
+    const uint8_t *header = at(state, 0);
 
     memmove(at(state, command->offset), at(state, end), (size_t)rest);
     memset(at(state, command->offset + rest), 0, command->cmdsize);
-    store_u32(header + HEADER_NCMDS, load_u32(header + HEADER_NCMDS, false) - 1, false);
-    store_u32(header + HEADER_SIZEOFCMDS,
-              load_u32(header + HEADER_SIZEOFCMDS, false) - command->cmdsize, false);
+    put_32(state, HEADER_NCMDS, load_u32(header + HEADER_NCMDS, false) - 1);
+    put_32(state, HEADER_SIZEOFCMDS,
+           load_u32(header + HEADER_SIZEOFCMDS, false) - command->cmdsize);
 }
 
 bool macho_commands_write(struct planning *planning, struct error *error)
 {
-    struct macho_state *state = (struct macho_state *)planning;
+    struct macho_state *state = macho_state_of(planning);
 
     (void)error;
     write_segments(state);
     write_sections(state);
-    write_emptied_sections(state);
-    macho_tables_each(&state->image, write_table, state);
-    write_sizes(state);
+    write_tables(state);
     if (state->split_segment != NO_INDEX) {
         write_split_fields(state);
         move_split_command(state);

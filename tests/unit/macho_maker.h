@@ -8,8 +8,7 @@
 #ifndef COVSPLIT_TESTS_UNIT_MACHO_MAKER_H
 #define COVSPLIT_TESTS_UNIT_MACHO_MAKER_H
 
-#include "formats/macho/read.h"
-#include "formats/macho/state.h"
+#include "formats/macho/macho.h"
 
 #define MAKER_PAGE        4096u
 #define MAKER_BASE        UINT64_C(0x100000000)

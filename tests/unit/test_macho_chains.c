@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/macho/chains.h"
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
 #include "tests/unit/refused_ways.h"

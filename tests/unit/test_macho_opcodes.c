@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/macho/opcodes.h"
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
 #include "tests/unit/refused_ways.h"
@@ -33,15 +32,13 @@ struct program {
     }
 
 /* An image with that program as one of its tables; none of the others has any. */
-static struct macho_maker *make_image(enum opcode_table table, const struct program *program)
+static struct macho_maker *make_image(uint32_t table, const struct program *program)
 {
-    static const uint32_t fields[] = {DYLD_INFO_REBASE, DYLD_INFO_BIND, DYLD_INFO_WEAK_BIND,
-                                      DYLD_INFO_LAZY_BIND};
     struct macho_maker *maker = macho_maker_new();
     uint8_t *command = macho_maker_command(maker, LC_DYLD_INFO_ONLY, DYLD_INFO_SIZE);
 
-    store_u32(command + fields[table], MAKER_LINKEDIT, false);
-    store_u32(command + fields[table] + 4, (uint32_t)program->size, false);
+    store_u32(command + table, MAKER_LINKEDIT, false);
+    store_u32(command + table + 4, (uint32_t)program->size, false);
     memcpy(maker->file + MAKER_LINKEDIT, program->bytes, program->size);
     macho_maker_open(maker);
     return maker;
@@ -69,69 +66,69 @@ static bool see(void *context, const struct macho_fixup *fixup)
 
 static const struct reading {
     const char *what;
-    enum opcode_table table;
+    uint32_t table;
     struct program program;
     uint32_t places[5];
     size_t count;
 } readings[] = {
-    {"no opcodes", OPCODES_REBASE, {{0}, 0}, {0}, 0},
+    {"no opcodes", DYLD_INFO_REBASE, {{0}, 0}, {0}, 0},
     {"DO_REBASE_IMM_TIMES",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x90, 0x01, 0x53, 0x00, 0xff),
      {0x90, 0x98, 0xa0},
      3},
     {"DO_REBASE_ULEB_TIMES without an end",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x10, 0x60, 0x82, 0x00),
      {0x10, 0x18},
      2},
     {"ADD_ADDR_ULEB",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x10, 0x30, 0x04, 0x51, 0x30, 0x01, 0x51),
      {0x14, 0x1d},
      2},
     {"ADD_ADDR_IMM_SCALED",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x10, 0x4f, 0x51),
      {0x88},
      1},
     {"DO_REBASE_ADD_ADDR_ULEB",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x10, 0x70, 0x08, 0x51),
      {0x10, 0x20},
      2},
     {"DO_REBASE_ULEB_TIMES_SKIPPING_ULEB",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x10, 0x80, 0x03, 0x10, 0x51),
      {0x10, 0x28, 0x40, 0x58},
      4},
     {"a bind",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(0x11, 0x40, '_', 'a', 0, BIND_TYPE, BIND_DATA, 0x08, DO_BIND, 0x00),
      {0x08},
      1},
     {"other ordinals and addends",
-     OPCODES_WEAK_BIND,
+     DYLD_INFO_WEAK_BIND,
      PROGRAM(0x20, 0x81, 0x01, 0x3e, 0x60, 0xff, 0x7f, BIND_DATA, 0x08, DO_BIND, DO_BIND),
      {0x08, 0x10},
      2},
     {"DO_BIND_ADD_ADDR_ULEB",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x08, 0xa0, 0x08, 0x80, 0x08, DO_BIND),
      {0x08, 0x20},
      2},
     {"DO_BIND_ADD_ADDR_IMM_SCALED",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x08, 0xb2, DO_BIND),
      {0x08, 0x20},
      2},
     {"DO_BIND_ULEB_TIMES_SKIPPING_ULEB",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x08, 0xc0, 0x02, 0x08, DO_BIND),
      {0x08, 0x18, 0x28},
      3},
     {"lazy binds, which are many programs",
-     OPCODES_LAZY_BIND,
+     DYLD_INFO_LAZY_BIND,
      PROGRAM(BIND_DATA, 0x08, DO_BIND, 0x00, BIND_DATA, 0x18, DO_BIND, 0x00, 0x00),
      {0x08, 0x18},
      2},
@@ -141,7 +138,7 @@ START_TEST(test_reading)
 {
     const struct reading *reading = &readings[_i];
     struct macho_maker *maker = make_image(reading->table, &reading->program);
-    struct seen seen = {.is_rebase = reading->table == OPCODES_REBASE};
+    struct seen seen = {.is_rebase = reading->table == DYLD_INFO_REBASE};
     const char *reason = "";
 
     ck_assert_msg(macho_fixups_each(&maker->state.image, see, &seen, &reason), "%s: %s",
@@ -164,50 +161,53 @@ static const char unknown[] = "its fixup opcodes are of a kind that covsplit doe
 
 static const struct damage {
     const char *what;
-    enum opcode_table table;
+    uint32_t table;
     struct program program;
     const char *reason;
 } damages[] = {
-    {"a rebase nowhere", OPCODES_REBASE, PROGRAM(REBASE_TYPE, 0x51), malformed},
-    {"a segment that the image has not", OPCODES_REBASE, PROGRAM(0x24, 0x00, 0x51), malformed},
-    {"an endless offset", OPCODES_REBASE, PROGRAM(REBASE_DATA, ENDLESS), malformed},
-    {"an endless step", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x30, ENDLESS), malformed},
-    {"an endless count", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x60, ENDLESS), malformed},
-    {"an endless distance", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x70, ENDLESS), malformed},
-    {"an endless count with a distance", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x80, ENDLESS),
-     malformed},
-    {"a count with an endless distance", OPCODES_REBASE,
+    {"a rebase nowhere", DYLD_INFO_REBASE, PROGRAM(REBASE_TYPE, 0x51), malformed},
+    {"a segment that the image has not", DYLD_INFO_REBASE, PROGRAM(0x24, 0x00, 0x51), malformed},
+    {"an endless offset", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, ENDLESS), malformed},
+    {"an endless step", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x30, ENDLESS), malformed},
+    {"an endless count", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x60, ENDLESS), malformed},
+    {"an endless distance", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x70, ENDLESS), malformed},
+    {"an endless count with a distance", DYLD_INFO_REBASE,
+     PROGRAM(REBASE_DATA, 0x00, 0x80, ENDLESS), malformed},
+    {"a count with an endless distance", DYLD_INFO_REBASE,
      PROGRAM(REBASE_DATA, 0x00, 0x80, 0x01, ENDLESS), malformed},
-    {"a rebase of 32 bits", OPCODES_REBASE, PROGRAM(0x12, REBASE_DATA, 0x00, 0x51), unknown},
-    {"an opcode of no rebase", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x90), unknown},
-    {"a rebase past the segment", OPCODES_REBASE, PROGRAM(REBASE_DATA, 0xf9, 0x7f, 0x51),
+    {"a rebase of 32 bits", DYLD_INFO_REBASE, PROGRAM(0x12, REBASE_DATA, 0x00, 0x51), unknown},
+    {"an opcode of no rebase", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, 0x00, 0x90), unknown},
+    {"a rebase past the segment", DYLD_INFO_REBASE, PROGRAM(REBASE_DATA, 0xf9, 0x7f, 0x51),
      malformed},
-    {"a rebase past the end of memory", OPCODES_REBASE,
+    {"a rebase past the end of memory", DYLD_INFO_REBASE,
      PROGRAM(REBASE_DATA, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 0x51),
      malformed},
-    {"more rebases than fit", OPCODES_REBASE,
+    {"more rebases than fit", DYLD_INFO_REBASE,
      PROGRAM(REBASE_DATA, 0x00, 0x60, 0xff, 0xff, 0xff, 0xff, 0x0f), malformed},
-    {"the same rebase again and again", OPCODES_REBASE,
+    {"the same rebase again and again", DYLD_INFO_REBASE,
      PROGRAM(REBASE_DATA, 0x00, 0x80, 0xff, 0xff, 0xff, 0xff, 0x0f, 0xf8, 0xff, 0xff, 0xff, 0xff,
              0xff, 0xff, 0xff, 0xff, 0x01),
      malformed},
-    {"a bind nowhere", OPCODES_BIND, PROGRAM(DO_BIND), malformed},
-    {"an endless name", OPCODES_BIND, PROGRAM(0x40, 'a', 'b'), malformed},
-    {"a name past the end", OPCODES_BIND, PROGRAM(0x40), malformed},
-    {"an endless ordinal", OPCODES_BIND, PROGRAM(0x20, ENDLESS), malformed},
-    {"an endless addend", OPCODES_BIND, PROGRAM(0x60, ENDLESS), malformed},
-    {"no addend", OPCODES_BIND, PROGRAM(0x60), malformed},
-    {"an endless step of binds", OPCODES_BIND, PROGRAM(BIND_DATA, 0x00, 0x80, ENDLESS), malformed},
-    {"an endless distance of binds", OPCODES_BIND, PROGRAM(BIND_DATA, 0x00, 0xa0, ENDLESS),
+    {"a bind nowhere", DYLD_INFO_BIND, PROGRAM(DO_BIND), malformed},
+    {"an endless name", DYLD_INFO_BIND, PROGRAM(0x40, 'a', 'b'), malformed},
+    {"a name past the end", DYLD_INFO_BIND, PROGRAM(0x40), malformed},
+    {"an endless ordinal", DYLD_INFO_BIND, PROGRAM(0x20, ENDLESS), malformed},
+    {"an endless addend", DYLD_INFO_BIND, PROGRAM(0x60, ENDLESS), malformed},
+    {"no addend", DYLD_INFO_BIND, PROGRAM(0x60), malformed},
+    {"an endless step of binds", DYLD_INFO_BIND, PROGRAM(BIND_DATA, 0x00, 0x80, ENDLESS),
      malformed},
-    {"an endless count of binds", OPCODES_BIND, PROGRAM(BIND_DATA, 0x00, 0xc0, ENDLESS), malformed},
-    {"binds with an endless distance", OPCODES_BIND, PROGRAM(BIND_DATA, 0x00, 0xc0, 0x01, ENDLESS),
+    {"an endless distance of binds", DYLD_INFO_BIND, PROGRAM(BIND_DATA, 0x00, 0xa0, ENDLESS),
      malformed},
-    {"a bind with a distance, past the end", OPCODES_BIND, PROGRAM(BIND_DATA, 0xf9, 0x7f, 0xa0, 1),
+    {"an endless count of binds", DYLD_INFO_BIND, PROGRAM(BIND_DATA, 0x00, 0xc0, ENDLESS),
      malformed},
-    {"a bind of another type", OPCODES_WEAK_BIND, PROGRAM(0x53, BIND_DATA, 0x00, DO_BIND), unknown},
-    {"threaded binds", OPCODES_BIND, PROGRAM(0xd0, 0x01), unknown},
-    {"an opcode of no lazy bind", OPCODES_LAZY_BIND, PROGRAM(0x00, 0xe0), unknown},
+    {"binds with an endless distance", DYLD_INFO_BIND,
+     PROGRAM(BIND_DATA, 0x00, 0xc0, 0x01, ENDLESS), malformed},
+    {"a bind with a distance, past the end", DYLD_INFO_BIND,
+     PROGRAM(BIND_DATA, 0xf9, 0x7f, 0xa0, 1), malformed},
+    {"a bind of another type", DYLD_INFO_WEAK_BIND, PROGRAM(0x53, BIND_DATA, 0x00, DO_BIND),
+     unknown},
+    {"threaded binds", DYLD_INFO_BIND, PROGRAM(0xd0, 0x01), unknown},
+    {"an opcode of no lazy bind", DYLD_INFO_LAZY_BIND, PROGRAM(0x00, 0xe0), unknown},
 };
 
 static bool take_any(void *context, const struct macho_fixup *fixup)
@@ -248,7 +248,7 @@ static bool stop(void *context, const struct macho_fixup *fixup)
 START_TEST(test_stop)
 {
     static const struct program program = PROGRAM(REBASE_DATA, 0x10, 0x52);
-    struct macho_maker *maker = make_image(OPCODES_REBASE, &program);
+    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &program);
     const char *reason = "";
 
     ck_assert(!macho_fixups_each(&maker->state.image, stop, NULL, &reason));
@@ -370,7 +370,7 @@ static void assert_left(const struct removal *removal, const struct seen *before
 START_TEST(test_removal)
 {
     const struct removal *removal = &removals[_i];
-    struct macho_maker *maker = make_image(OPCODES_REBASE, &many_rebases);
+    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &many_rebases);
     struct seen before = {.is_rebase = true};
     struct place after[FIXUPS_MAX];
     const char *problem = "";
@@ -405,52 +405,56 @@ static const char in_no_section[] = "dyld applies fixups outside all sections";
 /* __DATA is cut from 0x800 to 0x1000. */
 static const struct moving {
     const char *what;
-    enum opcode_table table;
+    uint32_t table;
     struct program before;
     struct program after; /* empty: as before */
     const char *problem;  /* NULL: there is none */
 } movings[] = {
-    {"before the split", OPCODES_BIND, PROGRAM(BIND_DATA, 0x08, DO_BIND, DO_BIND), {{0}, 0}, NULL},
-    {"behind it", OPCODES_BIND, PROGRAM(BIND_DATA, 0x88, 0x20, DO_BIND, DO_BIND),
+    {"before the split",
+     DYLD_INFO_BIND,
+     PROGRAM(BIND_DATA, 0x08, DO_BIND, DO_BIND),
+     {{0}, 0},
+     NULL},
+    {"behind it", DYLD_INFO_BIND, PROGRAM(BIND_DATA, 0x88, 0x20, DO_BIND, DO_BIND),
      PROGRAM(0x72, 0x88, 0x00, DO_BIND, DO_BIND), NULL},
-    {"behind it, in a longer number", OPCODES_WEAK_BIND,
+    {"behind it, in a longer number", DYLD_INFO_WEAK_BIND,
      PROGRAM(BIND_DATA, 0x88, 0xc1, 0x80, 0x00, DO_BIND),
      PROGRAM(0x72, 0x88, 0xa1, 0x80, 0x00, DO_BIND), NULL},
-    {"lazy ones on both sides", OPCODES_LAZY_BIND,
+    {"lazy ones on both sides", DYLD_INFO_LAZY_BIND,
      PROGRAM(BIND_DATA, 0x08, DO_BIND, 0x00, BIND_DATA, 0x98, 0x28, DO_BIND, 0x00),
      PROGRAM(BIND_DATA, 0x08, DO_BIND, 0x00, 0x72, 0x98, 0x08, DO_BIND, 0x00), NULL},
     {"in another segment",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(0x72, 0x08, DO_BIND, BIND_DATA, 0x08, DO_BIND),
      {{0}, 0},
      NULL},
     {"from one part to the other",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x08, 0xa0, 0xf8, 0x1f, DO_BIND),
      {{0}, 0},
      both_parts},
     {"back to the first part",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x88, 0x20, 0xa0, 0xf0, 0xdf, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
              0x01, DO_BIND),
      {{0}, 0},
      both_parts},
     {"set before it, and bound behind it",
-     OPCODES_LAZY_BIND,
+     DYLD_INFO_LAZY_BIND,
      PROGRAM(BIND_DATA, 0x08, 0x80, 0x80, 0x20, DO_BIND),
      {{0}, 0},
      both_parts},
     {"in what is cut",
-     OPCODES_BIND,
+     DYLD_INFO_BIND,
      PROGRAM(BIND_DATA, 0x80, 0x10, DO_BIND),
      {{0}, 0},
      in_no_section},
     {"a rebase in what is cut",
-     OPCODES_REBASE,
+     DYLD_INFO_REBASE,
      PROGRAM(REBASE_TYPE, REBASE_DATA, 0x80, 0x10, 0x51),
      {{0}, 0},
      in_no_section},
-    {"a rebase that is malformed", OPCODES_REBASE, PROGRAM(0x51), {{0}, 0}, malformed},
+    {"a rebase that is malformed", DYLD_INFO_REBASE, PROGRAM(0x51), {{0}, 0}, malformed},
 };
 
 START_TEST(test_moving)
@@ -522,13 +526,13 @@ static bool recode(void *subject)
 START_TEST(test_memory)
 {
     static const struct program bind = PROGRAM(BIND_DATA, 0x88, 0x20, DO_BIND);
-    struct macho_maker *maker = make_image(OPCODES_REBASE, &many_rebases);
+    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &many_rebases);
 
     macho_maker_remove(maker, SECTION_DATA, 0xf00, 0x700);
     macho_maker_split(maker, 0x1000, 0);
     refuse_each_way(recode, maker);
     macho_maker_free(maker);
-    maker = make_image(OPCODES_BIND, &bind);
+    maker = make_image(DYLD_INFO_BIND, &bind);
     macho_maker_split(maker, 0x800, 0x800);
     refuse_each_way(recode, maker);
     macho_maker_free(maker);

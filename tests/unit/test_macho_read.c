@@ -49,7 +49,7 @@ static const struct refusal {
      {{PROGRAM_LINKEDIT_SEGMENT, SEGMENT_VMADDR, 8, UINT64_MAX}}},
     {DAMAGED("a segment's sections do not fill its load command"),
      {{PROGRAM_COVERAGE, SEGMENT_NSECTS, 4, 1}}},
-    {DAMAGED("it has more sections than its load commands hold"),
+    {DAMAGED("a segment's sections do not fill its load command"),
      {{PROGRAM_COVERAGE, SEGMENT_NSECTS, 4, 0x1000}}},
     /* sections */
     {DAMAGED("a section has a wrong size"),
