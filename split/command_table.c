@@ -576,7 +576,7 @@ static const struct command commands[] = {
      OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
-     "       covsplit show --map [--store DIR] [--json] FILE_OR_UUID...\n"
+     "       covsplit show --map [--json] SIDECAR...\n"
      "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
      "                     [--memory-limit SIZE] [--json] STATE...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
@@ -587,8 +587,7 @@ static const struct command commands[] = {
      "is 'present'. In a union, each image is described. FILE may be a FIFO, or '-' for\n"
      "standard input.\n"
      "\n"
-     "With --map, an operand is a sidecar, an image, or the UUID of a sidecar or its\n"
-     "beginning. The printed commands copy counters and bitmap in gdb, and make a profile from\n"
+     "With --map, the printed commands copy counters and bitmap in gdb, and make a profile from\n"
      "the copies.\n"
      "\n"
      "A STATE is made by 'merge --into', with --by or --by-path if it is to answer --tests.\n"

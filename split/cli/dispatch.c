@@ -1,27 +1,25 @@
 /*
- * Finding the subcommand to run, and the help: see dispatch.h.
+ * Finding the subcommand to run, the help, and --version: see dispatch.h.
  */
 #include "split/cli/dispatch.h"
 
+#include <libdeflate.h>
+#include <nettle/version.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
+#include <zstd.h>
+
+#ifdef COVSPLIT_WITH_LIEF
+#include <LIEF/version.h>
+#endif
 
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/cli/version.h"
 
 /* ---- help ---- */
 
-static int out_of_memory(void)
-{
-    struct error error;
-
-    error_set(&error, "out of memory");
-    message_error(&error);
-    return STATUS_FAILED;
-}
-
-/* Whether the command is an action of the group ("store gc" of "store"). */
+/* True if the command is an action of the group ("store gc" of "store"). */
 static bool is_in_group(const struct command *command, const char *group)
 {
     size_t length = strlen(group);
@@ -55,31 +53,13 @@ static const char *example_of(const struct command_table *table, size_t index)
     return NULL;
 }
 
-/* The actions of a group, in a table. */
-static bool print_actions(const struct command_table *table, const char *group)
-{
-    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
-    struct table *lines = table_new(columns, 2, 2);
-    bool printed;
-
-    if (lines == NULL)
-        return false;
-    for (size_t i = 0; i < table->count; i++) {
-        if (!is_in_group(&table->commands[i], group))
-            continue;
-        table_cell(lines, "%s", table->commands[i].name);
-        table_cell(lines, "%s", table->commands[i].summary);
-    }
-    printed = table_print(lines, stdout);
-    table_free(lines);
-    return printed;
-}
-
 /* All commands, under their headings, each in the same columns. */
-static void print_commands(const struct command_table *table)
+static void print_help_of_all(const struct command_table *table)
 {
     int width = 0;
 
+    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
+           "Splits coverage data off instrumented images, and puts it back.\n");
     for (size_t i = 0; i < table->count; i++) {
         int length = (int)strlen(table->commands[i].name);
 
@@ -96,53 +76,59 @@ static void print_commands(const struct command_table *table)
         if (example != NULL)
             printf("      %s\n", example);
     }
-}
-
-static int print_help_of_all(const struct command_table *table)
-{
-    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-           "Splits coverage data off instrumented images, and puts it back.\n");
-    print_commands(table);
     printf("\n"
            "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
            "'covsplit --version' prints the versions of covsplit and its libraries.\n");
-    return STATUS_DONE;
 }
 
-static int print_help_of_group(const struct command_table *table, const char *group)
+static void print_help_of_group(const struct command_table *table, const char *group)
 {
-    bool printed;
+    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
+    struct table *lines = table_new(columns, 2, 2);
 
+    for (size_t i = 0; i < table->count; i++) {
+        if (!is_in_group(&table->commands[i], group))
+            continue;
+        table_cell(lines, "%s", table->commands[i].name);
+        table_cell(lines, "%s", table->commands[i].summary);
+    }
     printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
            "\n"
            "Actions:\n",
            group);
-    printed = print_actions(table, group);
+    table_print(lines, stdout);
+    table_free(lines);
     printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
-    return printed ? STATUS_DONE : out_of_memory();
 }
 
 /* Prints the help of a group, or if NULL, of the whole command. */
 static int print_help(const struct command_table *table, const char *group)
 {
-    return group == NULL ? print_help_of_all(table) : print_help_of_group(table, group);
+    if (group == NULL)
+        print_help_of_all(table);
+    else
+        print_help_of_group(table, group);
+    return STATUS_DONE;
 }
 
-static int print_help_of(const struct command *command)
+/* Libraries are asked for their version at run time, as they may be newer than their headers were.
+ * Those that cannot tell are reported with the version of their headers. */
+static int print_version(void)
 {
-    return print_command_help(command, stdout) ? STATUS_DONE : out_of_memory();
+    unsigned xxhash = XXH_versionNumber();
+
+    puts("covsplit " COVSPLIT_VERSION);
+    printf("libelf " LIBELF_VERSION ", zstd %s, xxHash %u.%u.%u, libdeflate %s, nettle %d.%d",
+           ZSTD_versionString(), xxhash / 10000, xxhash / 100 % 100, xxhash % 100,
+           LIBDEFLATE_VERSION_STRING, nettle_version_major(), nettle_version_minor());
+#ifdef COVSPLIT_WITH_LIEF
+    printf(", LIEF %.*s", (int)strcspn(LIEF_VERSION, "-"), LIEF_VERSION);
+#endif
+    putchar('\n');
+    return STATUS_DONE;
 }
 
 /* ---- dispatch ---- */
-
-static bool is_group(const struct command_table *table, const char *name)
-{
-    for (size_t i = 0; i < table->count; i++) {
-        if (is_in_group(&table->commands[i], name))
-            return true;
-    }
-    return false;
-}
 
 /* Finds the command of that name, or the action of the group. */
 static const struct command *find_command(const struct command_table *table, const char *group,
@@ -163,7 +149,7 @@ static int run_command(const struct command *command, int count, char **argument
 {
     struct parsed_options options;
     struct error error;
-    int status = STATUS_USAGE;
+    int status = STATUS_DONE;
 
     switch (parse_options(command, count, arguments, &options, &error)) {
     case PARSE_DONE:
@@ -171,22 +157,13 @@ static int run_command(const struct command *command, int count, char **argument
         parsed_options_free(&options);
         break;
     case PARSE_HELP:
-        status = print_help_of(command);
+        print_command_help(command, stdout);
         break;
     case PARSE_WRONG:
-        message_usage(command->name, "%s", error.message);
-        break;
-    case PARSE_FAILED:
-        message_error(&error);
-        status = STATUS_FAILED;
+        status = message_usage(command->name, "%s", error.message);
         break;
     }
     return status;
-}
-
-static bool is_help_option(const char *argument)
-{
-    return strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0;
 }
 
 /* Finds what the words name, after taking off those that name a group; describes it, or runs it
@@ -195,16 +172,19 @@ static int run_or_describe(const struct command_table *table, const char *group,
                            int count, char **words)
 {
     const struct command *command;
+    bool is_group = false;
 
     if (count == 0)
         return describes
                    ? print_help(table, group)
                    : message_usage(group, "no %s given", group == NULL ? "command" : "action");
-    if (!describes && is_help_option(words[0]))
+    if (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))
         return print_help(table, group);
     if (!describes && words[0][0] == '-')
         return message_usage(group, "unknown option '%s'", words[0]);
-    if (group == NULL && is_group(table, words[0]))
+    for (size_t i = 0; group == NULL && i < table->count; i++)
+        is_group |= is_in_group(&table->commands[i], words[0]);
+    if (is_group)
         return run_or_describe(table, words[0], describes, count - 1, words + 1);
     if (describes && count > 1)
         return message_usage(NULL, "'%s' is one operand too many", words[1]);
@@ -212,7 +192,10 @@ static int run_or_describe(const struct command_table *table, const char *group,
     if (command == NULL)
         return message_usage(group, "unknown %s '%s'", group == NULL ? "command" : "action",
                              words[0]);
-    return describes ? print_help_of(command) : run_command(command, count - 1, words + 1);
+    if (!describes)
+        return run_command(command, count - 1, words + 1);
+    print_command_help(command, stdout);
+    return STATUS_DONE;
 }
 
 int dispatch(const struct command_table *table, int argc, char **argv)
@@ -220,9 +203,7 @@ int dispatch(const struct command_table *table, int argc, char **argv)
     bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
     int taken = argc > 0 ? 1 + describes : 0;
 
-    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        print_version();
-        return STATUS_DONE;
-    }
+    if (argc > 1 && strcmp(argv[1], "--version") == 0)
+        return print_version();
     return run_or_describe(table, NULL, describes, argc - taken, argv + taken);
 }

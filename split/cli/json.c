@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "common/base/error.h"
+#include "split/cli/memory.h"
 
 #define INDENTATION 2
 
@@ -138,25 +139,23 @@ void json_null(struct json_writer *writer, const char *key)
 
 static ssize_t append_text(void *context, const char *text, size_t size)
 {
-    return buffer_append(context, text, size) ? (ssize_t)size : 0;
+    buffer_append(context, text, size);
+    return (ssize_t)size;
 }
 
+/* Not open_memstream(3), which would not report that memory was lacking. */
 FILE *json_text_stream(struct buffer *text)
 {
-    return fopencookie(text, "w", (cookie_io_functions_t){.write = append_text});
+    FILE *stream = fopencookie(text, "w", (cookie_io_functions_t){.write = append_text});
+
+    command_require(stream != NULL, BUFSIZ);
+    return stream;
 }
 
-bool json_begin_text(struct json_writer *writer, struct buffer *text)
+void json_close_text(FILE *stream, const struct buffer *text)
 {
-    *writer = (struct json_writer){.stream = json_text_stream(text), .depth = 1};
-    return writer->stream != NULL;
-}
-
-bool json_end_text(struct json_writer *writer)
-{
-    bool is_whole = ferror(writer->stream) == 0;
-
-    return fclose(writer->stream) == 0 && is_whole;
+    fclose(stream);
+    command_require(!text->failed, text->size);
 }
 
 void json_add_text(struct json_writer *writer, struct bytes text)

@@ -37,17 +37,12 @@ void json_fraction(struct json_writer *writer, const char *key, uint64_t ten_tho
 void json_boolean(struct json_writer *writer, const char *key, bool value);
 void json_null(struct json_writer *writer, const char *key);
 
-/* Opens a stream that appends to the text, to write all of it later. Writing to it fails if out of
- * memory, which open_memstream(3) would not report. NULL if out of memory. */
+/* Opens a stream that appends to the text, to write all of it later; closes it again. */
 FILE *json_text_stream(struct buffer *text);
+void json_close_text(FILE *stream, const struct buffer *text);
 
-/* Begins the elements of an array that is written later: the writer gets a stream of its own, which
- * appends to the text. False if out of memory; json_end_text tells if memory was lacking
- * meanwhile. */
-bool json_begin_text(struct json_writer *writer, struct buffer *text);
-bool json_end_text(struct json_writer *writer);
-
-/* Adds the elements in such a text to an array at the top level. */
+/* Adds the elements in such a text to an array at the top level. They were written with a depth of
+ * 1. */
 void json_add_text(struct json_writer *writer, struct bytes text);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/llvm/section.h"
+#include "split/cli/memory.h"
 #include "split/cli/table.h"
 
 #define THREADS_DEFAULT_MAX 8
@@ -128,14 +129,12 @@ static bool parse_size(const struct option_description *option, const char *text
 static bool parse_number(const struct option_description *option, const char *text,
                          uint64_t *number, struct error *error)
 {
-    uint64_t value;
-    const char *digit = take_number(text, &value);
+    const char *digit = take_number(text, number);
 
-    if (digit == text || *digit != '\0' || value < option->minimum || value > option->maximum)
-        return error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
-                         option->long_name, text, option->minimum, option->maximum);
-    *number = value;
-    return true;
+    return (digit != text && *digit == '\0' && *number >= option->minimum &&
+            *number <= option->maximum) ||
+           error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
+                     option->long_name, text, option->minimum, option->maximum);
 }
 
 /* The bit of a section word of `length` characters, which --sections accepts; 0 if it is not
@@ -255,7 +254,7 @@ static bool take_value(struct cursor *cursor, const char **value)
     return true;
 }
 
-/* Whether it is -name or -name=value of an option that may have one dash. */
+/* True if it is -name or -name=value of an option that may have one dash. */
 static bool is_one_dash(const struct command *command, const char *name)
 {
     size_t length = strcspn(name, "=");
@@ -398,13 +397,8 @@ enum parse_result parse_options(const struct command *command, int count, char *
 
     memset(parsed, 0, sizeof(*parsed));
     parsed->command = command;
-    parsed->operands = calloc((size_t)count + 1, sizeof(*parsed->operands));
-    parsed->uses = calloc((size_t)count + 1, sizeof(*parsed->uses));
-    if (parsed->operands == NULL || parsed->uses == NULL) {
-        error_out_of_memory(error, "the command line", (size_t)count * sizeof(*parsed->uses));
-        parsed_options_free(parsed);
-        return PARSE_FAILED;
-    }
+    parsed->operands = command_array((size_t)count + 1, sizeof(*parsed->operands));
+    parsed->uses = command_array((size_t)count + 1, sizeof(*parsed->uses));
     if (parse_arguments(&cursor, parsed, error)) {
         if (parsed->values[OPTION_HELP].given)
             result = PARSE_HELP;
@@ -421,9 +415,6 @@ void parsed_options_free(struct parsed_options *parsed)
 {
     free(parsed->operands);
     free(parsed->uses);
-    parsed->operands = NULL;
-    parsed->uses = NULL;
-    parsed->operand_count = parsed->use_count = 0;
 }
 
 /* ---- access ---- */
@@ -480,38 +471,28 @@ unsigned option_threads(const struct parsed_options *options)
 
 /* ---- help ---- */
 
-static void add_help_row(struct table *table, const struct option_description *option)
-{
-    const char *separator = option->argument != NULL ? " " : "";
-    const char *argument = option->argument != NULL ? option->argument : "";
-
-    if (option->short_name != '\0')
-        table_cell(table, "-%c, --%s%s%s", option->short_name, option->long_name, separator,
-                   argument);
-    else
-        table_cell(table, "    --%s%s%s", option->long_name, separator, argument);
-    if (option->type == OPTION_TYPE_NUMBER && option->fallback != 0)
-        table_cell(table, "%s (default: %" PRIu64 ")", option->help, option->fallback);
-    else
-        table_cell(table, "%s%s", option->help, option->repeats ? "; may be repeated" : "");
-}
-
-bool print_command_help(const struct command *command, FILE *stream)
+void print_command_help(const struct command *command, FILE *stream)
 {
     static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
     struct table *table = table_new(columns, 2, 2);
-    bool printed;
 
-    if (table == NULL)
-        return false;
-    for (size_t i = 0; i <= command->option_count; i++)
-        add_help_row(table, option_at(command, i));
     fprintf(stream, "Usage: covsplit %s %s\n%s.\n", command->name, command->usage,
             command->summary);
     if (command->description[0] != '\0')
         fprintf(stream, "\n%s", command->description);
+    for (size_t i = 0; i <= command->option_count; i++) {
+        const struct option_description *option = option_at(command, i);
+        const char letter[] = {'-', option->short_name, ',', '\0'};
+
+        table_cell(table, "%3s --%s%s%s", option->short_name != '\0' ? letter : "",
+                   option->long_name, option->argument != NULL ? " " : "",
+                   option->argument != NULL ? option->argument : "");
+        if (option->type == OPTION_TYPE_NUMBER && option->fallback != 0)
+            table_cell(table, "%s (default: %" PRIu64 ")", option->help, option->fallback);
+        else
+            table_cell(table, "%s%s", option->help, option->repeats ? "; may be repeated" : "");
+    }
     fprintf(stream, "\nOptions:\n");
-    printed = table_print(table, stream);
+    table_print(table, stream);
     table_free(table);
-    return printed;
 }

@@ -166,9 +166,8 @@ struct parsed_options {
 
 enum parse_result {
     PARSE_DONE,
-    PARSE_HELP,   /* --help was given: print the help, do not run the subcommand */
-    PARSE_WRONG,  /* the error says what is wrong with the command line */
-    PARSE_FAILED, /* the error says why it could not be read */
+    PARSE_HELP,  /* --help was given: print the help, do not run the subcommand */
+    PARSE_WRONG, /* the error says what is wrong with the command line */
 };
 
 /* Parses the `count` arguments that follow the subcommand's name. There is something to free only
@@ -189,7 +188,7 @@ struct uuid option_uuid(const struct parsed_options *options, enum option_id id)
 /* The value of OPTION_THREADS; if not given, the number of processors, but at most 8. */
 unsigned option_threads(const struct parsed_options *options);
 
-/* Prints the --help text of a subcommand. False if out of memory. */
-bool print_command_help(const struct command *command, FILE *stream);
+/* Prints the --help text of a subcommand. */
+void print_command_help(const struct command *command, FILE *stream);
 
 #endif

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/bytes.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 
 #define COLUMN_GAP 2
@@ -21,7 +22,6 @@ struct table {
     size_t cell_count;
     size_t widths[TABLE_COLUMNS_MAX];
     bool used[TABLE_COLUMNS_MAX]; /* some cell is not empty */
-    bool failed;
 };
 
 /* The width on a terminal: UTF-8 continuation bytes take no column. */
@@ -37,13 +37,8 @@ static size_t width_of(const char *text)
 struct table *table_new(const struct table_column *columns, size_t column_count,
                         unsigned indentation)
 {
-    struct table *table;
+    struct table *table = command_array(1, sizeof(*table));
 
-    if (column_count == 0 || column_count > TABLE_COLUMNS_MAX)
-        return NULL;
-    table = calloc(1, sizeof(*table));
-    if (table == NULL)
-        return NULL;
     table->columns = columns;
     table->column_count = column_count;
     table->indentation = indentation;
@@ -71,8 +66,8 @@ void table_cell(struct table *table, const char *format, ...)
     format_printable(&text, format, arguments);
     va_end(arguments);
     width = width_of(text.message);
-    if (!buffer_append(&table->cells, text.message, strlen(text.message) + 1))
-        table->failed = true;
+    command_require(buffer_append(&table->cells, text.message, strlen(text.message) + 1),
+                    table->cells.size);
     table->cell_count++;
     if (width > table->widths[column])
         table->widths[column] = width;
@@ -99,14 +94,14 @@ static void print_row(const struct table *table, const char *const texts[], FILE
     putc('\n', stream);
 }
 
-bool table_print(const struct table *table, FILE *stream)
+void table_print(const struct table *table, FILE *stream)
 {
     const char *texts[TABLE_COLUMNS_MAX];
     const char *text = (const char *)table->cells.data;
     bool headings = false;
 
-    if (table->failed)
-        return false;
+    if (table->cell_count == 0)
+        return;
     for (size_t i = 0; i < table->column_count; i++) {
         texts[i] = table->columns[i].heading != NULL ? table->columns[i].heading : "";
         headings |= table->columns[i].heading != NULL;
@@ -120,7 +115,6 @@ bool table_print(const struct table *table, FILE *stream)
         }
         print_row(table, texts, stream);
     }
-    return true;
 }
 
 const char *number_text(uint64_t number, char *text)

@@ -27,18 +27,18 @@ struct table_column {
 
 struct table;
 
-/* The columns must outlive the table. Every line is indented by `indentation` blanks. NULL if out
- * of memory. */
+/* The columns, at most TABLE_COLUMNS_MAX, must outlive the table. Every line is indented by
+ * `indentation` blanks. */
 struct table *table_new(const struct table_column *columns, size_t column_count,
                         unsigned indentation);
 void table_free(struct table *table);
 
-/* Adds the next cell. A failed allocation is remembered until table_print. */
+/* Adds the next cell. */
 void table_cell(struct table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Prints all complete rows; columns with only empty cells are left out. False if memory for a cell
- * was lacking. Errors of the stream must be checked by whoever closes it. */
-bool table_print(const struct table *table, FILE *stream);
+/* Prints all complete rows, if there is one, below the headings; columns with only empty cells are
+ * left out. Errors of the stream must be checked by whoever closes it. */
+void table_print(const struct table *table, FILE *stream);
 
 #define COUNT_TEXT_MAX 64
 

@@ -269,7 +269,7 @@ static void add_rows(struct table *table, const struct conflicts *conflicts,
     }
 }
 
-static bool print_kind(const struct conflicts *conflicts, size_t start, size_t end)
+static void print_kind(const struct conflicts *conflicts, size_t start, size_t end)
 {
     static const struct table_column columns[] = {
         {"function", TABLE_LEFT}, {"hash", TABLE_LEFT}, {"counters", TABLE_RIGHT},
@@ -286,10 +286,7 @@ static bool print_kind(const struct conflicts *conflicts, size_t start, size_t e
     };
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 2);
     char count[COUNT_TEXT_MAX];
-    bool printed;
 
-    if (table == NULL)
-        return false;
     for (size_t i = start; i < end; i++)
         add_rows(table, conflicts, &conflicts->items[i]);
     if (conflicts->items[start].is_possible)
@@ -298,9 +295,8 @@ static bool print_kind(const struct conflicts *conflicts, size_t start, size_t e
     else
         printf("\n%s %s %s\n", count_text(end - start, "function", count),
                end - start == 1 ? "differs" : "differ", headings[conflicts->items[start].kind]);
-    printed = table_print(table, stdout);
+    table_print(table, stdout);
     table_free(table);
-    return printed;
 }
 
 static void print_left_out(const struct merge *merge)
@@ -322,29 +318,24 @@ static void print_left_out(const struct merge *merge)
                      merge->lacking[i].first);
 }
 
-bool explain_print(const struct merge *merge, const struct conflicts *conflicts,
-                   struct error *error)
+void explain_print(const struct merge *merge, const struct conflicts *conflicts)
 {
     static const struct table_column columns[] = {
         {"", TABLE_RIGHT},         {"image", TABLE_LEFT},         {"UUID", TABLE_LEFT},
         {"profiles", TABLE_RIGHT}, {"first profile", TABLE_LEFT},
     };
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0);
-    bool printed = table != NULL;
 
-    if (printed) {
-        print_images(table, merge);
-        printed = table_print(table, stdout);
-    }
+    print_images(table, merge);
+    table_print(table, stdout);
     table_free(table);
     if (conflicts->count == 0)
         printf("\nno function is in conflict\n");
-    for (size_t start = 0, end; printed && start < conflicts->count; start = end) {
+    for (size_t start = 0, end; start < conflicts->count; start = end) {
         end = end_of_kind(conflicts, start);
-        printed = print_kind(conflicts, start, end);
+        print_kind(conflicts, start, end);
     }
     print_left_out(merge);
-    return printed || error_out_of_memory(error, "the explanation", conflicts->row_count);
 }
 
 /* ---- as JSON ---- */

@@ -22,8 +22,7 @@ bool explain_find(const struct merge *merge, bool thorough, struct conflicts *co
 void explain_warn(const struct conflicts *conflicts);
 
 /* Print everything to standard output. False if out of memory. */
-bool explain_print(const struct merge *merge, const struct conflicts *conflicts,
-                   struct error *error);
+void explain_print(const struct merge *merge, const struct conflicts *conflicts);
 bool explain_print_json(const struct merge *merge, const struct conflicts *conflicts,
                         struct error *error);
 

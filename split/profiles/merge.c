@@ -88,8 +88,10 @@ static bool explain(const struct merge *merge, const struct parsed_options *opti
         explain_warn(conflicts);
         return true;
     }
-    return option_given(options, OPTION_JSON) ? explain_print_json(merge, conflicts, error)
-                                              : explain_print(merge, conflicts, error);
+    if (option_given(options, OPTION_JSON))
+        return explain_print_json(merge, conflicts, error);
+    explain_print(merge, conflicts);
+    return true;
 }
 
 static bool write_all(const struct merge *merge, const struct parsed_options *options,

@@ -1,11 +1,15 @@
 /*
- * Describing a file by its kind: see describe.h.
+ * What `covsplit show` says of each kind of file: see describe.h.
+ *
+ * Each kind has a function that fills in a report (report.h), which is printed when no more errors
+ * are possible.
  */
 #include "split/sidecars/describe.h"
 
 #include <elf.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/uuid.h"
@@ -17,6 +21,9 @@
 #include "formats/object/object.h"
 #include "formats/ordinary.h"
 #include "split/cli/machine_names.h"
+#include "split/cli/memory.h"
+#include "split/cli/message.h"
+#include "split/sidecars/report.h"
 
 /* ---- facts that several kinds share ---- */
 
@@ -256,14 +263,6 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
 
 /* ---- objects ---- */
 
-static void add_object_section(struct report *report, const struct object_section *section)
-{
-    struct section_row row = section_row_make(section->kind, section->size, "present");
-
-    row.address = address_unless_zero(section->address);
-    report_section(report, &row);
-}
-
 static bool describe_object(const struct input *input, struct report *report, struct error *error)
 {
     struct object_facts facts;
@@ -284,8 +283,13 @@ static bool describe_object(const struct input *input, struct report *report, st
         add_digest(report, "original_digest", "original digest", &facts.original_digest);
         report_size(report, "file_size", "file size", input->bytes.size);
         report_begin_sections(report);
-        for (size_t i = 0; i < facts.section_count; i++)
-            add_object_section(report, &facts.sections[i]);
+        for (size_t i = 0; i < facts.section_count; i++) {
+            struct section_row row =
+                section_row_make(facts.sections[i].kind, facts.sections[i].size, "present");
+
+            row.address = address_unless_zero(facts.sections[i].address);
+            report_section(report, &row);
+        }
         report_end_sections(report);
     }
     object_facts_free(&facts);
@@ -389,8 +393,8 @@ static struct profile_reader reader_of(const struct input *input, uint64_t limit
 
 /* A file may contain any number of profiles, so they are not all collected in one report: all are
  * parsed here to check them, and again when they are printed. */
-bool describe_profiles(const struct input *input, uint64_t limit, struct report *report,
-                       struct error *error)
+static bool describe_profiles(const struct input *input, uint64_t limit, struct report *report,
+                              struct error *error)
 {
     struct profile_reader reader = reader_of(input, limit);
     uint64_t count = 0;
@@ -409,41 +413,124 @@ bool describe_profiles(const struct input *input, uint64_t limit, struct report 
     return true;
 }
 
-static bool print_profile(const struct profile_reader *reader, const struct profile *profile,
-                          struct json_writer *json)
+static bool print_profiles(const struct input *input, const struct showing *showing,
+                           struct error *error)
 {
-    struct report report;
-    bool printed = report_begin(&report, json, DESCRIBE_INDENTATION);
-
-    if (printed) {
-        describe_profile(reader, profile, &report);
-        if (json == NULL)
-            printf("\n");
-        printed = report_print(&report);
-    }
-    report_end(&report);
-    return printed;
-}
-
-bool describe_print_profiles(const struct input *input, uint64_t limit, struct json_writer *json,
-                             struct error *error)
-{
-    struct profile_reader reader = reader_of(input, limit);
+    struct profile_reader reader = reader_of(input, showing->limit);
     struct profile profile;
     bool found, done;
 
-    if (json != NULL) {
-        json_begin_array(json, "profiles");
-    }
+    if (showing->json != NULL)
+        json_begin_array(showing->json, "profiles");
     while ((done = profile_reader_next(&reader, &profile, &found, error)) && found) {
-        done = print_profile(&reader, &profile, json) ||
-               error_out_of_memory(error, input->path, profile.size);
-        if (!done)
-            break;
+        struct report report;
+
+        report_begin(&report, showing->json);
+        describe_profile(&reader, &profile, &report);
+        if (showing->json == NULL)
+            printf("\n");
+        report_print(&report);
+        report_end(&report);
     }
     profile_reader_free(&reader);
-    if (json != NULL)
-        json_end_array(json);
+    if (showing->json != NULL)
+        json_end_array(showing->json);
+    return done;
+}
+
+/* ---- memory maps: --map ----
+ *
+ * An image that is not loaded where it was linked has its counters at the linked address plus the
+ * distance. In gdb, the first address of an ELF image in `info proc mappings` is that distance, if
+ * the image was linked from 0 on; it is there for processes and for core files, and needs no
+ * symbols, which may have been stripped. */
+
+static void add_place(struct report *report, const struct sidecar_section *section,
+                      const char *label, const char *key_address, const char *key_size)
+{
+    char text[COUNT_TEXT_MAX + 32], bytes[COUNT_TEXT_MAX];
+
+    if (section == NULL || section->size == 0) {
+        report_none(report, key_address, label, "none");
+        if (report->json != NULL)
+            report_none(report, key_size, NULL, NULL);
+    } else if (report->json != NULL) {
+        report_number(report, key_address, NULL, section->address);
+        report_number(report, key_size, NULL, section->size);
+    } else {
+        snprintf(text, sizeof(text), "%s at 0x%" PRIx64, count_text(section->size, "byte", bytes),
+                 section->address);
+        report_text(report, key_address, label, text);
+    }
+}
+
+/* Adds the command that copies a section into a file. */
+static void add_copy(struct report *report, const struct sidecar_section *section, const char *key,
+                     const char *file, const char *load)
+{
+    char text[256];
+
+    if (section == NULL || section->size == 0)
+        return;
+    snprintf(text, sizeof(text), "dump binary memory %s %s0x%" PRIx64 " %s0x%" PRIx64, file, load,
+             section->address, load, section->address + section->size);
+    report_text(report, key, "in gdb", text);
+}
+
+static void add_map(struct report *report, const struct sidecar *sidecar)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
+    const struct sidecar_section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
+    bool is_fixed = facts->format == IMAGE_ELF && facts->elf_type == ET_EXEC;
+    bool has_bitmap = bitmap != NULL && bitmap->size != 0;
+    char hex[UUID_HEX_MAX], *correlate;
+
+    report_text(report, "kind", "kind", "memory map");
+    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    add_machine(report, facts);
+    report_text(report, "uuid", "UUID", uuid_format(&facts->uuid, hex));
+    if (report->json != NULL)
+        report_boolean(report, "fixed", NULL, is_fixed);
+    else
+        report_text(report, "fixed", "loaded",
+                    is_fixed ? "at the linked address"
+                    : facts->format == IMAGE_ELF
+                        ? "anywhere: LOAD is its first address in gdb's 'info proc mappings', less "
+                          "the linked one (usually 0)"
+                        : "perhaps elsewhere: LOAD is the distance from the linked address");
+    add_place(report, counters, "counters", "counters_address", "counters_size");
+    add_place(report, bitmap, "bitmap", "bitmap_address", "bitmap_size");
+    if (!is_fixed)
+        report_text(report, "gdb_load", "in gdb", "set $load = LOAD");
+    add_copy(report, counters, "gdb_counters", "counters.bin", is_fixed ? "" : "$load+");
+    add_copy(report, bitmap, "gdb_bitmap", "bitmap.bin", is_fixed ? "" : "$load+");
+    correlate =
+        command_text("covsplit correlate --counters counters.bin%s --sidecar %s -o OUT.profraw",
+                     has_bitmap ? " --bitmap bitmap.bin" : "", sidecar_name(sidecar));
+    report_text(report, "correlate", "then", correlate);
+    free(correlate);
+}
+
+static bool describe_map(const struct input *input, struct report *report, struct error *error)
+{
+    struct sidecar *sidecar;
+    const struct sidecar_section *counters;
+    bool done = false;
+
+    if (!sidecar_recognize(input->bytes))
+        return error_set(error, "%s: not a sidecar; for --map, give that of the image",
+                         input->path);
+    sidecar = sidecar_open(input->bytes, input->path, error);
+    if (sidecar != NULL && sidecar_is_real(sidecar, error)) {
+        counters = sidecar_find(sidecar, SECTION_COUNTERS);
+        done =
+            (counters != NULL && counters->size != 0) ||
+            error_set(error, "%s: its image has no counters; give one with coverage", input->path);
+    }
+    if (done)
+        add_map(report, sidecar);
+    sidecar_close(sidecar);
     return done;
 }
 
@@ -457,16 +544,20 @@ static bool is_image(struct bytes bytes)
 }
 
 /* Sidecars and objects are ELF files too, so they are tested before images. */
-static const struct file_kind file_kinds[] = {
+static const struct file_kind {
+    bool (*recognize)(struct bytes bytes);
+    bool (*describe)(const struct input *input, struct report *report, struct error *error);
+} file_kinds[] = {
     {sidecar_recognize, describe_sidecar},
     {object_recognize, describe_object},
     {union_recognize, describe_union},
-    {profile_reader_recognize, NULL},
+    {profile_reader_recognize, NULL}, /* any number of profiles */
     {object_is_packed, describe_packed_object},
     {is_image, describe_image}, /* also what is neither linked nor packed, with an error */
 };
 
-const struct file_kind *describe_find_kind(const struct input *input, struct error *error)
+/* NULL, with an error, if the file is of no kind that can be described. */
+static const struct file_kind *find_kind(const struct input *input, struct error *error)
 {
     for (size_t i = 0; i < sizeof(file_kinds) / sizeof(file_kinds[0]); i++) {
         if (file_kinds[i].recognize(input->bytes))
@@ -484,4 +575,43 @@ const struct file_kind *describe_find_kind(const struct input *input, struct err
         error_set(error, "%s: neither an image nor a sidecar nor a raw profile; give one of these",
                   input->path);
     return NULL;
+}
+
+bool check_described(struct profile_stream *stream, const char *name, struct bytes so_far,
+                     struct error *error)
+{
+    const struct input input = {.path = (char *)(uintptr_t)name, .bytes = so_far};
+    const struct file_kind *kind = find_kind(&input, error);
+
+    return kind != NULL &&
+           (kind->describe != NULL || profile_stream_check(stream, name, so_far, error));
+}
+
+bool describe_file(const struct input *input, struct showing *showing, struct error *error)
+{
+    const struct file_kind *kind = showing->is_map ? NULL : find_kind(input, error);
+    struct report report;
+    bool shown;
+
+    if (kind == NULL && !showing->is_map)
+        return false;
+    report_begin(&report, showing->json);
+    if (showing->json != NULL)
+        report_text(&report, "file", NULL, input->path);
+    shown = showing->is_map          ? describe_map(input, &report, error)
+            : kind->describe != NULL ? kind->describe(input, &report, error)
+                                     : describe_profiles(input, showing->limit, &report, error);
+    if (shown && showing->json == NULL) {
+        if (!showing->is_first)
+            printf("\n");
+        message_line(stdout, "%s", input->path);
+    }
+    if (shown) {
+        showing->is_first = false;
+        report_print(&report);
+        if (kind != NULL && kind->describe == NULL)
+            shown = print_profiles(input, showing, error);
+    }
+    report_end(&report);
+    return shown;
 }

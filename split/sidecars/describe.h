@@ -10,29 +10,23 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/llvm/profile_reader.h"
 #include "split/cli/json.h"
-#include "split/sidecars/report.h"
 
-/* Of the reports of a file and of each profile in it. */
-#define DESCRIBE_INDENTATION 2
-
-struct file_kind {
-    bool (*recognize)(struct bytes bytes);
-    /* Fills in the report. NULL: a file of raw profiles, for which there are the functions below.
-     */
-    bool (*describe)(const struct input *input, struct report *report, struct error *error);
+/* The output of `show`, and its state. */
+struct showing {
+    struct json_writer *json; /* NULL: text */
+    bool is_first;            /* nothing was printed yet */
+    bool is_map;              /* --map: tell where the counters are */
+    uint64_t limit;           /* --memory-limit */
+    int status;
 };
 
-/* NULL, with an error, if the file is of no kind that can be described. */
-const struct file_kind *describe_find_kind(const struct input *input, struct error *error);
+/* Prints the description of a file; nothing if it is damaged. */
+bool describe_file(const struct input *input, struct showing *showing, struct error *error);
 
-/* Fills in the report on a file of raw profiles as a whole. The limit is that of --memory-limit; 0:
- * not given. */
-bool describe_profiles(const struct input *input, uint64_t limit, struct report *report,
-                       struct error *error);
-
-/* Then prints a report on each of them; as JSON if `json` is not NULL. */
-bool describe_print_profiles(const struct input *input, uint64_t limit, struct json_writer *json,
-                             struct error *error);
+/* False, with an error, if no file that begins like this can be described. */
+bool check_described(struct profile_stream *stream, const char *name, struct bytes so_far,
+                     struct error *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool report_begin(struct report *report, struct json_writer *json, unsigned indentation)
+void report_begin(struct report *report, struct json_writer *json)
 {
     static const struct table_column facts[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
     static const struct table_column sections[] = {
@@ -14,22 +14,16 @@ bool report_begin(struct report *report, struct json_writer *json, unsigned inde
         {"size", TABLE_RIGHT},   {"", TABLE_RIGHT},      {"stored size", TABLE_RIGHT},
         {"ratio", TABLE_RIGHT},  {"status", TABLE_LEFT}, {"reason", TABLE_LEFT},
     };
-    FILE *stream;
 
-    *report = (struct report){.json = NULL};
+    *report = (struct report){.json = json};
     if (json == NULL) {
-        report->facts = table_new(facts, 2, indentation);
-        report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), indentation);
-        return report->facts != NULL && report->sections != NULL;
+        report->facts = table_new(facts, 2, 2);
+        report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), 2);
+    } else {
+        report->before = *json;
+        json->stream = report->stream = json_text_stream(&report->text);
+        json_begin_object(json, NULL);
     }
-    stream = json_text_stream(&report->text);
-    if (stream == NULL)
-        return false;
-    report->json = json;
-    report->before = *json;
-    json->stream = stream;
-    json_begin_object(json, NULL);
-    return true;
 }
 
 /* ---- facts ---- */
@@ -113,51 +107,47 @@ void report_list_end(struct report *report)
 
 /* ---- sections ---- */
 
-static void add_number_cell(struct table *table, struct section_number number, bool hexadecimal)
-{
-    char text[COUNT_TEXT_MAX];
-
-    if (!number.known)
-        table_cell(table, "%s", "");
-    else if (hexadecimal)
-        table_cell(table, "0x%" PRIx64, number.value);
-    else
-        table_cell(table, "%s", number_text(number.value, text));
-}
-
-static void add_section_row(struct table *table, const struct section_row *section)
-{
-    bool is_large = section->size.known && section->size.value >= 1024;
-    char human[HUMAN_SIZE_MAX];
-    uint64_t ratio;
-
-    table_cell(table, "%s", section->name);
-    table_cell(table, "%s", section->kind);
-    add_number_cell(table, section->address, true);
-    add_number_cell(table, section->size, false);
-    table_cell(table, "%s", is_large ? human_size(section->size.value, human) : "");
-    add_number_cell(table, section->stored_size, false);
-    if (section_row_ratio(section, &ratio))
-        table_cell(table, "%" PRIu64 ".%" PRIu64 "%%", ratio / 100, ratio / 10 % 10);
-    else
-        table_cell(table, "%s", "");
-    table_cell(table, "%s", section->status);
-    table_cell(table, "%s", section->reason);
-}
-
 void report_begin_sections(struct report *report)
 {
     if (report->json != NULL)
         json_begin_array(report->json, "sections");
 }
 
+static void add_number_cell(struct table *table, struct section_number number)
+{
+    char text[COUNT_TEXT_MAX];
+
+    table_cell(table, "%s", number.known ? number_text(number.value, text) : "");
+}
+
 void report_section(struct report *report, const struct section_row *section)
 {
-    report->has_sections = true;
-    if (report->json != NULL)
+    struct table *table = report->sections;
+    char human[HUMAN_SIZE_MAX];
+    uint64_t ratio;
+
+    if (report->json != NULL) {
         section_row_write(section, report->json);
+        return;
+    }
+    table_cell(table, "%s", section->name);
+    table_cell(table, "%s", section->kind);
+    if (section->address.known)
+        table_cell(table, "0x%" PRIx64, section->address.value);
     else
-        add_section_row(report->sections, section);
+        table_cell(table, "%s", "");
+    add_number_cell(table, section->size);
+    table_cell(table, "%s",
+               section->size.known && section->size.value >= 1024
+                   ? human_size(section->size.value, human)
+                   : "");
+    add_number_cell(table, section->stored_size);
+    if (section_row_ratio(section, &ratio))
+        table_cell(table, "%" PRIu64 ".%" PRIu64 "%%", ratio / 100, ratio / 10 % 10);
+    else
+        table_cell(table, "%s", "");
+    table_cell(table, "%s", section->status);
+    table_cell(table, "%s", section->reason);
 }
 
 void report_end_sections(struct report *report)
@@ -168,32 +158,25 @@ void report_end_sections(struct report *report)
 
 /* ---- the whole ---- */
 
-bool report_print(struct report *report)
+void report_print(struct report *report)
 {
-    FILE *stream;
-    bool is_whole;
-
-    if (report->json == NULL)
-        return table_print(report->facts, stdout) &&
-               (!report->has_sections || table_print(report->sections, stdout));
-    stream = report->json->stream;
-    is_whole = ferror(stream) == 0;
-    report->json->stream = report->before.stream;
-    if (fclose(stream) != 0 || !is_whole) {
-        *report->json = report->before;
-        report->json = NULL;
-        return false;
+    if (report->json == NULL) {
+        table_print(report->facts, stdout);
+        table_print(report->sections, stdout);
+    } else {
+        json_close_text(report->stream, &report->text);
+        report->stream = NULL;
+        report->json->stream = report->before.stream;
+        fwrite(report->text.data, 1, report->text.size, report->json->stream);
     }
-    fwrite(report->text.data, 1, report->text.size, report->json->stream);
-    return true;
 }
 
 void report_end(struct report *report)
 {
-    if (report->json != NULL && report->json->stream == report->before.stream) {
+    if (report->json != NULL && report->stream == NULL) {
         json_end_object(report->json);
     } else if (report->json != NULL) {
-        fclose(report->json->stream);
+        fclose(report->stream);
         *report->json = report->before;
     }
     buffer_free(&report->text);

@@ -3,8 +3,7 @@
  *
  * The code that describes a file adds each fact once, with a label for people and a key for JSON,
  * and does not need to know which of the two is printed. Nothing is printed before report_print, so
- * that a damaged file does not leave half a description. Adding to a report never fails: a failed
- * allocation is remembered, and report_print then returns false.
+ * that a damaged file does not leave half a description.
  */
 #ifndef COVSPLIT_SPLIT_SIDECARS_REPORT_H
 #define COVSPLIT_SPLIT_SIDECARS_REPORT_H
@@ -24,19 +23,18 @@ struct report {
     /* Text: two tables. */
     struct table *facts;
     struct table *sections;
-    bool has_sections; /* sections were added */
     /* JSON: an object, which is first written to a text in memory. */
     struct json_writer *json;  /* NULL: the report is text */
-    struct json_writer before; /* its state before this report */
+    FILE *stream;              /* where the text goes */
+    struct json_writer before; /* the writer before this report */
     struct buffer text;
     /* The current list. */
     const char *list_label;
     char list[ERROR_MESSAGE_MAX];
 };
 
-/* Starts a report on stdout: a JSON object, or text with each line indented by that many blanks.
- * False if out of memory. Call report_end in any case. */
-bool report_begin(struct report *report, struct json_writer *json, unsigned indentation);
+/* Starts a report on stdout: a JSON object, or text with each line indented by two blanks. */
+void report_begin(struct report *report, struct json_writer *json);
 
 /* Keys and labels must be constants; all texts are copied. */
 void report_text(struct report *report, const char *key, const char *label, const char *text);
@@ -57,8 +55,9 @@ void report_begin_sections(struct report *report);
 void report_section(struct report *report, const struct section_row *section);
 void report_end_sections(struct report *report);
 
-/* Prints the report. The JSON object is open until report_end, for more members. */
-bool report_print(struct report *report);
+/* Prints the report. The JSON object is open until report_end, for more members. Without a
+ * report_print, report_end leaves no trace of it. */
+void report_print(struct report *report);
 void report_end(struct report *report);
 
 #endif

@@ -1,10 +1,6 @@
 /*
  * covsplit show: describes images, sidecars, objects, unions, raw profiles and states of merges.
  *
- * Each kind of file has a function (describe.h) that fills in a report (report.h), which is printed
- * as text or as JSON when no more errors are possible: a damaged file does not leave half an
- * object.
- *
  * The JSON is an array with one object for each FILE that could be described. Keys are stable; what
  * a kind of file does not have is not there, what is unknown is null. A universal image gives an
  * object for each slice, whose file is FILE.ARCH. A union gives one for itself, and then one for
@@ -42,80 +38,28 @@
 #include "formats/container.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/sidecars/describe.h"
-#include "split/sidecars/report.h"
-#include "split/sidecars/show_map.h"
 #include "split/sidecars/show_state.h"
-#include "split/sidecars/show_tests.h"
-
-/* The output of `show`, and its state. */
-struct showing {
-    struct json_writer *json; /* NULL: text */
-    bool is_first;            /* nothing was printed yet */
-    uint64_t limit;           /* --memory-limit */
-    int status;
-};
-
-static bool print_report(const char *name, struct report *report, struct showing *showing,
-                         struct error *error)
-{
-    if (showing->json == NULL) {
-        if (!showing->is_first)
-            printf("\n");
-        message_line(stdout, "%s", name);
-    }
-    showing->is_first = false;
-    return report_print(report) || error_out_of_memory(error, name, sizeof(*report));
-}
-
-static bool show_input(const struct input *input, struct showing *showing, struct error *error)
-{
-    const struct file_kind *kind = describe_find_kind(input, error);
-    struct report report;
-    bool shown;
-
-    if (kind == NULL)
-        return false;
-    shown = report_begin(&report, showing->json, DESCRIBE_INDENTATION) ||
-            error_out_of_memory(error, input->path, sizeof(report));
-    if (shown && showing->json != NULL)
-        report_text(&report, "file", NULL, input->path);
-    shown = shown &&
-            (kind->describe != NULL ? kind->describe(input, &report, error)
-                                    : describe_profiles(input, showing->limit, &report, error)) &&
-            print_report(input->path, &report, showing, error) &&
-            (kind->describe != NULL ||
-             describe_print_profiles(input, showing->limit, showing->json, error));
-    report_end(&report);
-    return shown;
-}
 
 /* ---- members of unions ---- */
 
-/* Describes a member like a file of its own. */
-static bool show_member(const struct input *input, const struct union_member_view *member,
-                        struct showing *showing, struct error *error)
-{
-    struct input part = {.bytes = member->object};
-    bool shown = asprintf(&part.path, "%s(%.*s)", input->path, (int)member->name.size,
-                          (const char *)member->name.data) >= 0;
-
-    if (!shown)
-        return error_out_of_memory(error, input->path, member->name.size);
-    shown = show_input(&part, showing, error);
-    free(part.path);
-    return shown;
-}
-
+/* Describes each member like a file of its own. */
 static bool show_members(const struct input *input, struct showing *showing, struct error *error)
 {
     struct union_member_view member;
     struct bytes members;
     bool found, done = union_open(input->bytes, input->path, &members, error);
 
-    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found)
-        done = show_member(input, &member, showing, error);
+    while (done && (done = union_next(&members, input->path, &member, &found, error)) && found) {
+        struct input part = {.bytes = member.object};
+
+        part.path = command_text("%s(%.*s)", input->path, (int)member.name.size,
+                                 (const char *)member.name.data);
+        done = describe_file(&part, showing, error);
+        free(part.path);
+    }
     return done;
 }
 
@@ -124,14 +68,8 @@ static bool show_members(const struct input *input, struct showing *showing, str
 /* A stream_check: what comes must be something that can be shown. */
 static bool check_stream(void *context, const char *name, struct bytes so_far, struct error *error)
 {
-    const struct input input = {.path = (char *)(uintptr_t)name, .bytes = so_far};
-    const struct file_kind *kind;
-
-    if (container_is_universal(so_far) || union_may_begin(so_far))
-        return true;
-    kind = describe_find_kind(&input, error);
-    return kind != NULL &&
-           (kind->describe != NULL || profile_stream_check(context, name, so_far, error));
+    return container_is_universal(so_far) || union_may_begin(so_far) ||
+           check_described(context, name, so_far, error);
 }
 
 static bool open_file(const char *path, uint64_t limit, struct input *input, struct error *error)
@@ -153,8 +91,8 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
 
     if (!open_file(path, showing->limit, &input, error))
         return false;
-    if (union_recognize(input.bytes)) {
-        done = show_input(&input, showing, error) && show_members(&input, showing, error);
+    if (union_recognize(input.bytes) && !showing->is_map) {
+        done = describe_file(&input, showing, error) && show_members(&input, showing, error);
         input_close(&input);
         return done;
     }
@@ -162,7 +100,7 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
     for (size_t i = 0; done && i < container.count; i++) {
         struct error problem;
 
-        if (show_input(&container.slices[i].input, showing, &problem))
+        if (describe_file(&container.slices[i].input, showing, &problem))
             continue;
         message_error(&problem);
         showing->status = STATUS_FAILED;
@@ -170,22 +108,6 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
     container_close(&container);
     input_close(&input);
     return done;
-}
-
-/* Shows where the counters are: --map. */
-static bool show_map(const char *operand, const struct sidecar_places *places,
-                     struct showing *showing, struct error *error)
-{
-    struct report report;
-    bool shown = report_begin(&report, showing->json, DESCRIBE_INDENTATION) ||
-                 error_out_of_memory(error, operand, sizeof(report));
-
-    if (shown && showing->json != NULL)
-        report_text(&report, "file", NULL, operand);
-    shown = shown && describe_map(operand, places, &report, error) &&
-            print_report(operand, &report, showing, error);
-    report_end(&report);
-    return shown;
 }
 
 /* Shows the tests that reach functions, or the whole state. */
@@ -230,75 +152,56 @@ static bool has_states(const struct parsed_options *options)
     return false;
 }
 
-/* Where sidecars are searched for, if they are. */
-struct show_search {
-    struct sidecar_places places;     /* for --map */
-    struct profile_sidecars sidecars; /* of states */
-};
+static int check_usage(const struct parsed_options *options)
+{
+    bool of_state = has_states(options);
 
-static void show_all(const struct parsed_options *options, struct show_search *search,
+    if (option_given(options, OPTION_STORE) && !of_state)
+        return message_usage("show", "'--store' is for '--tests' and states");
+    if (option_given(options, OPTION_SIDECAR) && !of_state)
+        return message_usage("show", "'--sidecar' is for '--tests' and states");
+    return STATUS_DONE;
+}
+
+static void show_all(const struct parsed_options *options, struct profile_sidecars *sidecars,
                      struct showing *showing)
 {
     for (size_t i = 0; i < options->operand_count; i++) {
         const char *operand = options->operands[i];
         struct error error;
-        bool shown;
 
-        if (option_given(options, OPTION_MAP))
-            shown = show_map(operand, &search->places, showing, &error);
-        else if (is_state_operand(options, operand, false))
-            shown = show_of_state(options, operand, &search->sidecars, showing, &error);
-        else
-            shown = show_file(operand, showing, &error);
-        if (shown)
+        if (is_state_operand(options, operand, false)
+                ? show_of_state(options, operand, sidecars, showing, &error)
+                : show_file(operand, showing, &error))
             continue;
         message_error(&error);
         showing->status = STATUS_FAILED;
     }
 }
 
-static bool open_search(const struct parsed_options *options, struct show_search *search,
-                        struct error *error)
-{
-    if (option_given(options, OPTION_MAP))
-        sidecar_places_open(&search->places, options, false);
-    return !has_states(options) || profile_sidecars_open(&search->sidecars, options, error);
-}
-
-static int check_usage(const struct parsed_options *options)
-{
-    bool of_state = has_states(options);
-
-    if (option_given(options, OPTION_STORE) && !option_given(options, OPTION_MAP) && !of_state)
-        return message_usage("show", "'--store' is for '--map', '--tests' and states");
-    if (option_given(options, OPTION_SIDECAR) && !of_state)
-        return message_usage("show", "'--sidecar' is for '--tests' and states");
-    return STATUS_DONE;
-}
-
 int command_show(const struct parsed_options *options)
 {
-    struct show_search search = {.places = {.options = options}};
+    struct profile_sidecars sidecars = {.given = {0}};
     struct error problem;
     struct json_writer json = {.stream = stdout};
     struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
                               .is_first = true,
+                              .is_map = option_given(options, OPTION_MAP),
                               .limit = option_number(options, OPTION_MEMORY_LIMIT),
                               .status = check_usage(options)};
 
     if (showing.status != STATUS_DONE)
         return showing.status;
-    if (!open_search(options, &search, &problem)) {
+    if (has_states(options) && !profile_sidecars_open(&sidecars, options, &problem)) {
         message_error(&problem);
         showing.status = STATUS_FAILED;
     } else {
         if (showing.json != NULL)
             json_begin_array(showing.json, NULL);
-        show_all(options, &search, &showing);
+        show_all(options, &sidecars, &showing);
         if (showing.json != NULL)
             json_end_array(showing.json);
     }
-    sidecar_places_close(&search.places);
-    profile_sidecars_close(&search.sidecars);
+    profile_sidecars_close(&sidecars);
     return showing.status;
 }

@@ -1,9 +1,10 @@
 /*
- * Describing a state: see show_state.h.
+ * States, and the tests in them: see show_state.h.
  */
 #include "split/sidecars/show_state.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,10 +13,15 @@
 #include "common/base/memory_limit.h"
 #include "common/state/reached.h"
 #include "common/state/state.h"
+#include "common/state/tests_query.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
+#include "split/sidecars/function_names.h"
 
 #define INDENTATION 2
+
+/* ---- a state as a whole ---- */
 
 struct image_row {
     char *name; /* NULL: not known */
@@ -52,8 +58,6 @@ static void free_description(struct description *description)
     free(description->tests);
 }
 
-/* ---- reading ---- */
-
 /* The image's name is in its sidecar, which is there or not, or may not be read. */
 static bool name_image(const struct description *description, const struct profile *profile,
                        const char *file, struct image_row *row, struct error *error)
@@ -72,16 +76,25 @@ static bool name_image(const struct description *description, const struct profi
         return !error_is_of_machine(&why);
     }
     row->uuid = sidecar_facts(sidecar->sidecar)->uuid;
-    row->name = strdup(sidecar_image_name(sidecar->sidecar));
+    row->name = command_copy(sidecar_image_name(sidecar->sidecar));
     description->source.release(description->source.context, sidecar);
-    return row->name != NULL || error_out_of_memory(error, file, sizeof(*row));
+    return true;
 }
 
-/* Counts the functions that each test reaches. */
-static bool count_functions(struct reached_table *table, struct test_row *rows, struct error *error)
+/* Adds the tests of an image, with the numbers of functions that they reach. */
+static bool add_tests(struct description *description, struct reached_table *table,
+                      struct error *error)
 {
     size_t size = bit_set_size(table->test_count);
+    struct test_row *rows;
 
+    command_require(array_make_room(&description->tests, &description->test_capacity,
+                                    description->test_count, table->test_count, sizeof(*rows)),
+                    table->test_count * sizeof(*rows));
+    rows = &description->tests[description->test_count];
+    for (size_t i = 0; i < table->test_count; i++)
+        rows[i] = (struct test_row){command_copy(table->tests[i]), 1, 0};
+    description->test_count += table->test_count;
     for (uint64_t function = 0; function < table->function_count; function++) {
         const uint8_t *tests;
 
@@ -93,24 +106,6 @@ static bool count_functions(struct reached_table *table, struct test_row *rows, 
         }
     }
     return true;
-}
-
-static bool add_tests(struct description *description, struct reached_table *table,
-                      struct error *error)
-{
-    struct test_row *rows;
-
-    if (!array_make_room(&description->tests, &description->test_capacity, description->test_count,
-                         table->test_count, sizeof(*rows)))
-        return error_out_of_memory(error, table->name, table->test_count * sizeof(*rows));
-    rows = &description->tests[description->test_count];
-    for (size_t i = 0; i < table->test_count; i++) {
-        rows[i] = (struct test_row){strdup(table->tests[i]), 1, 0};
-        if (rows[i].name == NULL)
-            return error_out_of_memory(error, table->name, strlen(table->tests[i]));
-        description->test_count++;
-    }
-    return count_functions(table, rows, error);
 }
 
 /* A state_visitor. */
@@ -135,17 +130,11 @@ static bool add_image(void *context, struct profile_sum *sum, const char *name, 
     row.test_count = table.test_count;
     description->profile_count += sum->profile_count;
     reached_close(&table);
-    if (done && !ARRAY_ROOM_FOR_ONE(description->images, description->image_capacity,
-                                    description->image_count))
-        done = error_out_of_memory(error, name, sizeof(row));
-    if (done)
-        description->images[description->image_count++] = row;
-    else
-        free(row.name);
+    COMMAND_ROOM_FOR_ONE(description->images, description->image_capacity,
+                         description->image_count);
+    description->images[description->image_count++] = row;
     return done;
 }
-
-/* ---- order ---- */
 
 static int compare_images(const void *a, const void *b)
 {
@@ -197,8 +186,6 @@ static bool describe(const char *path, struct description *description, struct e
     return done;
 }
 
-/* ---- JSON ---- */
-
 static void write_images(struct json_writer *json, const struct description *description)
 {
     char hex[UUID_HEX_MAX];
@@ -241,8 +228,6 @@ static void write_json(struct json_writer *json, const char *path,
     json_end_object(json);
 }
 
-/* ---- text ---- */
-
 static void add_number(struct table *table, uint64_t number)
 {
     char text[COUNT_TEXT_MAX];
@@ -250,7 +235,7 @@ static void add_number(struct table *table, uint64_t number)
     table_cell(table, "%s", number_text(number, text));
 }
 
-static struct table *table_of_images(const struct description *description)
+static void print_images(const struct description *description)
 {
     static const struct table_column columns[] = {{"image", TABLE_LEFT},
                                                   {"UUID", TABLE_LEFT},
@@ -260,7 +245,7 @@ static struct table *table_of_images(const struct description *description)
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     char hex[UUID_HEX_MAX];
 
-    for (size_t i = 0; table != NULL && i < description->image_count; i++) {
+    for (size_t i = 0; i < description->image_count; i++) {
         const struct image_row *image = &description->images[i];
 
         table_cell(table, "%s", image->name == NULL ? "" : image->name);
@@ -269,45 +254,40 @@ static struct table *table_of_images(const struct description *description)
         add_number(table, image->test_count);
         add_number(table, image->size);
     }
-    return table;
+    if (description->image_count != 0)
+        printf("\n");
+    table_print(table, stdout);
+    table_free(table);
 }
 
-static struct table *table_of_tests(const struct description *description)
+static void print_tests(const struct description *description)
 {
     static const struct table_column columns[] = {
         {"test", TABLE_LEFT}, {"images", TABLE_RIGHT}, {"functions", TABLE_RIGHT}};
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
 
-    for (size_t i = 0; table != NULL && i < description->test_count; i++) {
+    for (size_t i = 0; i < description->test_count; i++) {
         table_cell(table, "%s", description->tests[i].name);
         add_number(table, description->tests[i].image_count);
         add_number(table, description->tests[i].function_count);
     }
-    return table;
+    if (description->test_count != 0)
+        printf("\n");
+    table_print(table, stdout);
+    table_free(table);
 }
 
-static bool print_text(const char *path, const struct description *description)
+static void print_text(const char *path, const struct description *description)
 {
-    struct table *images = table_of_images(description), *tests = table_of_tests(description);
-    char profiles[COUNT_TEXT_MAX], images_text[COUNT_TEXT_MAX], tests_text[COUNT_TEXT_MAX];
-    bool printed = images != NULL && tests != NULL;
+    char profiles[COUNT_TEXT_MAX], images[COUNT_TEXT_MAX], tests[COUNT_TEXT_MAX];
 
     message_line(stdout, "%s", path);
     message_line(stdout, "  state of a merge: %s of %s, %s",
                  count_text(description->profile_count, "profile", profiles),
-                 count_text(description->image_count, "image", images_text),
-                 count_text(description->test_count, "test", tests_text));
-    if (printed && description->image_count != 0) {
-        printf("\n");
-        printed = table_print(images, stdout);
-    }
-    if (printed && description->test_count != 0) {
-        printf("\n");
-        printed = table_print(tests, stdout);
-    }
-    table_free(images);
-    table_free(tests);
-    return printed;
+                 count_text(description->image_count, "image", images),
+                 count_text(description->test_count, "test", tests));
+    print_images(description);
+    print_tests(description);
 }
 
 bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
@@ -321,8 +301,246 @@ bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t me
     if (done && json != NULL)
         write_json(json, path, &description);
     else if (done)
-        done = print_text(path, &description) ||
-               error_out_of_memory(error, path, description.test_count);
+        print_text(path, &description);
     free_description(&description);
+    return done;
+}
+
+/* ---- the tests that reach a function: --tests ---- */
+
+struct asking {
+    struct state *state;
+    const char *path;
+    struct profile_sidecar_source source;
+    uint64_t memory_limit;
+    struct json_writer *json;
+    const char **functions;
+    size_t count;
+};
+
+/* What is printed of a function. */
+struct told {
+    const char *function;                /* as it was given */
+    const struct text_set *names;        /* as profiles have it */
+    const struct tests_answer *answer;   /* the whole */
+    const struct found_function **found; /* of this function */
+    size_t found_count;
+    struct text_set tests; /* in any image */
+};
+
+/* True if profiles that belong to no test reach it. */
+static bool is_reached(const struct told *told)
+{
+    bool reached = false;
+
+    for (size_t i = 0; i < told->found_count; i++)
+        reached = reached || told->found[i]->is_reached;
+    return reached;
+}
+
+static void print_heading(const struct told *told)
+{
+    char some[COUNT_TEXT_MAX], all[COUNT_TEXT_MAX];
+
+    if (told->found_count == 0)
+        message_line(stdout, "%s: has no code in any image, so no test reaches it", told->function);
+    else if (told->tests.count == 0)
+        message_line(stdout, "%s: no test reaches it, of %s%s", told->function,
+                     number_text(told->answer->tests.count, all),
+                     is_reached(told) ? "; profiles that belong to no test do" : "");
+    else
+        message_line(stdout, "%s: reached by %s of %s", told->function,
+                     number_text(told->tests.count, some),
+                     count_text(told->answer->tests.count, "test", all));
+}
+
+static bool has_test(const struct found_function *found, const char *test)
+{
+    for (size_t i = 0; i < found->test_count; i++) {
+        if (strcmp(found->tests[i], test) == 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *image_label(const struct found_function *found, char hex[UUID_HEX_MAX])
+{
+    return found->image != NULL    ? found->image
+           : found->uuid.size != 0 ? uuid_format(&found->uuid, hex)
+                                   : "?";
+}
+
+/* The images in which the test reaches the function. */
+static void list_images(const struct told *told, const char *test, struct error *list)
+{
+    char hex[UUID_HEX_MAX];
+
+    list->message[0] = '\0';
+    for (size_t i = 0; i < told->found_count; i++) {
+        struct error before = *list;
+
+        if (has_test(told->found[i], test))
+            error_set(list, "%s%s%s", before.message, before.message[0] == '\0' ? "" : ", ",
+                      image_label(told->found[i], hex));
+    }
+}
+
+static void print_told(const struct told *told)
+{
+    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
+    struct table *table = table_new(columns, 2, INDENTATION);
+    struct error images = {0};
+
+    print_heading(told);
+    for (size_t i = 0; i < told->tests.count; i++) {
+        if (told->found_count > 1)
+            list_images(told, told->tests.items[i], &images);
+        table_cell(table, "%s", told->tests.items[i]);
+        table_cell(table, "%s", images.message);
+    }
+    table_print(table, stdout);
+    table_free(table);
+}
+
+static void write_texts(struct json_writer *json, const char *key, const char *const *texts,
+                        size_t count)
+{
+    json_begin_array(json, key);
+    for (size_t i = 0; i < count; i++)
+        json_string(json, NULL, texts[i]);
+    json_end_array(json);
+}
+
+static void write_image(struct json_writer *json, const struct found_function *found)
+{
+    char hex[UUID_HEX_MAX];
+
+    json_begin_object(json, NULL);
+    json_string_or_null(json, "image_name", found->image);
+    json_string_or_null(json, "uuid",
+                        found->uuid.size == 0 ? NULL : uuid_format(&found->uuid, hex));
+    json_boolean(json, "reached", found->is_reached);
+    write_texts(json, "tests", found->tests, found->test_count);
+    json_end_object(json);
+}
+
+static void write_told(const struct asking *asking, const struct told *told)
+{
+    struct json_writer *json = asking->json;
+
+    json_begin_object(json, NULL);
+    json_string(json, "file", asking->path);
+    json_string(json, "function", told->function);
+    write_texts(json, "names", (const char *const *)told->names->items, told->names->count);
+    json_number(json, "test_count", told->answer->tests.count);
+    write_texts(json, "tests", (const char *const *)told->tests.items, told->tests.count);
+    json_begin_array(json, "images");
+    for (size_t i = 0; i < told->found_count; i++)
+        write_image(json, told->found[i]);
+    json_end_array(json);
+    json_end_object(json);
+}
+
+#define ANY_INDEX SIZE_MAX
+
+/* Prints what was found of the functions with that index, or with any. */
+static void tell(const struct asking *asking, const char *function, const struct text_set *names,
+                 const struct tests_answer *answer, size_t index)
+{
+    struct told told = {.function = function, .names = names, .answer = answer};
+
+    told.found = command_array(answer->found_count, sizeof(*told.found));
+    for (size_t i = 0; i < answer->found_count; i++) {
+        const struct found_function *found = &answer->found[i];
+
+        if (index != ANY_INDEX && found->index != index)
+            continue;
+        told.found[told.found_count++] = found;
+        command_require(text_set_add(&told.tests, found->tests, found->test_count),
+                        found->test_count);
+    }
+    if (asking->json != NULL)
+        write_told(asking, &told);
+    else
+        print_told(&told);
+    text_set_free(&told.tests);
+    free(told.found);
+}
+
+/* Tells of a function whose name is not one in profiles. */
+static bool tell_other_name(const struct asking *asking, const char *function, struct error *error)
+{
+    struct tests_answer answer = {0};
+    struct text_set names = {0};
+    bool done = function_names_find(asking->state, &asking->source, asking->memory_limit, function,
+                                    &names, error) &&
+                tests_find(asking->state, &asking->source, asking->memory_limit,
+                           (const char *const *)names.items, names.count, &answer, error);
+
+    if (done)
+        tell(asking, function, &names, &answer, ANY_INDEX);
+    tests_answer_free(&answer);
+    text_set_free(&names);
+    return done;
+}
+
+static bool tell_one(const struct asking *asking, const struct tests_answer *answer, size_t index,
+                     struct error *error)
+{
+    const char *function = asking->functions[index];
+    char *name = (char *)(uintptr_t)function;
+    const struct text_set names = {.items = &name, .count = 1};
+
+    for (size_t i = 0; i < answer->found_count; i++) {
+        if (answer->found[i].index == index) {
+            tell(asking, function, &names, answer, index);
+            return true;
+        }
+    }
+    return tell_other_name(asking, function, error);
+}
+
+static bool tell_all(const struct asking *asking, bool *failed, struct error *error)
+{
+    struct tests_answer answer = {0};
+    bool done = tests_find(asking->state, &asking->source, asking->memory_limit, asking->functions,
+                           asking->count, &answer, error);
+
+    if (done && answer.tests.count == 0)
+        done = error_set(error,
+                         "%s: has no tests; add profiles to it with 'covsplit merge --into %s "
+                         "--by NAME'",
+                         asking->path, asking->path);
+    for (size_t i = 0; done && i < asking->count; i++) {
+        struct error problem = {0};
+
+        if (tell_one(asking, &answer, i, &problem))
+            continue;
+        message_error(&problem);
+        *failed = true;
+    }
+    tests_answer_free(&answer);
+    return done;
+}
+
+bool show_tests(const struct parsed_options *options, const char *path,
+                struct profile_sidecars *sidecars, struct json_writer *json, bool *failed,
+                struct error *error)
+{
+    struct asking asking = {.path = path,
+                            .source = {profile_sidecars_find, profile_sidecars_release, sidecars},
+                            .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+                            .json = json};
+    bool done;
+
+    while (option_text_at(options, OPTION_TESTS, asking.count) != NULL)
+        asking.count++;
+    asking.functions = command_array(asking.count, sizeof(*asking.functions));
+    for (size_t i = 0; i < asking.count; i++)
+        asking.functions[i] = option_text_at(options, OPTION_TESTS, i);
+    done = state_open(&asking.state, path, STATE_READ, asking.memory_limit, error) &&
+           tell_all(&asking, failed, error);
+    state_close(asking.state);
+    free(asking.functions);
     return done;
 }

@@ -20,7 +20,6 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
-#include "split/sidecars/sidecar_check.h"
 #include "split/sidecars/sidecar_files.h"
 
 struct copying {

@@ -123,30 +123,29 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
 }
 
 /* The totals are computed from exact sizes; those in the table are rounded. */
-static bool print_table(const struct listing *listing)
+static void print_table(const struct listing *listing)
 {
     char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];
     char count[COUNT_TEXT_MAX];
 
-    if (listing->count != 0 && !table_print(listing->table, stdout))
-        return false;
+    table_print(listing->table, stdout);
     printf(
         "%s of %s; images of %s before, %s after\n", count_text(listing->count, "sidecar", count),
         human_size(listing->sidecar_size, sidecars), human_size(listing->original_size, original),
         human_size(listing->stripped_size, stripped));
-    return true;
 }
 
 static bool list_store(struct listing *listing, const char *directory, struct error *error)
 {
     bool done;
 
-    if (listing->writer == NULL)
-        return (store_walk(directory, list_sidecar, listing, error) &&
-                (print_table(listing) || error_out_of_memory(error, directory, listing->count)));
-    json_begin_array(listing->writer, NULL);
+    if (listing->writer != NULL)
+        json_begin_array(listing->writer, NULL);
     done = store_walk(directory, list_sidecar, listing, error);
-    json_end_array(listing->writer);
+    if (listing->writer != NULL)
+        json_end_array(listing->writer);
+    else if (done)
+        print_table(listing);
     return done;
 }
 
@@ -164,10 +163,9 @@ int command_store_list(const struct parsed_options *options)
     };
     const char *directory = options->operands[0];
     struct error error;
-    bool done = listing.table == NULL ? error_out_of_memory(&error, directory, sizeof(columns))
-                                      : selection_open(&listing.selection, options->operands + 1,
-                                                       options->operand_count - 1, &error) &&
-                                            list_store(&listing, directory, &error);
+    bool done = selection_open(&listing.selection, options->operands + 1,
+                               options->operand_count - 1, &error) &&
+                list_store(&listing, directory, &error);
 
     if (!done)
         message_error(&error);

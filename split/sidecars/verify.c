@@ -1,13 +1,295 @@
 /*
- * covsplit verify: checks sidecars one after the other, or with --store all sidecars of a store.
+ * covsplit verify and store check: check sidecars one after the other, or all sidecars of a store,
+ * which must also be in the right place.
+ *
+ * For a store, the main thread walks through it and puts what it finds into a pool of jobs; results
+ * are printed in the order of the walk, whichever job ends first. Sidecars are decompressed as
+ * streams, so memory is needed only for the jobs and a few megabytes for each thread, however large
+ * sidecars and store are.
  */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/parallel.h"
+#include "common/sidecar/sidecar.h"
+#include "common/store/store.h"
+#include "formats/container.h"
 #include "split/cli/commands.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/json.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/sidecars/sidecar_check.h"
-#include "split/sidecars/store_check.h"
+#include "split/cli/progress.h"
+#include "split/cli/table.h"
+#include "split/sidecars/second_reader.h"
+
+/* ---- one sidecar ---- */
+
+struct checked_sidecar {
+    struct uuid uuid; /* size 0: the sidecar cannot be read */
+    bool is_empty;    /* there was nothing to take out of its image */
+};
+
+/* A bytes_sink. Here only the final digest of the restored image matters. */
+static bool drop_part(void *context, struct bytes part, struct error *error)
+{
+    (void)context;
+    (void)part;
+    (void)error;
+    return true;
+}
+
+/* A sidecar belongs to the slice that it can be joined with. */
+static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
+                       struct error *error)
+{
+    struct input stripped;
+    struct container container;
+    bool done = false;
+
+    if (!input_open(&stripped, stripped_path, error))
+        return false;
+    if (container_open(&container, &stripped, error)) {
+        error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice",
+                  sidecar_name(sidecar), stripped_path);
+        for (size_t i = 0; i < container.count && !done; i++) {
+            const struct input *slice = &container.slices[i].input;
+
+            done = (!container.is_universal ||
+                    slice->bytes.size == sidecar_facts(sidecar)->stripped_size) &&
+                   sidecar_restore_input(sidecar, slice, drop_part, NULL, error);
+        }
+        done = done && input_unchanged(&stripped, error) &&
+               second_reader_agrees(&stripped, &container, error);
+    }
+    container_close(&container);
+    input_close(&stripped);
+    return done;
+}
+
+/* Decompresses everything and checks every digest. In a store (`uuid` is not NULL) the sidecar must
+ * have that UUID. If `stripped` is not NULL, the sidecar must restore the original from this image,
+ * and a second reader must see the same image as covsplit. A placeholder is an error. */
+static bool check_sidecar(const char *path, const struct uuid *uuid, const char *stripped,
+                          const struct parsed_options *options, struct checked_sidecar *checked,
+                          struct error *error)
+{
+    struct sidecar *sidecar = sidecar_read_for(options, path, error);
+    bool good;
+
+    *checked = (struct checked_sidecar){.is_empty = false};
+    if (sidecar == NULL)
+        return false;
+    checked->uuid = sidecar_facts(sidecar)->uuid;
+    checked->is_empty = sidecar_holds_nothing(sidecar);
+    good = (uuid == NULL || store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error)) &&
+           (!sidecar_facts(sidecar)->is_placeholder ||
+            error_set(error,
+                      "%s: is a placeholder, which holds nothing; split the original image again, "
+                      "or remove it",
+                      path)) &&
+           sidecar_verify(sidecar, error) &&
+           (stripped == NULL || check_join(sidecar, stripped, error));
+    sidecar_close(sidecar);
+    return good;
+}
+
+/* `error` is NULL for a good sidecar. */
+static void write_checked(struct json_writer *json, const char *path,
+                          const struct checked_sidecar *checked, const struct error *error)
+{
+    char uuid[UUID_HEX_MAX];
+
+    json_begin_object(json, NULL);
+    json_string(json, "file", path);
+    json_string_or_null(json, "uuid", uuid_format(&checked->uuid, uuid));
+    json_boolean(json, "ok", error == NULL);
+    json_boolean(json, "empty", checked->is_empty);
+    json_string_or_null(json, "error", error == NULL ? NULL : error->message);
+    json_end_object(json);
+}
+
+/* ---- a store ---- */
+
+#define LEFTOVER_SECONDS 86400 /* younger files may still be being written */
+
+enum job_result {
+    RESULT_NONE, /* not checked yet */
+    RESULT_GOOD,
+    RESULT_FAULT,
+    RESULT_LEFTOVER,
+    RESULT_GONE, /* removed by another process */
+};
+
+struct job {
+    enum job_result result;
+    bool is_stray;
+    char *path;
+    struct uuid uuid;
+    uint64_t size; /* bytes */
+    struct checked_sidecar checked;
+    struct error error;
+};
+
+struct check {
+    const struct parsed_options *options;
+    bool verbose;
+    struct json_writer json;
+    bool has_json; /* an array instead of lines and totals */
+    struct progress progress;
+    uint64_t sidecars, bytes, faults;
+    struct pool *pool;
+};
+
+static void run_job(void *context, void *added)
+{
+    const struct check *check = context;
+    struct job *job = added;
+    struct stat status;
+    bool is_seen = true;
+
+    if (job->result != RESULT_NONE)
+        return;
+    if (stat(job->path, &status) == 0)
+        job->size = (uint64_t)status.st_size;
+    else
+        is_seen = error_set_errno(&job->error, errno, "%s: cannot be read", job->path);
+    if (is_seen &&
+        check_sidecar(job->path, &job->uuid, NULL, check->options, &job->checked, &job->error))
+        job->result = RESULT_GOOD;
+    else if (lstat(job->path, &status) != 0 && errno == ENOENT)
+        job->result = RESULT_GONE;
+    else
+        job->result = RESULT_FAULT;
+}
+
+static void report_job(struct check *check, const struct job *job)
+{
+    if (job->result == RESULT_GONE)
+        return;
+    progress_add(&check->progress, job->size);
+    if (job->result != RESULT_GOOD || check->verbose || check->has_json)
+        progress_finish(&check->progress);
+    if (job->result == RESULT_LEFTOVER) {
+        message_warning("%s", job->error.message);
+        return;
+    }
+    if (!job->is_stray) {
+        check->sidecars++;
+        check->bytes += job->size;
+    }
+    if (job->result == RESULT_FAULT) {
+        check->faults++;
+        message_error(&job->error);
+    } else if (check->verbose && !check->has_json) {
+        message_line(stdout, "%s: ok", job->path);
+    }
+    if (check->has_json)
+        write_checked(&check->json, job->path, &job->checked,
+                      job->result == RESULT_FAULT ? &job->error : NULL);
+}
+
+static void retire_job(void *context, void *added)
+{
+    struct job *job = added;
+
+    report_job(context, job);
+    free(job->path);
+    free(job);
+}
+
+static void judge_other(struct job *job, enum store_entry_kind kind)
+{
+    struct stat status;
+    bool is_known = lstat(job->path, &status) == 0;
+
+    job->result = RESULT_GONE;
+    job->is_stray = true;
+    if (!is_known && errno == ENOENT)
+        return;
+    if (!is_known) {
+        job->result = RESULT_FAULT;
+        error_set_errno(&job->error, errno, "%s: cannot be examined", job->path);
+    } else if (kind == STORE_STRAY) {
+        job->result = RESULT_FAULT;
+        error_set(&job->error,
+                  "%s: no search finds a sidecar there; move it to the place of its UUID, or "
+                  "remove it",
+                  job->path);
+    } else if (time(NULL) - status.st_mtime > LEFTOVER_SECONDS) {
+        job->result = RESULT_LEFTOVER;
+        error_set(&job->error,
+                  "%s: left by a split that was killed; 'covsplit store gc' removes it", job->path);
+    }
+}
+
+static bool add_job(void *context, const struct store_entry *entry, struct error *error)
+{
+    struct check *check = context;
+    struct job *job = command_array(1, sizeof(*job));
+
+    (void)error;
+    job->path = command_copy(entry->path);
+    job->uuid = entry->uuid;
+    if (entry->kind != STORE_SIDECAR)
+        judge_other(job, entry->kind);
+    pool_add(check->pool, job);
+    return true;
+}
+
+static bool add_size(void *context, const struct store_entry *entry, struct error *error)
+{
+    struct progress *progress = context;
+    struct stat status;
+
+    (void)error;
+    if (entry->kind == STORE_SIDECAR && stat(entry->path, &status) == 0)
+        progress->total += (uint64_t)status.st_size;
+    return true;
+}
+
+/* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
+static int check_store(const char *directory, const struct parsed_options *options)
+{
+    struct check check = {
+        .options = options,
+        .verbose = option_given(options, OPTION_VERBOSE),
+        .has_json = option_given(options, OPTION_JSON),
+        .json = {.stream = stdout},
+    };
+    const struct pool_calls calls = {run_job, retire_job, &check};
+    char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
+    struct error error;
+    bool done;
+
+    /* Counting the work takes another walk. */
+    progress_start(&check.progress, directory, 0);
+    if (check.progress.on_terminal)
+        store_scan(directory, add_size, &check.progress, &error);
+    check.pool = pool_open(option_threads(options), &calls);
+    command_require(check.pool != NULL, sizeof(struct job));
+    if (check.has_json)
+        json_begin_array(&check.json, NULL);
+    done = store_scan(directory, add_job, &check, &error);
+    pool_close(check.pool);
+    progress_finish(&check.progress);
+    if (check.has_json)
+        json_end_array(&check.json);
+    if (done && !check.has_json)
+        printf("%s, %s, %s\n", count_text(check.sidecars, "sidecar", sidecars),
+               count_text(check.bytes, "byte", bytes), count_text(check.faults, "fault", faults));
+    if (!done)
+        message_error(&error);
+    return done && check.faults == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* ---- files ---- */
 
 /* Checks a sidecar and prints the result; with `json`, also as an object. */
 static bool verify_file(const char *path, const struct parsed_options *options,
@@ -28,7 +310,7 @@ static bool verify_file(const char *path, const struct parsed_options *options,
     else if (checked.is_empty)
         message_warning("%s: holds nothing: there was nothing to take out of its image", path);
     if (json != NULL)
-        write_checked_sidecar(json, path, &checked, good ? NULL : &error);
+        write_checked(json, path, &checked, good ? NULL : &error);
     else if (good)
         message_line(stdout, "%s: ok", path);
     return good;
@@ -60,4 +342,9 @@ int command_verify(const struct parsed_options *options)
     if (store != NULL && options->operand_count != 0)
         return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
     return store == NULL ? verify_files(options) : check_store(store, options);
+}
+
+int command_store_check(const struct parsed_options *options)
+{
+    return check_store(options->operands[0], options);
 }

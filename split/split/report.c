@@ -8,6 +8,7 @@
 
 #include "common/llvm/profile.h"
 #include "split/cli/machine_names.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/section_row.h"
 #include "split/cli/table.h"
@@ -21,13 +22,9 @@ void split_warn(const struct split_job *job, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
-    /* If there is no memory to keep it, print it now. */
-    if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
-        message_warning("%s", line.message);
-        return;
-    }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
     buffer_append(&job->report->notes, "\n", 1);
+    command_require(!job->report->notes.failed, sizeof(line));
 }
 
 static const char *fate_name(enum section_fate fate)
@@ -178,18 +175,15 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
     json_end_object(json);
 }
 
-bool split_describe(struct slice_split *split, struct error *error)
+void split_describe(struct slice_split *split)
 {
-    struct json_writer json;
+    struct json_writer json = {.depth = 1};
 
-    if (!option_given(split->job->options, OPTION_JSON))
-        return true;
-    if (!split->job->report->notes.failed && json_begin_text(&json, &split->json)) {
+    if (option_given(split->job->options, OPTION_JSON)) {
+        json.stream = json_text_stream(&split->json);
         write_row(split, &json);
-        if (json_end_text(&json))
-            return true;
+        json_close_text(json.stream, &split->json);
     }
-    return error_out_of_memory(error, split->image.path, split->json.size);
 }
 
 void split_add_row(struct slice_split *split)

@@ -19,6 +19,7 @@
 #include "split/cli/commands.h"
 #include "split/cli/found_image.h"
 #include "split/cli/json.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/path_list.h"
 #include "split/cli/progress.h"
@@ -95,13 +96,11 @@ static int compare_files(const void *left, const void *right)
 
 /* Two threads must not replace the same image: if a file has several names, or was both named and
  * found, only the first of its jobs is done. */
-static bool mark_repeated(struct batch *batch, struct error *error)
+static void mark_repeated(struct batch *batch)
 {
     size_t count = batch->paths.count;
-    struct job **order = malloc((count == 0 ? 1 : count) * sizeof(*order));
+    struct job **order = command_array(count, sizeof(*order));
 
-    if (order == NULL)
-        return error_out_of_memory(error, "the images", count * sizeof(*order));
     for (size_t i = 0; i < count; i++)
         order[i] = &batch->jobs[i];
     qsort(order, count, sizeof(*order), compare_files);
@@ -111,16 +110,13 @@ static bool mark_repeated(struct batch *batch, struct error *error)
         batch->repeated += order[i]->is_repeated;
     }
     free(order);
-    return true;
 }
 
-static bool make_jobs(struct batch *batch, struct error *error)
+static void make_jobs(struct batch *batch)
 {
     size_t count = batch->paths.count;
 
-    batch->jobs = calloc(count == 0 ? 1 : count, sizeof(*batch->jobs));
-    if (batch->jobs == NULL)
-        return error_out_of_memory(error, "the images", count * sizeof(*batch->jobs));
+    batch->jobs = command_array(count, sizeof(*batch->jobs));
     for (size_t i = 0; i < count; i++) {
         struct job *job = &batch->jobs[i];
         struct stat status;
@@ -133,7 +129,7 @@ static bool make_jobs(struct batch *batch, struct error *error)
             job->inode = status.st_ino;
         }
     }
-    return mark_repeated(batch, error);
+    mark_repeated(batch);
 }
 
 /* ---- splitting ---- */
@@ -161,7 +157,7 @@ static void retire_job(void *context, void *done)
     progress_add(&batch->progress, job->size);
 }
 
-static bool split_all(struct batch *batch, struct error *error)
+static void split_all(struct batch *batch)
 {
     const struct pool_calls calls = {split_one, retire_job, batch};
     unsigned threads = option_threads(batch->options);
@@ -174,13 +170,11 @@ static bool split_all(struct batch *batch, struct error *error)
     progress_start(&batch->progress, "all images", total);
     batch->threads_each = parallel_share(threads, count);
     pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
-    if (pool == NULL)
-        return error_out_of_memory(error, "the images", sizeof(calls));
+    command_require(pool != NULL, sizeof(calls));
     for (size_t i = 0; i < count; i++)
         pool_add(pool, &batch->jobs[i]);
     pool_close(pool);
     progress_finish(&batch->progress);
-    return true;
 }
 
 /* ---- the summary ---- */
@@ -198,7 +192,7 @@ static void keep_path(void *path)
 /* A table of the images that were split, and a line with the totals, which are computed from exact
  * sizes; those in the table are rounded. Copies of an image share one sidecar in a store, which is
  * counted once. */
-static bool print_summary(const struct batch *batch, struct error *error)
+static void print_summary(const struct batch *batch)
 {
     static const struct table_column columns[] = {
         {"image", TABLE_LEFT},  {"UUID", TABLE_LEFT},     {"before", TABLE_RIGHT},
@@ -210,19 +204,20 @@ static bool print_summary(const struct batch *batch, struct error *error)
     uint64_t all_before = 0, all_after = 0, all_sidecars = 0;
     void *sidecars = NULL; /* a tsearch tree of the paths counted so far */
     size_t image_count = 0;
-    bool done = table != NULL;
 
-    for (size_t i = 0; done && i < batch->paths.count; i++) {
+    for (size_t i = 0; i < batch->paths.count; i++) {
         const struct split_report *report = &batch->jobs[i].report;
 
-        for (size_t j = 0; done && j < report->row_count; j++) {
+        for (size_t j = 0; j < report->row_count; j++) {
             const struct split_row *row = &report->rows[j];
             bool is_shared;
 
             if (row->sidecar_path == NULL)
                 continue; /* there was nothing to take out */
             is_shared = tfind(row->sidecar_path, &sidecars, compare_paths) != NULL;
-            done = is_shared || tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL;
+            command_require(is_shared ||
+                                tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL,
+                            sizeof(row));
             table_cell(table, "%s", row->name);
             table_cell(table, "%s", uuid_format(&row->uuid, hex));
             table_cell(table, "%s", human_size(row->size_before, before));
@@ -238,23 +233,22 @@ static bool print_summary(const struct batch *batch, struct error *error)
             all_sidecars += is_shared ? 0 : row->sidecar_size;
         }
     }
-    done = done && (image_count == 0 || table_print(table, stdout));
+    table_print(table, stdout);
     table_free(table);
     tdestroy(sidecars, keep_path);
-    if (!done)
-        return error_out_of_memory(error, "the summary", batch->paths.count);
     printf("%s split: %s before, %s after, %s in sidecars\n", number_text(image_count, count),
            human_size(all_before, before), human_size(all_after, after),
            human_size(all_sidecars, sidecar));
-    return true;
 }
 
 /* ---- the command ---- */
 
 static bool split_many(struct batch *batch, struct error *error)
 {
-    if (!collect(batch, error) || !make_jobs(batch, error) || !split_all(batch, error))
+    if (!collect(batch, error))
         return false;
+    make_jobs(batch);
+    split_all(batch);
     if (option_given(batch->options, OPTION_JSON)) {
         struct json_writer json = {.stream = stdout};
 
@@ -262,8 +256,8 @@ static bool split_many(struct batch *batch, struct error *error)
         for (size_t i = 0; i < batch->paths.count; i++)
             split_report_print_json(&batch->jobs[i].report, &json);
         json_end_array(&json);
-    } else if (!print_summary(batch, error)) {
-        return false;
+    } else {
+        print_summary(batch);
     }
     return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
                                            batch->failed, batch->paths.count - batch->repeated);

@@ -114,7 +114,7 @@ void split_warn_of_sections(const struct slice_split *split);
 
 /* With --json, makes the text of the row, once everything but the names of the outputs is
  * settled. */
-bool split_describe(struct slice_split *split, struct error *error);
+void split_describe(struct slice_split *split);
 
 /* Adds a row for a finished split, and takes ownership of the names of image and sidecar and of the
  * JSON text. Without --json, an image that had been split before gets no row. */

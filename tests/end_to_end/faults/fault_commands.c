@@ -59,7 +59,7 @@ const struct fault_command fault_commands[] = {
     {.words = "correlate --store ../in/store -o out.profraw ../in/other.profraw"},
     {.words = "correlate --store ../in/store -o out.profraw ../in/sparse"},
     {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
-    {.words = "show --map ../in/side ../in/stripped"},
+    {.words = "show --map ../in/side"},
     {.words = "show --json ../in/sparse"},
     {.words = "show --json --store ../in/store ../in/tests", .skips_closed = true},
     {.words = "show --store ../in/store --tests main --tests first_run ../in/tests"},
