@@ -41,7 +41,7 @@ extern "C" {
  */
 #define COVSPLIT_DEVICE_FUNCTION __attribute__((visibility("hidden"), noinline))
 
-/* What covsplit_device_start returns. */
+/* The results of covsplit_device_start. */
 enum covsplit_device_error {
     COVSPLIT_DEVICE_OK = 0,
     /* The version of the image's raw profiles is not one of 7 to 11 (LLVM 13 to 23). */

@@ -1,5 +1,5 @@
 /*
- * What takes the place of compiler-rt's profile runtime where there is none: on bare metal, in
+ * A stand-in for compiler-rt's profile runtime where there is none: on bare metal, in
  * kernels, in programs without a C library. Do not link it where compiler-rt's runtime is linked.
  *
  * Clang's instrumented code increments counters by itself. It needs a runtime for three things:

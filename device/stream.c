@@ -48,7 +48,8 @@ WEAK const void *__llvm_profile_end_vtabnames(void);
 
 extern const uint64_t __llvm_profile_raw_version;
 
-/* How far from their section the counters are that code increments: -1 if that cannot change. */
+/* The distance of the counters that code increments from their section: -1 if that cannot
+ * change. */
 extern WEAK intptr_t __llvm_profile_counter_bias;
 
 /* The bounds of all notes, by which kernels name them in their linker scripts. */
@@ -58,7 +59,7 @@ extern WEAK const unsigned char __stop_notes[];
 /* The ELF header, if it is loaded with the image. */
 extern WEAK const unsigned char __ehdr_start[];
 
-/* Whether the linker found what is weak. In images that can be anywhere, gold takes what is missing
+/* True if the linker found what is weak. In images that can be anywhere, gold takes what is missing
  * for something at the address 0 of the image, where its header is. */
 static bool is_there(const void *object)
 {
@@ -116,7 +117,7 @@ static void find_layout(unsigned version, struct record_layout *layout)
 
 /* ---- reading ---- */
 
-/* How often the halves of a counter are read before it is given up that they fit each other. */
+/* The most times that the halves of a counter are read until they fit each other. */
 #define TRIES 16
 
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
@@ -300,7 +301,7 @@ static bool next_range(struct covsplit_device *device)
     return false;
 }
 
-/* Whether what is being read is padded to whole words in the profile. */
+/* True if the part that is being read is padded to whole words in the profile. */
 static bool is_padded(const struct covsplit_device *device)
 {
     unsigned version = version_of(device->header[1]);
@@ -509,7 +510,7 @@ static void put_padding(struct covsplit_device *device, size_t size)
     put_word(device, align_to_word(size) - size);
 }
 
-/* Where a section is: its distance from the records or, in version 7, its address. */
+/* The place of a section: its distance from the records or, in version 7, its address. */
 static uintptr_t delta_of(const struct covsplit_device *device, enum range range, unsigned version)
 {
     uintptr_t data = version >= VERSION_RELATIVE ? (uintptr_t)device->ranges[DATA].at : 0;

@@ -33,12 +33,12 @@
 #include "split/run/preload_protocol.h"
 #include "split/run/sidecars.h"
 
-/* How long a client may take to ask, in seconds: normally, and while others wait because of it.
+/* The seconds that a client may take to ask: normally, and while others wait because of it.
  * Clients ask right after connecting, but may not get a processor at once. */
 #define PATIENCE         10
 #define PATIENCE_PRESSED 1
 
-/* How long to wait, when there are no descriptors left, for some to be closed. */
+/* The wait for descriptors to be closed, when there are none left. */
 #define PAUSE_MILLISECONDS 10
 
 #define THREADS_MAX        256
@@ -92,7 +92,7 @@ struct broker {
     /* The most recently used entry is first. */
     struct entry *cache;
 
-    /* What was reported: each message once for each file, in the whole process tree. */
+    /* The reports so far: each message once for each file, in the whole process tree. */
     struct digest_set reports;
 };
 

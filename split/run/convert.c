@@ -76,6 +76,17 @@ static bool memory_failed(const struct conversion *conversion, struct error *err
     return error_set_errno(error, errno, "%s: cannot be converted in memory", conversion->name);
 }
 
+/* Creates the file, whose name shows up in the memory maps of processes. */
+static bool create_memory(struct conversion *conversion, struct error *error)
+{
+    const char *slash = strrchr(conversion->real_name, '/');
+    char label[128];
+
+    snprintf(label, sizeof(label), "covsplit:%.100s", slash == NULL ? "" : slash + 1);
+    conversion->memory = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return conversion->memory >= 0 || memory_failed(conversion, error);
+}
+
 /* A bytes_sink. */
 static bool write_part(void *context, struct bytes part, struct error *error)
 {
@@ -151,14 +162,28 @@ void conversion_prepare(void)
 
 /* ---- examining ---- */
 
-/* Looks for slices that were split or are packed. False with an error if out of memory. */
+/* Takes the views of the file out of the slices. */
+static void close_views(struct conversion *conversion)
+{
+    struct container views;
+
+    if (conversion->slices == NULL)
+        return;
+    views = conversion->slices->container;
+    container_close(&views);
+    conversion->slices->container.header = (struct bytes){NULL, 0};
+}
+
+/* Looks for slices that were split or are packed; conversion->slices, if there are any, have views
+ * of the input. False with an error if out of memory. */
 static bool find_slices(struct conversion *conversion, const struct input *input,
                         struct error *error)
 {
     struct split_slices *found = calloc(1, sizeof(*found));
-    struct container views;
     bool is_one = false;
 
+    free(conversion->slices);
+    conversion->slices = found;
     if (found == NULL)
         return error_out_of_memory(error, conversion->name, sizeof(*found));
     *error = (struct error){0};
@@ -171,15 +196,11 @@ static bool find_slices(struct conversion *conversion, const struct input *input
             is_one |= slice->is_split || slice->image.is_packed;
         }
     }
-    views = found->container;
-    container_close(&views);
-    found->container.header = (struct bytes){NULL, 0};
-    if (is_one && !error_is_of_memory(error)) {
-        conversion->slices = found;
-        conversion->kind = SUBJECT_IMAGE;
+    if (is_one && !error_is_of_memory(error))
         return true;
-    }
+    container_close(&found->container);
     free(found);
+    conversion->slices = NULL;
     return !error_is_of_memory(error);
 }
 
@@ -263,9 +284,12 @@ bool conversion_examine(struct conversion *conversion, struct error *error)
     watched.bytes = input.bytes;
     watched.is_cut_short = false;
     done = find_slices(conversion, &input, error);
-    if (done && conversion->kind == SUBJECT_OTHER && sidecar_recognize(input.bytes))
+    close_views(conversion);
+    if (conversion->slices != NULL)
+        conversion->kind = SUBJECT_IMAGE;
+    else if (done && sidecar_recognize(input.bytes))
         conversion->kind = SUBJECT_SIDECAR;
-    else if (done && conversion->kind == SUBJECT_OTHER)
+    else if (done)
         done = find_profiles(conversion, &input, error);
     if (watched.is_cut_short)
         conversion->kind = SUBJECT_OTHER;
@@ -539,41 +563,17 @@ static bool convert_store(struct conversion *conversion, struct error *error)
 
 /* ---- original images ---- */
 
-struct joining {
-    struct conversion *conversion;
-    struct container container; /* as in the stripped image; later as in the original */
-};
-
-/* Opens the container in the content, which was read after the file was examined. */
-static bool open_again(struct joining *joining, struct error *error)
-{
-    const struct container *before = &joining->conversion->slices->container;
-    struct input file = {.path = (char *)(uintptr_t)joining->conversion->name,
-                         .fd = -1,
-                         .bytes = buffer_view(&joining->conversion->content)};
-    bool is_same;
-
-    if (!container_open(&joining->container, &file, error) && error_is_of_memory(error))
-        return false;
-    is_same = joining->container.is_universal == before->is_universal &&
-              joining->container.count == before->count;
-    for (size_t i = 0; is_same && i < before->count; i++)
-        is_same = joining->container.slices[i].offset == before->slices[i].offset &&
-                  joining->container.slices[i].size == before->slices[i].size;
-    return is_same || error_set(error, "%s: changed while it was read; run again", file.path);
-}
-
 /* Finds the sizes of the original slices. False if none of them has a sidecar; *error is about the
  * first that has none. */
-static bool find_sizes(struct joining *joining, struct error *error)
+static bool find_sizes(struct conversion *conversion, struct error *error)
 {
-    struct conversion *conversion = joining->conversion;
     bool found = false;
 
+    error_set(error, "%s: changed while it was read; run again", conversion->name);
     conversion->what = "the original image";
-    for (size_t i = 0; i < joining->container.count; i++) {
+    for (size_t i = 0; conversion->slices != NULL && i < conversion->slices->container.count; i++) {
         struct split_slice *slice = &conversion->slices->slices[i];
-        struct slice *place = &joining->container.slices[i];
+        struct slice *place = &conversion->slices->container.slices[i];
         struct profile_sidecar *sidecar;
         struct error problem;
 
@@ -595,9 +595,8 @@ static bool find_sizes(struct joining *joining, struct error *error)
 /* A slice_writer. */
 static bool write_slice(void *context, size_t index, struct error *error)
 {
-    struct joining *joining = context;
-    struct conversion *conversion = joining->conversion;
-    struct bytes slice = joining->container.slices[index].input.bytes;
+    struct conversion *conversion = context;
+    struct bytes slice = conversion->slices->container.slices[index].input.bytes;
     struct profile_sidecar *sidecar;
     bool done;
 
@@ -613,31 +612,32 @@ static bool write_slice(void *context, size_t index, struct error *error)
     return done;
 }
 
+/* Examines the content, as the file may have changed since it was mapped, and writes the
+ * original. */
 static bool join(struct conversion *conversion, struct error *error)
 {
-    struct joining joining = {.conversion = conversion};
+    const struct input file = {.path = (char *)(uintptr_t)conversion->name,
+                               .fd = -1,
+                               .bytes = buffer_view(&conversion->content),
+                               .held = conversion->content};
     bool done;
 
     allow(conversion, conversion->content.size);
-    done = open_again(&joining, error) && find_sizes(&joining, error) &&
-           container_lay_out(&joining.container, conversion->name, error) &&
-           container_write(&joining.container, conversion->name, write_part, conversion,
-                           write_slice, &joining, error);
-    container_close(&joining.container);
+    done = find_slices(conversion, &file, error) && find_sizes(conversion, error) &&
+           container_lay_out(&conversion->slices->container, conversion->name, error) &&
+           container_write(&conversion->slices->container, conversion->name, write_part, conversion,
+                           write_slice, conversion, error);
+    close_views(conversion);
     return done;
 }
 
 /* ---- images of packed objects ---- */
 
-static bool convert_packed(struct conversion *conversion, const struct buffer *content,
+static bool convert_packed(struct conversion *conversion, const struct input *image,
                            struct error *error)
 {
-    const struct input image = {.path = (char *)(uintptr_t)conversion->name,
-                                .fd = -1,
-                                .bytes = buffer_view(content),
-                                .held = *content}; /* which stays the caller's */
     struct sidecar *sidecar =
-        image_sidecar_make(&image, option_number(conversion->options, OPTION_MEMORY_LIMIT), error);
+        image_sidecar_make(image, option_number(conversion->options, OPTION_MEMORY_LIMIT), error);
     bool done = sidecar != NULL && write_object(conversion, sidecar, error);
 
     conversion->what = "an object with its coverage mapping";
@@ -645,41 +645,27 @@ static bool convert_packed(struct conversion *conversion, const struct buffer *c
     return done;
 }
 
-/* A sidecar can claim any size of its original. */
-struct bounded_buffer {
-    const char *name;
-    struct buffer buffer;
-    uint64_t limit;
-};
-
-/* A bytes_sink. */
-static bool append_part(void *context, struct bytes part, struct error *error)
-{
-    struct bounded_buffer *to = context;
-
-    return memory_limit_allows(to->limit, to->buffer.size + part.size, to->name,
-                               "the original image", error) &&
-           (buffer_append(&to->buffer, part.data, (size_t)part.size) ||
-            error_out_of_memory(error, to->name, to->buffer.size + part.size));
-}
-
-/* Converts an image from which a split (--sections) has not taken the packed mapping. */
+/* Converts an image from which a split (--sections) has not taken the packed mapping: the original
+ * of the image, which is joined in another file in memory. */
 static bool convert_partly_split(struct conversion *conversion, struct error *error)
 {
-    struct bytes stripped = buffer_view(&conversion->content);
-    struct profile_sidecar *sidecar = borrow(conversion, 0, stripped, error);
-    struct bounded_buffer original = {.name = conversion->name};
+    int memory = conversion->memory;
+    struct input original;
     bool done;
 
-    if (sidecar == NULL)
+    if (!create_memory(conversion, error)) {
+        conversion->memory = memory;
         return false;
-    if (!add_fits(sidecar_memory_limit(sidecar->sidecar), stripped.size, &original.limit))
-        original.limit = UINT64_MAX;
-    done = sidecar_restore(sidecar->sidecar, stripped, conversion->name, append_part, &original,
-                           error);
-    run_sidecars_release(conversion->sidecars, sidecar);
-    done = done && convert_packed(conversion, &original.buffer, error);
-    buffer_free(&original.buffer);
+    }
+    done = join(conversion, error) &&
+           input_open_descriptor(&original, conversion->memory, conversion->name, error);
+    close(conversion->memory);
+    conversion->memory = memory;
+    conversion->size = 0;
+    if (!done)
+        return false;
+    done = convert_packed(conversion, &original, error);
+    input_close(&original);
     return done;
 }
 
@@ -707,6 +693,7 @@ static bool convert_image(struct conversion *conversion, struct error *error)
 {
     const struct split_slice *first = &conversion->slices->slices[0];
     bool is_universal = conversion->slices->container.is_universal;
+    struct input image = {.path = (char *)(uintptr_t)conversion->name, .fd = -1};
 
     if (is_known_by_digest(first) && !read_content(conversion, error))
         return false;
@@ -727,8 +714,11 @@ static bool convert_image(struct conversion *conversion, struct error *error)
         return false;
     if (is_universal || !first->image.is_packed)
         return join(conversion, error);
-    return first->is_split ? convert_partly_split(conversion, error)
-                           : convert_packed(conversion, &conversion->content, error);
+    if (first->is_split)
+        return convert_partly_split(conversion, error);
+    image.bytes = buffer_view(&conversion->content);
+    image.held = conversion->content; /* which stays the conversion's */
+    return convert_packed(conversion, &image, error);
 }
 
 /* ---- all files ---- */
@@ -754,13 +744,8 @@ static bool convert(struct conversion *conversion, struct error *error)
 
 bool conversion_run(struct conversion *conversion, struct error *error)
 {
-    const char *slash = strrchr(conversion->real_name, '/');
-    char label[128]; /* in the memory maps of processes */
-
-    snprintf(label, sizeof(label), "covsplit:%.100s", slash == NULL ? "" : slash + 1);
-    conversion->memory = memfd_create(label, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (conversion->memory < 0)
-        return memory_failed(conversion, error);
+    if (!create_memory(conversion, error))
+        return false;
     allow(conversion, FRAME_SIZE_MAX);
     if (convert(conversion, error) && seal(conversion, error))
         return true;

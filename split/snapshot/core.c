@@ -29,7 +29,7 @@
 
 #define NOTE_OWNER  "CORE"
 #define NOTE_HEADER 12 /* n_namesz, n_descsz, n_type */
-/* What is read of a note to see what it is: the header, and "CORE" with its NUL and padding. */
+/* The part of a note that tells what it is: the header, and "CORE" with its NUL and padding. */
 #define NOTE_FRONT (NOTE_HEADER + 8)
 
 struct core_segment {

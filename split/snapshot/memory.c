@@ -1,5 +1,5 @@
 /*
- * What all targets of snapshots share: see memory.h.
+ * The code that all targets of snapshots share: see memory.h.
  */
 #include "split/snapshot/memory.h"
 
@@ -8,10 +8,10 @@
 
 #include "split/cli/memory.h"
 
-/* Whether memory is there changes only from page to page, and this is the smallest one. */
+/* A page of memory is there as a whole or not at all, and this is the smallest one. */
 #define PAGE_SIZE_MIN 4096
 
-/* How the kernel marks a path that no longer exists. */
+/* The kernel's mark behind a path that no longer exists. */
 #define DELETED " (deleted)"
 
 /* ---- modules ---- */

@@ -41,7 +41,7 @@ struct memory;
 /* An operation that takes an error can fail, which concerns the whole target or the file. That an
  * address is not in the target is no failure. */
 struct memory_operations {
-    /* Why memory may be missing and what to do, for the ends of messages: "...; ..." */
+    /* The reason that memory may be missing, and what to do: for the ends of messages. */
     const char *absent_because;
 
     /* Copies the memory at `address`, up to `size` bytes, which is not 0. *got is the number of
@@ -75,7 +75,7 @@ struct memory {
     bool is_running;       /* its memory changes while it is read */
     struct timespec start; /* if it runs: since when; tv_sec is 0 if that is not known */
     bool is_cut;           /* it ends early: memory is missing that should be in it */
-    /* Why modules may be missing in the list; "" if none are. */
+    /* The reason that modules may be missing in the list; "" if none are. */
     struct error lack;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where
      * the image has them. */

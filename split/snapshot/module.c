@@ -168,25 +168,6 @@ void module_free(struct module *module)
     module->load_count = 0;
 }
 
-struct uuid elf_file_uuid(struct bytes file)
-{
-    struct uuid uuid = {.size = 0};
-    struct elf_file elf;
-
-    if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
-        return uuid;
-    for (uint64_t i = 0; i < elf.segment_count; i++) {
-        const Elf64_Phdr phdr = elf_file_segment(&elf, i);
-        struct elf_note_list list = {.big_endian = elf.big_endian};
-
-        if (phdr.p_type == PT_NOTE &&
-            bytes_slice(file, phdr.p_offset, phdr.p_filesz, &list.bytes) &&
-            elf_note_build_id(&list, &uuid))
-            break;
-    }
-    return uuid;
-}
-
 /* ---- by stub records ---- */
 
 /*
@@ -417,7 +398,7 @@ bool stubs_find(struct memory *memory, const struct address_ranges *writable, bo
 /* The runtime's messages start like this, in all versions. */
 #define RUNTIME_TEXT "LLVM Profile Error: "
 
-/* What may begin in one piece and end in the next. */
+/* The size of anything that may begin in one piece and end in the next. */
 #define OVERLAP TRIPWIRE_SIZE_MAX
 
 static const uint8_t *find(struct bytes where, const char *text)

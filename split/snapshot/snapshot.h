@@ -2,9 +2,8 @@
  * The steps of `covsplit snapshot`, from a module of a target (memory.h) to its profile:
  *
  *   module_read        what the module is, as its memory shows it
- *   coverage_of_...    where the runtime has its data in it, by its file or its sidecar
  *   take_profile       the profile that the runtime would write
- *   examine_module     all of this
+ *   examine_module     both, with the file or the sidecar that says where the runtime has its data
  */
 #ifndef COVSPLIT_SPLIT_SNAPSHOT_SNAPSHOT_H
 #define COVSPLIT_SPLIT_SNAPSHOT_SNAPSHOT_H
@@ -62,9 +61,6 @@ bool module_has_range(const struct module *module, uint64_t address, uint64_t si
 /* An address of the file in memory. */
 uint64_t module_address(const struct module *module, uint64_t address);
 
-/* The UUID (GNU build ID) of an ELF file; its size is 0 if it has none. */
-struct uuid elf_file_uuid(struct bytes file);
-
 /* Traces of coverage in the memory of a module of which neither the file nor the sidecar is at
  * hand: what a split leaves, and what the profile runtime has among its constants. */
 struct traces {
@@ -85,7 +81,7 @@ struct coverage_section {
     uint64_t size;    /* in bytes, as the runtime computes it */
 };
 
-/* Where in a module the profile runtime has its data, and which raw profiles it writes. */
+/* The places of the profile runtime's data in a module, and the raw profiles that it writes. */
 struct coverage {
     struct coverage_section sections[SECTION_KIND_MAX + 1]; /* counters, bitmap, data, names */
     uint64_t raw_version;                                   /* 0: not known */
@@ -102,14 +98,6 @@ struct coverage {
     bool has_stub; /* the stub record is all that is left of the data, and starts with stub_id */
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
 };
-
-/* By the module's file. *coverage has no counters if the file has none. False if the file is no ELF
- * image that covsplit can read. */
-bool coverage_of_file(const struct input *file, struct coverage *coverage, struct error *error);
-
-/* By the sidecar. False if it is for no ELF image, or none with counters. */
-bool coverage_of_sidecar(const struct sidecar *sidecar, struct coverage *coverage,
-                         struct error *error);
 
 /* ---- profiles ---- */
 

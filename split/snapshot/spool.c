@@ -7,7 +7,7 @@
  * images that were mapped in it. What is left out appears in the copy's program headers as memory
  * that is not in the core.
  *
- * What is needed is decided when headers and notes have been read, which come first: the memory of
+ * The needed parts are known when headers and notes have been read, which come first: the memory of
  * mapped files (by the note NT_FILE), since images are among these, and the anonymous memory right
  * behind them, where an image's zero-initialized data is. Everything is kept if the notes come
  * later, or if there is no NT_FILE.

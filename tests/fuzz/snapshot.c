@@ -132,7 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 /* ---- mutations ---- */
 
-/* Where headers, notes and tables are in small dumps. */
+/* The part of small dumps with headers, notes and tables. */
 #define FRONT 2048
 
 /* Changes a number of 1 to 8 bytes in front, or anywhere. */

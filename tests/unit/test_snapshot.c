@@ -147,7 +147,7 @@ START_TEST(test_falling)
 }
 END_TEST
 
-/* What does not change is not copied more often than it takes to see that. */
+/* Counters that do not change are copied no more often than it takes to see that. */
 START_TEST(test_core)
 {
     struct program program;

@@ -82,7 +82,7 @@ static void check_words(const char *directory, const char *words, bool succeeds)
     outcome_free(&outcome);
 }
 
-/* What is not converted is read as it is, and one line says why. */
+/* A file that is not converted is read as it is, and one line says why. */
 static void check_run(const char *directory, bool converts)
 {
     unsigned long long size = file_size(path_join(directory, "s"));
@@ -197,7 +197,7 @@ START_TEST(test_little_memory)
         text_list_add(&command.environment, "MALLOC_ARENA_MAX=1");
         struct outcome outcome = command_run(&command);
         is_done = outcome_exited(&outcome, 0);
-        /* Where there is not even enough for libraries and stack, others say so. */
+        /* If there is not even enough for libraries and stack, others say so. */
         ck_assert_msg(is_done || strncmp(outcome.errors, "covsplit: error: ", 17) != 0 ||
                           strstr(outcome.errors, "emory") != NULL,
                       "%u KiB: %s", limit, outcome.errors);

@@ -39,7 +39,7 @@
                         "-DSQLITE_THREADSAFE=0 -DSQLITE_ENABLE_MATH_FUNCTIONS"
 /* The first LLVM whose llvm-cov finds objects by the binary IDs of a profile. */
 #define BINARY_ID_LLVM 16
-/* Where a directory of HTML is written, for all ways. */
+/* The directory of HTML that is written, for all ways. */
 #define HTML "html"
 
 /* The directory of images that were linked of packed objects. */
@@ -48,7 +48,7 @@
 static const char *clang_version;
 static const char *linker_name;
 
-/* What stands for the images. */
+/* The files that stand for the images. */
 struct way {
     const char *name;
     const char *directory; /* in the scratch directory; of the images' names */

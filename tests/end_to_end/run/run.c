@@ -93,7 +93,7 @@ START_TEST(test_threads)
 }
 END_TEST
 
-/* Where the last counter of the profile begins in its file. */
+/* The offset of the profile's last counter in its file. */
 static size_t last_counter(const char *path)
 {
     struct raw_profile profile;
@@ -186,7 +186,7 @@ START_TEST(test_huge_hole)
 }
 END_TEST
 
-/* What -v says, where nobody reads it, is no reason to end the command. */
+/* Nobody reads the output of -v: that is no reason to end the command. */
 START_TEST(test_verbose_to_nobody)
 {
     run_or_abort(files.sample.scratch, "sh", "-c",

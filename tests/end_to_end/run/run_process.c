@@ -100,7 +100,7 @@ START_TEST(test_arguments)
 }
 END_TEST
 
-/* What was in LD_PRELOAD and ASAN_OPTIONS stays there. */
+/* Earlier contents of LD_PRELOAD and ASAN_OPTIONS stay there. */
 START_TEST(test_environment)
 {
     struct command command = run_command();

@@ -164,7 +164,7 @@ START_TEST(test_similar_builds)
 }
 END_TEST
 
-/* What --sections left in the image is in no sidecar: the program gets the original image. */
+/* Sections that --sections left in the image are in no sidecar: the program gets the original. */
 START_TEST(test_partial_split)
 {
     char *directory = sample_directory(&files.sample);

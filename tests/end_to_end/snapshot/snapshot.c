@@ -295,7 +295,7 @@ static void read_profile(const char *path, struct raw_profile *profile)
     ck_assert_msg(path != NULL && raw_profile_read(path, profile, &verdict), "%s", path);
 }
 
-/* What the variant is about is in the profiles of the unsplit images. */
+/* The profiles of the unsplit images have what the variant is about. */
 static void check_variant(const struct variant *variant)
 {
     struct raw_profile program, library;
@@ -435,7 +435,7 @@ START_TEST(test_untouched)
 }
 END_TEST
 
-/* What has lost its symbols, or its section headers too, needs its sidecar. */
+/* An image that has lost its symbols, or its section headers too, needs its sidecar. */
 START_TEST(test_stripped)
 {
     static const char *const ways[] = {"-s", "--strip-sections"};
@@ -585,7 +585,7 @@ START_TEST(test_cores_of_one_process)
 }
 END_TEST
 
-/* What overwrites a file that is loaded, rather than replacing it, also changes memory. */
+/* Overwriting a file that is loaded, rather than replacing it, also changes memory. */
 START_TEST(test_overwritten)
 {
     make("snapshot-overwritten", "", "");
@@ -696,7 +696,7 @@ START_TEST(test_not_dumped)
 }
 END_TEST
 
-/* What is said of several targets, for people and for programs. */
+/* The reports of several targets, for people and for programs. */
 START_TEST(test_reports)
 {
     make("snapshot-reports", "", "");

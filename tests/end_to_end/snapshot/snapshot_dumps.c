@@ -131,7 +131,7 @@ START_TEST(test_pipes)
 }
 END_TEST
 
-/* What covsplit cannot decompress, it says how to. */
+/* For a file that covsplit cannot decompress, it says how to. */
 START_TEST(test_others)
 {
     static const char *const programs[] = {"gzip", "xz"};
@@ -149,7 +149,7 @@ START_TEST(test_others)
 }
 END_TEST
 
-/* What is no dump is not read to its end, which may never come. */
+/* A stream that is no dump is not read to its end, which may never come. */
 START_TEST(test_endless)
 {
     expect_none("/dev/zero", "zeros", "core");
