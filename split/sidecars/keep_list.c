@@ -8,17 +8,9 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "common/base/array.h"
+#include "split/cli/memory.h"
 
 /* ---- reading ---- */
-
-static bool add_entry(struct keep_list *list, const struct uuid *uuid)
-{
-    if (!ARRAY_ROOM_FOR_ONE(list->entries, list->capacity, list->count))
-        return false;
-    list->entries[list->count++] = (struct keep_entry){.uuid = *uuid};
-    return true;
-}
 
 /* Cuts the comment and surrounding blanks off the line. */
 static char *trim(char *line)
@@ -51,8 +43,8 @@ static bool read_lines(struct keep_list *list, FILE *stream, const char *name, c
             return error_set(
                 error, "%s: line %lu, '%.150s', is not a UUID; give pairs of hexadecimal digits",
                 name, number, text);
-        if (!add_entry(list, &uuid))
-            return error_out_of_memory(error, name, list->count * sizeof(*list->entries));
+        COMMAND_ROOM_FOR_ONE(list->entries, list->capacity, list->count);
+        list->entries[list->count++] = (struct keep_entry){.uuid = uuid};
     }
     /* Unread lines would mean removed sidecars, so anything but the end of the file is an error,
      * including lack of memory for a line. */

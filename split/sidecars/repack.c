@@ -15,10 +15,11 @@
 #include "common/sidecar/repack.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/progress.h"
 #include "split/cli/table.h"
-#include "split/sidecars/sidecar_files.h"
+#include "split/sidecars/selection.h"
 
 #define PERMISSION_BITS 07777
 
@@ -190,48 +191,34 @@ static void report_total(const struct repacking *repacking)
 
 /* ---- the whole ---- */
 
-static bool add_job(struct pool *pool, const char *path, struct error *error)
-{
-    struct job *job = calloc(1, sizeof(*job));
-
-    if (job == NULL)
-        return error_out_of_memory(error, path, sizeof(*job));
-    job->path = path;
-    pool_add(pool, job);
-    return true;
-}
-
-static bool repack_all(struct repacking *repacking, struct error *error)
+static void repack_all(struct repacking *repacking)
 {
     const struct pool_calls calls = {run_job, retire_job, repacking};
     unsigned threads = option_threads(repacking->options);
     size_t count = repacking->files.count;
     struct pool *pool = pool_open(threads, &calls);
-    bool done = true;
 
-    if (pool == NULL)
-        return error_out_of_memory(error, "the sidecars", sizeof(calls));
+    command_require(pool != NULL, sizeof(calls));
     repacking->threads_each = parallel_share(threads, count);
     progress_start(&repacking->progress, "all sidecars", count);
-    for (size_t i = 0; done && i < count; i++)
-        done = add_job(pool, repacking->files.paths[i], error);
+    for (size_t i = 0; i < count; i++) {
+        struct job *job = command_array(1, sizeof(*job));
+
+        job->path = repacking->files.paths[i];
+        pool_add(pool, job);
+    }
     pool_close(pool);
     progress_finish(&repacking->progress);
-    return done;
 }
 
 int command_repack(const struct parsed_options *options)
 {
     struct repacking repacking = {.options = options};
-    struct error error;
-    bool done = sidecar_files_add(&repacking.files, options->operands, options->operand_count,
-                                  &repacking.counts[OUTCOME_FAULT], &error) &&
-                repack_all(&repacking, &error);
 
-    if (done)
-        report_total(&repacking);
-    else
-        message_error(&error);
+    sidecar_files_add(&repacking.files, options->operands, options->operand_count,
+                      &repacking.counts[OUTCOME_FAULT]);
+    repack_all(&repacking);
+    report_total(&repacking);
     path_list_free(&repacking.files);
-    return done && repacking.counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
+    return repacking.counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -1,14 +1,21 @@
 /*
- * Selecting sidecars: see selection.h.
+ * The sidecars that a command works on: see selection.h.
  */
 #include "split/sidecars/selection.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "common/base/file.h"
+#include "common/store/store.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
+
+/* ---- those of a store, by patterns ---- */
 
 /* Fewer digits are more likely a name, and would match unintended UUIDs. */
 #define DIGITS_MIN 8
@@ -48,8 +55,8 @@ bool selection_open(struct selection *selection, const char *const *patterns, si
                              patterns[i]);
         selection->needs_names = selection->needs_names || !is_uuid_beginning(patterns[i]);
     }
-    selection->is_used = calloc(count == 0 ? 1 : count, sizeof(*selection->is_used));
-    return selection->is_used != NULL || error_out_of_memory(error, "the patterns", count);
+    selection->is_used = command_array(count, sizeof(*selection->is_used));
+    return true;
 }
 
 void selection_close(struct selection *selection)
@@ -94,4 +101,71 @@ size_t selection_report_unused(const struct selection *selection, const char *st
             message_warning("%s", error.message);
     }
     return unused;
+}
+
+/* ---- those that operands name ---- */
+
+struct collecting {
+    struct path_list *files;
+    uint64_t *faults;
+};
+
+/* A path_filter. */
+static bool is_sidecar_name(void *context, const char *path, const struct stat *status)
+{
+    (void)context;
+    (void)status;
+    return store_has_suffix(path);
+}
+
+/* A store_visitor. */
+static bool add_entry(void *context, const char *path, const struct uuid *uuid, struct error *error)
+{
+    (void)uuid;
+    return path_list_add(context, path, error);
+}
+
+static void report_fault(const struct collecting *collecting, const struct error *error)
+{
+    command_check_memory(error);
+    message_error(error);
+    ++*collecting->faults;
+}
+
+/* An operand_visitor. A fault of one operand does not affect the others. */
+static bool add_one(void *context, const char *path, struct error *error)
+{
+    const struct collecting *collecting = context;
+    struct path_list *files = collecting->files;
+    struct stat status;
+    bool added = stat(path, &status) == 0;
+
+    if (!added) {
+        error_set_errno(error, errno, "%s: cannot be read", path);
+    } else if (S_ISDIR(status.st_mode)) {
+        char *root = store_root(path);
+
+        command_require(root != NULL, strlen(path));
+        added = path_is_directory(root)
+                    ? store_walk(path, add_entry, files, error)
+                    : path_list_add_directory(files, path, false, is_sidecar_name, NULL, error);
+        free(root);
+    } else {
+        added = path_list_add(files, path, error);
+    }
+    if (!added)
+        report_fault(collecting, error);
+    return true;
+}
+
+void sidecar_files_add(struct path_list *files, const char *const *operands, size_t count,
+                       uint64_t *faults)
+{
+    struct collecting collecting = {files, faults};
+    struct error error;
+
+    for (size_t i = 0; i < count; i++) {
+        if (!operand_visit(operands[i], add_one, &collecting, &error))
+            report_fault(&collecting, &error);
+    }
 }

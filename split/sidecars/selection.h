@@ -1,5 +1,6 @@
 /*
- * Selects sidecars of a store: those that match one of the PATTERNs on a command line.
+ * The sidecars that a command works on: those of a store that match one of the PATTERNs on a
+ * command line, or those that its operands name.
  *
  * Eight or more hexadecimal digits, with '-' allowed between them, are the beginning of a UUID. Any
  * other pattern matches names of images, with wildcards as in a shell (glob(7)). A sidecar records
@@ -13,6 +14,7 @@
 
 #include "common/base/error.h"
 #include "common/base/uuid.h"
+#include "split/cli/path_list.h"
 
 /* Initialize to {0}, which selects all sidecars. Points to the patterns. */
 struct selection {
@@ -28,7 +30,7 @@ bool selection_open(struct selection *selection, const char *const *patterns, si
                     struct error *error);
 void selection_close(struct selection *selection);
 
-/* Whether the sidecar with that UUID and image name is selected. If the name is unknown (NULL),
+/* True if the sidecar with that UUID and image name is selected. If the name is unknown (NULL),
  * patterns for names do not match. Marks all matching patterns as used. */
 bool selection_has(struct selection *selection, const struct uuid *uuid, const char *image_name);
 
@@ -36,5 +38,12 @@ bool selection_has(struct selection *selection, const struct uuid *uuid, const c
  * their number. Not to be called if some sidecar could not be read: it might have matched. */
 size_t selection_report_unused(const struct selection *selection, const char *store,
                                bool are_errors);
+
+/* Adds the sidecars that the operands stand for: those of a store; in any other directory, all
+ * files named *.covsplit in it and below, ignoring links; for a list (path_list.h), what it names;
+ * anything else is a file. An operand that does not exist or cannot be read is reported as an error
+ * and counted in *faults, and the rest is added. */
+void sidecar_files_add(struct path_list *files, const char *const *operands, size_t count,
+                       uint64_t *faults);
 
 #endif

@@ -22,6 +22,7 @@
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/keep_list.h"
@@ -70,12 +71,6 @@ static struct timespec start_moment(void)
     return coarse;
 }
 
-static struct timespec days_before(struct timespec moment, uint64_t days)
-{
-    moment.tv_sec -= (time_t)(days * SECONDS_A_DAY);
-    return moment;
-}
-
 /* The name of the image is in the sidecar. A sidecar that cannot be read stays: it is unknown
  * whether it was chosen. */
 static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
@@ -98,25 +93,16 @@ static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entr
     return chosen;
 }
 
-static bool is_chosen(struct cleaning *cleaning, const struct store_entry *entry)
-{
-    return cleaning->selection.needs_names
-               ? is_chosen_by_name(cleaning, entry)
-               : selection_has(&cleaning->selection, &entry->uuid, NULL);
-}
-
 static bool must_stay(struct cleaning *cleaning, const struct store_entry *entry)
 {
-    switch (entry->kind) {
-    case STORE_SIDECAR:
-        return !is_chosen(cleaning, entry) ||
-               (cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid));
-    case STORE_TEMPORARY:
-        return false;
-    case STORE_STRAY:
-        break;
-    }
-    return true;
+    bool is_chosen;
+
+    if (entry->kind != STORE_SIDECAR)
+        return entry->kind == STORE_STRAY;
+    is_chosen = cleaning->selection.needs_names
+                    ? is_chosen_by_name(cleaning, entry)
+                    : selection_has(&cleaning->selection, &entry->uuid, NULL);
+    return !is_chosen || (cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid));
 }
 
 static void report_removed(struct cleaning *cleaning, const struct store_entry *entry,
@@ -167,22 +153,18 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
 
 /* Directories that are not empty are left alone. A split that was about to write to a removed one
  * makes it again. */
-static bool remove_empty_directories(const char *directory, struct error *error)
+static void remove_empty_directories(const char *directory)
 {
     char *root = store_root(directory);
-    bool done = root != NULL;
 
-    for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++) {
-        char *path;
+    command_require(root != NULL, strlen(directory));
+    for (unsigned first = 0; first < DIRECTORY_COUNT; first++) {
+        char *path = command_text("%s/%02x", root, first);
 
-        done = asprintf(&path, "%s/%02x", root, first) >= 0;
-        if (done) {
-            rmdir(path);
-            free(path);
-        }
+        rmdir(path);
+        free(path);
     }
     free(root);
-    return done || error_out_of_memory(error, directory, strlen(directory));
 }
 
 /* ---- the keep-list ---- */
@@ -227,8 +209,10 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
     /* Before the list is read: reading from a pipe may take long. */
     const struct timespec start = start_moment();
 
-    cleaning->sidecar_limit = days_before(start, option_number(options, OPTION_OLDER_THAN));
-    cleaning->temporary_limit = days_before(start, 1);
+    cleaning->sidecar_limit = cleaning->temporary_limit = start;
+    cleaning->sidecar_limit.tv_sec -=
+        (time_t)(option_number(options, OPTION_OLDER_THAN) * SECONDS_A_DAY);
+    cleaning->temporary_limit.tv_sec -= SECONDS_A_DAY;
     cleaning->is_dry = option_given(options, OPTION_DRY_RUN);
     cleaning->has_keep_list = list != NULL;
     return selection_open(&cleaning->selection, options->operands + 1, options->operand_count - 1,
@@ -239,34 +223,29 @@ static bool prepare(struct cleaning *cleaning, const struct parsed_options *opti
 
 /* ---- the command ---- */
 
-static void report_total(const struct cleaning *cleaning)
-{
-    char removed[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], kept[COUNT_TEXT_MAX];
-
-    printf("%s, %s %s; %s %s\n", count_text(cleaning->removed_count, "sidecar", removed),
-           count_text(cleaning->removed_size, "byte", bytes),
-           cleaning->is_dry ? "would be removed" : "removed",
-           count_text(cleaning->kept_count, "sidecar", kept),
-           cleaning->kept_count == 1 ? "stays" : "stay");
-}
-
 int command_store_gc(const struct parsed_options *options)
 {
     struct cleaning cleaning = {.has_failed = false};
     const char *directory = options->operands[0];
+    char removed[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], kept[COUNT_TEXT_MAX];
     struct error error;
     bool done;
 
     if (!option_given(options, OPTION_OLDER_THAN) && !option_given(options, OPTION_KEEP_LIST))
         return message_usage("store gc", "neither '--older-than DAYS' nor '--keep-list FILE'");
     done = prepare(&cleaning, options, &error) &&
-           store_scan(directory, clean_entry, &cleaning, &error) &&
-           (cleaning.is_dry || remove_empty_directories(directory, &error));
+           store_scan(directory, clean_entry, &cleaning, &error);
+    if (done && !cleaning.is_dry)
+        remove_empty_directories(directory);
     /* Only warnings: the same command may be run every night. */
     if (done && !cleaning.has_failed)
         selection_report_unused(&cleaning.selection, directory, false);
     if (done)
-        report_total(&cleaning);
+        printf("%s, %s %s; %s %s\n", count_text(cleaning.removed_count, "sidecar", removed),
+               count_text(cleaning.removed_size, "byte", bytes),
+               cleaning.is_dry ? "would be removed" : "removed",
+               count_text(cleaning.kept_count, "sidecar", kept),
+               cleaning.kept_count == 1 ? "stays" : "stay");
     else
         message_error(&error);
     keep_list_free(&cleaning.keep);

@@ -8,7 +8,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/file.h"
 #include "split/cli/command_words.h"
+#include "split/cli/memory.h"
 
 #define DEFAULT_OUTPUT "a.out"
 
@@ -21,18 +23,16 @@ struct search {
     bool makes_library; /* ... and the extension is that of a DLL */
     bool is_awaited;    /* the next word is the output file */
     bool is_passed;     /* the next word is the value of this one */
-    struct error *error;
 };
 
 /* ---- words ---- */
 
-static bool name_output(struct search *search, const char *path, bool is_completed)
+static void name_output(struct search *search, const char *path, bool is_completed)
 {
     free(search->output);
-    search->output = strdup(path);
+    search->output = command_copy(path);
     search->is_completed = is_completed;
     search->is_awaited = false;
-    return search->output != NULL || error_out_of_memory(search->error, path, strlen(path));
 }
 
 /* The rest of the word after the option's name; NULL for another option. */
@@ -105,103 +105,88 @@ static const char *compiler_output(const char *option)
     return value_of(option, "o", false);
 }
 
-static bool take_msvc_option(struct search *search, const char *word)
+static void take_msvc_option(struct search *search, const char *word)
 {
+    bool is_completed = false;
     const char *value;
 
     word++;
     search->makes_library |= strcmp(word, "LD") == 0 || strcmp(word, "LDd") == 0;
-    if ((value = value_of(word, "out:", true)) != NULL)
-        return value[0] == '\0' || name_output(search, value, false);
-    if (!search->is_msvc_compiler)
-        return true;
-    /* "/Fe: FILE" may be two words, as "/o FILE" is. */
-    search->is_awaited = strcmp(word, "Fe:") == 0 || strcmp(word, "o") == 0;
-    if (search->is_awaited)
-        return true;
-    if ((value = value_of(word, "Fe", false)) == NULL)
-        value = compiler_output(word);
-    if (value != NULL && value[0] == ':')
-        value++;
-    return value == NULL || value[0] == '\0' || name_output(search, value, true);
+    value = value_of(word, "out:", true);
+    if (value == NULL && search->is_msvc_compiler) {
+        /* "/Fe: FILE" may be two words, as "/o FILE" is. */
+        search->is_awaited = strcmp(word, "Fe:") == 0 || strcmp(word, "o") == 0;
+        if (search->is_awaited)
+            return;
+        is_completed = true;
+        if ((value = value_of(word, "Fe", false)) == NULL)
+            value = compiler_output(word);
+        if (value != NULL && value[0] == ':')
+            value++;
+    }
+    if (value != NULL && value[0] != '\0')
+        name_output(search, value, is_completed);
 }
 
-static bool take_word(struct search *search, const char *word)
+static void take_word(struct search *search, const char *word)
 {
     const char *value = NULL;
+    struct error error;
 
-    if (search->is_awaited)
-        return name_output(search, word, search->is_msvc_compiler);
+    if (search->is_awaited) {
+        name_output(search, word, search->is_msvc_compiler);
+        return;
+    }
     if (search->is_passed) {
         search->is_passed = false;
-        return true;
+        return;
     }
     /* gold also accepts --output with one dash. */
     search->is_awaited =
         strcmp(word, "-o") == 0 || strcmp(word, "--output") == 0 || strcmp(word, "-output") == 0;
     if (search->is_awaited || pass_other_word(search, word))
-        return true;
-    if (word[0] != '-' && (word[0] != '/' || !search->is_msvc))
-        return path_list_add(search->inputs, word, search->error);
-    if (search->is_msvc)
-        return take_msvc_option(search, word);
-    if ((value = value_of(word, "--output=", false)) == NULL &&
-        (value = value_of(word, "-output=", false)) == NULL)
-        value = value_of(word, "-o", false);
-    return value == NULL || name_output(search, value, false);
-}
-
-static bool take_words(struct search *search, const struct path_list *words)
-{
-    bool done = true;
-
-    for (size_t i = 0; i < words->count && done; i++)
-        done = take_word(search, words->paths[i]);
-    return done;
+        return;
+    if (word[0] != '-' && (word[0] != '/' || !search->is_msvc)) {
+        command_require(path_list_add(search->inputs, word, &error), strlen(word));
+    } else if (search->is_msvc) {
+        take_msvc_option(search, word);
+    } else {
+        if ((value = value_of(word, "--output=", false)) == NULL &&
+            (value = value_of(word, "-output=", false)) == NULL)
+            value = value_of(word, "-o", false);
+        if (value != NULL)
+            name_output(search, value, false);
+    }
 }
 
 /* ---- the command ---- */
 
-/* Adds the extension as cl.exe does. */
-static bool complete_output(struct search *search)
-{
-    const char *extension = search->makes_library ? ".dll" : ".exe";
-    const char *slash = strrchr(search->output, '/');
-    size_t length = strlen(search->output);
-    char *completed;
-
-    if (!search->is_completed || strchr(slash == NULL ? search->output : slash, '.') != NULL)
-        return true;
-    completed = realloc(search->output, length + strlen(extension) + 1);
-    if (completed == NULL)
-        return error_out_of_memory(search->error, search->output, length);
-    memcpy(completed + length, extension, strlen(extension) + 1);
-    search->output = completed;
-    return true;
-}
-
 bool link_command_read(struct link_command *command, const char *const *words, size_t count,
                        struct error *error)
 {
-    struct search search = {.inputs = &command->inputs, .error = error};
+    struct search search = {.inputs = &command->inputs};
     struct command_words read;
-    bool done;
 
     *command = (struct link_command){.output = NULL};
     if (!command_words_read(&read, words, count, error))
         return false;
     search.is_msvc_compiler = read.style == STYLE_MSVC;
     search.is_msvc = search.is_msvc_compiler || read.style == STYLE_MSVC_LINKER;
-    done = take_words(&search, &read.words);
+    for (size_t i = 0; i < read.words.count; i++)
+        take_word(&search, read.words.paths[i]);
     command_words_free(&read);
     command->names_output = search.output != NULL;
-    if (done && search.output == NULL)
-        done = name_output(&search, DEFAULT_OUTPUT, false);
-    done = done && complete_output(&search);
-    command->output = search.output;
-    if (!done)
-        link_command_free(command);
-    return done;
+    if (search.output == NULL)
+        name_output(&search, DEFAULT_OUTPUT, false);
+    /* cl.exe adds an extension to a file name without one. */
+    if (search.is_completed && strchr(path_file_name(search.output), '.') == NULL) {
+        command->output =
+            command_text("%s%s", search.output, search.makes_library ? ".dll" : ".exe");
+        free(search.output);
+    } else {
+        command->output = search.output;
+    }
+    return true;
 }
 
 void link_command_free(struct link_command *command)

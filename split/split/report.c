@@ -8,7 +8,6 @@
 
 #include "common/llvm/profile.h"
 #include "split/cli/machine_names.h"
-#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/section_row.h"
 #include "split/cli/table.h"
@@ -22,9 +21,14 @@ void split_warn(const struct split_job *job, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
+    /* If there is no memory to keep it, print it now: `link` must go on, to remove an image that is
+     * not split. */
+    if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
+        message_warning("%s", line.message);
+        return;
+    }
     buffer_append(&job->report->notes, line.message, strlen(line.message));
     buffer_append(&job->report->notes, "\n", 1);
-    command_require(!job->report->notes.failed, sizeof(line));
 }
 
 static const char *fate_name(enum section_fate fate)

@@ -1,26 +1,31 @@
 /*
- * covsplit store add and store export: copy sidecars from anywhere, or from another store, into a
- * store.
+ * covsplit store add and store export copy sidecars from anywhere, or from another store, into a
+ * store; covsplit store list lists those of a store.
  *
- * A sidecar is read into memory, checked and copied from there, so later changes to the source do
- * not matter. The store may have many writers (store/add.h). A sidecar that it already has is kept
- * if it has the same contents, whether compact or not.
+ * A sidecar that is copied is read into memory, checked and copied from there, so later changes to
+ * the source do not matter. The store may have many writers (store/store.h). A sidecar that it
+ * already has is kept if it has the same contents, whether compact or not.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/base/file.h"
 #include "common/sidecar/repack.h"
+#include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/json.h"
+#include "split/cli/machine_names.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
-#include "split/sidecars/sidecar_files.h"
 
 struct copying {
     const struct parsed_options *options;
@@ -48,7 +53,7 @@ enum presence {
     PRESENCE_OTHER,
 };
 
-/* Whether the existing sidecar can replace the other: a sidecar that cannot restore the original
+/* True if the existing sidecar can replace the other: a sidecar that cannot restore the original
  * adds nothing to one that can. */
 static bool does_as_well(const struct sidecar *existing, const struct sidecar *sidecar)
 {
@@ -76,13 +81,6 @@ static enum presence compare(const struct copying *copying, const struct copy *c
     return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
 
-static bool is_link(const char *path)
-{
-    struct stat status;
-
-    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
-}
-
 /* PRESENCE_OTHER is everything that is not known to serve as well. */
 static enum presence look(const struct copying *copying, const struct copy *copy,
                           struct error *error)
@@ -90,12 +88,14 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     enum presence presence = PRESENCE_OTHER;
     struct sidecar *existing;
     struct input input;
+    struct stat status;
 
     *error = (struct error){.number = 0};
     if (!input_read(&input, copy->target, error)) {
         /* A dangling link takes the name too. What another process has added since is found by the
          * next attempt, as the name is taken then. */
-        if (error->number == ENOENT && !is_link(copy->target))
+        if (error->number == ENOENT &&
+            !(lstat(copy->target, &status) == 0 && S_ISLNK(status.st_mode)))
             return PRESENCE_NONE;
         return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
     }
@@ -217,19 +217,9 @@ static bool is_wanted(struct copying *copying, const struct copy *copy)
     return false;
 }
 
-static void report_copy(struct copying *copying, const struct copy *copy, bool is_same)
-{
-    if (option_given(copying->options, OPTION_VERBOSE))
-        message_line(stdout, is_same ? "%s: already there: %s" : "%s: added as %s", copy->path,
-                     copy->target);
-    copying->same += is_same;
-    copying->added += !is_same;
-    copying->size += is_same ? 0 : copy->input.bytes.size;
-}
-
 static bool copy_read(struct copying *copying, struct copy *copy, struct error *error)
 {
-    bool is_same;
+    bool is_verbose = option_given(copying->options, OPTION_VERBOSE), is_same;
 
     copy->sidecar = sidecar_open(copy->input.bytes, copy->path, error);
     if (copy->sidecar == NULL)
@@ -238,11 +228,15 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
     if (!is_wanted(copying, copy))
         return true;
     copy->target = store_path(copying->store, &sidecar_facts(copy->sidecar)->uuid);
-    if (copy->target == NULL)
-        return error_out_of_memory(error, copy->path, strlen(copying->store));
+    command_require(copy->target != NULL, strlen(copying->store));
     if (!check(copying, copy, error) || !add(copying, copy, &is_same, error))
         return false;
-    report_copy(copying, copy, is_same);
+    if (is_verbose)
+        message_line(stdout, is_same ? "%s: already there: %s" : "%s: added as %s", copy->path,
+                     copy->target);
+    copying->same += is_same;
+    copying->added += !is_same;
+    copying->size += is_same ? 0 : copy->input.bytes.size;
     return true;
 }
 
@@ -278,23 +272,16 @@ static int finish(const struct copying *copying)
     return copying->faults == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* ---- the commands ---- */
-
 int command_store_add(const struct parsed_options *options)
 {
     struct copying copying = {.options = options, .store = options->operands[0]};
     struct path_list files = {0};
-    struct error error;
-    bool done = sidecar_files_add(&files, options->operands + 1, options->operand_count - 1,
-                                  &copying.faults, &error);
 
-    for (size_t i = 0; done && i < files.count; i++)
+    sidecar_files_add(&files, options->operands + 1, options->operand_count - 1, &copying.faults);
+    for (size_t i = 0; i < files.count; i++)
         copy_sidecar(&copying, files.paths[i]);
     path_list_free(&files);
-    if (done)
-        return finish(&copying);
-    message_error(&error);
-    return STATUS_FAILED;
+    return finish(&copying);
 }
 
 /* A store_visitor. */
@@ -325,4 +312,146 @@ int command_store_export(const struct parsed_options *options)
         copying.faults += selection_report_unused(&copying.selection, options->operands[0], true);
     selection_close(&copying.selection);
     return done ? finish(&copying) : STATUS_FAILED;
+}
+
+/* ---- listing ---- */
+
+struct listing {
+    struct json_writer *writer; /* NULL: a table */
+    struct table *table;
+    struct selection selection;
+    uint64_t count;
+    uint64_t original_size; /* bytes; sum of all sidecars */
+    uint64_t stripped_size;
+    uint64_t sidecar_size;
+    bool has_failed; /* some sidecar cannot be read, or a pattern matches none */
+};
+
+#define DATE_MAX 32
+
+/* Writes "2026-11-21T01:13:11Z" into text[DATE_MAX] and returns it. */
+static const char *format_date(time_t moment, char *text)
+{
+    struct tm parts;
+
+    if (gmtime_r(&moment, &parts) == NULL ||
+        strftime(text, DATE_MAX, "%Y-%m-%dT%H:%M:%SZ", &parts) == 0)
+        text[0] = '\0';
+    return text;
+}
+
+/* Keys that come from the sidecar are those of `covsplit show --json`, with the same meaning. */
+static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
+                     const struct input *input, const char *uuid)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
+
+    json_begin_object(writer, NULL);
+    json_string(writer, "file", input->path);
+    json_string(writer, "uuid", uuid);
+    json_string(writer, "image_name", sidecar_image_name(sidecar));
+    json_string(writer, "format", image_format_name(facts->format));
+    json_string(writer, "machine", machine_text(facts, machine));
+    json_string(writer, "modified", format_date(input->status.st_mtime, date));
+    json_number(writer, "original_size", facts->original_size);
+    json_number(writer, "stripped_size", facts->stripped_size);
+    json_number(writer, "file_size", input->bytes.size);
+    json_end_object(writer);
+}
+
+static void add_row(struct table *table, const struct sidecar *sidecar, const struct input *input,
+                    const char *uuid)
+{
+    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    char machine[MACHINE_TEXT_MAX], date[DATE_MAX], size[HUMAN_SIZE_MAX];
+
+    table_cell(table, "%s", uuid);
+    table_cell(table, "%s", sidecar_image_name(sidecar));
+    table_cell(table, "%s", image_format_name(facts->format));
+    table_cell(table, "%s", machine_text(facts, machine));
+    table_cell(table, "%s", format_date(input->status.st_mtime, date));
+    table_cell(table, "%s", human_size(facts->original_size, size));
+    table_cell(table, "%s", human_size(facts->stripped_size, size));
+    table_cell(table, "%s", human_size(input->bytes.size, size));
+}
+
+/* A store_visitor. Only headers and notes are read. */
+static bool list_sidecar(void *context, const char *path, const struct uuid *uuid,
+                         struct error *error)
+{
+    struct listing *listing = context;
+    struct sidecar *sidecar = NULL;
+    struct input input;
+    struct error fault;
+    struct stat status;
+    char hex[UUID_HEX_MAX];
+
+    (void)error;
+    if (input_open(&input, path, &fault))
+        sidecar = sidecar_open(input.bytes, path, &fault);
+    else if (lstat(path, &status) != 0 && errno == ENOENT)
+        return true; /* removed meanwhile */
+    if (sidecar == NULL) {
+        message_error(&fault);
+        listing->has_failed = true;
+    } else if (selection_has(&listing->selection, uuid, sidecar_image_name(sidecar))) {
+        uuid_format(uuid, hex);
+        if (listing->writer != NULL)
+            add_json(listing->writer, sidecar, &input, hex);
+        else
+            add_row(listing->table, sidecar, &input, hex);
+        listing->count++;
+        listing->original_size += sidecar_facts(sidecar)->original_size;
+        listing->stripped_size += sidecar_facts(sidecar)->stripped_size;
+        listing->sidecar_size += input.bytes.size;
+    }
+    sidecar_close(sidecar);
+    input_close(&input);
+    return true;
+}
+
+int command_store_list(const struct parsed_options *options)
+{
+    static const struct table_column columns[] = {
+        {"UUID", TABLE_LEFT},      {"image", TABLE_LEFT},    {"format", TABLE_LEFT},
+        {"machine", TABLE_LEFT},   {"added", TABLE_LEFT},    {"original", TABLE_RIGHT},
+        {"stripped", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT},
+    };
+    struct json_writer json = {.stream = stdout};
+    struct listing listing = {
+        .writer = option_given(options, OPTION_JSON) ? &json : NULL,
+        .table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0),
+    };
+    char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];
+    char count[COUNT_TEXT_MAX];
+    const char *directory = options->operands[0];
+    struct error error;
+    bool done = selection_open(&listing.selection, options->operands + 1,
+                               options->operand_count - 1, &error);
+
+    if (done && listing.writer != NULL)
+        json_begin_array(&json, NULL);
+    if (done) {
+        done = store_walk(directory, list_sidecar, &listing, &error);
+        if (listing.writer != NULL)
+            json_end_array(&json);
+    }
+    /* The totals are computed from exact sizes; those in the table are rounded. */
+    if (done && listing.writer == NULL) {
+        table_print(listing.table, stdout);
+        printf("%s of %s; images of %s before, %s after\n",
+               count_text(listing.count, "sidecar", count),
+               human_size(listing.sidecar_size, sidecars),
+               human_size(listing.original_size, original),
+               human_size(listing.stripped_size, stripped));
+    }
+    if (!done)
+        message_error(&error);
+    else if (!listing.has_failed &&
+             selection_report_unused(&listing.selection, directory, true) != 0)
+        listing.has_failed = true;
+    selection_close(&listing.selection);
+    table_free(listing.table);
+    return done && !listing.has_failed ? STATUS_DONE : STATUS_FAILED;
 }
