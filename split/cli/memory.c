@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "split/cli/message.h"
-#include "split/cli/signals.h"
+#include "split/cli/process.h"
 
 void command_check_memory(const struct error *error)
 {

@@ -1,5 +1,5 @@
 /*
- * The messages that covsplit prints to stderr, and its exit statuses.
+ * The messages that covsplit prints to stderr, its exit statuses, and the progress bar.
  *
  * On a terminal, "error:" and "warning:" are coloured, unless NO_COLOR is set and not empty, or
  * TERM is "dumb" or not set.
@@ -8,7 +8,10 @@
 #define COVSPLIT_SPLIT_CLI_MESSAGE_H
 
 #include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "common/base/error.h"
 
@@ -36,5 +39,30 @@ void message_line(FILE *stream, const char *format, ...) __attribute__((format(p
  * harmless. */
 void format_printable(struct error *line, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
+
+/* ---- the progress bar ----
+ *
+ * For long work, on a terminal only. Work is counted in bytes. Nothing is drawn for the first half
+ * second, and the bar is erased at the end, so that only messages stay on the screen. */
+
+struct progress {
+    const char *name; /* the name of what is being processed */
+    bool on_terminal;
+    bool drawn;
+    uint64_t total;
+    uint64_t done;
+    uint64_t weight;      /* the cost of a byte in the current phase; 0 means 1 */
+    struct timespec next; /* when to draw again */
+};
+
+/* Starts a bar on stderr. The name must outlive it. */
+void progress_start(struct progress *progress, const char *name, uint64_t total);
+
+/* Reports that `size` more bytes are done. The first argument is a struct progress, so that this
+ * can be the `released` of an input. */
+void progress_add(void *progress, uint64_t size);
+
+/* Erases the bar. Call it before printing anything else; it may be called again. */
+void progress_finish(struct progress *progress);
 
 #endif

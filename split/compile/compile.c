@@ -13,10 +13,10 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
+#include "split/cli/process.h"
 #include "split/compile/compile.h"
 
 struct compile {

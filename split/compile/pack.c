@@ -20,11 +20,10 @@
 #include "formats/object/archive.h"
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
-#include "split/cli/found_image.h"
+#include "split/cli/images.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/compile/compile.h"
 

@@ -13,7 +13,6 @@
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
-#include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/profiles/explain.h"
 #include "split/profiles/merge.h"

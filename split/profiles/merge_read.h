@@ -23,7 +23,7 @@
 #include "common/sidecar/profile_groups.h"
 #include "common/state/test_recorder.h"
 #include "split/cli/find_sidecar.h"
-#include "split/cli/progress.h"
+#include "split/cli/message.h"
 #include "split/profiles/merge_inputs.h"
 
 /* An input that was not merged, and why. */

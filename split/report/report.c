@@ -23,7 +23,7 @@
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
-#include "split/cli/image_sidecar.h"
+#include "split/cli/images.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"

@@ -14,9 +14,9 @@
 
 #include "common/base/directory.h"
 #include "common/base/file.h"
-#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/message.h"
+#include "split/cli/process.h"
 #include "split/report/report.h"
 
 /* More files for each image than this %m does not know. */

@@ -11,7 +11,7 @@
  * as it was before the split, with the original layout. A slice without a sidecar stays as it is.
  *
  * An image of packed objects that was not split is converted as if it had been, to the object of
- * a sidecar that is made for that (cli/image_sidecar.h).
+ * a sidecar that is made for that (cli/images.h).
  *
  * The directory of a store, opened as if it were a file, becomes the union of all its sidecars
  * (sidecar/union.h). If one of them cannot be read there is no union: a report that lacks an image
@@ -37,7 +37,7 @@
 #include "common/store/store.h"
 #include "formats/container.h"
 #include "formats/image.h"
-#include "split/cli/image_sidecar.h"
+#include "split/cli/images.h"
 #include "split/cli/message.h"
 
 /* The maximum size of a file that is read into memory. */

@@ -20,7 +20,7 @@
 #include "common/sidecar/union.h"
 #include "formats/object/object.h"
 #include "formats/ordinary.h"
-#include "split/cli/machine_names.h"
+#include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/sidecars/report.h"

@@ -8,7 +8,7 @@
  * cannot be made, that is reported, and the others are made.
  *
  * An operand that is no UUID is an image that was not split, of which the object is made directly
- * (cli/image_sidecar.h), or with --union also a sidecar.
+ * (cli/images.h), or with --union also a sidecar.
  *
  * With --union, all go into one file (common/sidecar/union.h), or none if one cannot be read:
  * nobody would see from a report that an image is missing.
@@ -33,11 +33,9 @@
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
-#include "split/cli/found_image.h"
-#include "split/cli/image_sidecar.h"
+#include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/progress.h"
 
 /* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
  * when it is open. */

@@ -17,7 +17,6 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
 

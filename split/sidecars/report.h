@@ -15,8 +15,8 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "split/cli/images.h"
 #include "split/cli/json.h"
-#include "split/cli/section_row.h"
 #include "split/cli/table.h"
 
 struct report {

@@ -25,7 +25,6 @@
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/sidecars/second_reader.h"
 

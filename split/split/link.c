@@ -20,10 +20,10 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "formats/image.h"
-#include "split/cli/child.h"
 #include "split/cli/commands.h"
-#include "split/cli/found_image.h"
+#include "split/cli/images.h"
 #include "split/cli/message.h"
+#include "split/cli/process.h"
 #include "split/split/link_command.h"
 #include "split/split/split.h"
 

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "common/llvm/profile.h"
-#include "split/cli/machine_names.h"
+#include "split/cli/images.h"
 #include "split/cli/message.h"
-#include "split/cli/section_row.h"
 #include "split/cli/table.h"
 #include "split/split/split.h"
 

@@ -17,12 +17,11 @@
 #include "common/base/file.h"
 #include "common/base/parallel.h"
 #include "split/cli/commands.h"
-#include "split/cli/found_image.h"
+#include "split/cli/images.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/path_list.h"
-#include "split/cli/progress.h"
 #include "split/cli/table.h"
 #include "split/split/split.h"
 

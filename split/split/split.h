@@ -16,8 +16,8 @@
 #include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/json.h"
+#include "split/cli/message.h"
 #include "split/cli/options.h"
-#include "split/cli/progress.h"
 
 /* ---- the report ---- */
 

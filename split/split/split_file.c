@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/base/digest.h"
-#include "split/cli/found_image.h"
+#include "split/cli/images.h"
 #include "split/cli/message.h"
 #include "split/split/split.h"
 

@@ -1,15 +1,139 @@
 /*
- * The sidecar of an image that was not split: see image_sidecar.h.
+ * What commands do with images: see images.h.
  */
-#include "split/cli/image_sidecar.h"
+#include "split/cli/images.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
 #include "common/edit/apply.h"
 #include "common/sidecar/write.h"
+#include "formats/container.h"
 #include "formats/image.h"
+#include "formats/machine/machine.h"
+
+/* ---- files that may be images ---- */
+
+bool found_image_is_linked(const char *path)
+{
+    struct input input;
+    struct container container;
+    struct error why;
+    bool is_linked = false;
+
+    if (!input_open(&input, path, &why))
+        return true;
+    if (!container_open(&container, &input, &why))
+        is_linked = error_is_of_memory(&why);
+    /* A universal image counts even if its layout is not understood: the split reports that. */
+    for (size_t i = 0; i < container.count; i++) {
+        const struct slice *slice = &container.slices[i];
+        struct bytes bytes;
+
+        is_linked |=
+            bytes_slice(input.bytes, slice->offset, slice->size, &bytes) && image_is_linked(bytes);
+    }
+    container_close(&container);
+    input_close(&input);
+    return is_linked;
+}
+
+bool found_image_has_no_coverage(struct bytes bytes)
+{
+    static const char *const names[] = {"__llvm_prf_", "__llvm_cov", ".lprf", ".lcov"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (memmem(bytes.data, (size_t)bytes.size, names[i], strlen(names[i])) != NULL)
+            return false;
+    }
+    return true;
+}
+
+/* ---- descriptions ---- */
+
+const char *machine_text(const struct sidecar_facts *facts, char *text)
+{
+    const struct machine *machine = machine_find(facts->machine, facts->elf_class, facts->elf_data);
+
+    if (machine != NULL)
+        snprintf(text, MACHINE_TEXT_MAX, "%s", machine->name);
+    else
+        snprintf(text, MACHINE_TEXT_MAX, "%u", facts->machine);
+    return text;
+}
+
+struct section_row section_row_make(enum section_kind kind, uint64_t size, const char *status)
+{
+    return (struct section_row){
+        .name = section_kind_name(kind),
+        .kind = section_kind_word(kind),
+        .size = section_number_known(size),
+        .status = status,
+        .reason = "",
+    };
+}
+
+struct section_row section_row_of_image(const struct image_plan *plan,
+                                        const struct section *section)
+{
+    static const char *const fates[] = {
+        [FATE_STAYS] = "stays",
+        [FATE_COPIED] = "copied",
+        [FATE_ZEROED] = "zeroed",
+        [FATE_REMOVED] = "removed",
+    };
+    struct section_row row = section_row_make(image_plan_stored_kind(plan, section->kind),
+                                              section->size, fates[section->fate]);
+
+    row.name = section->name;
+    row.reason = section->reason;
+    if (section->loaded)
+        row.address = section_number_known(section->address);
+    if (plan->already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
+        row.status = "left";
+    return row;
+}
+
+bool section_row_ratio(const struct section_row *row, uint64_t *ten_thousandths)
+{
+    if (!row->size.known || !row->stored_size.known || row->size.value == 0)
+        return false;
+    *ten_thousandths =
+        (uint64_t)((double)row->stored_size.value / (double)row->size.value * 10000 + 0.5);
+    return true;
+}
+
+static void write_number(struct json_writer *json, const char *key, struct section_number number)
+{
+    if (number.known)
+        json_number(json, key, number.value);
+    else
+        json_null(json, key);
+}
+
+void section_row_write(const struct section_row *row, struct json_writer *json)
+{
+    uint64_t ratio;
+
+    json_begin_object(json, NULL);
+    json_string(json, "name", row->name);
+    json_string(json, "kind", row->kind);
+    write_number(json, "address", row->address);
+    write_number(json, "size", row->size);
+    write_number(json, "stored_size", row->stored_size);
+    if (section_row_ratio(row, &ratio))
+        json_fraction(json, "ratio", ratio);
+    else
+        json_null(json, "ratio");
+    json_string(json, "status", row->status);
+    json_string_or_null(json, "reason", row->reason);
+    json_end_object(json);
+}
+
+/* ---- the sidecar of an image that was not split ---- */
 
 /* What is read of an image. */
 struct readable {

@@ -1,18 +1,23 @@
 /*
- * Runs a command as a child, in a process that looks like the command to whoever started it: it
- * passes signals on, and ends as the command does. Both are in one process group, so both get what
- * a terminal sends anyway.
+ * This process and its children.
  *
- * Killing this process kills the command.
+ * A command is run as a child, in a process that looks like the command to whoever started it: it
+ * passes signals on, and ends as the command does. Both are in one process group, so both get what
+ * a terminal sends anyway. Killing this process kills the command.
+ *
+ * When a signal ends this process, it reports the reason, unless somebody wanted it to end, and
+ * leaves no unfinished outputs behind.
  */
-#ifndef COVSPLIT_SPLIT_CLI_CHILD_H
-#define COVSPLIT_SPLIT_CLI_CHILD_H
+#ifndef COVSPLIT_SPLIT_CLI_PROCESS_H
+#define COVSPLIT_SPLIT_CLI_PROCESS_H
 
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/base/error.h"
+
+/* ---- children ---- */
 
 /* Initialize to {0}. */
 struct child {
@@ -51,5 +56,14 @@ int child_replace_process(char **command);
 
 /* Ends this process by the signal that ended the command; if it exited, returns its exit code. */
 int child_end_like(int status);
+
+/* ---- signals ---- */
+
+/* Call once, when the process starts. */
+void signals_prepare(void);
+
+/* Removes the outputs of this process that have temporary names. Only for the end of the process:
+ * the outputs cannot be used any more. */
+void signals_remove_unfinished(void);
 
 #endif
