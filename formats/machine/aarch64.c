@@ -26,7 +26,6 @@
  *                                                does from a slot)
  */
 #include "formats/machine/flow.h"
-#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -55,8 +54,8 @@
 #define SHIFT_16            0x00200000u /* of movz and movk: lsl #16 */
 #define IMMEDIATE_PARTS     4           /* of 16 bits */
 
-/* How many instructions behind an adrp are searched for its other half: a load is close, any other
- * may be far away if the compiler has moved the adrp out of a loop. */
+/* The number of instructions behind an adrp in which its other half is searched: a load is close,
+ * any other may be far away if the compiler has moved the adrp out of a loop. */
 #define LOOK_AHEAD_LOAD 16
 
 /* The immediate of adr and adrp, immhi:immlo: 21 bits. */
@@ -80,77 +79,59 @@ static bool is_adr(uint32_t instruction)
     return (instruction & 0x9f000000) == 0x10000000;
 }
 
-/* ---- accessors ---- */
-
-/* ldr with a literal, which is within 1 MiB of the instruction. */
-static bool is_load_literal(uint32_t instruction)
-{
-    return (instruction & 0x3b000000) == 0x18000000;
-}
-
 static uint64_t literal_address(uint32_t instruction, uint64_t address)
 {
     return address + signed_field(instruction >> 5 & 0x7ffff, 19) * INSTRUCTION_SIZE;
 }
 
-/* Decodes the instructions at the start of the code that form the address: how they do, and in how
- * many bytes. False for other instructions. */
-static bool decode_pair(const struct code *code, struct accessor *accessor)
-{
-    uint32_t first, second;
-    uint64_t value, low;
+/* ---- accessors ---- */
 
-    if (!instruction_at(code->bytes, 0, &first) ||
-        !instruction_at(code->bytes, INSTRUCTION_SIZE, &second))
+/* Decodes the one or two instructions at the start of the code that form the address: how they do,
+ * and in how many bytes. False for other instructions. */
+static bool decode_pc_relative(const struct code *code, struct accessor *accessor)
+{
+    uint32_t first, second = 0;
+    uint64_t low;
+
+    if (!instruction_at(code->bytes, 0, &first))
         return false;
-    accessor->form = ACCESSOR_PC_RELATIVE;
-    accessor->patch_size = 2 * INSTRUCTION_SIZE;
+    instruction_at(code->bytes, INSTRUCTION_SIZE, &second);
+    low = second >> 10 & 0xfff;
+    *accessor = (struct accessor){.form = ACCESSOR_PC_RELATIVE, .patch_size = 2 * INSTRUCTION_SIZE};
     if (first == INSTRUCTION_NOP && is_adr(second) && (second & 0x1f) == 0) {
         accessor->value = code->address + INSTRUCTION_SIZE + address_immediate(second);
         return true;
     }
-    if ((!is_adr(first) && !is_adrp(first)) || (first & 0x1f) != 0)
+    if ((first & 0x1f) != 0)
         return false;
-    value =
-        is_adr(first) ? code->address + address_immediate(first) : adrp_page(first, code->address);
-    low = second >> 10 & 0xfff;
-    if ((second & 0xffc003ff) == ADD_X0_X0) {
-        accessor->value = value + low;
-        return true;
-    }
-    if ((second & 0xffc003ff) == LDR_X0_X0) {
+    if ((first & 0xff000000) == LDR_X0_LITERAL) {
         accessor->form = ACCESSOR_LOAD;
-        accessor->value = value + low * 8;
+        accessor->patch_size = INSTRUCTION_SIZE;
+        accessor->value = literal_address(first, code->address);
         return true;
     }
-    accessor->value = value;
-    return is_adr(first) && second == INSTRUCTION_NOP;
-}
-
-static bool decode_single(const struct code *code, struct accessor *accessor)
-{
-    uint32_t instruction;
-
-    if (!instruction_at(code->bytes, 0, &instruction) || (instruction & 0x1f) != 0)
+    if (!is_adr(first) && !is_adrp(first))
         return false;
-    accessor->patch_size = INSTRUCTION_SIZE;
-    if (is_adr(instruction)) {
-        accessor->form = ACCESSOR_PC_RELATIVE;
-        accessor->value = code->address + address_immediate(instruction);
-        return true;
+    accessor->value =
+        is_adr(first) ? code->address + address_immediate(first) : adrp_page(first, code->address);
+    if ((second & 0xffc003ff) == ADD_X0_X0) {
+        accessor->value += low;
+    } else if ((second & 0xffc003ff) == LDR_X0_X0) {
+        accessor->form = ACCESSOR_LOAD;
+        accessor->value += low * 8;
+    } else if (is_adr(first) && second != INSTRUCTION_NOP) {
+        accessor->patch_size = INSTRUCTION_SIZE;
     }
-    accessor->form = ACCESSOR_LOAD;
-    accessor->value = literal_address(instruction, code->address);
-    return (instruction & 0xff000000) == LDR_X0_LITERAL;
+    return is_adr(first) || (second & 0xffc003ff) == ADD_X0_X0 ||
+           (second & 0xffc003ff) == LDR_X0_X0;
 }
 
 static bool decode_immediate(const struct code *code, struct accessor *accessor)
 {
     uint32_t instruction;
 
-    accessor->form = ACCESSOR_IMMEDIATE;
-    accessor->patch_size = IMMEDIATE_PARTS * INSTRUCTION_SIZE;
-    accessor->value = 0;
+    *accessor = (struct accessor){.form = ACCESSOR_IMMEDIATE,
+                                  .patch_size = IMMEDIATE_PARTS * INSTRUCTION_SIZE};
     for (unsigned i = 0; i < IMMEDIATE_PARTS; i++) {
         uint32_t opcode = (i == 0 ? MOVZ_X0 : MOVK_X0) + i * SHIFT_16;
 
@@ -162,7 +143,7 @@ static bool decode_immediate(const struct code *code, struct accessor *accessor)
     return true;
 }
 
-/* Whether the next instruction is this one; *offset is then behind it. */
+/* True if the next instruction is this one; *offset is then behind it. */
 static bool take(const struct code *code, uint32_t instruction, uint64_t *offset)
 {
     uint32_t found;
@@ -196,8 +177,7 @@ static bool decode(const struct code *code, struct accessor *accessor)
         return false;
     maker.address += offset;
     if (!bytes_slice(code->bytes, offset, code->bytes.size - offset, &maker.bytes) ||
-        (!decode_pair(&maker, accessor) && !decode_single(&maker, accessor) &&
-         !decode_immediate(&maker, accessor)))
+        (!decode_pc_relative(&maker, accessor) && !decode_immediate(&maker, accessor)))
         return false;
     accessor->patch_offset = (size_t)offset;
     offset += accessor->patch_size;
@@ -271,9 +251,9 @@ static bool is_load(uint32_t instruction)
     return (instruction >> 22 & 3) != 0 && !is_prefetch;
 }
 
-/* Whether the instruction surely puts another value into the register; knows only the instructions
+/* True if the instruction surely puts another value into its register; knows only the instructions
  * that compilers use most. */
-static bool overwrites(uint32_t instruction, uint32_t base)
+static bool overwrites(uint32_t instruction)
 {
     bool calculates = (instruction & 0x1f800000) == 0x11000000 || /* add, sub: immediate */
                       (instruction & 0x1f000000) == 0x0a000000 || /* logical: register */
@@ -281,35 +261,37 @@ static bool overwrites(uint32_t instruction, uint32_t base)
     /* movn, movz; movk would leave a part. */
     bool moves = (instruction & 0x1f800000) == 0x12800000 && (instruction >> 29 & 3) != 3;
 
-    return (instruction & 0x1f) == base && (calculates || moves || is_load(instruction));
+    return calculates || moves || is_load(instruction);
 }
 
-/* A branch (b) or call (bl), and where it leads. */
+/* tbz, tbnz: compilers never leave a function by these. */
+static bool is_bit_branch(uint32_t instruction)
+{
+    return (instruction & 0x7e000000) == 0x36000000;
+}
+
+/* A branch or call, and where it leads: in words, from the lowest bit or bit 5 on. */
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *target)
 {
-    if ((instruction & 0x7c000000) != 0x14000000)
-        return false;
-    *target = address + signed_field(instruction & 0x3ffffff, 26) * INSTRUCTION_SIZE;
-    return true;
-}
+    static const struct {
+        uint32_t mask, bits;
+        unsigned place, width;
+    } branches[] = {
+        {0x7c000000, 0x14000000, 0, 26}, /* b, bl */
+        {0xfe000000, 0x54000000, 5, 19}, /* b.cond */
+        {0x7e000000, 0x34000000, 5, 19}, /* cbz, cbnz */
+        {0x7e000000, 0x36000000, 5, 14}, /* tbz, tbnz */
+    };
 
-/* A conditional branch (b.cond, cbz, cbnz; encoded like a literal's distance), and where it
- * leads. */
-static bool is_conditional_branch(uint32_t instruction, uint64_t address, uint64_t *target)
-{
-    if ((instruction & 0xfe000000) != 0x54000000 && (instruction & 0x7e000000) != 0x34000000)
-        return false;
-    *target = literal_address(instruction, address);
-    return true;
-}
+    for (size_t i = 0; i < sizeof(branches) / sizeof(branches[0]); i++) {
+        uint32_t field = instruction >> branches[i].place & ((1u << branches[i].width) - 1);
 
-/* A branch on one bit of a register (tbz, tbnz), and where it leads. */
-static bool is_bit_branch(uint32_t instruction, uint64_t address, uint64_t *target)
-{
-    if ((instruction & 0x7e000000) != 0x36000000)
-        return false;
-    *target = address + signed_field(instruction >> 5 & 0x3fff, 14) * INSTRUCTION_SIZE;
-    return true;
+        if ((instruction & branches[i].mask) == branches[i].bits) {
+            *target = address + signed_field(field, branches[i].width) * INSTRUCTION_SIZE;
+            return true;
+        }
+    }
+    return false;
 }
 
 /* br, blr, ret and their variants that authenticate; *kind tells which of them it is. */
@@ -377,7 +359,7 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     if (!instruction_at(code->bytes, offset, &bits))
         return;
     flow->size = INSTRUCTION_SIZE;
-    if (overwrites(bits, bits & 0x1f) || is_adrp(bits) || is_adr(bits))
+    if (overwrites(bits) || is_adrp(bits) || is_adr(bits))
         flow->overwritten = mask_of(bits);
     if (low_half(bits, bits >> 5 & 0x1f, &flow->low))
         flow->base = number_of(bits >> 5);
@@ -392,9 +374,7 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     flow->calls = (bits & 0xfc000000) == 0x94000000 || (is_register && kind == KIND_BLR);
     if (flow->calls)
         return;
-    flow->branches = is_branch(bits, offset, &flow->to) ||
-                     is_conditional_branch(bits, offset, &flow->to) ||
-                     is_bit_branch(bits, offset, &flow->to);
+    flow->branches = is_branch(bits, offset, &flow->to);
     flow->goes_anywhere = is_register && kind == KIND_BR;
     flow->is_end = is_register || (bits & 0xfc000000) == 0x14000000;
 }
@@ -412,8 +392,8 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
                         const struct flow_instruction *instruction)
 {
     (void)offset;
-    return instruction->low < reach_of(half->code, half->high) &&
-           reference_counts(half->target, half->high + instruction->low);
+    return instruction->low < reach_of(half->search->code, half->high) &&
+           reference_counts(half->search->target, half->high + instruction->low);
 }
 
 /* bti c; paciasp, pacibsp; or what sets up a frame: sub sp, sp, #...; stp, str [sp, #-...]! */
@@ -452,40 +432,19 @@ static const struct flow flow = {
     .has_handlers = true,
 };
 
-/* Whether the page that the adrp at `offset` forms leads to an address that counts. If nothing
- * tells which part of the page is used, the whole page counts. */
-static bool page_refers(const struct code *code, uint64_t offset, uint64_t page,
-                        const struct reference_target *target, uint64_t *steps_left)
+/* True if the page that the instruction at `offset` forms leads to an address that counts. If
+ * nothing tells which part of the page is used, the whole page counts. */
+static bool page_refers(struct search *search, uint64_t offset, uint32_t instruction, uint64_t page)
 {
-    struct flow_half half = {
-        .code = code,
-        .target = target,
-        .offset = offset,
-        .high = page,
-        .steps_left = steps_left,
-    };
-    uint32_t instruction;
+    const struct reference_target *target = search->target;
     unsigned end;
 
-    if (!ranges_overlap(page, reach_of(code, page), target->first, target->size) ||
-        !instruction_at(code->bytes, offset, &instruction))
+    if (!ranges_overlap(page, reach_of(search->code, page), target->first, target->size))
         return false;
-    half.number = number_of(instruction);
-    end = flow_follow(&flow, &half);
+    end = flow_follow(&flow, &(struct flow_half){search, offset, number_of(instruction), page});
     return (end & FLOW_COUNTS) != 0 ||
            ((end & FLOW_FOUND) == 0 &&
             ranges_overlap(page, PAGE_SIZE, target->first, target->size));
-}
-
-/* movz, of 32 or 64 bits */
-static bool is_movz(uint32_t instruction)
-{
-    return (instruction & 0x7f800000) == 0x52800000;
-}
-
-static bool is_movk(uint32_t instruction)
-{
-    return (instruction & 0x7f800000) == 0x72800000;
 }
 
 /* The bits that a movz or movk sets. */
@@ -494,67 +453,56 @@ static uint64_t move_part(uint32_t instruction)
     return (uint64_t)(instruction >> 5 & 0xffff) << 16 * (instruction >> 21 & 3);
 }
 
-/* Whether the movz at `offset` and the movk behind it form an address that counts. */
-static bool movz_refers(struct bytes code, uint64_t offset, uint32_t movz,
-                        const struct reference_target *target)
+/* True if the code contains an address that counts: in a movz, of 32 or 64 bits, and the movk
+ * behind it, or in a literal between functions. */
+static bool holds_address(struct bytes code, uint64_t offset, uint32_t bits,
+                          const struct reference_target *target)
 {
-    uint64_t value = move_part(movz);
-    uint32_t instruction;
+    uint64_t value = move_part(bits);
+    uint32_t next;
 
+    if (instruction_at(code, offset + INSTRUCTION_SIZE, &next) &&
+        reference_counts(target, (uint64_t)next << 32 | bits))
+        return true;
+    if ((bits & 0x7f800000) != 0x52800000)
+        return false;
     for (unsigned i = 1; i <= LOOK_AHEAD_LOAD && !reference_counts(target, value); i++) {
-        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &instruction) ||
-            instruction == INSTRUCTION_RET || overwrites(instruction, movz & 0x1f))
+        if (!instruction_at(code, offset + i * INSTRUCTION_SIZE, &next) ||
+            next == INSTRUCTION_RET || ((next & 0x1f) == (bits & 0x1f) && overwrites(next)))
             return false;
-        if (is_movk(instruction) && (instruction & 0x1f) == (movz & 0x1f))
-            value |= move_part(instruction);
+        if ((next & 0x7f80001f) == (0x72800000 | (bits & 0x1f)))
+            value |= move_part(next);
     }
     return reference_counts(target, value);
 }
 
-/* Whether the code contains an address that counts: in its instructions, or in a literal between
- * functions. */
-static bool holds_address(struct bytes code, uint64_t offset, uint32_t instruction,
-                          const struct reference_target *target)
+static bool refers(struct search *search, uint64_t offset)
 {
-    uint32_t high;
+    const struct reference_target *target = search->target;
+    uint64_t address = search->code->address + offset, made;
+    uint32_t bits;
 
-    return (is_movz(instruction) && movz_refers(code, offset, instruction, target)) ||
-           (instruction_at(code, offset + INSTRUCTION_SIZE, &high) &&
-            reference_counts(target, (uint64_t)high << 32 | instruction));
+    if (!instruction_at(search->code->bytes, offset, &bits))
+        return false;
+    if (target->absolute && holds_address(search->code->bytes, offset, bits, target))
+        return true;
+    if (is_adrp(bits))
+        return page_refers(search, offset, bits, adrp_page(bits, address));
+    if (is_adr(bits)) { /* it may also be what GNU ld made of an adrp */
+        made = address + address_immediate(bits);
+        return reference_counts(target, made) ||
+               (made % PAGE_SIZE == 0 && page_refers(search, offset, bits, made));
+    }
+    if ((bits & 0x3b000000) == 0x18000000) /* ldr with a literal */
+        return reference_counts(target, literal_address(bits, address));
+    return target->called && !is_bit_branch(bits) && is_branch(bits, address, &made) &&
+           reference_counts(target, made);
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t branched_to, steps_left = FLOW_STEPS_START;
-    uint32_t instruction;
-
-    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
-         instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
-        uint64_t address = code->address + i;
-        bool refers = false;
-
-        steps_left += FLOW_STEPS_PER_INSTRUCTION;
-        if (is_adrp(instruction)) {
-            refers = page_refers(code, i, adrp_page(instruction, address), target, &steps_left);
-        } else if (is_adr(instruction)) {
-            uint64_t made = address + address_immediate(instruction);
-
-            /* It may also be what GNU ld made of an adrp. */
-            refers = reference_counts(target, made) ||
-                     (made % PAGE_SIZE == 0 && page_refers(code, i, made, target, &steps_left));
-        } else if (is_load_literal(instruction)) {
-            refers = reference_counts(target, literal_address(instruction, address));
-        } else if (target->called && (is_branch(instruction, address, &branched_to) ||
-                                      is_conditional_branch(instruction, address, &branched_to))) {
-            refers = reference_counts(target, branched_to);
-        }
-        if (refers || (target->absolute && holds_address(code->bytes, i, instruction, target))) {
-            *position = i;
-            return true;
-        }
-    }
-    return false;
+    return search_each(code, target, INSTRUCTION_SIZE, refers, position);
 }
 
 static bool find_load(const struct code *code, uint64_t *position, uint64_t *target)
@@ -580,30 +528,29 @@ static bool find_load(const struct code *code, uint64_t *position, uint64_t *tar
     return false;
 }
 
-/* b, not bl */
 static bool follow_jump(const struct code *code, uint64_t *target)
 {
     uint32_t instruction;
 
-    return instruction_at(code->bytes, 0, &instruction) && (instruction >> 31) == 0 &&
+    return instruction_at(code->bytes, 0, &instruction) &&
+           (instruction & 0xfc000000) == 0x14000000 && /* b */
            is_branch(instruction, code->address, target);
 }
-
-static const struct elf_relocation_types relocations = {
-    .none = R_AARCH64_NONE,
-    .relative = R_AARCH64_RELATIVE,
-    .absolute = R_AARCH64_ABS64,
-    .irelative = R_AARCH64_IRELATIVE,
-    .no_address = {R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_DTPREL, R_AARCH64_TLS_TPREL,
-                   R_AARCH64_TLSDESC},
-};
 
 const struct machine machine_aarch64 = {
     .name = "aarch64",
     .elf_machine = EM_AARCH64,
     .address_size = 8,
     .page_size = 4096,
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_AARCH64_NONE,
+            .relative = R_AARCH64_RELATIVE,
+            .absolute = R_AARCH64_ABS64,
+            .irelative = R_AARCH64_IRELATIVE,
+            .no_address = {R_AARCH64_TLS_DTPMOD, R_AARCH64_TLS_DTPREL, R_AARCH64_TLS_TPREL,
+                           R_AARCH64_TLSDESC},
+        },
     .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + INSTRUCTION_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

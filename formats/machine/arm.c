@@ -31,6 +31,7 @@
  *
  *     ldr r3, =GOT-.; ldr r2, =slot-GOT; add r3, pc, r3; ldr r3, [r3, r2]; mov r0, r3; bx lr
  */
+#include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -40,7 +41,8 @@
 
 #define REGISTER_PC 15
 
-/* How many bytes a literal can be from the instruction that loads it, including what pc adds. */
+/* The most bytes that a literal can be from the instruction that loads it, including what pc adds.
+ */
 #define LITERAL_REACH UINT64_C(4112)
 /* A number is used within this many bytes behind the instruction that brings it. */
 #define LOOK_AHEAD UINT64_C(2048)
@@ -50,16 +52,17 @@
 /* The operations that matter here, the same for both sets. */
 enum operation {
     OTHER,
-    LITERAL,   /* result = the word at `value` */
-    LOW_HALF,  /* result = value (movw) */
     HIGH_HALF, /* the high half of result = value (movt) */
-    ADD,       /* result = base + index */
-    LOAD_SUM,  /* result = the word at base + index */
-    USE_SUM,   /* another load, or a store, at base + index */
-    LOAD,      /* result = the word at base */
-    MOVE,      /* result = base */
-    ADDRESS,   /* result = value (adr) */
+    USE_SUM,   /* a load of no word, or a store, at base + index */
     BRANCH,    /* to value, also with is_call */
+    /* These surely put another value into the result: */
+    LITERAL,  /* result = the word at `value` */
+    LOW_HALF, /* result = value (movw) */
+    ADD,      /* result = base + index */
+    LOAD_SUM, /* result = the word at base + index */
+    LOAD,     /* result = the word at base */
+    MOVE,     /* result = base */
+    ADDRESS,  /* result = value (adr) */
 };
 
 struct instruction {
@@ -75,16 +78,61 @@ struct instruction {
     bool is_call;
 };
 
-static uint32_t sign_extend(uint32_t value, unsigned bits)
-{
-    uint32_t sign = UINT32_C(1) << (bits - 1);
+/* The operation of all instructions with these bits; of several patterns the first counts. */
+struct pattern {
+    uint32_t mask, bits;
+    enum operation operation;
+};
 
-    return (value ^ sign) - sign;
-}
+/* Under any condition. */
+static const struct pattern patterns_a32[] = {
+    {0x0f7f0000, 0x051f0000, LITERAL},
+    {0x0ff00000, 0x03000000, LOW_HALF},
+    {0x0ff00000, 0x03400000, HIGH_HALF},
+    {0x0fe00ff0, 0x00800000, ADD},
+    {0x0ff00ff0, 0x07900000, LOAD_SUM}, /* words */
+    {0x0f800ff0, 0x07800000, USE_SUM},  /* words and bytes */
+    {0x0fc00fb0, 0x018000b0, USE_SUM},  /* halfwords and the like */
+    {0x0fc00fd0, 0x018000d0, USE_SUM},
+    {0x0ff00fff, 0x05900000, LOAD},
+    {0x0fff0ff0, 0x01a00000, MOVE},
+    {0x0fff0000, 0x028f0000, ADDRESS},
+    {0x0fff0000, 0x024f0000, ADDRESS},
+    {0x0e000000, 0x0a000000, BRANCH},
+    {0, 0, OTHER},
+};
+
+static const struct pattern patterns_t16[] = {
+    {0xf800, 0x4800, LITERAL},  {0xf800, 0xa000, ADDRESS},
+    {0xffc0, 0x6800, LOAD},     {0xfe00, 0x1800, ADD},
+    {0xff00, 0x4400, ADD}, /* with any registers */
+    {0xfe00, 0x5800, LOAD_SUM}, {0xf000, 0x5000, USE_SUM},
+    {0xff00, 0x4600, MOVE},     {0, 0, OTHER},
+};
+
+static const struct pattern patterns_t32[] = {
+    {0xff7f0000, 0xf85f0000, LITERAL},
+    {0xfff00ff0, 0xf8500000, LOAD_SUM}, /* index without a shift */
+    {0xfe000ff0, 0xf8000000, USE_SUM},
+    {0xf800d000, 0xf0009000, BRANCH}, /* b; bl and blx; b with a condition */
+    {0xf800c000, 0xf000c000, BRANCH},
+    {0xf800d000, 0xf0008000, BRANCH},
+    {0xfbf08000, 0xf2400000, LOW_HALF},
+    {0xfbf08000, 0xf2c00000, HIGH_HALF},
+    {0xfbff8000, 0xf20f0000, ADDRESS},
+    {0xfbff8000, 0xf2af0000, ADDRESS},
+    {0xffe0f0f0, 0xeb000000, ADD},
+    {0, 0, OTHER},
+};
 
 static uint32_t add_or_subtract(uint32_t from, uint32_t distance, bool add)
 {
     return add ? from + distance : from - distance;
+}
+
+static uint32_t distance_of(uint32_t field, unsigned bits)
+{
+    return (uint32_t)signed_field(field, bits);
 }
 
 static void set_registers(struct instruction *instruction, uint32_t result, uint32_t base,
@@ -95,183 +143,141 @@ static void set_registers(struct instruction *instruction, uint32_t result, uint
     instruction->index = index & 15;
 }
 
-/* An immediate of 8 bits, rotated right by twice the 4 bits before it. */
-static uint32_t turned_immediate(uint32_t bits)
-{
-    uint32_t by = bits >> 7 & 0x1e;
-
-    return by == 0 ? bits & 0xff : (bits & 0xff) >> by | (bits & 0xff) << (32 - by);
-}
-
-/* The operation under any condition; of the encodings without a condition only blx is known. */
-static enum operation operation_a32(struct instruction *instruction)
+/* Of the encodings without a condition only blx is known. */
+static void read_a32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
+    bool adds = (bits >> 23 & 1) != 0;
+    uint32_t turn = bits >> 7 & 0x1e, immediate = bits & 0xff;
 
     set_registers(instruction, bits >> 12, bits >> 16, bits);
-    if ((bits & 0x0f7f0000) == 0x051f0000) {
-        instruction->value = add_or_subtract(pc, bits & 0xfff, (bits >> 23 & 1) != 0);
-        return LITERAL;
-    }
-    if ((bits & 0x0fb00000) == 0x03000000) {
+    switch (instruction->operation) {
+    case LITERAL:
+        instruction->value = add_or_subtract(pc, bits & 0xfff, adds);
+        break;
+    case LOW_HALF:
+    case HIGH_HALF:
         instruction->value = (bits >> 4 & 0xf000) | (bits & 0xfff);
-        return (bits & 0x00400000) == 0 ? LOW_HALF : HIGH_HALF;
-    }
-    if ((bits & 0x0fe00ff0) == 0x00800000)
-        return ADD;
-    if ((bits & 0x0f800ff0) == 0x07800000) /* words and bytes */
-        return (bits & 0x00700000) == 0x00100000 ? LOAD_SUM : USE_SUM;
-    if ((bits & 0x0fc00f90) == 0x01800090 && (bits & 0x60) != 0) /* halfwords and the like */
-        return USE_SUM;
-    if ((bits & 0x0ff00fff) == 0x05900000)
-        return LOAD;
-    if ((bits & 0x0fff0ff0) == 0x01a00000) {
+        break;
+    case MOVE:
         instruction->base = instruction->index;
-        return MOVE;
-    }
-    if ((bits & 0x0fff0000) == 0x028f0000 || (bits & 0x0fff0000) == 0x024f0000) {
-        instruction->value = add_or_subtract(pc, turned_immediate(bits), (bits >> 23 & 1) != 0);
-        return ADDRESS;
-    }
-    if ((bits & 0x0e000000) == 0x0a000000) {
+        break;
+    case ADDRESS: /* 8 bits, rotated right by twice the 4 bits before them */
+        immediate = turn == 0 ? immediate : immediate >> turn | immediate << (32 - turn);
+        instruction->value = add_or_subtract(pc, immediate, adds);
+        break;
+    case BRANCH:
         instruction->is_call = bits >> 28 == 15 || (bits & 0x01000000) != 0;
-        instruction->value = pc + sign_extend(bits & 0xffffff, 24) * 4;
+        instruction->value = pc + distance_of(bits & 0xffffff, 24) * 4;
         if (bits >> 28 == 15) /* blx */
             instruction->value += bits >> 23 & 2;
-        return BRANCH;
+        break;
+    default:
+        break;
     }
-    return OTHER;
+    if (bits >> 28 == 15 && instruction->operation != BRANCH)
+        instruction->operation = OTHER;
 }
 
-static enum operation operation_t16(struct instruction *instruction)
+static void read_t16(struct instruction *instruction)
 {
-    uint32_t bits = instruction->bits, pc = instruction->pc;
+    uint32_t bits = instruction->bits;
 
     set_registers(instruction, bits & 7, bits >> 3 & 7, bits >> 6 & 7);
-    switch (bits >> 11) {
-    case 0x4800 >> 11:
-    case 0xa000 >> 11:
+    if (instruction->operation == LITERAL || instruction->operation == ADDRESS) {
         instruction->result = bits >> 8 & 7;
-        instruction->value = (pc & ~3u) + (bits & 0xff) * 4;
-        return bits >> 11 == 0x4800 >> 11 ? LITERAL : ADDRESS;
-    case 0x6800 >> 11:
-        return (bits & 0x07c0) == 0 ? LOAD : OTHER;
+        instruction->value = (instruction->pc & ~3u) + (bits & 0xff) * 4;
     }
-    if ((bits & 0xfe00) == 0x1800)
-        return ADD;
-    if ((bits & 0xf000) == 0x5000)
-        return (bits & 0x0e00) == 0x0800 ? LOAD_SUM : USE_SUM;
-    if ((bits & 0xfd00) == 0x4400) { /* add and mov with any registers */
-        set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3, bits >> 3);
-        if ((bits & 0x0200) != 0)
-            return MOVE;
-        instruction->index = instruction->result;
-        return ADD;
-    }
-    return OTHER;
+    if ((bits & 0xfd00) == 0x4400) /* add and mov with any registers */
+        set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3,
+                      (bits & 7) | (bits >> 4 & 8));
 }
 
 /* b, bl and blx of 4 bytes: needed to find calls of another function. */
-static enum operation branch_t32(struct instruction *instruction)
+static void read_branch_t32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
     uint32_t sign = bits >> 26 & 1, j1 = bits >> 13 & 1, j2 = bits >> 11 & 1;
     uint32_t high = bits >> 16 & 0x3ff, low = bits & 0x7ff;
 
     if ((bits & 0x5000) == 0) { /* with a condition */
-        uint32_t distance = sign << 20 | j2 << 19 | j1 << 18 | (high & 0x3f) << 12 | low << 1;
-
-        instruction->value = pc + sign_extend(distance, 21);
-        return (bits & 0x03800000) == 0x03800000 ? OTHER : BRANCH;
+        instruction->value =
+            pc + distance_of(sign << 20 | j2 << 19 | j1 << 18 | (high & 0x3f) << 12 | low << 1, 21);
+        if ((bits & 0x03800000) == 0x03800000)
+            instruction->operation = OTHER;
+        return;
     }
     instruction->is_call = (bits & 0x4000) != 0;
     instruction->value =
         ((bits & 0x5000) == 0x4000 ? pc & ~3u : pc) + /* blx */
-        sign_extend(
+        distance_of(
             sign << 24 | (j1 ^ sign ^ 1) << 23 | (j2 ^ sign ^ 1) << 22 | high << 12 | low << 1, 25);
-    return BRANCH;
 }
 
-static enum operation operation_t32(struct instruction *instruction)
+static void read_t32(struct instruction *instruction)
 {
-    uint32_t bits = instruction->bits, pc = instruction->pc;
+    uint32_t bits = instruction->bits, pc = instruction->pc & ~3u;
     uint32_t immediate = (bits >> 15 & 0x800) | (bits >> 4 & 0x700) | (bits & 0xff);
+    bool bit_23 = (bits >> 23 & 1) != 0;
 
-    set_registers(instruction, bits >> 12, bits >> 16, bits);
-    if ((bits & 0xff7f0000) == 0xf85f0000) {
-        instruction->value = add_or_subtract(pc & ~3u, bits & 0xfff, (bits >> 23 & 1) != 0);
-        return LITERAL;
-    }
-    if ((bits & 0xfe000ff0) == 0xf8000000) /* index without a shift */
-        return (bits & 0x01f00000) == 0x00500000 ? LOAD_SUM : USE_SUM;
-    if ((bits & 0xf800d000) == 0xf0009000 || (bits & 0xf800c000) == 0xf000c000 ||
-        (bits & 0xf800d000) == 0xf0008000)
-        return branch_t32(instruction);
-    instruction->result = bits >> 8 & 15;
-    if ((bits & 0xfb708000) == 0xf2400000) {
+    set_registers(instruction, bits >> 8, bits >> 16, bits);
+    switch (instruction->operation) {
+    case LITERAL:
+        instruction->value = add_or_subtract(pc, bits & 0xfff, bit_23);
+        /* fall through */
+    case LOAD_SUM:
+    case USE_SUM:
+        instruction->result = bits >> 12 & 15;
+        break;
+    case BRANCH:
+        read_branch_t32(instruction);
+        break;
+    case LOW_HALF:
+    case HIGH_HALF:
         instruction->value = (bits >> 4 & 0xf000) | immediate;
-        return (bits & 0x00800000) == 0 ? LOW_HALF : HIGH_HALF;
+        break;
+    case ADDRESS:
+        instruction->value = add_or_subtract(pc, immediate, !bit_23);
+        break;
+    default:
+        break;
     }
-    if ((bits & 0xfbff8000) == 0xf20f0000 || (bits & 0xfbff8000) == 0xf2af0000) {
-        instruction->value = add_or_subtract(pc & ~3u, immediate, (bits >> 23 & 1) == 0);
-        return ADDRESS;
-    }
-    return (bits & 0xffe0f0f0) == 0xeb000000 ? ADD : OTHER;
-}
-
-static bool read_a32(const struct code *code, uint64_t offset, struct instruction *instruction)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code->bytes, offset, 4, &part))
-        return false;
-    instruction->size = 4;
-    instruction->bits = load_u32(part.data, false);
-    instruction->pc = (uint32_t)(code->address + offset) + 8;
-    instruction->is_conditional = instruction->bits >> 28 < 14;
-    instruction->is_call = false;
-    instruction->operation = operation_a32(instruction);
-    if (instruction->bits >> 28 == 15 && instruction->operation != BRANCH)
-        instruction->operation = OTHER;
-    return true;
-}
-
-static bool read_t32(const struct code *code, uint64_t offset, struct instruction *instruction)
-{
-    struct bytes part;
-
-    if (!bytes_slice(code->bytes, offset, 2, &part))
-        return false;
-    instruction->bits = load_u16(part.data, false);
-    instruction->size = instruction->bits >= 0xe800 ? 4 : 2;
-    instruction->pc = (uint32_t)(code->address + offset) + 4;
-    instruction->is_conditional = false;
-    instruction->is_call = false;
-    if (instruction->size == 2) {
-        instruction->operation = operation_t16(instruction);
-        return true;
-    }
-    if (!bytes_slice(code->bytes, offset, 4, &part))
-        return false;
-    instruction->bits = instruction->bits << 16 | load_u16(part.data + 2, false);
-    instruction->operation = operation_t32(instruction);
-    return true;
 }
 
 static bool read_instruction(const struct code *code, uint64_t offset,
                              struct instruction *instruction)
 {
-    return code->is_thumb ? read_t32(code, offset, instruction)
-                          : read_a32(code, offset, instruction);
-}
-
-static bool literal_at(const struct code *code, uint64_t offset, uint32_t *word)
-{
+    const struct pattern *pattern = code->is_thumb ? patterns_t16 : patterns_a32;
     struct bytes part;
 
-    if (!bytes_slice(code->bytes, offset, 4, &part))
+    if (!bytes_slice(code->bytes, offset, code->is_thumb ? 2 : 4, &part))
         return false;
-    *word = load_u32(part.data, false);
+    *instruction = (struct instruction){.pc = (uint32_t)(code->address + offset), .size = 4};
+    if (!code->is_thumb) {
+        instruction->bits = load_u32(part.data, false);
+        instruction->pc += 8;
+        instruction->is_conditional = instruction->bits >> 28 < 14;
+    } else {
+        instruction->bits = load_u16(part.data, false);
+        instruction->pc += 4;
+        if (instruction->bits < 0xe800) {
+            instruction->size = 2;
+        } else if (bytes_slice(code->bytes, offset, 4, &part)) {
+            instruction->bits = instruction->bits << 16 | load_u16(part.data + 2, false);
+            pattern = patterns_t32;
+        } else {
+            return false;
+        }
+    }
+    while ((instruction->bits & pattern->mask) != pattern->bits)
+        pattern++;
+    instruction->operation = pattern->operation;
+    if (!code->is_thumb)
+        read_a32(instruction);
+    else if (instruction->size == 2)
+        read_t16(instruction);
+    else
+        read_t32(instruction);
     return true;
 }
 
@@ -396,8 +402,8 @@ static bool compute(struct computation *computation, const struct instruction *i
     switch (instruction->operation) {
     case LITERAL:
         result.operand = literal;
-        is_known =
-            instruction->value % 4 == 0 && literal_at(computation->code, literal, &result.value);
+        is_known = instruction->value % 4 == 0 &&
+                   instruction_at(computation->code->bytes, literal, &result.value);
         result.number = result.value;
         if (computation->end < literal + 4)
             computation->end = literal + 4;
@@ -583,7 +589,7 @@ static bool is_added(const struct instruction *instruction, const struct number 
     return instruction->base == number->where || instruction->index == number->where;
 }
 
-/* Whether adding a register to the number may form an address that counts: any register may hold
+/* True if adding a register to the number may form an address that counts: any register may hold
  * the address of the GOT. */
 static bool refers_from_got(const struct code *code, const struct number *number,
                             const struct reference_target *target)
@@ -591,23 +597,6 @@ static bool refers_from_got(const struct code *code, const struct number *number
     return number->is_literal && !number->is_distance &&
            ((code->base != 0 && refers_to(target, number->value + (uint32_t)code->base)) ||
             (code->got != 0 && refers_to(target, number->value + (uint32_t)code->got)));
-}
-
-/* Whether the instruction surely puts another value into the register. */
-static bool overwrites(const struct instruction *instruction, unsigned where)
-{
-    switch (instruction->operation) {
-    case LITERAL:
-    case LOW_HALF:
-    case ADD:
-    case LOAD_SUM:
-    case LOAD:
-    case MOVE:
-    case ADDRESS:
-        return instruction->result == where;
-    default:
-        return false;
-    }
 }
 
 /* bx lr; mov pc, lr; or an instruction that pops pc. */
@@ -620,7 +609,8 @@ static bool is_return(const struct code *code, const struct instruction *instruc
     return bits == 0x4770 || (bits & 0xff00) == 0xbd00 || (bits & 0xffff8000) == 0xe8bd8000;
 }
 
-/* How many instructions behind an IT instruction are conditional; 0 for any other instruction. */
+/* The number of instructions behind an IT instruction that are conditional; 0 for any other
+ * instruction. */
 static unsigned conditions(const struct code *code, const struct instruction *instruction)
 {
     uint32_t mask = instruction->bits & 15;
@@ -639,7 +629,7 @@ static bool may_branch(const struct code *code, const struct instruction *instru
     return is_compare || (instruction->operation == BRANCH && !instruction->is_call);
 }
 
-/* Whether the instructions from `offset` on form an address that counts from the number. */
+/* True if the instructions from `offset` on form an address that counts from the number. */
 static bool is_used(const struct code *code, uint64_t offset, struct number *number,
                     const struct reference_target *target)
 {
@@ -668,7 +658,8 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
             return true;
         }
         if (!branched && !instruction.is_conditional &&
-            (overwrites(&instruction, number->where) || is_return(code, &instruction)))
+            ((instruction.operation >= LITERAL && instruction.result == number->where) ||
+             is_return(code, &instruction)))
             return false;
         branched |= may_branch(code, &instruction);
         offset += instruction.size;
@@ -676,7 +667,7 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
     return false;
 }
 
-/* Whether the target is within reach of the number and of what can be added to it; mostly it is
+/* True if the target is within reach of the number and of what can be added to it; mostly it is
  * not. */
 static bool may_reach(const struct code *code, uint64_t offset, uint32_t value,
                       const struct reference_target *target)
@@ -700,7 +691,7 @@ static bool literal_refers(const struct code *code, uint64_t offset,
     uint64_t literal = offset + (uint64_t)(int64_t)(int32_t)(instruction->value -
                                                              (uint32_t)(code->address + offset));
 
-    if (!literal_at(code, literal, &number.value))
+    if (!instruction_at(code->bytes, literal, &number.value))
         return false;
     is_address = target->absolute && refers_to(target, number.value);
     return ((is_address || may_reach(code, offset, number.value, target)) &&
@@ -708,7 +699,7 @@ static bool literal_refers(const struct code *code, uint64_t offset,
            (is_address && !number.is_distance);
 }
 
-/* Whether there is a reference at `offset`, read in the set that code->is_thumb tells. */
+/* True if there is a reference at `offset`, read in the set that code->is_thumb tells. */
 static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
 {
     struct instruction instruction;
@@ -762,14 +753,6 @@ static bool find_reference(const struct code *code, const struct reference_targe
     return false;
 }
 
-static const struct elf_relocation_types relocations = {
-    .none = R_ARM_NONE,
-    .relative = R_ARM_RELATIVE,
-    .absolute = R_ARM_ABS32,
-    .irelative = R_ARM_IRELATIVE,
-    .no_address = {R_ARM_TLS_DTPMOD32, R_ARM_TLS_DTPOFF32, R_ARM_TLS_TPOFF32, R_ARM_TLS_DESC},
-};
-
 const struct machine machine_arm = {
     .name = "arm",
     .elf_machine = EM_ARM,
@@ -777,7 +760,15 @@ const struct machine machine_arm = {
     .page_size = 4096,
     .state_bit = 1,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_ARM_NONE,
+            .relative = R_ARM_RELATIVE,
+            .absolute = R_ARM_ABS32,
+            .irelative = R_ARM_IRELATIVE,
+            .no_address = {R_ARM_TLS_DTPMOD32, R_ARM_TLS_DTPOFF32, R_ARM_TLS_TPOFF32,
+                           R_ARM_TLS_DESC},
+        },
     .look_ahead = LITERAL_REACH,
     .has_chance_hits = true,
     .decode_accessor = decode,

@@ -9,6 +9,21 @@
 
 #include <string.h>
 
+bool search_each(const struct code *code, const struct reference_target *target, uint64_t unit,
+                 bool (*refers)(struct search *search, uint64_t offset), uint64_t *position)
+{
+    struct search search = {code, target, FLOW_STEPS_START};
+
+    for (uint64_t i = first_instruction(code, *position, unit); i < code->bytes.size; i += unit) {
+        search.steps_left += FLOW_STEPS_PER_INSTRUCTION;
+        if (refers(&search, i)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
+
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
 #define SLOTS_MAX 128
@@ -18,6 +33,7 @@
 struct walk {
     const struct flow *flow;
     const struct flow_half *half;
+    const struct code *code;
     uint64_t start; /* offset of the first place */
     uint32_t *masks;
     size_t low, end; /* only masks in [low, end) are initialized; all others are 0 */
@@ -52,7 +68,7 @@ static uint32_t mask_at(const struct walk *walk, size_t place)
  * registers that calls preserve may still be used, and nothing on the stack. */
 static void join(struct walk *walk, uint64_t offset, uint64_t behind, uint64_t to, uint32_t mask)
 {
-    uint64_t size = walk->half->code->bytes.size, unit = walk->flow->unit;
+    uint64_t size = walk->code->bytes.size, unit = walk->flow->unit;
     uint64_t place = (to - walk->start) / unit;
     uint32_t left = to == behind ? mask : mask & ~walk->flow->changed_by_calls & ~ON_STACK;
 
@@ -82,25 +98,8 @@ static bool holds(uint32_t mask, unsigned number)
     return number != 0 && (mask >> number & 1) != 0;
 }
 
-/* Stores a register on the stack. False if there are too many slots. */
-static bool store(struct walk *walk, unsigned number, uint64_t slot, uint32_t before,
-                  uint32_t *mask)
-{
-    if (holds(before, number)) {
-        if (!is_slot(walk, slot)) {
-            if (walk->slot_count == SLOTS_MAX)
-                return false;
-            walk->slots[walk->slot_count++] = slot;
-            walk->changed = true; /* earlier stores may no longer clear ON_STACK, see below */
-        }
-        *mask |= ON_STACK;
-    } else if (number != 0 && walk->slot_count == 1 && is_slot(walk, slot)) {
-        *mask &= ~ON_STACK;
-    }
-    return true;
-}
-
-/* Computes the mask behind an instruction. False if that cannot be known. */
+/* Computes the mask behind an instruction. False if that cannot be known: there are too many slots.
+ */
 static bool transfer(struct walk *walk, const struct flow_instruction *instruction, uint32_t *mask)
 {
     uint32_t before = *mask;
@@ -112,9 +111,19 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
         walk->found |= FLOW_LEFT;
     for (unsigned i = 0; i < 2; i++) {
         uint64_t slot = instruction->slot + 8 * i;
+        unsigned stored = instruction->stored[i];
 
-        if (!store(walk, instruction->stored[i], slot, before, mask))
-            return false;
+        if (holds(before, stored)) {
+            if (!is_slot(walk, slot)) {
+                if (walk->slot_count == SLOTS_MAX)
+                    return false;
+                walk->slots[walk->slot_count++] = slot;
+                walk->changed = true; /* earlier stores may no longer clear ON_STACK, see below */
+            }
+            *mask |= ON_STACK;
+        } else if (stored != 0 && walk->slot_count == 1 && is_slot(walk, slot)) {
+            *mask &= ~ON_STACK;
+        }
         if (instruction->may_be_elsewhere)
             *mask |= before & ON_STACK;
         if ((before & ON_STACK) != 0 && instruction->loaded[i] != 0 && is_slot(walk, slot))
@@ -125,10 +134,11 @@ static bool transfer(struct walk *walk, const struct flow_instruction *instructi
     return true;
 }
 
-static void go_anywhere(struct walk *walk, uint32_t mask)
+/* Adds to the mask of `anywhere` or `handlers`. */
+static void note(struct walk *walk, uint32_t *noted, uint32_t mask)
 {
-    walk->changed |= (mask & ~walk->anywhere) != 0;
-    walk->anywhere |= mask;
+    walk->changed |= (mask & ~*noted) != 0;
+    *noted |= mask;
 }
 
 /* Carries the mask on from the instruction at `offset`; `branch` says where control goes. */
@@ -138,7 +148,7 @@ static void carry_on(struct walk *walk, uint64_t offset, uint64_t behind,
     if (branch->branches)
         join(walk, offset, behind, branch->to, mask);
     if (branch->goes_anywhere)
-        go_anywhere(walk, mask);
+        note(walk, &walk->anywhere, mask);
     if (!branch->is_end)
         join(walk, offset, behind, behind, mask);
 }
@@ -154,10 +164,10 @@ static void decode_branch(const struct walk *walk, uint64_t offset,
         return;
     *branch = (struct flow_instruction){0};
     if (offset >= walk->flow->unit)
-        walk->flow->decode(walk->half->code, offset - walk->flow->unit, branch);
+        walk->flow->decode(walk->code, offset - walk->flow->unit, branch);
 }
 
-/* Whether the instruction at an offset forms an address that counts, if the half is where the mask
+/* True if the instruction at an offset forms an address that counts, if the half is where the mask
  * says; carries the mask on. Also true if the half cannot be followed any further. */
 static bool step(struct walk *walk, uint64_t offset, const struct flow_instruction *instruction,
                  const struct flow_instruction *branch, uint32_t mask)
@@ -169,18 +179,15 @@ static bool step(struct walk *walk, uint64_t offset, const struct flow_instructi
     }
     if (!transfer(walk, instruction, &mask))
         return true;
-    if (instruction->calls && walk->flow->has_handlers) {
-        walk->changed |= (mask & ~walk->handlers) != 0;
-        walk->handlers |= mask;
-    }
+    if (instruction->calls && walk->flow->has_handlers)
+        note(walk, &walk->handlers, mask);
     carry_on(walk, offset, offset + instruction->size, branch, mask);
     return false;
 }
 
 static bool is_beyond(const struct walk *walk, uint64_t offset)
 {
-    return offset >= walk->half->code->bytes.size ||
-           walk->flow->is_function(walk->half->code, offset);
+    return offset >= walk->code->bytes.size || walk->flow->is_function(walk->code, offset);
 }
 
 /* Notes where branches lead, in the code from behind the half to the end of the function. */
@@ -190,11 +197,11 @@ static void note_targets(struct walk *walk, uint64_t behind)
 
     memset(walk->targets, false, FLOW_RANGE_UNITS);
     walk->knows_targets = true;
-    for (unsigned i = 0; i < FLOW_RANGE_UNITS && *walk->half->steps_left != 0; i++) {
+    for (unsigned i = 0; i < FLOW_RANGE_UNITS && walk->half->search->steps_left != 0; i++) {
         struct flow_instruction instruction = {0};
 
-        --*walk->half->steps_left;
-        walk->flow->decode(walk->half->code, offset, &instruction);
+        --walk->half->search->steps_left;
+        walk->flow->decode(walk->code, offset, &instruction);
         distance = (instruction.to - walk->half->offset) / unit;
         if (instruction.branches && distance < FLOW_RANGE_UNITS)
             walk->targets[distance] = true;
@@ -204,7 +211,7 @@ static void note_targets(struct walk *walk, uint64_t behind)
     }
 }
 
-/* Whether an exception handler may start at an offset: not if a branch leads there. */
+/* True if an exception handler may start at an offset: not if a branch leads there. */
 static bool may_be_handler(struct walk *walk, uint64_t behind, uint64_t offset)
 {
     uint64_t distance = (offset - walk->half->offset) / walk->flow->unit;
@@ -226,7 +233,7 @@ struct line {
     bool is_behind_end;
 };
 
-/* What may hold the half before the next instruction of the line. */
+/* The mask of what may hold the half before the next instruction of the line. */
 static uint32_t take_next(struct walk *walk, struct line *line, uint64_t behind,
                           const struct flow_instruction *instruction,
                           const struct flow_instruction *branch)
@@ -260,10 +267,10 @@ static bool sweep(struct walk *walk, uint64_t behind)
         has_line = has_line && (offset < behind || !is_beyond(walk, offset));
         if (mask == 0 && (!has_line || offset != line.next))
             continue;
-        if (*walk->half->steps_left == 0)
+        if (walk->half->search->steps_left == 0)
             return true;
-        --*walk->half->steps_left;
-        walk->flow->decode(walk->half->code, offset, &instruction);
+        --walk->half->search->steps_left;
+        walk->flow->decode(walk->code, offset, &instruction);
         decode_branch(walk, offset, &instruction, &branch);
         if (has_line && offset == line.next)
             mask |= take_next(walk, &line, behind, &instruction, &branch);
@@ -281,6 +288,7 @@ unsigned flow_follow(const struct flow *flow, const struct flow_half *half)
     struct walk walk = {
         .flow = flow,
         .half = half,
+        .code = half->search->code,
         .start = half->offset < range ? half->offset % flow->unit : half->offset - range,
         .masks = masks,
         .targets = targets,
@@ -289,7 +297,7 @@ unsigned flow_follow(const struct flow *flow, const struct flow_half *half)
     struct flow_instruction instruction = {0}, branch;
     uint64_t behind;
 
-    flow->decode(half->code, half->offset, &instruction);
+    flow->decode(half->search->code, half->offset, &instruction);
     behind = half->offset + instruction.size;
     decode_branch(&walk, half->offset, &instruction, &branch);
     carry_on(&walk, half->offset, behind, &branch, UINT32_C(1) << half->number);

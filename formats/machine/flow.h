@@ -1,6 +1,7 @@
 /*
- * Follows half of an address from the instruction that forms it to those that complete it, through
- * the code of a function: for machines that form addresses in two steps.
+ * What the files of machines share: reading instructions, the search from one to the next, and
+ * flow_follow, which follows half of an address from the instruction that forms it to those that
+ * complete it, through the code of a function: for machines that form addresses in two steps.
  *
  * Compilers share one high half among many low ones, move it to where it costs least, copy it, add
  * an index to it, store it on the stack and load it again. Soon after, the registers that held it
@@ -17,15 +18,89 @@
 #ifndef COVSPLIT_FORMATS_MACHINE_FLOW_H
 #define COVSPLIT_FORMATS_MACHINE_FLOW_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/base/bytes.h"
 #include "formats/machine/machine.h"
 
-/* How far a half is followed in both directions, in bytes; instructions are at multiples of
- * `unit`. */
+/* ---- instructions: little-endian ones of 4 bytes, and encodings compared as a whole ---- */
+
+/* Reads the instruction at an offset; false if the code ends before its end. */
+static inline bool instruction_at(struct bytes code, uint64_t offset, uint32_t *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code, offset, sizeof(*instruction), &part))
+        return false;
+    *instruction = load_u32(part.data, false);
+    return true;
+}
+
+/* The position of the first instruction at or behind a position: instructions are aligned in
+ * memory. */
+static inline uint64_t first_instruction(const struct code *code, uint64_t position, uint64_t unit)
+{
+    return align_up(code->address + position, unit) - code->address;
+}
+
+/* Sign-extends a number of `bits` bits (at most 63); its higher bits must be 0. */
+static inline uint64_t signed_field(uint64_t value, unsigned bits)
+{
+    uint64_t sign = UINT64_C(1) << (bits - 1);
+
+    return (value ^ sign) - sign;
+}
+
+/* The bytes of an instruction, or of several. */
+struct encoding {
+    const char *bytes;
+    size_t size;
+};
+
+/* True if the code has these bytes at *position, which is advanced past them. */
+static inline bool take_encoding(struct bytes code, const struct encoding *encoding,
+                                 uint64_t *position)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code, *position, encoding->size, &part) ||
+        memcmp(part.data, encoding->bytes, encoding->size) != 0)
+        return false;
+    *position += encoding->size;
+    return true;
+}
+
+/* ---- searching ---- */
+
+/* A search for references in code. */
+struct search {
+    const struct code *code;
+    const struct reference_target *target;
+    uint64_t steps_left; /* how many more instructions may be looked at to follow halves */
+};
+
+/* The number of steps (instructions looked at) that a search may take: a fixed number at the start,
+ * and more for each instruction of the code. Real code needs a small part of them; the limit keeps
+ * the time proportional to the size of the code. */
+#define FLOW_STEPS_START           (UINT64_C(1) << 22)
+#define FLOW_STEPS_PER_INSTRUCTION 64
+
+/* For find_reference: asks at each multiple of `unit`, from *position on, if the instruction that
+ * may start there refers to the target. */
+bool search_each(const struct code *code, const struct reference_target *target, uint64_t unit,
+                 bool (*refers)(struct search *search, uint64_t offset), uint64_t *position);
+
+/* ---- following half of an address ---- */
+
+/* The distance over which a half is followed in both directions, in bytes; instructions are at
+ * multiples of `unit`. */
 #define FLOW_RANGE_UNITS 24576
 #define FLOW_RANGE(unit) ((uint64_t)FLOW_RANGE_UNITS * (unit))
 
-/* What an instruction does, as far as it matters here. Registers are numbered from 1 to 31, and 0
- * stands for none; masks have bit N for register N. */
+/* The effect of an instruction, as far as it matters here. Registers are numbered from 1 to 31, and
+ * 0 stands for none; masks have bit N for register N. */
 struct flow_instruction {
     unsigned size; /* in bytes; 0: there is no instruction */
 
@@ -53,12 +128,10 @@ struct flow_instruction {
 
 /* The half of an address: in a register behind the instruction at `offset` in the code. */
 struct flow_half {
-    const struct code *code;
-    const struct reference_target *target;
+    struct search *search;
     uint64_t offset;
     unsigned number;
     uint64_t high;
-    uint64_t *steps_left; /* how many more instructions may be looked at */
 };
 
 struct flow {
@@ -66,7 +139,7 @@ struct flow {
     /* Decodes the instruction at an offset in the code into *instruction, which the caller has
      * zeroed. */
     void (*decode)(const struct code *code, uint64_t offset, struct flow_instruction *instruction);
-    /* Whether the instruction at an offset, if its base register holds the half, forms an address
+    /* True if the instruction at an offset, if its base register holds the half, forms an address
      * that counts. */
     bool (*refers)(const struct flow_half *half, uint64_t offset,
                    const struct flow_instruction *instruction);
@@ -79,12 +152,12 @@ struct flow {
     /* A register that is overwritten on one path to a place is not used there for the value that it
      * has on another path. This keeps the targets of jumps through registers apart. */
     bool uses_one_value;
-    /* Whether a function seems to start at an offset: jumps through registers, and handlers, only
+    /* True if a function seems to start at an offset: jumps through registers, and handlers, only
      * lead to places before the next such offset. */
     bool (*is_function)(const struct code *code, uint64_t offset);
 };
 
-/* What becomes of a half: any combination of these. */
+/* The end of following a half: any combination of these. */
 enum flow_end {
     FLOW_COUNTS = 1, /* it forms an address that counts, or this is not known */
     FLOW_FOUND = 2,  /* it forms some address */
@@ -92,11 +165,5 @@ enum flow_end {
 };
 
 unsigned flow_follow(const struct flow *flow, const struct flow_half *half);
-
-/* How many steps (instructions looked at) a search may take: a fixed number at the start, and more
- * for each instruction of the code. Real code needs a small part of them; the limit keeps the time
- * proportional to the size of the code. */
-#define FLOW_STEPS_START           (UINT64_C(1) << 22)
-#define FLOW_STEPS_PER_INSTRUCTION 64
 
 #endif

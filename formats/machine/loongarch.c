@@ -21,7 +21,6 @@
  * too.
  */
 #include "formats/machine/flow.h"
-#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -118,35 +117,17 @@ static bool first_half(uint32_t instruction, uint64_t address, uint64_t *made)
     }
 }
 
-static bool is_pcaddi(uint32_t instruction)
-{
-    return (instruction & OPCODE_20_MASK) == PCADDI;
-}
-
-static uint64_t pcaddi_address(uint32_t instruction, uint64_t address)
-{
-    return address + immediate_20(instruction) * INSTRUCTION_SIZE;
-}
-
 /* ---- accessors ---- */
 
-/* Whether the instruction saves or restores registers or sets up the frame: none of these changes
+/* True if the instruction saves or restores registers or sets up the frame: none of these changes
  * $a0. */
 static bool is_frame(uint32_t instruction)
 {
-    uint32_t rd = destination(instruction);
+    uint32_t rd = destination(instruction), opcode = instruction & OPCODE_12_MASK;
 
-    if (source(instruction) != REGISTER_SP)
-        return false;
-    switch (instruction & OPCODE_12_MASK) {
-    case ADDI_D:
-        return rd == REGISTER_SP || rd == REGISTER_FP;
-    case LD_D:
-    case ST_D:
-        return rd == REGISTER_RA || rd == REGISTER_FP;
-    default:
-        return false;
-    }
+    return source(instruction) == REGISTER_SP &&
+           ((opcode == ADDI_D && (rd == REGISTER_SP || rd == REGISTER_FP)) ||
+            ((opcode == LD_D || opcode == ST_D) && (rd == REGISTER_RA || rd == REGISTER_FP)));
 }
 
 /* Moves *offset to the first instruction from there on that does not belong to the frame. */
@@ -162,26 +143,23 @@ static bool skip_frame(struct bytes code, uint64_t *offset, uint32_t *instructio
     return false;
 }
 
-/* Whether an instruction adds its immediate to $a0 and leaves the result there. */
-static bool completes_a0(uint32_t instruction, uint32_t opcode)
-{
-    return (instruction & (OPCODE_12_MASK | 0x3ff)) == (opcode | REGISTER_A0 << 5 | REGISTER_A0);
-}
+/* An opcode with $a0 as source and destination. */
+#define WITH_A0(opcode) ((opcode) | REGISTER_A0 << 5 | REGISTER_A0)
 
 /* The instructions at `offset` that form the address in $a0: their value, form and size. */
 static bool take_maker(const struct code *code, uint64_t offset, uint32_t first,
                        struct accessor *accessor)
 {
     uint64_t address = code->address + offset, made;
-    uint32_t second;
+    uint32_t second, operation;
 
-    accessor->patch_offset = (size_t)offset;
-    accessor->patch_size = INSTRUCTION_SIZE;
-    accessor->form = ACCESSOR_PC_RELATIVE;
+    *accessor = (struct accessor){.form = ACCESSOR_PC_RELATIVE,
+                                  .patch_offset = (size_t)offset,
+                                  .patch_size = INSTRUCTION_SIZE};
     if (destination(first) != REGISTER_A0)
         return false;
-    if (is_pcaddi(first)) {
-        accessor->value = pcaddi_address(first, address);
+    if ((first & OPCODE_20_MASK) == PCADDI) {
+        accessor->value = address + immediate_20(first) * INSTRUCTION_SIZE;
         return true;
     }
     if ((first & OPCODE_20_MASK) != PCALAU12I || !first_half(first, address, &made) ||
@@ -189,11 +167,10 @@ static bool take_maker(const struct code *code, uint64_t offset, uint32_t first,
         return false;
     accessor->value = made + immediate_12(second);
     accessor->patch_size += INSTRUCTION_SIZE;
-    if (completes_a0(second, LD_D))
+    operation = second & (OPCODE_12_MASK | 0x3ff);
+    if (operation == WITH_A0(LD_D))
         accessor->form = ACCESSOR_LOAD;
-    else if (!completes_a0(second, ADDI_D))
-        return false;
-    return true;
+    return operation == WITH_A0(LD_D) || operation == WITH_A0(ADDI_D);
 }
 
 static bool decode(const struct code *code, struct accessor *accessor)
@@ -230,14 +207,14 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
     if (accessor->patch_size == INSTRUCTION_SIZE)
         return put_20(patch, PCADDI, value - address, INSTRUCTION_SIZE);
-    store_u32(patch + INSTRUCTION_SIZE,
-              ADDI_D | (uint32_t)(value % PAGE_SIZE) << 10 | REGISTER_A0 << 5 | REGISTER_A0, false);
+    store_u32(patch + INSTRUCTION_SIZE, WITH_A0(ADDI_D) | (uint32_t)(value % PAGE_SIZE) << 10,
+              false);
     return put_20(patch, PCALAU12I, page - align_down(address, PAGE_SIZE), PAGE_SIZE);
 }
 
 /* ---- references ---- */
 
-/* What the second half of an address adds; false if the instruction is no second half. */
+/* Finds what the second half of an address adds; false if the instruction is no second half. */
 static bool second_half(uint32_t instruction, uint32_t base, uint64_t *low)
 {
     uint32_t opcode = instruction & OPCODE_12_MASK;
@@ -254,33 +231,27 @@ static bool second_half(uint32_t instruction, uint32_t base, uint64_t *low)
            (opcode >= LD_B && opcode <= XVST);
 }
 
-/* Whether the upper half of an address that begins with lu12i.w fits: it must if the next
- * instruction sets it. Otherwise the low 32 bits alone decide, because an image may be at any
- * address. */
-static bool upper_half_counts(struct bytes code, uint64_t offset, uint32_t base, uint64_t address)
+/* True if the instruction at `offset` completes the half to an address that counts. If the half is
+ * that of lu12i.w, the low 32 bits alone decide, because an image may be at any address; unless the
+ * next instruction sets the upper half. */
+static bool second_half_refers(const struct flow_half *half, uint64_t offset,
+                               const struct flow_instruction *instruction)
 {
-    uint32_t instruction;
+    const struct reference_target *target = half->search->target;
+    struct bytes code = half->search->code->bytes;
+    uint64_t address = half->high + instruction->low;
+    uint32_t first, bits, next;
 
-    return !instruction_at(code, offset, &instruction) ||
-           (instruction & (OPCODE_20_MASK | 0x1f)) != (LU32I_D | base) ||
-           (immediate_20(instruction) & 0xfffff) == (address >> 32 & 0xfffff);
-}
-
-/* Whether an instruction that completes a first half to `address` refers to the target. */
-static bool pair_refers(const struct code *code, uint64_t offset, uint32_t first, uint64_t address,
-                        const struct reference_target *target)
-{
-    uint32_t instruction;
-
-    if (!instruction_at(code->bytes, offset, &instruction) ||
-        ((instruction & OPCODE_JUMP_MASK) == JIRL && !target->called))
+    if (!instruction_at(code, half->offset, &first) || !instruction_at(code, offset, &bits) ||
+        ((bits & OPCODE_JUMP_MASK) == JIRL && !target->called))
         return false;
     if ((first & OPCODE_20_MASK) != LU12I_W)
         return reference_counts(target, address);
     address = target->first + (uint32_t)(address - target->first);
     return reference_counts(target, address) &&
-           upper_half_counts(code->bytes, offset + INSTRUCTION_SIZE, destination(instruction),
-                             address);
+           (!instruction_at(code, offset + INSTRUCTION_SIZE, &next) ||
+            (next & (OPCODE_20_MASK | 0x1f)) != (LU32I_D | destination(bits)) ||
+            (immediate_20(next) & 0xfffff) == (address >> 32 & 0xfffff));
 }
 
 /* Arithmetic on registers, except for instructions that only trap. */
@@ -299,12 +270,12 @@ static uint32_t written(uint32_t instruction)
     uint64_t made;
 
     return loads || adds || calculates(instruction) || first_half(instruction, 0, &made) ||
-                   is_pcaddi(instruction)
+                   (instruction & OPCODE_20_MASK) == PCADDI
                ? destination(instruction)
                : REGISTER_ZERO;
 }
 
-/* Where the branch or call at an offset leads; false for other instructions. */
+/* Finds where the branch or call at an offset leads; false for other instructions. */
 static bool is_branch(uint32_t instruction, uint64_t offset, uint64_t *to)
 {
     uint64_t low = instruction >> 10 & 0xffff, distance;
@@ -353,16 +324,7 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     flow->is_end = jump == B || (is_jirl && !flow->calls);
 }
 
-static bool second_half_refers(const struct flow_half *half, uint64_t offset,
-                               const struct flow_instruction *instruction)
-{
-    uint32_t first;
-
-    return instruction_at(half->code->bytes, half->offset, &first) &&
-           pair_refers(half->code, offset, first, half->high + instruction->low, half->target);
-}
-
-/* Whether a function starts there: a frame is set up, behind the end of another function. */
+/* True if a function starts there: a frame is set up, behind the end of another function. */
 static bool is_function(const struct code *code, uint64_t offset)
 {
     struct flow_instruction before = {0};
@@ -384,83 +346,46 @@ static const struct flow flow = {
     .has_handlers = true,
 };
 
-/* Whether what follows the first half at `offset` forms an address that counts. The result of
- * lu12i.w is a mere number if every place that it reaches was looked at and nothing completes
- * it. */
-static bool half_refers(const struct flow_half *half, uint32_t first)
+static bool refers(struct search *search, uint64_t offset)
 {
-    unsigned end = flow_follow(&flow, half);
+    const struct reference_target *target = search->target;
+    uint64_t address = search->code->address + offset, made, reach, behind, before, to;
+    uint32_t bits, opcode, jump;
+    unsigned end;
 
-    return (end & FLOW_COUNTS) != 0 ||
-           ((end & FLOW_FOUND) == 0 &&
-            ((first & OPCODE_20_MASK) != LU12I_W || (end & FLOW_LEFT) != 0));
-}
-
-/* Whether a second half may lead to the target: jirl reaches furthest, and the immediate of ori is
- * unsigned. */
-static bool may_reach(uint32_t first, uint64_t made, const struct reference_target *target)
-{
-    uint64_t reach = (first & OPCODE_20_MASK) == PCADDU18I ? UINT64_C(0x20000) : PAGE_SIZE;
-    uint64_t lowest = made - reach;
-    uint64_t behind = lowest - target->first, before = target->first - lowest;
-
-    if ((first & OPCODE_20_MASK) == LU12I_W) {
+    if (!instruction_at(search->code->bytes, offset, &bits))
+        return false;
+    opcode = bits & OPCODE_20_MASK;
+    jump = bits & OPCODE_JUMP_MASK;
+    if (jump == B || jump == BL)
+        return target->called && is_branch(bits, address, &to) && reference_counts(target, to);
+    if (opcode == PCADDI)
+        return reference_counts(target, address + immediate_20(bits) * INSTRUCTION_SIZE);
+    if (!first_half(bits, address, &made) || target->size == 0 ||
+        (opcode == LU12I_W && !target->absolute) || (opcode == PCADDU18I && !target->called))
+        return false;
+    /* A second half must be able to lead to the target: jirl reaches furthest, and the immediate of
+     * ori is unsigned. */
+    reach = opcode == PCADDU18I ? UINT64_C(0x20000) : PAGE_SIZE;
+    behind = made - reach - target->first;
+    before = target->first - (made - reach);
+    if (opcode == LU12I_W) {
         behind &= UINT32_MAX;
         before &= UINT32_MAX;
     }
-    return behind < target->size || before < 2 * reach;
-}
-
-static bool refers(const struct code *code, uint64_t offset, uint32_t instruction,
-                   const struct reference_target *target, uint64_t *steps_left)
-{
-    uint64_t address = code->address + offset, made, to;
-    uint32_t jump = instruction & OPCODE_JUMP_MASK;
-
-    if (jump == B || jump == BL)
-        return target->called && is_branch(instruction, address, &to) &&
-               reference_counts(target, to);
-    if (is_pcaddi(instruction))
-        return reference_counts(target, pcaddi_address(instruction, address));
-    if (!first_half(instruction, address, &made))
+    if (behind >= target->size && before >= 2 * reach)
         return false;
-    switch (instruction & OPCODE_20_MASK) {
-    case LU12I_W:
-        if (!target->absolute)
-            return false;
-        break;
-    case PCADDU18I:
-        if (!target->called)
-            return false;
-        break;
-    default:
-        break;
-    }
-    return target->size != 0 && may_reach(instruction, made, target) &&
-           half_refers(&(struct flow_half){.code = code,
-                                           .target = target,
-                                           .offset = offset,
-                                           .number = destination(instruction),
-                                           .high = made,
-                                           .steps_left = steps_left},
-                       instruction);
+    /* The result of lu12i.w is a mere number if every place that it reaches was looked at and
+     * nothing completes it. */
+    end = flow_follow(&flow, &(struct flow_half){search, offset, destination(bits), made});
+    return (end & FLOW_COUNTS) != 0 ||
+           ((end & FLOW_FOUND) == 0 && (opcode != LU12I_W || (end & FLOW_LEFT) != 0));
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,
                            uint64_t *position)
 {
-    uint64_t steps_left = FLOW_STEPS_START;
-    uint32_t instruction;
-
-    for (uint64_t i = first_instruction(code, *position, INSTRUCTION_SIZE);
-         instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
-        steps_left += FLOW_STEPS_PER_INSTRUCTION;
-        if (refers(code, i, instruction, target, &steps_left)) {
-            *position = i;
-            return true;
-        }
-    }
-    return false;
+    return search_each(code, target, INSTRUCTION_SIZE, refers, position);
 }
 
 /* Older headers do not define these. */
@@ -469,23 +394,22 @@ static bool find_reference(const struct code *code, const struct reference_targe
 #define R_LARCH_TLS_DESC64 14
 #endif
 
-static const struct elf_relocation_types relocations = {
-    .none = R_LARCH_NONE,
-    .relative = R_LARCH_RELATIVE,
-    .absolute = R_LARCH_64,
-    .irelative = R_LARCH_IRELATIVE,
-    .no_address = {R_LARCH_TLS_DTPMOD32, R_LARCH_TLS_DTPMOD64, R_LARCH_TLS_DTPREL32,
-                   R_LARCH_TLS_DTPREL64, R_LARCH_TLS_TPREL32, R_LARCH_TLS_TPREL64,
-                   R_LARCH_TLS_DESC32, R_LARCH_TLS_DESC64},
-};
-
 const struct machine machine_loongarch64 = {
     .name = "loongarch64",
     .elf_machine = EM_LOONGARCH,
     .address_size = 8,
     .page_size = 4096,
     .address_unit = INSTRUCTION_SIZE,
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_LARCH_NONE,
+            .relative = R_LARCH_RELATIVE,
+            .absolute = R_LARCH_64,
+            .irelative = R_LARCH_IRELATIVE,
+            .no_address = {R_LARCH_TLS_DTPMOD32, R_LARCH_TLS_DTPMOD64, R_LARCH_TLS_DTPREL32,
+                           R_LARCH_TLS_DTPREL64, R_LARCH_TLS_TPREL32, R_LARCH_TLS_TPREL64,
+                           R_LARCH_TLS_DESC32, R_LARCH_TLS_DESC64},
+        },
     .has_chance_hits = true,
     .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + 2 * INSTRUCTION_SIZE,
     .decode_accessor = decode,

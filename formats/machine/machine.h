@@ -11,7 +11,7 @@
  * the forms that compilers generate.
  *
  * A machine's file opens with what matters of the machine and its psABI for this. It exports
- * nothing but its `struct machine`. Code is searched through search.h.
+ * nothing but its `struct machine`. Code is searched through code_search.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_MACHINE_H
 #define COVSPLIT_FORMATS_MACHINE_MACHINE_H
@@ -21,8 +21,9 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
+#include "common/base/file.h"
 
-/* What is in a section with code. */
+/* The contents of a section with code. */
 enum code_kind {
     CODE_UNKNOWN, /* instructions of any set, or data */
     CODE_DATA,
@@ -38,6 +39,7 @@ struct code_mark {
 
 /* A view of code in the image, and the address where it is loaded. */
 struct code {
+    const struct machine *machine; /* set by whoever calls one of its functions */
     struct bytes bytes;
     uint64_t address;
     /* The value of the machine's base register (machine->base_symbol); 0: no code uses it. */
@@ -45,16 +47,16 @@ struct code {
     /* The start of the GOT, which mold takes for the address of that symbol; 0: there is no GOT. */
     uint64_t got;
     struct bytes got_bytes; /* contents of the GOT; empty unless machine->got_size_max is set */
-    bool is_thumb;          /* for a function: whether it is T32 code (machine->state_bit) */
-    /* What the image's symbols say of its code, ascending, where it has several instruction sets
-     * (machine->state_bit); none: nothing. */
+    bool is_thumb;          /* for a function: it is T32 code (machine->state_bit) */
+    /* The kinds of code that the image's symbols tell, ascending, where it has several instruction
+     * sets (machine->state_bit); none: nothing. */
     const struct code_mark *marks;
     size_t mark_count;
 };
 
 /* ---- accessors ---- */
 
-/* How an accessor's body forms its address. */
+/* The way in which an accessor's body forms its address. */
 enum accessor_form {
     ACCESSOR_PC_RELATIVE, /* relative to the program counter, or to a base made from it */
     ACCESSOR_IMMEDIATE,   /* contains it, in an instruction or in a literal pool */
@@ -74,7 +76,7 @@ struct accessor {
 
 /* ---- references ---- */
 
-/* What a search looks for: references to an address in [first, first + size). */
+/* The target of a search: references to an address in [first, first + size). */
 struct reference_target {
     uint64_t first;
     uint64_t size;
@@ -83,8 +85,8 @@ struct reference_target {
      * decoded (judge_instruction) only those that are known to be some. */
     bool relative;
     bool called; /* the target is code: calls and jumps refer to it, too */
-    /* Which of the addresses count; NULL: all of them. In much code some bytes seem to refer to a
-     * large range by chance, but hardly ever to one of a few given addresses in it. */
+    /* Tells which of the addresses count; NULL: all of them. In much code some bytes seem to refer
+     * to a large range by chance, but hardly ever to one of a few given addresses in it. */
     bool (*counts)(const void *context, uint64_t address);
     const void *context;
 };
@@ -167,13 +169,13 @@ struct machine {
     bool (*find_reference)(const struct code *code, const struct reference_target *target,
                            uint64_t *position);
 
-    /* Decodes the instruction at an offset in the code, and finds out whether an operand of it
-     * refers to the target. Its size; 0 if it is not known, and *refers is then unchanged. NULL:
+    /* Decodes the instruction at an offset in the code, and finds out if an operand of it refers to
+     * the target. Its size; 0 if it is not known, and *refers is then unchanged. NULL:
      * what find_reference finds needs no second look. */
     uint64_t (*judge_instruction)(const struct code *code, uint64_t offset,
                                   const struct reference_target *target, bool *refers);
 
-    /* Whether an operand that find_reference found at this offset is behind an opcode by which
+    /* True if an operand that find_reference found at this offset is behind an opcode by which
      * compilers form addresses, load or compare. NULL if judge_instruction is. */
     bool (*is_usual_reference)(const struct code *code, uint64_t offset);
 
@@ -181,7 +183,7 @@ struct machine {
      * *position, which is then behind the load. NULL: the machine does not support this. */
     bool (*find_load)(const struct code *code, uint64_t *position, uint64_t *target);
 
-    /* Where an unconditional jump at the start of the code leads (as in MSVC's thunks for
+    /* Finds where an unconditional jump at the start of the code leads (as in MSVC's thunks for
      * incremental linking). False for any other instruction; *target is then unchanged. */
     bool (*follow_jump)(const struct code *code, uint64_t *target);
 };
@@ -200,5 +202,26 @@ extern const struct machine machine_s390x;
 /* The machine with this ELF number, class and data encoding (ELFCLASS..., ELFDATA...); NULL if
  * none. */
 const struct machine *machine_find(uint16_t elf_machine, uint8_t elf_class, uint8_t elf_data);
+
+/* ---- searching code, in sections of any size ---- */
+
+struct code_search {
+    const struct input *input; /* of which the code is a view */
+    const struct machine *machine;
+    struct reference_target target;
+};
+
+/* Called with the address of each operand that refers to the target; some may be reported twice.
+ * Returning false stops the search. */
+typedef bool (*code_search_visitor)(void *context, uint64_t from);
+
+/* False if the visitor stopped the search. Releases pages of the input that were searched. */
+bool code_search(const struct code_search *search, const struct code *code,
+                 code_search_visitor visit, void *context);
+
+/* Looks for an accessor's body in which the byte at `position` is among those that form the
+ * address: *start is the offset in `code` where it starts. */
+bool code_decode_around(const struct machine *machine, const struct code *code, uint64_t position,
+                        uint64_t *start, struct accessor *accessor);
 
 #endif

@@ -21,12 +21,10 @@
  * GNU ld turns the load of an absent section's bound into addiu $2,$zero,0. If there is a frame, it
  * is set up and left in between; gcc puts the load behind the jr.
  */
-#include "formats/machine/instruction.h"
+#include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
-
-#include "formats/machine/flow.h"
 
 #define INSTRUCTION_SIZE 4
 
@@ -121,7 +119,7 @@ static bool is_lui(uint32_t bits)
 
 /* ---- accessors ---- */
 
-/* Which instructions of a body form the address (their indices), and what it is. */
+/* The instructions of a body that form the address (their indices), and the address. */
 struct body {
     size_t high, low;   /* the distance from $25 */
     size_t second_high; /* 0: none */
@@ -148,7 +146,7 @@ static bool is_of_frame(uint32_t bits)
             (saved == FP || saved == RA || saved == GP));
 }
 
-/* How much of the address has been formed so far. */
+/* The part of the address that has been formed so far. */
 enum progress { STARTED, HIGH, SUMMED, BASED, SECOND_HIGH, MADE };
 
 /* Takes the next of the instructions that form the address; false if this is not one of them. */
@@ -262,7 +260,7 @@ static bool encode(const struct code *code, const struct accessor *accessor, uin
 
 /* ---- following high halves ---- */
 
-/* Whether the instruction adds 16 bits to the register rs, to form or use an address. */
+/* True if the instruction adds 16 bits to the register rs, to form or use an address. */
 static bool adds_low(uint32_t bits)
 {
     unsigned opcode = opcode_of(bits);
@@ -297,7 +295,8 @@ static bool is_call(uint32_t bits)
            (opcode_of(bits) == 0 && (bits & 0x3f) == FUNCTION_JALR && rd_of(bits) != 0);
 }
 
-/* Where the branch at an address leads, if it is relative to itself or within the same 256 MiB. */
+/* Finds where the branch at an address leads, if it is relative to itself or within the same 256
+ * MiB. */
 static bool is_branch(uint32_t bits, uint64_t address, uint64_t *to)
 {
     unsigned opcode = opcode_of(bits);
@@ -370,7 +369,7 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
                         const struct flow_instruction *instruction)
 {
     (void)offset;
-    return reference_counts(half->target, half->high + instruction->low);
+    return reference_counts(half->search->target, half->high + instruction->low);
 }
 
 static const struct flow flow = {
@@ -385,7 +384,7 @@ static const struct flow flow = {
 
 /* ---- references ---- */
 
-/* Whether the instruction at an offset computes _gp in the register *to: it adds the low part of
+/* True if the instruction at an offset computes _gp in the register *to: it adds the low part of
  * the distance to the sum of $25 and the high part, a few instructions behind the start of a
  * function. */
 static bool makes_base(const struct code *code, uint64_t offset, unsigned *to)
@@ -469,17 +468,18 @@ static void carry_bases(const struct code *code, uint64_t offset, struct bases *
         bases->registers = bases->seen;
 }
 
-/* Whether adding 16 signed bits to the high half may lead to the target. */
+/* True if adding 16 signed bits to the high half may lead to the target. */
 static bool reaches(uint64_t high, const struct reference_target *target)
 {
     return target->first - (high - 0x8000) < 0x18000 ||
            high - 0x8000 - target->first < target->size;
 }
 
-/* Whether the instruction is a load from the GOT that refers to the target. */
-static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bits, uint32_t bases,
-                           const struct reference_target *target, uint64_t *steps_left)
+/* True if the instruction is a load from the GOT that refers to the target. */
+static bool refers_by_slot(struct search *search, uint64_t offset, uint32_t bits, uint32_t bases)
 {
+    const struct reference_target *target = search->target;
+    const struct code *code = search->code;
     uint64_t slot = code->base + low_16(bits), value;
     struct bytes held;
     unsigned end;
@@ -492,32 +492,21 @@ static bool refers_by_slot(const struct code *code, uint64_t offset, uint32_t bi
         return true;
     if (value == 0 || value % PAGE_UNIT != 0 || !reaches(value, target))
         return reference_counts(target, value);
-    end = flow_follow(&flow, &(struct flow_half){.code = code,
-                                                 .target = target,
-                                                 .offset = offset,
-                                                 .number = rt_of(bits),
-                                                 .high = value,
-                                                 .steps_left = steps_left});
+    end = flow_follow(&flow, &(struct flow_half){search, offset, rt_of(bits), value});
     return (end & (FLOW_COUNTS | FLOW_LEFT)) != 0 || (end == 0 && reference_counts(target, value));
 }
 
-/* Whether a lui in an image at a fixed address forms the low 32 bits of an address that counts. A
+/* True if a lui in an image at a fixed address forms the low 32 bits of an address that counts. A
  * lui at the start of a function is part of a distance. */
-static bool refers_by_high_half(const struct code *code, uint64_t offset, uint32_t bits,
-                                const struct reference_target *target, uint64_t *steps_left)
+static bool refers_by_high_half(struct search *search, uint64_t offset, uint32_t bits)
 {
+    const struct reference_target *target = search->target;
     uint64_t high = align_down(target->first, UINT64_C(1) << 32) | (uint32_t)high_16(bits);
+    const struct flow_half half = {search, offset, rt_of(bits), high};
 
-    return target->absolute && is_lui(bits) && !is_function(code, offset) &&
+    return target->absolute && is_lui(bits) && !is_function(search->code, offset) &&
            reaches(high, target) &&
-           (reference_counts(target, high) ||
-            (flow_follow(&flow, &(struct flow_half){.code = code,
-                                                    .target = target,
-                                                    .offset = offset,
-                                                    .number = rt_of(bits),
-                                                    .high = high,
-                                                    .steps_left = steps_left}) &
-             FLOW_COUNTS) != 0);
+           (reference_counts(target, high) || (flow_follow(&flow, &half) & FLOW_COUNTS) != 0);
 }
 
 static bool find_reference(const struct code *code, const struct reference_target *target,
@@ -525,7 +514,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
 {
     uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE), to;
     struct bases bases = {.registers = UINT32_C(1) << GP};
-    uint64_t steps_left = FLOW_STEPS_START;
+    struct search search = {code, target, FLOW_STEPS_START};
     uint32_t bits;
 
     for (uint64_t i = function_before(code, start); instruction_at(code->bytes, i, &bits);
@@ -533,11 +522,10 @@ static bool find_reference(const struct code *code, const struct reference_targe
         uint32_t registers = bases.registers;
 
         carry_bases(code, i, &bases);
-        steps_left += FLOW_STEPS_PER_INSTRUCTION;
+        search.steps_left += FLOW_STEPS_PER_INSTRUCTION;
         if (i < start)
             continue;
-        if (refers_by_slot(code, i, bits, registers, target, &steps_left) ||
-            refers_by_high_half(code, i, bits, target, &steps_left) ||
+        if (refers_by_slot(&search, i, bits, registers) || refers_by_high_half(&search, i, bits) ||
             (rs_of(bits) == GP && adds_low(bits) && code->base != 0 &&
              reference_counts(target, code->base + low_16(bits))) ||
             (target->called && is_branch(bits, code->address + i, &to) &&
@@ -552,15 +540,6 @@ static bool find_reference(const struct code *code, const struct reference_targe
 /* Composes two relocation types into one number; the first is in the low byte. */
 #define COMPOSED(first, second) ((uint32_t)(first) | (uint32_t)(second) << 8)
 
-static const struct elf_relocation_types relocations = {
-    .none = R_MIPS_NONE,
-    .relative = COMPOSED(R_MIPS_REL32, R_MIPS_64),
-    .absolute = COMPOSED(R_MIPS_REL32, R_MIPS_64),
-    .irelative = NO_RELOCATION_TYPE,
-    .no_address = {R_MIPS_TLS_DTPMOD64, R_MIPS_TLS_DTPREL64, R_MIPS_TLS_TPREL64},
-    .are_composed = true,
-};
-
 const struct machine machine_mips64el = {
     .name = "mips64el",
     .elf_machine = EM_MIPS,
@@ -568,7 +547,15 @@ const struct machine machine_mips64el = {
     .page_size = 4096,
     .base_symbol = "_gp",
     .got_size_max = GOT_SIZE_MAX,
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_MIPS_NONE,
+            .relative = COMPOSED(R_MIPS_REL32, R_MIPS_64),
+            .absolute = COMPOSED(R_MIPS_REL32, R_MIPS_64),
+            .irelative = NO_RELOCATION_TYPE,
+            .no_address = {R_MIPS_TLS_DTPMOD64, R_MIPS_TLS_DTPREL64, R_MIPS_TLS_TPREL64},
+            .are_composed = true,
+        },
     .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + INSTRUCTION_SIZE,
     .has_chance_hits = true, /* numbers of 32 bits at fixed addresses */
     .decode_accessor = decode,

@@ -31,12 +31,10 @@
  * stdu 1, mr 31,1, addi 1,31, ld 31 and nops between all of these; without optimization it forms
  * the address in r9, and a mr 3,9 follows.
  */
-#include "formats/machine/instruction.h"
+#include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
-
-#include "formats/machine/flow.h"
 
 #define INSTRUCTION_SIZE 4
 #define PREFIXED_SIZE    8
@@ -121,7 +119,7 @@ static bool is_ld(uint32_t instruction, unsigned to, unsigned from)
            target_of(instruction) == to && base_of(instruction) == from;
 }
 
-/* Whether the two instructions at an offset are those of a global entry: *base is the r2 that they
+/* True if the two instructions at an offset are those of a global entry: *base is the r2 that they
  * compute. */
 static bool global_entry(const struct code *code, uint64_t offset, uint64_t *base)
 {
@@ -314,11 +312,29 @@ static bool low_half(uint32_t instruction, unsigned base, uint64_t *low)
     return true;
 }
 
+/* Of the instructions with primary opcode 31 that compilers use most, the extended opcodes: loads
+ * and arithmetic put their result into RT, logic into RA. */
+static const uint16_t writes_target[] = {
+    21, 23,  53,  87,  279, 341, 343, /* ldx, lwzx, ldux, lbzx, lhzx, lwax, lhax */
+    40, 104, 233, 235, 266,           /* subf, neg, mulld, mullw, add */
+};
+static const uint16_t writes_base[] = {
+    24,  26,  27,  28,  58,  316, 444, /* slw, cntlzw, sld, and, cntlzd, xor, or */
+    536, 539, 824, 922, 954, 986,      /* srw, srd, srawi, extsh, extsb, extsw */
+};
+
+static bool is_listed(unsigned extended, const uint16_t *list, size_t count)
+{
+    while (count != 0 && *list != extended)
+        list++, count--;
+    return count != 0;
+}
+
 /* The register that the instruction surely overwrites; knows only the instructions that compilers
  * use most. NO_REGISTER for all others. */
 static unsigned written(uint32_t instruction)
 {
-    unsigned opcode = opcode_of(instruction);
+    unsigned opcode = opcode_of(instruction), extended = instruction >> 1 & 0x3ff;
 
     if ((opcode >= 7 && opcode <= OPCODE_ADDIS && opcode != 9 && opcode != 10 && opcode != 11) ||
         (opcode >= OPCODE_LWZ && opcode <= 35) || (opcode >= 40 && opcode <= 43) ||
@@ -326,40 +342,12 @@ static unsigned written(uint32_t instruction)
         return target_of(instruction);
     if (opcode == 21 || (opcode >= OPCODE_ORI && opcode <= 30)) /* rlwinm, ori to andis., rldicl */
         return base_of(instruction);
-    if (opcode != 31)
-        return NO_REGISTER;
-    switch (instruction >> 1 & 0x3ff) {
-    case 21: /* loads: ldx, lwzx, ldux, lbzx, lhzx, lwax, lhax */
-    case 23:
-    case 53:
-    case 87:
-    case 279:
-    case 341:
-    case 343:
-    case 40: /* arithmetic: subf, neg, mulld, mullw, add */
-    case 104:
-    case 233:
-    case 235:
-    case 266:
+    if (opcode == 31 &&
+        is_listed(extended, writes_target, sizeof(writes_target) / sizeof(uint16_t)))
         return target_of(instruction);
-    case 24: /* logic: slw, cntlzw, sld, and, cntlzd, xor, or, srw, srd, srawi, extsh, extsb, extsw
-              */
-    case 26:
-    case 27:
-    case 28:
-    case 58:
-    case 316:
-    case 444:
-    case 536:
-    case 539:
-    case 824:
-    case 922:
-    case 954:
-    case 986:
+    if (opcode == 31 && is_listed(extended, writes_base, sizeof(writes_base) / sizeof(uint16_t)))
         return base_of(instruction);
-    default:
-        return NO_REGISTER;
-    }
+    return NO_REGISTER;
 }
 
 /* Branches that return here: bl, and bctrl. */
@@ -368,7 +356,7 @@ static bool is_call(uint32_t instruction)
     return (instruction & 0xfc000001) == 0x48000001 || instruction == BCTRL;
 }
 
-/* Where a branch or call leads; false for other instructions. */
+/* Finds where a branch or call leads; false for other instructions. */
 static bool is_branch(uint32_t instruction, uint64_t address, uint64_t *to)
 {
     bool is_short = opcode_of(instruction) == OPCODE_BC;
@@ -437,10 +425,10 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
 {
     uint32_t bits;
 
-    return instruction_at(half->code->bytes, offset, &bits) &&
-           reference_counts(half->target, opcode_of(bits) == OPCODE_ORI
-                                              ? half->high | instruction->low
-                                              : half->high + instruction->low);
+    return instruction_at(half->search->code->bytes, offset, &bits) &&
+           reference_counts(half->search->target, opcode_of(bits) == OPCODE_ORI
+                                                      ? half->high | instruction->low
+                                                      : half->high + instruction->low);
 }
 
 static const struct flow flow = {
@@ -452,45 +440,30 @@ static const struct flow flow = {
     .is_function = is_function,
 };
 
-/* Whether the addis at `offset`, which forms `high`, leads to an address that counts. A lis may
+/* True if the instruction at `offset` refers to the target by a distance from r2, or by an address.
+ * An addis leads to it if what it forms is followed there, or gets further than that. A lis may
  * just as well load a number: then only an address that is formed from it counts. */
-static bool high_half_refers(const struct flow_half *half, bool is_absolute)
+static bool refers_by_base(struct search *search, uint64_t offset, uint32_t bits, uint64_t base)
 {
+    const struct reference_target *target = search->target;
+    bool is_lis = base_of(bits) == 0;
+    uint64_t high = high_16(bits), low;
     unsigned end;
 
-    if (is_absolute && reference_counts(half->target, half->high))
-        return true;
-    end = flow_follow(&flow, half);
-    return (end & FLOW_COUNTS) != 0 || ((end & FLOW_LEFT) != 0 && !is_absolute);
-}
-
-/* Whether the instruction at `offset` refers to the target by a distance from r2, or by an
- * address. */
-static bool refers_by_base(const struct code *code, uint64_t offset, uint32_t instruction,
-                           uint64_t base, const struct reference_target *target,
-                           uint64_t *steps_left)
-{
-    uint64_t high = high_16(instruction), low;
-    bool is_high = opcode_of(instruction) == OPCODE_ADDIS;
-
-    if (!is_high && (base == 0 || is_addi(instruction, 2, 2) || !low_half(instruction, 2, &low)))
-        return false;
-    if (!is_high)
-        return reference_counts(target, base + low);
-    if (base_of(instruction) == 2 && base != 0)
+    if (opcode_of(bits) != OPCODE_ADDIS)
+        return base != 0 && !is_addi(bits, 2, 2) && low_half(bits, 2, &low) &&
+               reference_counts(target, base + low);
+    if (base_of(bits) == 2 && base != 0)
         high += base;
-    else if (base_of(instruction) != 0 || !target->absolute || target_of(instruction) == 2)
+    else if (!is_lis || !target->absolute || target_of(bits) == 2)
         return false;
     /* The high half reaches from 32 KiB before it to 64 KiB behind it (with an ori). */
-    return (target->first - (high - 0x8000) < 0x18000 ||
-            high - 0x8000 - target->first < target->size) &&
-           high_half_refers(&(struct flow_half){.code = code,
-                                                .target = target,
-                                                .offset = offset,
-                                                .number = target_of(instruction),
-                                                .high = high,
-                                                .steps_left = steps_left},
-                            base_of(instruction) == 0);
+    if (target->first - (high - 0x8000) >= 0x18000 && high - 0x8000 - target->first >= target->size)
+        return false;
+    if (is_lis && reference_counts(target, high))
+        return true;
+    end = flow_follow(&flow, &(struct flow_half){search, offset, target_of(bits), high});
+    return (end & FLOW_COUNTS) != 0 || ((end & FLOW_LEFT) != 0 && !is_lis);
 }
 
 static bool refers_by_prefixed(const struct code *code, uint64_t offset,
@@ -523,15 +496,15 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     uint64_t start = first_instruction(code, *position, INSTRUCTION_SIZE);
-    uint64_t base = base_at(code, start), to, steps_left = FLOW_STEPS_START;
+    struct search search = {code, target, FLOW_STEPS_START};
+    uint64_t base = base_at(code, start), to;
     uint32_t instruction;
 
     for (uint64_t i = start; instruction_at(code->bytes, i, &instruction); i += INSTRUCTION_SIZE) {
-        steps_left += FLOW_STEPS_PER_INSTRUCTION;
+        search.steps_left += FLOW_STEPS_PER_INSTRUCTION;
         global_entry(code, i, &base);
-        if (refers_by_base(code, i, instruction, code->base, target, &steps_left) ||
-            (base != code->base &&
-             refers_by_base(code, i, instruction, base, target, &steps_left)) ||
+        if (refers_by_base(&search, i, instruction, code->base) ||
+            (base != code->base && refers_by_base(&search, i, instruction, base)) ||
             refers_by_prefixed(code, i, target) ||
             (target->called && is_branch(instruction, code->address + i, &to) &&
              reference_counts(target, to))) {
@@ -542,14 +515,6 @@ static bool find_reference(const struct code *code, const struct reference_targe
     return false;
 }
 
-static const struct elf_relocation_types relocations = {
-    .none = R_PPC64_NONE,
-    .relative = R_PPC64_RELATIVE,
-    .absolute = R_PPC64_ADDR64,
-    .irelative = R_PPC64_IRELATIVE,
-    .no_address = {R_PPC64_DTPMOD64, R_PPC64_DTPREL64, R_PPC64_TPREL64},
-};
-
 const struct machine machine_ppc64le = {
     .name = "ppc64le",
     .elf_machine = EM_PPC64,
@@ -557,7 +522,14 @@ const struct machine machine_ppc64le = {
     .page_size = 4096,
     .base_symbol = ".TOC.",
     .local_entry = LOCAL_ENTRY,
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_PPC64_NONE,
+            .relative = R_PPC64_RELATIVE,
+            .absolute = R_PPC64_ADDR64,
+            .irelative = R_PPC64_IRELATIVE,
+            .no_address = {R_PPC64_DTPMOD64, R_PPC64_DTPREL64, R_PPC64_TPREL64},
+        },
     .look_ahead = FLOW_RANGE(INSTRUCTION_SIZE) + PREFIXED_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

@@ -28,7 +28,6 @@
  * A body of one instruction only reaches addresses within 2 KiB of gp.
  */
 #include "formats/machine/flow.h"
-#include "formats/machine/instruction.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -69,6 +68,11 @@ enum opcode {
 
 /* funct3 of loads and stores is their size. */
 enum { FUNCTION_ADD = 0, FUNCTION_WORD = 2, FUNCTION_DOUBLE = 3 };
+
+static bool is_64_bit(const struct code *code)
+{
+    return code->machine->address_size == 8;
+}
 
 struct instruction {
     enum opcode opcode;
@@ -134,7 +138,7 @@ static unsigned short_register(uint32_t code, unsigned from)
 }
 
 /* Quadrant 0: loads and stores, and addresses on the stack. */
-static struct instruction read_quadrant_0(uint32_t code, bool is_64_bit)
+static struct instruction read_quadrant_0(uint32_t code, bool wide)
 {
     uint64_t offset = bits(code, 10, 3, 3);
     uint64_t word = offset | bits(code, 6, 1, 2) | bits(code, 5, 1, 6);
@@ -160,11 +164,11 @@ static struct instruction read_quadrant_0(uint32_t code, bool is_64_bit)
         read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
         break;
     default:
-        if ((function & 3) == 1 || is_64_bit) {
+        if ((function & 3) == 1 || wide) {
             read.function = FUNCTION_DOUBLE;
             read.immediate = two_words;
         }
-        if ((function & 3) == 3 && is_64_bit) /* c.ld, c.sd */
+        if ((function & 3) == 3 && wide) /* c.ld, c.sd */
             read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
         else /* c.fld, c.fsd; c.flw, c.fsw */
             read.opcode = is_store ? OPCODE_STORE_FP : OPCODE_LOAD_FP;
@@ -176,7 +180,7 @@ static struct instruction read_quadrant_0(uint32_t code, bool is_64_bit)
 }
 
 /* Quadrant 1: immediates, and jumps. */
-static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
+static struct instruction read_quadrant_1(uint32_t code, bool wide)
 {
     unsigned function = code >> 13 & 7;
     uint64_t immediate = signed_field(bits(code, 12, 1, 5) | bits(code, 2, 5, 0), 6);
@@ -217,7 +221,7 @@ static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
     default:
         break;
     }
-    if (function == 1 && is_64_bit) { /* c.addiw */
+    if (function == 1 && wide) { /* c.addiw */
         read.opcode = OPCODE_OP_IMM_32;
         read.rs1 = read.rd;
         return read;
@@ -233,11 +237,11 @@ static struct instruction read_quadrant_1(uint32_t code, bool is_64_bit)
 }
 
 /* Quadrant 2: the stack, moves, and jumps to registers. */
-static struct instruction read_quadrant_2(uint32_t code, bool is_64_bit)
+static struct instruction read_quadrant_2(uint32_t code, bool wide)
 {
     unsigned function = code >> 13 & 7, rd = code >> 7 & 0x1f, rs2 = code >> 2 & 0x1f;
     struct instruction read = {.rs1 = REGISTER_SP, .function = FUNCTION_WORD, .size = SHORT_SIZE};
-    bool is_double = function % 4 == 3 && is_64_bit;
+    bool is_double = function % 4 == 3 && wide;
 
     if (is_double)
         read.function = FUNCTION_DOUBLE;
@@ -253,13 +257,13 @@ static struct instruction read_quadrant_2(uint32_t code, bool is_64_bit)
         read.function = FUNCTION_ADD;
         read.rd = rd;
         read.rs1 = rs2;
-    } else if (function == 2 || (function == 3 && is_64_bit)) { /* c.lwsp, c.ldsp */
+    } else if (function == 2 || (function == 3 && wide)) { /* c.lwsp, c.ldsp */
         read.opcode = OPCODE_LOAD;
         read.rd = rd;
         read.immediate =
             bits(code, 12, 1, 5) | (is_double ? bits(code, 5, 2, 3) | bits(code, 2, 3, 6)
                                               : bits(code, 4, 3, 2) | bits(code, 2, 2, 6));
-    } else if (function == 6 || (function == 7 && is_64_bit)) { /* c.swsp, c.sdsp */
+    } else if (function == 6 || (function == 7 && wide)) { /* c.swsp, c.sdsp */
         read.opcode = OPCODE_STORE;
         read.rs2 = rs2;
         read.immediate = is_double ? bits(code, 10, 3, 3) | bits(code, 7, 3, 6)
@@ -268,75 +272,60 @@ static struct instruction read_quadrant_2(uint32_t code, bool is_64_bit)
     return read;
 }
 
-static bool read_instruction(struct bytes code, uint64_t offset, bool is_64_bit,
+static bool read_instruction(const struct code *code, uint64_t offset,
                              struct instruction *instruction)
 {
+    bool wide = is_64_bit(code);
     struct bytes part;
     uint32_t first;
 
-    if (!bytes_slice(code, offset, SHORT_SIZE, &part))
+    if (!bytes_slice(code->bytes, offset, SHORT_SIZE, &part))
         return false;
     first = load_u16(part.data, false);
-    switch (first & 3) {
-    case 0:
-        *instruction = read_quadrant_0(first, is_64_bit);
-        return true;
-    case 1:
-        *instruction = read_quadrant_1(first, is_64_bit);
-        return true;
-    case 2:
-        *instruction = read_quadrant_2(first, is_64_bit);
-        return true;
-    default:
-        if (!instruction_at(code, offset, &first))
-            return false;
-        *instruction = read_long(first);
-        return true;
-    }
+    if ((first & 3) == 3 && !instruction_at(code->bytes, offset, &first))
+        return false;
+    *instruction = (first & 3) == 0   ? read_quadrant_0(first, wide)
+                   : (first & 3) == 1 ? read_quadrant_1(first, wide)
+                   : (first & 3) == 2 ? read_quadrant_2(first, wide)
+                                      : read_long(first);
+    return true;
 }
 
 /* Addresses of 32 bits wrap around. */
-static uint64_t wrap(uint64_t address, bool is_64_bit)
+static uint64_t wrap(const struct code *code, uint64_t address)
 {
-    return is_64_bit ? address : address & UINT32_MAX;
+    return is_64_bit(code) ? address : address & UINT32_MAX;
 }
 
 /* ---- accessors ---- */
 
-/* Whether the instruction saves or restores registers or sets up the frame: none of these changes
+/* True if the instruction saves or restores registers or sets up the frame: none of these changes
  * a0 or a5. */
 static bool is_frame(const struct instruction *instruction)
 {
-    bool is_word =
-        instruction->function == FUNCTION_WORD || instruction->function == FUNCTION_DOUBLE;
+    unsigned number = instruction->opcode == OPCODE_STORE ? instruction->rs2 : instruction->rd;
 
     if (instruction->rs1 != REGISTER_SP)
         return false;
-    switch (instruction->opcode) {
-    case OPCODE_OP_IMM:
+    if (instruction->opcode == OPCODE_OP_IMM)
         return instruction->function == FUNCTION_ADD &&
-               (instruction->rd == REGISTER_SP || instruction->rd == REGISTER_S0);
-    case OPCODE_LOAD:
-        return is_word && (instruction->rd == REGISTER_RA || instruction->rd == REGISTER_S0);
-    case OPCODE_STORE:
-        return is_word && (instruction->rs2 == REGISTER_RA || instruction->rs2 == REGISTER_S0);
-    default:
-        return false;
-    }
+               (number == REGISTER_SP || number == REGISTER_S0);
+    return (instruction->opcode == OPCODE_LOAD || instruction->opcode == OPCODE_STORE) &&
+           (instruction->function == FUNCTION_WORD || instruction->function == FUNCTION_DOUBLE) &&
+           (number == REGISTER_RA || number == REGISTER_S0);
 }
 
 /* A reader of instructions, one after the other. */
 struct body {
-    struct bytes code;
+    const struct code *code;
     uint64_t offset; /* of `instruction` */
     struct instruction instruction;
-    bool is_64_bit;
 };
 
 static bool next(struct body *body)
 {
     body->offset += body->instruction.size;
-    return read_instruction(body->code, body->offset, body->is_64_bit, &body->instruction);
+    return read_instruction(body->code, body->offset, &body->instruction);
 }
 
 static bool skip_frame(struct body *body)
@@ -353,69 +342,62 @@ static bool is_add(const struct instruction *instruction)
     return instruction->opcode == OPCODE_OP_IMM && instruction->function == FUNCTION_ADD;
 }
 
-static bool is_word_load(const struct instruction *instruction, bool is_64_bit)
-{
-    return instruction->opcode == OPCODE_LOAD &&
-           instruction->function == (is_64_bit ? FUNCTION_DOUBLE : FUNCTION_WORD);
-}
-
 /* The instructions at *body that form the address; *rd is the register that they form it in. */
-static bool take_maker(struct body *body, const struct code *code, struct accessor *accessor,
-                       unsigned *rd)
+static bool take_maker(struct body *body, struct accessor *accessor, unsigned *rd)
 {
-    struct instruction first = body->instruction;
+    const struct instruction first = body->instruction, *second = &body->instruction;
+    const struct code *code = body->code;
     uint64_t address = code->address + body->offset;
+    unsigned word = is_64_bit(code) ? FUNCTION_DOUBLE : FUNCTION_WORD;
 
-    accessor->patch_offset = (size_t)body->offset;
-    accessor->form = ACCESSOR_PC_RELATIVE;
-    *rd = first.rd;
+    *accessor =
+        (struct accessor){.form = ACCESSOR_PC_RELATIVE, .patch_offset = (size_t)body->offset};
     if (is_add(&first) && first.rs1 == REGISTER_GP && first.size == LONG_SIZE && code->base != 0) {
         accessor->value = code->base + first.immediate;
     } else if (first.opcode == OPCODE_AUIPC || first.opcode == OPCODE_LUI) {
-        if (!next(body) || body->instruction.rs1 != first.rd || first.rd == REGISTER_ZERO ||
-            body->instruction.size != LONG_SIZE)
+        if (!next(body) || second->rs1 != first.rd || first.rd == REGISTER_ZERO ||
+            second->size != LONG_SIZE)
             return false;
-        *rd = body->instruction.rd;
-        accessor->value = (first.opcode == OPCODE_AUIPC ? address : 0) + first.immediate +
-                          body->instruction.immediate;
-        if (is_word_load(&body->instruction, body->is_64_bit))
+        accessor->value =
+            (first.opcode == OPCODE_AUIPC ? address : 0) + first.immediate + second->immediate;
+        if (second->opcode == OPCODE_LOAD && second->function == word)
             accessor->form = ACCESSOR_LOAD;
-        else if (!is_add(&body->instruction))
+        else if (!is_add(second))
             return false;
         else if (first.opcode == OPCODE_LUI)
             accessor->form = ACCESSOR_IMMEDIATE;
     } else {
         return false;
     }
-    accessor->value = wrap(accessor->value, body->is_64_bit);
-    accessor->patch_size = (size_t)(body->offset + body->instruction.size - accessor->patch_offset);
+    *rd = second->rd;
+    accessor->value = wrap(code, accessor->value);
+    accessor->patch_size = (size_t)(body->offset + second->size - accessor->patch_offset);
     return *rd != REGISTER_ZERO && next(body);
 }
 
-static bool decode(const struct code *code, bool is_64_bit, struct accessor *accessor)
+static bool decode(const struct code *code, struct accessor *accessor)
 {
-    struct body body = {.code = code->bytes, .is_64_bit = is_64_bit};
-    struct accessor decoded = {0};
+    struct body body = {.code = code};
+    const struct instruction *instruction = &body.instruction;
+    struct accessor decoded;
     unsigned rd;
 
     if (!next(&body))
         return false;
     /* lpad marks where indirect jumps may lead; it is an auipc to x0. */
-    if (body.instruction.opcode == OPCODE_AUIPC && body.instruction.rd == REGISTER_ZERO &&
-        !next(&body))
+    if (instruction->opcode == OPCODE_AUIPC && instruction->rd == REGISTER_ZERO && !next(&body))
         return false;
-    if (!skip_frame(&body) || !take_maker(&body, code, &decoded, &rd))
+    if (!skip_frame(&body) || !take_maker(&body, &decoded, &rd))
         return false;
-    if (rd != REGISTER_A0) {
-        if (!is_add(&body.instruction) || body.instruction.rd != REGISTER_A0 ||
-            body.instruction.rs1 != rd || body.instruction.immediate != 0 || !next(&body))
-            return false;
-    }
-    if (!skip_frame(&body) || body.instruction.opcode != OPCODE_JALR ||
-        body.instruction.rd != REGISTER_ZERO || body.instruction.rs1 != REGISTER_RA ||
-        body.instruction.immediate != 0)
+    if (rd != REGISTER_A0 &&
+        (!is_add(instruction) || instruction->rd != REGISTER_A0 || instruction->rs1 != rd ||
+         instruction->immediate != 0 || !next(&body)))
         return false;
-    decoded.size = (size_t)body.offset + body.instruction.size;
+    if (!skip_frame(&body) || instruction->opcode != OPCODE_JALR ||
+        instruction->rd != REGISTER_ZERO || instruction->rs1 != REGISTER_RA ||
+        instruction->immediate != 0)
+        return false;
+    decoded.size = (size_t)body.offset + instruction->size;
     *accessor = decoded;
     return true;
 }
@@ -425,72 +407,42 @@ static void put_add(uint8_t *to, unsigned rd, unsigned rs1, uint64_t immediate)
     store_u32(to, OPCODE_OP_IMM | rd << 7 | rs1 << 15 | ((uint32_t)immediate & 0xfff) << 20, false);
 }
 
-/* Encodes a value, or a distance, in the existing pair of instructions; a load becomes an addi. */
-static bool put_pair(const struct body *body, uint64_t value, uint8_t *patch)
+/* Encodes the value, or its distance, in the existing instructions; a load becomes an addi. */
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
 {
-    const struct instruction *first = &body->instruction;
-    uint64_t low = signed_field(value & 0xfff, 12), high = wrap(value - low, body->is_64_bit);
-    struct instruction second;
-
-    if (!read_instruction(body->code, body->offset + first->size, body->is_64_bit, &second))
-        return false;
-    put_add(patch + first->size, second.rd, second.rs1, low);
-    if (first->size == SHORT_SIZE) { /* c.lui, which cannot encode 0 */
-        store_u16(
-            patch,
-            (uint16_t)(0x6001 | first->rd << 7 | (high >> 17 & 1) << 12 | (high >> 12 & 0x1f) << 2),
-            false);
-        return high != 0 && wrap(signed_field(high & 0x3ffff, 18), body->is_64_bit) == high;
-    }
-    store_u32(patch, first->opcode | first->rd << 7 | (uint32_t)high, false);
-    return wrap(signed_field(high & UINT32_MAX, 32), body->is_64_bit) == high;
-}
-
-static bool encode(const struct code *code, bool is_64_bit, const struct accessor *accessor,
-                   uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
-{
-    struct body body = {
-        .code = code->bytes, .offset = accessor->patch_offset, .is_64_bit = is_64_bit};
-    uint64_t distance = wrap(value - code->base, is_64_bit);
+    struct body body = {.code = code, .offset = accessor->patch_offset};
+    uint64_t distance = wrap(code, value - code->base), low, high;
+    struct instruction first;
 
     if (!next(&body))
         return false;
-    switch (body.instruction.opcode) {
-    case OPCODE_AUIPC:
-        return put_pair(&body, value - (code->address + body.offset), patch);
-    case OPCODE_LUI:
-        return put_pair(&body, value, patch);
-    default:
-        put_add(patch, body.instruction.rd, REGISTER_GP, distance);
-        return wrap(signed_field(distance & 0xfff, 12), is_64_bit) == distance;
+    first = body.instruction;
+    if (first.opcode != OPCODE_AUIPC && first.opcode != OPCODE_LUI) {
+        put_add(patch, first.rd, REGISTER_GP, distance);
+        return wrap(code, signed_field(distance & 0xfff, 12)) == distance;
     }
-}
-
-static bool decode_64(const struct code *code, struct accessor *accessor)
-{
-    return decode(code, true, accessor);
-}
-
-static bool decode_32(const struct code *code, struct accessor *accessor)
-{
-    return decode(code, false, accessor);
-}
-
-static bool encode_64(const struct code *code, const struct accessor *accessor, uint64_t value,
-                      uint8_t patch[ACCESSOR_PATCH_MAX])
-{
-    return encode(code, true, accessor, value, patch);
-}
-
-static bool encode_32(const struct code *code, const struct accessor *accessor, uint64_t value,
-                      uint8_t patch[ACCESSOR_PATCH_MAX])
-{
-    return encode(code, false, accessor, value, patch);
+    if (first.opcode == OPCODE_AUIPC)
+        value -= code->address + body.offset;
+    low = signed_field(value & 0xfff, 12);
+    high = wrap(code, value - low);
+    if (!next(&body))
+        return false;
+    put_add(patch + first.size, body.instruction.rd, body.instruction.rs1, low);
+    if (first.size == SHORT_SIZE) { /* c.lui, which cannot encode 0 */
+        store_u16(
+            patch,
+            (uint16_t)(0x6001 | first.rd << 7 | (high >> 17 & 1) << 12 | (high >> 12 & 0x1f) << 2),
+            false);
+        return high != 0 && wrap(code, signed_field(high & 0x3ffff, 18)) == high;
+    }
+    store_u32(patch, first.opcode | first.rd << 7 | (uint32_t)high, false);
+    return wrap(code, signed_field(high & UINT32_MAX, 32)) == high;
 }
 
 /* ---- references ---- */
 
-/* Whether an instruction adds its immediate to a register: to form an address, to access it, or to
+/* True if an instruction adds its immediate to a register: to form an address, to access it, or to
  * jump there. Linkers do not relocate the immediates of compressed instructions. */
 static bool adds_to(const struct instruction *instruction, unsigned base)
 {
@@ -512,22 +464,16 @@ static bool adds_to(const struct instruction *instruction, unsigned base)
     }
 }
 
-/* Whether the instruction puts another value into rd. Of those with floating point, comparisons,
+/* True if the instruction puts another value into rd. Of those with floating point, comparisons,
  * conversions to integers, and moves to them do; others have a floating-point register there. */
 static bool writes(const struct instruction *instruction)
 {
+    unsigned function = instruction->immediate >> 7 & 0x1f; /* funct5 */
+
     switch (instruction->opcode) {
     case OPCODE_OP_FP:
-        switch (instruction->immediate >> 7 & 0x1f) { /* funct5 */
-        case 0x14:
-        case 0x18:
-        case 0x1c:
-            return true;
-        default:
-            return false;
-        }
+        return function == 0x14 || function == 0x18 || function == 0x1c;
     case OPCODE_SYSTEM: /* reads of status registers; others have x0 there */
-        return true;
     case OPCODE_LOAD:
     case OPCODE_OP_IMM:
     case OPCODE_AUIPC:
@@ -544,18 +490,11 @@ static bool writes(const struct instruction *instruction)
     }
 }
 
-struct search {
-    const struct code *code;
-    const struct reference_target *target;
-    bool is_64_bit;
-    uint64_t *steps_left;
-};
-
-/* Whether an instruction forms an address that counts from the first half, `high`. */
+/* True if an instruction forms an address that counts from the first half, `high`. */
 static bool pair_refers(const struct search *search, const struct instruction *instruction,
                         uint64_t high)
 {
-    uint64_t address = wrap(high + instruction->immediate, search->is_64_bit);
+    uint64_t address = wrap(search->code, high + instruction->immediate);
 
     /* Start-up code sets gp. References by way of gp are found on their own. */
     if (is_add(instruction) && instruction->rd == REGISTER_GP && address == search->code->base)
@@ -580,13 +519,12 @@ static bool is_sum(const struct instruction *instruction)
                                            : instruction->rs1 != REGISTER_ZERO);
 }
 
-static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit,
-                        struct flow_instruction *flow)
+static void decode_flow(const struct code *code, uint64_t offset, struct flow_instruction *flow)
 {
     struct instruction instruction;
     bool is_jump, is_call, is_return, saves;
 
-    if (!read_instruction(code->bytes, offset, is_64_bit, &instruction))
+    if (!read_instruction(code, offset, &instruction))
         return;
     is_jump = instruction.opcode == OPCODE_JAL || instruction.opcode == OPCODE_JALR;
     is_call = is_jump && instruction.rd != REGISTER_ZERO;
@@ -621,145 +559,49 @@ static void decode_flow(const struct code *code, uint64_t offset, bool is_64_bit
     flow->is_end = is_jump && !is_call;
 }
 
-static void decode_flow_64(const struct code *code, uint64_t offset,
-                           struct flow_instruction *instruction)
+static bool second_half_refers(const struct flow_half *half, uint64_t offset,
+                               const struct flow_instruction *flow)
 {
-    decode_flow(code, offset, true, instruction);
-}
-
-static void decode_flow_32(const struct code *code, uint64_t offset,
-                           struct flow_instruction *instruction)
-{
-    decode_flow(code, offset, false, instruction);
-}
-
-static bool second_half_refers(const struct flow_half *half, uint64_t offset, bool is_64_bit)
-{
-    const struct search search = {half->code, half->target, is_64_bit, half->steps_left};
     struct instruction instruction;
 
-    return read_instruction(half->code->bytes, offset, is_64_bit, &instruction) &&
-           pair_refers(&search, &instruction, half->high);
+    (void)flow;
+    return read_instruction(half->search->code, offset, &instruction) &&
+           pair_refers(half->search, &instruction, half->high);
 }
 
-static bool second_half_refers_64(const struct flow_half *half, uint64_t offset,
-                                  const struct flow_instruction *instruction)
+/* True if a function starts there: a frame is set up, behind the end of another function. */
+static bool is_function(const struct code *code, uint64_t offset)
 {
-    (void)instruction;
-    return second_half_refers(half, offset, true);
-}
-
-static bool second_half_refers_32(const struct flow_half *half, uint64_t offset,
-                                  const struct flow_instruction *instruction)
-{
-    (void)instruction;
-    return second_half_refers(half, offset, false);
-}
-
-/* Whether a function starts there: a frame is set up, behind the end of another function. */
-static bool is_function(const struct code *code, uint64_t offset, bool is_64_bit)
-{
-    struct flow_instruction before = {0};
     struct instruction instruction;
 
-    if (offset < SHORT_SIZE || !read_instruction(code->bytes, offset, is_64_bit, &instruction) ||
-        !is_add(&instruction) || instruction.rd != REGISTER_SP || instruction.rs1 != REGISTER_SP ||
+    if (!read_instruction(code, offset, &instruction) || !is_add(&instruction) ||
+        instruction.rd != REGISTER_SP || instruction.rs1 != REGISTER_SP ||
         instruction.immediate >> 63 == 0)
         return false;
-    decode_flow(code, offset - SHORT_SIZE, is_64_bit, &before);
-    if (before.is_end && before.size == SHORT_SIZE)
-        return true;
-    before = (struct flow_instruction){0};
-    if (offset >= LONG_SIZE)
-        decode_flow(code, offset - LONG_SIZE, is_64_bit, &before);
-    return before.is_end && before.size == LONG_SIZE;
-}
+    for (unsigned size = SHORT_SIZE; size <= LONG_SIZE && size <= offset; size += SHORT_SIZE) {
+        struct flow_instruction before = {0};
 
-static bool is_function_64(const struct code *code, uint64_t offset)
-{
-    return is_function(code, offset, true);
-}
-
-static bool is_function_32(const struct code *code, uint64_t offset)
-{
-    return is_function(code, offset, false);
+        decode_flow(code, offset - size, &before);
+        if (before.is_end && before.size == size)
+            return true;
+    }
+    return false;
 }
 
 /* ra, t0 to t2, a0 to a7, t3 to t6: a bit each. (gp and tp are not followed.) */
 #define CHANGED_BY_CALLS UINT32_C(0xf003fce2)
 
-static const struct flow flows[] = {
-    {.unit = SHORT_SIZE,
-     .decode = decode_flow_32,
-     .is_function = is_function_32,
-     .refers = second_half_refers_32,
-     .uses_one_value = true,
-     .changed_by_calls = CHANGED_BY_CALLS,
-     .has_handlers = true},
-    {.unit = SHORT_SIZE,
-     .decode = decode_flow_64,
-     .is_function = is_function_64,
-     .refers = second_half_refers_64,
-     .uses_one_value = true,
-     .changed_by_calls = CHANGED_BY_CALLS,
-     .has_handlers = true},
+static const struct flow flow = {
+    .unit = SHORT_SIZE,
+    .decode = decode_flow,
+    .is_function = is_function,
+    .refers = second_half_refers,
+    .uses_one_value = true,
+    .changed_by_calls = CHANGED_BY_CALLS,
+    .has_handlers = true,
 };
 
-/* Whether what follows the first half at an offset forms an address that counts. The result of lui
- * is a mere number if every place that it reaches was looked at and nothing completes it. */
-static bool half_refers(const struct search *search, uint64_t offset,
-                        const struct instruction *first, uint64_t high)
-{
-    const struct flow_half half = {
-        .code = search->code,
-        .target = search->target,
-        .offset = offset,
-        .number = first->rd,
-        .high = high,
-        .steps_left = search->steps_left,
-    };
-    unsigned end = flow_follow(&flows[search->is_64_bit], &half);
-
-    return (end & FLOW_COUNTS) != 0 ||
-           ((end & FLOW_FOUND) == 0 && (first->opcode == OPCODE_AUIPC || (end & FLOW_LEFT) != 0));
-}
-
-/* Whether adding 12 signed bits can lead to the target. */
-static bool may_reach(uint64_t high, const struct reference_target *target, bool is_64_bit)
-{
-    uint64_t lowest = wrap(high - 0x800, is_64_bit);
-
-    return target->size != 0 && (lowest - target->first < target->size ||
-                                 wrap(target->first - lowest, is_64_bit) < 0x1000);
-}
-
-static bool refers(const struct search *search, uint64_t offset,
-                   const struct instruction *instruction)
-{
-    const struct reference_target *target = search->target;
-    uint64_t base = search->code->base, high;
-
-    switch (instruction->opcode) {
-    case OPCODE_JAL:
-        return target->called && reference_counts(target, wrap(search->code->address + offset +
-                                                                   instruction->immediate,
-                                                               search->is_64_bit));
-    case OPCODE_AUIPC:
-    case OPCODE_LUI:
-        if (instruction->rd == REGISTER_ZERO ||
-            (instruction->opcode == OPCODE_LUI && !target->absolute))
-            return false;
-        high = instruction->opcode == OPCODE_LUI ? 0 : search->code->address + offset;
-        high = wrap(high + instruction->immediate, search->is_64_bit);
-        return may_reach(high, target, search->is_64_bit) &&
-               half_refers(search, offset, instruction, high);
-    default:
-        return base != 0 && adds_to(instruction, REGISTER_GP) && instruction->rd != REGISTER_GP &&
-               pair_refers(search, instruction, base);
-    }
-}
-
-/* Whether the position is inside an instruction. The two low bits of a halfword are set in the
+/* True if the position is inside an instruction. The two low bits of a halfword are set in the
  * first half of a long instruction; a halfword without them ends an instruction, and the next one
  * starts behind it. From there on the instructions that precede the position are all long. */
 static bool is_inside(struct bytes code, uint64_t position)
@@ -771,35 +613,46 @@ static bool is_inside(struct bytes code, uint64_t position)
     return start >= SHORT_SIZE && (position - start) % LONG_SIZE != 0;
 }
 
-static bool find_reference(const struct code *code, bool is_64_bit,
-                           const struct reference_target *target, uint64_t *position)
+static bool refers(struct search *search, uint64_t offset)
 {
-    uint64_t steps_left = FLOW_STEPS_START;
-    const struct search search = {code, target, is_64_bit, &steps_left};
+    const struct reference_target *target = search->target;
+    const struct code *code = search->code;
+    uint64_t address = code->address + offset, high, lowest;
     struct instruction instruction;
+    unsigned end;
+    bool is_lui;
 
-    for (uint64_t i = first_instruction(code, *position, SHORT_SIZE); i < code->bytes.size;
-         i += SHORT_SIZE) {
-        steps_left += FLOW_STEPS_PER_INSTRUCTION;
-        if (read_instruction(code->bytes, i, is_64_bit, &instruction) &&
-            refers(&search, i, &instruction) && !is_inside(code->bytes, i)) {
-            *position = i;
-            return true;
-        }
-    }
-    return false;
+    if (!read_instruction(code, offset, &instruction))
+        return false;
+    is_lui = instruction.opcode == OPCODE_LUI;
+    if (instruction.opcode == OPCODE_JAL)
+        return target->called &&
+               reference_counts(target, wrap(code, address + instruction.immediate)) &&
+               !is_inside(code->bytes, offset);
+    if (!is_lui && instruction.opcode != OPCODE_AUIPC)
+        return code->base != 0 && adds_to(&instruction, REGISTER_GP) &&
+               instruction.rd != REGISTER_GP && pair_refers(search, &instruction, code->base) &&
+               !is_inside(code->bytes, offset);
+    if (instruction.rd == REGISTER_ZERO || (is_lui && !target->absolute))
+        return false;
+    high = wrap(code, (is_lui ? 0 : address) + instruction.immediate);
+    /* Adding 12 signed bits must be able to lead to the target. */
+    lowest = wrap(code, high - 0x800);
+    if (target->size == 0 ||
+        (lowest - target->first >= target->size && wrap(code, target->first - lowest) >= 0x1000))
+        return false;
+    /* The result of lui is a mere number if every place that it reaches was looked at and nothing
+     * completes it. */
+    end = flow_follow(&flow, &(struct flow_half){search, offset, instruction.rd, high});
+    return ((end & FLOW_COUNTS) != 0 ||
+            ((end & FLOW_FOUND) == 0 && (!is_lui || (end & FLOW_LEFT) != 0))) &&
+           !is_inside(code->bytes, offset);
 }
 
-static bool find_reference_64(const struct code *code, const struct reference_target *target,
-                              uint64_t *position)
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
 {
-    return find_reference(code, true, target, position);
-}
-
-static bool find_reference_32(const struct code *code, const struct reference_target *target,
-                              uint64_t *position)
-{
-    return find_reference(code, false, target, position);
+    return search_each(code, target, SHORT_SIZE, refers, position);
 }
 
 /* ---- the machines ---- */
@@ -814,34 +667,25 @@ static bool find_reference_32(const struct code *code, const struct reference_ta
             R_RISCV_TLS_TPREL32, R_RISCV_TLS_TPREL64, R_RISCV_TLSDESC                              \
     }
 
-static const struct elf_relocation_types relocations_64 = {
-    .none = R_RISCV_NONE,
-    .relative = R_RISCV_RELATIVE,
-    .absolute = R_RISCV_64,
-    .irelative = R_RISCV_IRELATIVE,
-    .no_address = NO_ADDRESS,
-};
-
-static const struct elf_relocation_types relocations_32 = {
-    .none = R_RISCV_NONE,
-    .relative = R_RISCV_RELATIVE,
-    .absolute = R_RISCV_32,
-    .irelative = R_RISCV_IRELATIVE,
-    .no_address = NO_ADDRESS,
-};
-
 const struct machine machine_riscv64 = {
     .name = "riscv64",
     .elf_machine = EM_RISCV,
     .address_size = 8,
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
-    .relocations = &relocations_64,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_RISCV_NONE,
+            .relative = R_RISCV_RELATIVE,
+            .absolute = R_RISCV_64,
+            .irelative = R_RISCV_IRELATIVE,
+            .no_address = NO_ADDRESS,
+        },
     .has_chance_hits = true,
     .look_ahead = FLOW_RANGE(SHORT_SIZE) + LONG_SIZE,
-    .decode_accessor = decode_64,
-    .encode_accessor = encode_64,
-    .find_reference = find_reference_64,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
 };
 
 const struct machine machine_riscv32 = {
@@ -850,10 +694,17 @@ const struct machine machine_riscv32 = {
     .address_size = 4,
     .page_size = 4096,
     .base_symbol = "__global_pointer$",
-    .relocations = &relocations_32,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_RISCV_NONE,
+            .relative = R_RISCV_RELATIVE,
+            .absolute = R_RISCV_32,
+            .irelative = R_RISCV_IRELATIVE,
+            .no_address = NO_ADDRESS,
+        },
     .has_chance_hits = true,
     .look_ahead = FLOW_RANGE(SHORT_SIZE) + LONG_SIZE,
-    .decode_accessor = decode_32,
-    .encode_accessor = encode_32,
-    .find_reference = find_reference_32,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
 };

@@ -23,7 +23,7 @@
  *     [ldgr %f0,%r11; lgr %r11,%r15]            larl or lgrl  [lgdr %r11,%f0]           br %r14
  * gcc without optimization forms it in %r1, and an lgr %r2,%r1 follows.
  */
-#include "formats/machine/instruction.h"
+#include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
 
 #include <elf.h>
@@ -44,7 +44,7 @@
 
 /* ---- accessors ---- */
 
-/* What precedes and follows the instruction that forms the address. */
+/* The instructions before and behind the one that forms the address. */
 struct frame {
     struct encoding head, tail;
 };
@@ -140,7 +140,7 @@ static bool refers_to_data(unsigned opcode)
     }
 }
 
-/* Whether the instruction at an offset, if one starts there, refers to the target. */
+/* True if the instruction at an offset, if one starts there, refers to the target. */
 static bool refers(const struct code *code, uint64_t offset, const struct reference_target *target)
 {
     uint64_t left = code->bytes.size - offset, address = code->address + offset;
@@ -170,7 +170,7 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     uint64_t start = *position < SYNCHRONIZE ? 0 : *position - SYNCHRONIZE;
-    /* Where instructions may start: one bit for each unit from the current one on. */
+    /* Possible starts of instructions: one bit for each unit from the current one on. */
     unsigned starts = 7;
 
     for (uint64_t i = align_up(code->address + start, INSTRUCTION_UNIT) - code->address;
@@ -186,14 +186,6 @@ static bool find_reference(const struct code *code, const struct reference_targe
     return false;
 }
 
-static const struct elf_relocation_types relocations = {
-    .none = R_390_NONE,
-    .relative = R_390_RELATIVE,
-    .absolute = R_390_64,
-    .irelative = R_390_IRELATIVE,
-    .no_address = {R_390_TLS_DTPMOD, R_390_TLS_DTPOFF, R_390_TLS_TPOFF},
-};
-
 const struct machine machine_s390x = {
     .name = "s390x",
     .elf_machine = EM_S390,
@@ -201,7 +193,14 @@ const struct machine machine_s390x = {
     .big_endian = true,
     .page_size = 4096,
     .address_unit = 2,
-    .relocations = &relocations,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_390_NONE,
+            .relative = R_390_RELATIVE,
+            .absolute = R_390_64,
+            .irelative = R_390_IRELATIVE,
+            .no_address = {R_390_TLS_DTPMOD, R_390_TLS_DTPOFF, R_390_TLS_TPOFF},
+        },
     .look_ahead = RIL_SIZE,
     .decode_accessor = decode,
     .encode_accessor = encode,

@@ -31,12 +31,22 @@
  * `lea X-GOT(%eax),%eax`, and GNU ld, without PIC or if the symbol is 0, to `mov $X,%eax`. Without
  * PIC clang generates `lea X,%eax` at -O0.
  */
-#include "formats/machine/instruction.h"
+#include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
 #include "formats/machine/x86_decode.h"
 
 #include <elf.h>
 #include <string.h>
+
+static bool is_64_bit(const struct code *code)
+{
+    return code->machine->address_size == 8;
+}
+
+static uint64_t signed_32(const uint8_t *from)
+{
+    return (uint64_t)(int64_t)(int32_t)load_u32(from, false);
+}
 
 /* ---- accessors ---- */
 
@@ -98,65 +108,14 @@ static bool take_operand(struct bytes code, const struct maker *maker, uint64_t 
     if (!bytes_slice(code, *position, maker->operand_size, &operand))
         return false;
     *value = maker->operand_size == 8  ? load_u64(operand.data, false)
-             : maker->is_sign_extended ? (uint64_t)(int64_t)(int32_t)load_u32(operand.data, false)
+             : maker->is_sign_extended ? signed_32(operand.data)
                                        : load_u32(operand.data, false);
     *position += maker->operand_size;
     return true;
 }
 
-/* What a body contains besides the instruction that forms the address. */
-struct body {
-    const struct maker *maker; /* first all that are possible, then the one that it is */
-    bool has_frame;
-    bool has_base; /* operands are relative to `base`, not to the next instruction */
-    uint64_t base;
-};
-
-static void take_front(struct bytes code, const struct encoding *endbr,
-                       const struct encoding *frame, struct body *body, uint64_t *position)
-{
-    take_encoding(code, endbr, position);
-    while (frame->size != 0 && !take_encoding(code, frame, position))
-        frame++;
-    body->has_frame = frame->size != 0;
-}
-
-static bool decode_rest(const struct code *code, struct body *body, uint64_t position,
-                        struct accessor *accessor)
-{
-    const struct maker *maker = body->maker;
-    uint64_t start = position, value;
-
-    while (maker->operand_size != 0 && !take_encoding(code->bytes, &maker->opcode, &position))
-        maker++;
-    if (maker->operand_size == 0 || !take_operand(code->bytes, maker, &position, &value))
-        return false;
-    if (maker->form != ACCESSOR_IMMEDIATE)
-        value += body->has_base ? body->base : code->address + position;
-    *accessor = (struct accessor){
-        .form = maker->form,
-        .value = value,
-        .patch_offset = (size_t)start,
-        .patch_size = (size_t)(position - start),
-    };
-    if ((body->has_frame && !take_encoding(code->bytes, &pop_frame, &position)) ||
-        !take_encoding(code->bytes, &ret, &position))
-        return false;
-    accessor->size = (size_t)position;
-    return true;
-}
-
-static bool decode_64(const struct code *code, struct accessor *accessor)
-{
-    struct body body = {.maker = makers_64};
-    uint64_t position = 0;
-
-    take_front(code->bytes, &endbr64, frames_64, &body, &position);
-    return decode_rest(code, &body, position, accessor);
-}
-
-/* Takes the instructions that compute a base in %eax from the address of the code; false if there
- * are none. */
+/* Takes the instructions of i386 that compute a base in %eax from the address of the code; false if
+ * there are none. */
 static bool take_base(const struct code *code, uint64_t *position, uint64_t *base)
 {
     static const struct encoding call = {"\xe8", 1}, pop = {"\x58", 1};
@@ -183,24 +142,43 @@ static bool take_base(const struct code *code, uint64_t *position, uint64_t *bas
     return to == 0 || (*base != 0 && (*base == code->base || *base == code->got));
 }
 
-static bool decode_32(const struct code *code, struct accessor *accessor)
+static bool decode(const struct code *code, struct accessor *accessor)
 {
-    struct body body = {.maker = makers_32, .has_base = true};
-    uint64_t position = 0;
+    bool is_64 = is_64_bit(code), has_frame;
+    const struct encoding *frame = is_64 ? frames_64 : frames_32;
+    const struct maker *maker = is_64 ? makers_64 : makers_32;
+    uint64_t position = 0, start, value, base = 0;
 
-    take_front(code->bytes, &endbr32, frames_32, &body, &position);
-    if (take_base(code, &position, &body.base))
-        body.maker = makers_got;
-    if (!decode_rest(code, &body, position, accessor))
+    take_encoding(code->bytes, is_64 ? &endbr64 : &endbr32, &position);
+    while (frame->size != 0 && !take_encoding(code->bytes, frame, &position))
+        frame++;
+    has_frame = frame->size != 0;
+    if (!is_64 && take_base(code, &position, &base))
+        maker = makers_got;
+    start = position;
+    while (maker->operand_size != 0 && !take_encoding(code->bytes, &maker->opcode, &position))
+        maker++;
+    if (maker->operand_size == 0 || !take_operand(code->bytes, maker, &position, &value))
         return false;
-    accessor->value &= UINT32_MAX;
+    if (maker->form != ACCESSOR_IMMEDIATE)
+        value += is_64 ? code->address + position : base;
+    *accessor = (struct accessor){
+        .form = maker->form,
+        .value = is_64 ? value : value & UINT32_MAX,
+        .patch_offset = (size_t)start,
+        .patch_size = (size_t)(position - start),
+    };
+    if ((has_frame && !take_encoding(code->bytes, &pop_frame, &position)) ||
+        !take_encoding(code->bytes, &ret, &position))
+        return false;
+    accessor->size = (size_t)position;
     return true;
 }
 
 /* The operand changes by as much as the value does. The load of a slot becomes a lea of the address
  * itself; these two differ in the opcode, which precedes the ModRM byte. */
-static bool encode(const struct code *code, bool is_64_bit, const struct accessor *accessor,
-                   uint64_t value, uint8_t patch[ACCESSOR_PATCH_MAX])
+static bool encode(const struct code *code, const struct accessor *accessor, uint64_t value,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
 {
     size_t size = accessor->patch_size;
     uint8_t *operand = patch + size - 4;
@@ -216,22 +194,10 @@ static bool encode(const struct code *code, bool is_64_bit, const struct accesso
     }
     if (accessor->form == ACCESSOR_LOAD)
         patch[size - 6] = 0x8d; /* lea */
-    moved = (uint64_t)(int64_t)(int32_t)load_u32(operand, false) + (value - accessor->value);
+    moved = signed_32(operand) + (value - accessor->value);
     store_u32(operand, (uint32_t)moved, false);
-    return !is_64_bit || size == 5 ? value <= UINT32_MAX
-                                   : moved == (uint64_t)(int64_t)(int32_t)moved;
-}
-
-static bool encode_64(const struct code *code, const struct accessor *accessor, uint64_t value,
-                      uint8_t patch[ACCESSOR_PATCH_MAX])
-{
-    return encode(code, true, accessor, value, patch);
-}
-
-static bool encode_32(const struct code *code, const struct accessor *accessor, uint64_t value,
-                      uint8_t patch[ACCESSOR_PATCH_MAX])
-{
-    return encode(code, false, accessor, value, patch);
+    return !is_64_bit(code) || size == 5 ? value <= UINT32_MAX
+                                         : moved == (uint64_t)(int64_t)(int32_t)moved;
 }
 
 /* ---- references ---- */
@@ -242,7 +208,7 @@ static bool is_long_load(uint8_t opcode)
     return (opcode & 0xf6) == 0xb6 || opcode == 0x10 || opcode == 0x28 || opcode == 0x6f;
 }
 
-/* Whether the bytes before `end` are the opcode of an instruction that forms an address, loads or
+/* True if the bytes before `end` are the opcode of an instruction that forms an address, loads or
  * compares. */
 static bool ends_in_opcode(const uint8_t *end, uint64_t before)
 {
@@ -280,7 +246,7 @@ static bool is_call(const uint8_t *field, uint64_t before)
            (before >= 2 && field[-2] == 0x0f && (field[-1] & 0xf0) == 0x80);
 }
 
-/* Whether the bytes before `end` are an i386 opcode with the ModRM byte at `end`, of those that
+/* True if the bytes before `end` are an i386 opcode with the ModRM byte at `end`, of those that
  * compilers use on names and records: not adc and sbb of bytes, and nothing that changes a byte in
  * memory (add and the like, but cmp is included). */
 static bool ends_in_opcode_32(const uint8_t *end, uint64_t before)
@@ -357,27 +323,27 @@ static bool is_absolute_32(const uint8_t *field, uint64_t before)
            (is_vector && operand_size(last, 0) == 5);
 }
 
-/* What is searched for, and in what. */
-struct search {
+/* A search for operands. */
+struct operand_search {
     struct bytes code;
     uint64_t address; /* where it is loaded */
     /* The addresses that a register with the address of the GOT may hold; 0: none. */
     uint64_t bases[2];
     const struct reference_target *target;
     bool is_64_bit;
-    /* How far an operand may be from the place that it counts from: the next instruction, or on
-     * x86-64 a label near by. */
+    /* The most bytes between an operand and the place that it counts from: the next instruction, or
+     * on x86-64 a label near by. */
     uint64_t around;
 };
 
-/* How far before or behind a movabs the instruction is that forms the address of a label, and how
- * far that label is. */
+/* The most bytes between a movabs and the instruction that forms the address of a label, and from
+ * there to the label. */
 #define LABEL_MAKER_DISTANCE 64
 #define LABEL_DISTANCE       128
 
-/* Whether the immediate of a movabs leads to the target from an address that an instruction near by
+/* True if the immediate of a movabs leads to the target from an address that an instruction near by
  * forms: lea disp32(%rip), or a call of the next instruction. */
-static bool counts_from_label(const struct search *search, uint64_t place, uint64_t value)
+static bool counts_from_label(const struct operand_search *search, uint64_t place, uint64_t value)
 {
     uint64_t from = place < LABEL_MAKER_DISTANCE ? 0 : place - LABEL_MAKER_DISTANCE;
 
@@ -386,7 +352,7 @@ static bool counts_from_label(const struct search *search, uint64_t place, uint6
         uint64_t next = search->address + i, label;
 
         if ((at[0] & 0xfb) == 0x48 && at[1] == 0x8d && (at[2] & 0xc7) == 0x05)
-            label = next + 7 + (uint64_t)(int64_t)(int32_t)load_u32(at + 3, false);
+            label = next + 7 + signed_32(at + 3);
         else if (at[0] == 0xe8 && load_u32(at + 1, false) == 0)
             label = next + 5;
         else
@@ -397,9 +363,9 @@ static bool counts_from_label(const struct search *search, uint64_t place, uint6
     return false;
 }
 
-/* Whether the bytes at a place are the immediate of an x86-64 movabs, which leads to the target
+/* True if the bytes at a place are the immediate of an x86-64 movabs, which leads to the target
  * from the GOT or from a label. */
-static bool is_distance(const struct search *search, uint64_t place)
+static bool is_distance(const struct operand_search *search, uint64_t place)
 {
     const uint8_t *field = search->code.data + place;
     uint64_t value;
@@ -415,8 +381,8 @@ static bool is_distance(const struct search *search, uint64_t place)
     return counts_from_label(search, place, value);
 }
 
-/* Whether the operand at an offset in the x86-64 instruction at `start` leads to the target. */
-static bool operand_refers(const struct search *search, uint64_t start,
+/* True if the operand at an offset in the x86-64 instruction at `start` leads to the target. */
+static bool operand_refers(const struct operand_search *search, uint64_t start,
                            const struct x86_instruction *instruction, uint64_t operand)
 {
     const struct reference_target *target = search->target;
@@ -433,9 +399,9 @@ static bool operand_refers(const struct search *search, uint64_t start,
            is_distance(search, start + operand);
 }
 
-/* Whether an x86-64 instruction that leads to the target may have its operand at a place: one that
+/* True if an x86-64 instruction that leads to the target may have its operand at a place: one that
  * starts at any byte before it. */
-static bool may_be_operand(const struct search *search, uint64_t place)
+static bool may_be_operand(const struct operand_search *search, uint64_t place)
 {
     struct x86_instruction instruction;
     struct bytes code = search->code;
@@ -452,15 +418,15 @@ static bool may_be_operand(const struct search *search, uint64_t place)
     return false;
 }
 
-/* Whether the bytes before an operand may be part of one relative to the next instruction: ModRM
+/* True if the bytes before an operand may be part of one relative to the next instruction: ModRM
  * mod 00, r/m 101. */
 static bool is_pc_relative(const uint8_t *field, uint64_t before)
 {
     return before >= 1 && (field[-1] & 0xc7) == 0x05;
 }
 
-/* Whether the four bytes at a place are an operand that leads to the target. */
-static bool refers(const struct search *search, const uint8_t *field, uint64_t place)
+/* True if the four bytes at a place are an operand that leads to the target. */
+static bool refers(const struct operand_search *search, const uint8_t *field, uint64_t place)
 {
     const struct reference_target *target = search->target;
     uint32_t value = load_u32(field, false);
@@ -504,7 +470,8 @@ static signed_vector is_less(vector values, uint32_t limit)
            (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
 }
 
-/* What block_may_refer compares with. It is the same for all blocks, so it is computed once. */
+/* The numbers that block_may_refer compares with. They are the same for all blocks, so they are
+ * computed once. */
 struct block_search {
     uint32_t size;           /* of the target */
     uint32_t from_place;     /* plus the place and the value: the distance from the target */
@@ -513,7 +480,7 @@ struct block_search {
     bool is_blind;           /* the check cannot be used: every block may refer */
 };
 
-static struct block_search block_search_start(const struct search *search)
+static struct block_search block_search_start(const struct operand_search *search)
 {
     const struct reference_target *target = search->target;
     uint32_t first = (uint32_t)target->first, around = (uint32_t)search->around;
@@ -555,7 +522,7 @@ static inline bool block_may_refer(const struct block_search *search, const uint
     return (halves[0] | halves[1]) != 0 || search->is_blind;
 }
 
-static bool find_reference(const struct search *search, uint64_t *position)
+static bool find_operand(const struct operand_search *search, uint64_t *position)
 {
     const struct block_search blocks = block_search_start(search);
     const uint8_t *data = search->code.data;
@@ -578,42 +545,7 @@ static bool find_reference(const struct search *search, uint64_t *position)
     return false;
 }
 
-static struct search search_of_64(const struct code *code, const struct reference_target *target)
-{
-    return (struct search){.code = code->bytes,
-                           .address = code->address,
-                           .bases = {code->base, code->got},
-                           .target = target,
-                           .is_64_bit = true,
-                           .around = LABEL_DISTANCE};
-}
-
-static bool find_reference_64(const struct code *code, const struct reference_target *target,
-                              uint64_t *position)
-{
-    const struct search search = search_of_64(code, target);
-
-    return find_reference(&search, position);
-}
-
-static uint64_t judge_instruction_64(const struct code *code, uint64_t offset,
-                                     const struct reference_target *target, bool *refers_to)
-{
-    const struct search search = search_of_64(code, target);
-    struct x86_instruction instruction;
-    struct bytes rest;
-
-    if (!bytes_slice(code->bytes, offset, code->bytes.size - offset, &rest) ||
-        !x86_decode(rest, &instruction))
-        return 0;
-    *refers_to = (instruction.displacement != 0 &&
-                  operand_refers(&search, offset, &instruction, instruction.displacement)) ||
-                 (instruction.immediate != 0 &&
-                  operand_refers(&search, offset, &instruction, instruction.immediate));
-    return instruction.size;
-}
-
-/* Whether the code at an offset, behind a call, adds a number that gives the address. */
+/* True if the code at an offset, behind a call, adds a number that gives the address. */
 static bool adds_up_to(const struct code *code, uint64_t offset, uint64_t address)
 {
     uint64_t left = code->bytes.size - offset, here = code->address + offset;
@@ -651,13 +583,45 @@ static void find_bases(const struct code *code, uint64_t bases[2])
     }
 }
 
-static bool find_reference_32(const struct code *code, const struct reference_target *target,
-                              uint64_t *position)
+static struct operand_search start_search(const struct code *code,
+                                          const struct reference_target *target)
 {
-    struct search search = {.code = code->bytes, .address = code->address, .target = target};
+    struct operand_search search = {.code = code->bytes,
+                                    .address = code->address,
+                                    .bases = {code->base, code->got},
+                                    .target = target,
+                                    .is_64_bit = is_64_bit(code)};
 
-    find_bases(code, search.bases);
-    return find_reference(&search, position);
+    if (search.is_64_bit)
+        search.around = LABEL_DISTANCE;
+    else
+        find_bases(code, search.bases);
+    return search;
+}
+
+static bool find_reference(const struct code *code, const struct reference_target *target,
+                           uint64_t *position)
+{
+    const struct operand_search search = start_search(code, target);
+
+    return find_operand(&search, position);
+}
+
+static uint64_t judge_instruction_64(const struct code *code, uint64_t offset,
+                                     const struct reference_target *target, bool *refers_to)
+{
+    const struct operand_search search = start_search(code, target);
+    struct x86_instruction instruction;
+    struct bytes rest;
+
+    if (!bytes_slice(code->bytes, offset, code->bytes.size - offset, &rest) ||
+        !x86_decode(rest, &instruction))
+        return 0;
+    *refers_to = (instruction.displacement != 0 &&
+                  operand_refers(&search, offset, &instruction, instruction.displacement)) ||
+                 (instruction.immediate != 0 &&
+                  operand_refers(&search, offset, &instruction, instruction.immediate));
+    return instruction.size;
 }
 
 /* mov disp32(%rip),%r64 */
@@ -669,39 +633,24 @@ static bool find_load_64(const struct code *code, uint64_t *position, uint64_t *
         if ((at[0] & 0xfb) != 0x48 || at[1] != 0x8b || (at[2] & 0xc7) != 0x05)
             continue;
         *position = i + 7;
-        *target = code->address + *position + (uint64_t)(int64_t)(int32_t)load_u32(at + 3, false);
+        *target = code->address + *position + signed_32(at + 3);
         return true;
     }
     return false;
 }
 
 /* jmp rel32 */
-static bool follow_jump_64(const struct code *code, uint64_t *target)
+static bool follow_jump(const struct code *code, uint64_t *target)
 {
     struct bytes jump;
+    uint64_t to;
 
     if (!bytes_slice(code->bytes, 0, 5, &jump) || jump.data[0] != 0xe9)
         return false;
-    *target = code->address + 5 + (uint64_t)(int64_t)(int32_t)load_u32(jump.data + 1, false);
+    to = code->address + 5 + signed_32(jump.data + 1);
+    *target = is_64_bit(code) ? to : to & UINT32_MAX;
     return true;
 }
-
-static bool follow_jump_32(const struct code *code, uint64_t *target)
-{
-    bool is_jump = follow_jump_64(code, target);
-
-    *target &= is_jump ? UINT32_MAX : UINT64_MAX;
-    return is_jump;
-}
-
-static const struct elf_relocation_types relocations_64 = {
-    .none = R_X86_64_NONE,
-    .relative = R_X86_64_RELATIVE,
-    .absolute = R_X86_64_64,
-    .irelative = R_X86_64_IRELATIVE,
-    .no_address = {R_X86_64_DTPMOD64, R_X86_64_DTPOFF64, R_X86_64_DTPOFF32, R_X86_64_TPOFF64,
-                   R_X86_64_TPOFF32, R_X86_64_TLSDESC, R_X86_64_SIZE32, R_X86_64_SIZE64},
-};
 
 const struct machine machine_x86_64 = {
     .name = "x86-64",
@@ -709,26 +658,26 @@ const struct machine machine_x86_64 = {
     .address_size = 8,
     .page_size = 4096,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
-    .relocations = &relocations_64,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_X86_64_NONE,
+            .relative = R_X86_64_RELATIVE,
+            .absolute = R_X86_64_64,
+            .irelative = R_X86_64_IRELATIVE,
+            .no_address = {R_X86_64_DTPMOD64, R_X86_64_DTPOFF64, R_X86_64_DTPOFF32,
+                           R_X86_64_TPOFF64, R_X86_64_TPOFF32, R_X86_64_TLSDESC, R_X86_64_SIZE32,
+                           R_X86_64_SIZE64},
+        },
     /* An instruction that forms the address of a label. */
     .look_ahead = LABEL_MAKER_DISTANCE + 16,
     .has_chance_hits = true,
-    .decode_accessor = decode_64,
-    .encode_accessor = encode_64,
-    .find_reference = find_reference_64,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
     .judge_instruction = judge_instruction_64,
     .is_usual_reference = is_usual_reference_64,
     .find_load = find_load_64,
-    .follow_jump = follow_jump_64,
-};
-
-static const struct elf_relocation_types relocations_32 = {
-    .none = R_386_NONE,
-    .relative = R_386_RELATIVE,
-    .absolute = R_386_32,
-    .irelative = R_386_IRELATIVE,
-    .no_address = {R_386_TLS_DTPMOD32, R_386_TLS_DTPOFF32, R_386_TLS_TPOFF, R_386_TLS_TPOFF32,
-                   R_386_TLS_DESC, R_386_SIZE32},
+    .follow_jump = follow_jump,
 };
 
 const struct machine machine_i386 = {
@@ -737,11 +686,19 @@ const struct machine machine_i386 = {
     .address_size = 4,
     .page_size = 4096,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
-    .relocations = &relocations_32,
+    .relocations =
+        &(const struct elf_relocation_types){
+            .none = R_386_NONE,
+            .relative = R_386_RELATIVE,
+            .absolute = R_386_32,
+            .irelative = R_386_IRELATIVE,
+            .no_address = {R_386_TLS_DTPMOD32, R_386_TLS_DTPOFF32, R_386_TLS_TPOFF,
+                           R_386_TLS_TPOFF32, R_386_TLS_DESC, R_386_SIZE32},
+        },
     .look_ahead = 8,
     .has_chance_hits = true,
-    .decode_accessor = decode_32,
-    .encode_accessor = encode_32,
-    .find_reference = find_reference_32,
-    .follow_jump = follow_jump_32,
+    .decode_accessor = decode,
+    .encode_accessor = encode,
+    .find_reference = find_reference,
+    .follow_jump = follow_jump,
 };

@@ -48,7 +48,8 @@ static const char two_bytes[] = "mmmmx.....x.xm.M"
                                 "mmmmmmmmmmmmmmmm"
                                 "mmmmmmmmmmmmmmmm";
 
-/* What has been read so far. At the end of the code `is_valid` becomes false, and stays so. */
+/* The part that has been read so far. At the end of the code `is_valid` becomes false, and stays
+ * so. */
 struct decoding {
     struct bytes code;
     uint64_t at;

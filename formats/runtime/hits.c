@@ -129,9 +129,10 @@ static bool add_hit(void *context, uint64_t from)
 bool hits_search(const struct hit_symbols *symbols, const struct code_search *search,
                  const struct code *code, code_search_visitor visit, void *context)
 {
+    struct code judged = *code;
     struct hits hits = {.symbols = symbols,
                         .search = search,
-                        .code = code,
+                        .code = &judged,
                         .visit = visit,
                         .context = context,
                         .function = code->address,
@@ -139,5 +140,6 @@ bool hits_search(const struct hit_symbols *symbols, const struct code_search *se
 
     if (search->machine->judge_instruction == NULL)
         return code_search(search, code, visit, context);
+    judged.machine = search->machine;
     return code_search(search, code, add_hit, &hits) && judge_hits(&hits);
 }

@@ -8,7 +8,7 @@
 #ifndef COVSPLIT_FORMATS_RUNTIME_HITS_H
 #define COVSPLIT_FORMATS_RUNTIME_HITS_H
 
-#include "formats/machine/search.h"
+#include "formats/machine/machine.h"
 #include "formats/runtime/symbols.h"
 
 /* How to get the symbols of the image. */

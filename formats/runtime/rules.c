@@ -11,8 +11,11 @@
 static bool decode(const struct image_code *image, const struct runtime_definition *definition,
                    struct code *code, struct accessor *accessor)
 {
-    return image->operations->code_of(image->planning, definition, code) &&
-           image->machine->decode_accessor(code, accessor);
+    *code = (struct code){.machine = image->machine};
+    if (!image->operations->code_of(image->planning, definition, code))
+        return false;
+    code->machine = image->machine;
+    return image->machine->decode_accessor(code, accessor);
 }
 
 /* ---- what functions return ---- */

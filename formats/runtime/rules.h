@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "formats/machine/search.h"
+#include "formats/machine/machine.h"
 #include "formats/plan.h"
 #include "formats/runtime/symbols.h"
 

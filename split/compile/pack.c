@@ -29,7 +29,7 @@
 
 #define PERMISSION_BITS 07777
 
-/* How often to start again with a file because others have replaced it. */
+/* The most times that a file is tried again because others have replaced it. */
 #define ATTEMPTS 10
 
 /* ---- reports ---- */

@@ -11,7 +11,8 @@ static const struct machine_suite *suite;
 
 static struct code code_of(const struct machine_body *body)
 {
-    return (struct code){.bytes = {(const uint8_t *)body->code, body->size},
+    return (struct code){.machine = body->machine,
+                         .bytes = {(const uint8_t *)body->code, body->size},
                          .address = MACHINE_ADDRESS,
                          .base = MACHINE_BASE,
                          .is_thumb = body->is_thumb};
@@ -115,7 +116,8 @@ START_TEST(test_out_of_reach)
                 continue;
             memcpy(changed, body->code, body->size);
             memcpy(changed + accessor.patch_offset, patch, accessor.patch_size);
-            ck_assert(body->machine->decode_accessor(&(struct code){.bytes = {changed, body->size},
+            ck_assert(body->machine->decode_accessor(&(struct code){.machine = body->machine,
+                                                                    .bytes = {changed, body->size},
                                                                     .address = code.address,
                                                                     .base = code.base,
                                                                     .is_thumb = code.is_thumb},
@@ -139,7 +141,8 @@ END_TEST
 
 static bool finds(const struct machine_reference *reference, struct reference_target target)
 {
-    struct code code = {.bytes = {(const uint8_t *)reference->code, reference->size},
+    struct code code = {.machine = reference->machine,
+                        .bytes = {(const uint8_t *)reference->code, reference->size},
                         .address = MACHINE_ADDRESS,
                         .base = MACHINE_BASE};
     uint64_t position = 0;
@@ -157,7 +160,8 @@ static bool finds(const struct machine_reference *reference, struct reference_ta
 /* Whether an instruction refers to the target, if the code is decoded from its start. */
 static bool judges(const struct machine_reference *reference, struct reference_target target)
 {
-    struct code code = {.bytes = {(const uint8_t *)reference->code, reference->size},
+    struct code code = {.machine = reference->machine,
+                        .bytes = {(const uint8_t *)reference->code, reference->size},
                         .address = MACHINE_ADDRESS,
                         .base = MACHINE_BASE};
     bool refers = false;

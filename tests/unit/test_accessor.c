@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/machine/search.h"
+#include "formats/machine/machine.h"
 #include "tests/support/suite.h"
 
 #define ADDRESS UINT64_C(0x401000)
@@ -16,42 +16,48 @@
 static bool decode(const struct machine *machine, struct bytes bytes, uint64_t address,
                    struct accessor *accessor)
 {
-    return machine->decode_accessor(&(struct code){.bytes = bytes, .address = address}, accessor);
+    return machine->decode_accessor(
+        &(struct code){.machine = machine, .bytes = bytes, .address = address}, accessor);
 }
 
 static bool encode(const struct machine *machine, const struct accessor *accessor,
                    struct bytes bytes, uint64_t address, uint64_t value,
                    uint8_t patch[ACCESSOR_PATCH_MAX])
 {
-    return machine->encode_accessor(&(struct code){.bytes = bytes, .address = address}, accessor,
-                                    value, patch);
+    return machine->encode_accessor(
+        &(struct code){.machine = machine, .bytes = bytes, .address = address}, accessor, value,
+        patch);
 }
 
 static bool find_reference(const struct machine *machine, struct bytes bytes, uint64_t address,
                            const struct reference_target *target, uint64_t *position)
 {
-    return machine->find_reference(&(struct code){.bytes = bytes, .address = address}, target,
-                                   position);
+    return machine->find_reference(
+        &(struct code){.machine = machine, .bytes = bytes, .address = address}, target, position);
 }
 
 static bool find_load(const struct machine *machine, struct bytes bytes, uint64_t address,
                       uint64_t *position, uint64_t *target)
 {
     return machine->find_load != NULL &&
-           machine->find_load(&(struct code){.bytes = bytes, .address = address}, position, target);
+           machine->find_load(
+               &(struct code){.machine = machine, .bytes = bytes, .address = address}, position,
+               target);
 }
 
 static bool follow_jump(const struct machine *machine, struct bytes bytes, uint64_t address,
                         uint64_t *target)
 {
-    return machine->follow_jump(&(struct code){.bytes = bytes, .address = address}, target);
+    return machine->follow_jump(
+        &(struct code){.machine = machine, .bytes = bytes, .address = address}, target);
 }
 
 static bool decode_around(const struct machine *machine, struct bytes bytes, uint64_t address,
                           uint64_t position, uint64_t *start, struct accessor *accessor)
 {
-    return code_decode_around(machine, &(struct code){.bytes = bytes, .address = address}, position,
-                              start, accessor);
+    return code_decode_around(
+        machine, &(struct code){.machine = machine, .bytes = bytes, .address = address}, position,
+        start, accessor);
 }
 
 /* ---- bodies ---- */

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/machine/search.h"
+#include "formats/machine/machine.h"
 #include "tests/support/suite.h"
 
 /* As in machine/search.c, which may have other pieces: then these tests are of other places. */

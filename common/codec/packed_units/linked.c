@@ -589,7 +589,8 @@ static enum result encode_covmap(const struct transform_context *context, struct
     return writer_finish(&writer, section);
 }
 
-/* How many packed units are made at a time, by several threads; unless they have this much text. */
+/* The number of packed units that are made at a time, by several threads; unless they have this
+ * much text. */
 #define BATCH_UNITS 32
 #define BATCH_TEXT  ((size_t)4 << 20)
 
