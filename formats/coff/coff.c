@@ -1,26 +1,16 @@
 /*
  * COFF images (Microsoft's PE format): describes an image, and decides what can go, as far as that
- * depends on the format. coff/state.h lists the other steps.
+ * depends on the format.
  */
+#include "formats/coff/coff.h"
+
 #include <elf.h>
 #include <string.h>
-
-#include "formats/coff/state.h"
-
-static struct coff_state *state_of(struct planning *planning)
-{
-    return (struct coff_state *)planning;
-}
-
-static const struct coff_image *image_of(const struct planning *planning)
-{
-    return &((const struct coff_state *)planning)->image;
-}
 
 static const struct coff_section *section_of(const struct planning *planning,
                                              enum section_kind kind)
 {
-    return &image_of(planning)->sections[planning->section_index[kind]];
+    return &coff_image_of(planning)->sections[planning->section_index[kind]];
 }
 
 static bool recognize(struct bytes bytes)
@@ -37,18 +27,18 @@ static bool recognize(struct bytes bytes)
 
 static bool open_image(struct planning *planning, struct error *error)
 {
-    state_of(planning)->data_host = NO_INDEX;
-    return coff_image_open(&state_of(planning)->image, planning->input, error);
+    coff_state_of(planning)->data_host = NO_INDEX;
+    return coff_image_open(&coff_state_of(planning)->image, planning->input, error);
 }
 
 static void close_image(struct planning *planning)
 {
-    coff_image_close(&state_of(planning)->image);
+    coff_image_close(&coff_state_of(planning)->image);
 }
 
 static bool describe(struct planning *planning, struct error *error)
 {
-    const struct coff_image *image = image_of(planning);
+    const struct coff_image *image = coff_image_of(planning);
     struct sidecar_facts *facts = &planning->plan->facts;
 
     (void)error;
@@ -64,16 +54,16 @@ static bool describe(struct planning *planning, struct error *error)
 
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
-    return coff_section_find(image_of(planning), coff_section_name(kind), after);
+    return coff_section_find(coff_image_of(planning), coff_section_name(kind), after);
 }
 
 static void describe_section(const struct planning *planning, size_t index, struct section *section)
 {
-    const struct coff_section *header = &image_of(planning)->sections[index];
+    const struct coff_section *header = &coff_image_of(planning)->sections[index];
 
     section->address = header->address;
     section->offset = header->PointerToRawData;
-    section->size = coff_section_bytes(image_of(planning), index).size;
+    section->size = coff_section_bytes(coff_image_of(planning), index).size;
     /* After a split, their zeros need not be in the file. */
     if (section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP)
         section->size = header->VirtualSize != 0 ? header->VirtualSize : header->SizeOfRawData;
@@ -85,17 +75,17 @@ static void describe_section(const struct planning *planning, size_t index, stru
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
                      struct bytes *bytes)
 {
-    return coff_bytes_at(image_of(planning), address, size, bytes);
+    return coff_bytes_at(coff_image_of(planning), address, size, bytes);
 }
 
 static void find_hidden_rests(struct planning *planning)
 {
-    coff_merged_find_stub(state_of(planning));
+    coff_merged_find_stub(coff_state_of(planning));
 }
 
 static bool find_symbols(struct planning *planning, struct error *error)
 {
-    struct coff_state *state = state_of(planning);
+    struct coff_state *state = coff_state_of(planning);
 
     if (!coff_symbols_find(state, error) || !coff_merged_find_records(state, error))
         return false;
@@ -107,9 +97,9 @@ static bool find_symbols(struct planning *planning, struct error *error)
 
 static void find_by_layout(struct planning *planning)
 {
-    coff_merged_find_bitmap(state_of(planning));
+    coff_merged_find_bitmap(coff_state_of(planning));
     if (!planning->code.symbols.are_told)
-        coff_search_functions(state_of(planning));
+        coff_search_functions(coff_state_of(planning));
 }
 
 static uint64_t marker_size(const struct planning *planning, enum section_kind kind)
@@ -137,7 +127,124 @@ static void describe_contents(struct planning *planning)
     describe_between_markers(planning, SECTION_BITMAP);
     if (planning->has_record_layout)
         describe_between_markers(planning, SECTION_DATA);
-    coff_merged_explain(state_of(planning));
+    coff_merged_explain(coff_state_of(planning));
+}
+
+/* ---- code and data ---- */
+
+static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+{
+    const struct coff_image *image = coff_image_of(planning);
+
+    while (*index < image->section_count) {
+        size_t i = (*index)++;
+
+        if (!coff_section_is_code(&image->sections[i]))
+            continue;
+        *code = (struct code){.bytes = coff_section_bytes(image, i),
+                              .address = image->sections[i].address};
+        return true;
+    }
+    return false;
+}
+
+static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
+{
+    const struct coff_image *image = coff_image_of(planning);
+
+    while (*index < image->section_count) {
+        size_t i = (*index)++;
+        const struct coff_section *section = &image->sections[i];
+        bool is_other =
+            coff_section_is_code(section) || strcmp(section->name, ".pdata") == 0 ||
+            strcmp(section->name, ".xdata") == 0 || strcmp(section->name, ".rsrc") == 0 ||
+            section->VirtualAddress == image->directories[DIRECTORY_BASE_RELOCATION].rva ||
+            (section->Characteristics & IMAGE_SCN_MEM_DISCARDABLE) != 0;
+
+        for (size_t kind = 1; kind <= SECTION_KIND_MAX; kind++)
+            is_other |= planning->section_index[kind] == i;
+        if (is_other)
+            continue;
+        *data = (struct image_data){.bytes = coff_section_bytes(image, i),
+                                    .address = section->address,
+                                    .bases = {image->image_base}};
+        return true;
+    }
+    return false;
+}
+
+/* Tables of RVAs are in the data directories. The names of imported functions, and the table of
+ * their RVAs, are behind the import directory, at the end of the section. */
+static bool is_loaders(const struct planning *planning, uint64_t address)
+{
+    const struct coff_image *image = coff_image_of(planning);
+    uint64_t rva = address - image->image_base;
+    uint64_t imports = image->directories[DIRECTORY_IMPORT].rva;
+
+    for (size_t i = 0; i < DIRECTORY_COUNT; i++) {
+        if (i != DIRECTORY_CERTIFICATE &&
+            rva - image->directories[i].rva < image->directories[i].size)
+            return true;
+    }
+    return imports != 0 && rva >= imports &&
+           coff_section_of(image, image->image_base + imports, 1) ==
+               coff_section_of(image, address, 1);
+}
+
+/* The code from the address to the end of its section. */
+static bool code_from(const struct coff_image *image, uint64_t address, struct code *code)
+{
+    size_t index = coff_section_of(image, address, 1);
+    struct bytes whole;
+    uint64_t inside;
+
+    if (index == NO_INDEX)
+        return false;
+    whole = coff_section_bytes(image, index);
+    inside = address - image->sections[index].address;
+    code->address = address;
+    return inside < whole.size && bytes_slice(whole, inside, whole.size - inside, &code->bytes);
+}
+
+/* Follows a jump at the definition's address to the code itself. */
+static bool code_of(const struct planning *planning, const struct runtime_definition *definition,
+                    struct code *code)
+{
+    const struct coff_image *image = coff_image_of(planning);
+    uint64_t target;
+
+    return code_from(image, definition->address, code) &&
+           (!planning->code.machine->follow_jump(code, &target) ||
+            code_from(image, target, code)) &&
+           coff_is_code(image, code->address);
+}
+
+struct pointer_search {
+    const struct planning *planning;
+    const struct reference_target *target;
+    uint64_t from;
+};
+
+static bool is_no_pointer(void *context, const struct coff_relocation *relocation)
+{
+    struct pointer_search *search = context;
+    const struct reference_target *target = search->target;
+
+    search->from = relocation->address;
+    return !reference_counts(target, relocation->target) ||
+           range_within(relocation->address, 1, target->first, target->size) ||
+           rules_is_inside_accessor(&search->planning->code, relocation->address);
+}
+
+/* Base relocations list every absolute address, also those in code. */
+static bool find_pointer(const struct planning *planning, const struct reference_target *target,
+                         uint64_t *from, const char **reason)
+{
+    struct pointer_search search = {planning, target, 0};
+    bool found = !coff_relocations_each(coff_image_of(planning), is_no_pointer, &search, reason);
+
+    *from = search.from;
+    return found;
 }
 
 /* ---- stripped images ---- */
@@ -241,38 +348,37 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 /* The coverage mapping has no markers, and the runtime does not use it. With binary correlation
  * profiles have no records, which would tell how far before the first counter they begin (see
  * coff/state.h), so they could not be added up. */
-static bool check_mapping(struct planning *planning, enum section_kind kind)
+static void check_mapping(struct planning *planning, enum section_kind kind)
 {
     const struct bounds *whole = &planning->whole[kind];
+    enum reference_kind found;
     const char *reason;
     uint64_t from;
 
-    if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA)
-        return image_plan_keep(planning->plan, kind,
-                               "it belongs to -profile-correlate=binary, which covsplit does not "
-                               "support in COFF images");
-    switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
-                                 false, &from, &reason)) {
-    case REFERENCE_POINTER:
-    case REFERENCE_CODE:
-        return image_plan_keep(planning->plan, kind, "the program refers to it");
-    default:
-        return true;
+    if (kind == SECTION_COVNAMES || kind == SECTION_COVDATA) {
+        image_plan_keep(planning->plan, kind,
+                        "it belongs to -profile-correlate=binary, which covsplit does not "
+                        "support in COFF images");
+        return;
     }
+    found = rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, false,
+                                 false, &from, &reason);
+    if (found == REFERENCE_POINTER || found == REFERENCE_CODE)
+        image_plan_keep(planning->plan, kind, "the program refers to it");
 }
 
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
-    const struct coff_image *image = image_of(planning);
+    const struct coff_image *image = coff_image_of(planning);
     bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
-    const char *reason;
+    const char *unsound = coff_why_unsound(image);
 
     (void)error;
     if (image->directories[DIRECTORY_CLR].size != 0)
         image_plan_keep(planning->plan, section->kind, "covsplit does not support .NET images");
-    else if (!coff_layout_is_sound(image, &reason))
-        image_plan_keep(planning->plan, section->kind, "%s", reason);
-    else if (coff_check_claims(state_of(planning), section->kind) && !is_runtime)
+    else if (unsound != NULL)
+        image_plan_keep(planning->plan, section->kind, "%s", unsound);
+    else if (coff_check_claims(coff_state_of(planning), section->kind) && !is_runtime)
         check_mapping(planning, section->kind);
     return true;
 }
@@ -294,7 +400,7 @@ static bool are_bounds(const struct planning *planning, enum section_kind kind,
                        const struct bounds *bounds)
 {
     const struct coff_section *section = section_of(planning, kind);
-    struct bytes whole = coff_section_bytes(image_of(planning), planning->section_index[kind]);
+    struct bytes whole = coff_section_bytes(coff_image_of(planning), planning->section_index[kind]);
     uint64_t begin = bounds->begin - section->address, end = bounds->end - section->address;
     struct bytes front, back;
 
@@ -343,7 +449,8 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
         return image_plan_keep(planning->plan, victim,
                                "there are zeros behind the counters, and without a debug "
                                "directory only the counters would tell which image it is");
-    return (bitmap != NULL && bitmap->size != 0) || !has_hidden_bitmap(state_of(planning), victim);
+    return (bitmap != NULL && bitmap->size != 0) ||
+           !has_hidden_bitmap(coff_state_of(planning), victim);
 }
 
 const struct format coff_format = {
@@ -356,11 +463,11 @@ const struct format coff_format = {
             .folding_advice = "link without /opt:icf",
             .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO "
                               "of the runtime",
-            .code_of = coff_code_of,
-            .next_code = coff_next_code,
-            .next_data = coff_next_data,
-            .is_loaders = coff_is_loaders,
-            .find_pointer = coff_find_pointer,
+            .code_of = code_of,
+            .next_code = next_code,
+            .next_data = next_data,
+            .is_loaders = is_loaders,
+            .find_pointer = find_pointer,
             .each_symbol = coff_symbols_visit,
         },
     .recognize = recognize,

@@ -1,5 +1,5 @@
 /*
- * Takes the bytes of removed sections out of a COFF image: see coff/state.h.
+ * Takes the bytes of removed sections out of a COFF image.
  *
  * In memory nothing moves: a section keeps its VirtualSize, and the loader fills with zeros what is
  * not in the file. From the file a removed section is cut in units of FileAlignment, so that
@@ -12,40 +12,105 @@
  * had a mapping, and silently leave it out of a report on several images. A section without bytes
  * in the file makes all versions of llvm-cov crash.
  */
-#include <stdio.h>
+#include "formats/coff/coff.h"
 
-#include "formats/coff/state.h"
+/* ---- what else uses the bytes of a section ---- */
 
-/* Where the part of a section that stays ends in the file, if nothing behind `rest` stays. */
-static uint64_t end_behind_rest(const struct coff_state *state, const struct section *section,
-                                struct bytes rest, const struct coff_section *header)
+/* True if the image exports something in the section, or the exports cannot be read. */
+static bool is_exported(const struct coff_image *image, const struct coff_section *section)
+{
+    const struct coff_directory *directory = &image->directories[DIRECTORY_EXPORT];
+    struct bytes header, addresses;
+    uint32_t count;
+
+    if (directory->size == 0)
+        return false;
+    if (!coff_bytes_at(image, image->image_base + directory->rva, 40, &header))
+        return true;
+    count = load_u32(header.data + 20, false);
+    if (count != 0 && !coff_bytes_at(image, image->image_base + load_u32(header.data + 28, false),
+                                     (uint64_t)count * 4, &addresses))
+        return true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (load_u32(addresses.data + i * (size_t)4, false) - section->VirtualAddress <
+            section->VirtualSize)
+            return true;
+    }
+    return false;
+}
+
+/* True if other parts of the image use the section's bytes in the file: symbols and their names, a
+ * directory, or what the debug directory describes, which may be in any section, or outside all. */
+static bool is_claimed(const struct coff_image *image, const struct coff_section *section)
+{
+    const struct coff_directory *certificates = &image->directories[DIRECTORY_CERTIFICATE];
+    uint64_t offset = section->PointerToRawData, size = section->SizeOfRawData;
+    struct bytes entries;
+
+    if (image->symbols_offset != 0 &&
+        ranges_overlap(offset, size, image->symbols_offset,
+                       (uint64_t)image->symbol_count * COFF_SYMBOL_SIZE + image->strings.size))
+        return true;
+    for (size_t i = 0; i < DIRECTORY_COUNT; i++) {
+        if (i != DIRECTORY_CERTIFICATE &&
+            ranges_overlap(image->directories[i].rva, image->directories[i].size,
+                           section->VirtualAddress, section->VirtualSize))
+            return true;
+    }
+    if (ranges_overlap(certificates->rva, certificates->size, offset, size) ||
+        !coff_directory_bytes(image, DIRECTORY_DEBUG, &entries))
+        return true;
+    for (uint64_t i = 0; i + COFF_DEBUG_ENTRY_SIZE <= entries.size; i += COFF_DEBUG_ENTRY_SIZE) {
+        const uint8_t *entry = entries.data + i;
+
+        if (ranges_overlap(load_u32(entry + DEBUG_POINTER_TO_RAW_DATA, false),
+                           load_u32(entry + DEBUG_SIZE_OF_DATA, false), offset, size))
+            return true;
+    }
+    return false;
+}
+
+static bool has_relocations(const struct coff_section *section)
+{
+    return section->PointerToRelocations != 0 || section->PointerToLinenumbers != 0;
+}
+
+bool coff_check_claims(struct coff_state *state, enum section_kind kind)
+{
+    const struct coff_section *section = &state->image.sections[state->base.section_index[kind]];
+    const char *why = section->VirtualSize == 0
+                          ? "its size in memory is given only by its size in the file"
+                      : is_claimed(&state->image, section) ? "it overlaps another part of the image"
+                      : is_exported(&state->image, section) ? "the image exports something in it"
+                      : has_relocations(section) ? "it has relocations or line numbers of its own"
+                                                 : NULL;
+
+    return why == NULL || image_plan_keep(state->base.plan, kind, "%s", why);
+}
+
+/* ---- cutting sections ---- */
+
+/* Leaves what is before `section`, `rest`, and zeros up to the next unit of `header`, the section
+ * of the file that it is, or is a part of. */
+static bool cut_behind(struct coff_state *state, const struct section *section, struct bytes rest,
+                       struct coff_section *header)
 {
     uint64_t start = header->PointerToRawData;
     uint64_t kept = align_up(section->offset + rest.size - start, state->image.file_alignment);
 
-    return start + (kept < header->SizeOfRawData ? kept : header->SizeOfRawData);
+    header->kept_size = kept < header->SizeOfRawData ? (uint32_t)kept : header->SizeOfRawData;
+    return planning_empty(&state->base, section, rest, start + header->kept_size,
+                          start + header->SizeOfRawData);
 }
 
-/* Leaves a marker if the runtime has one there, `rest`, and zeros; nothing if `rest` is empty. */
-static bool cut_section(struct coff_state *state, const struct section *section, struct bytes rest)
-{
-    struct coff_section *header = &state->image.sections[state->base.section_index[section->kind]];
-    uint64_t zeros_end;
-
-    header->kept_size = 0;
-    if (rest.size == 0)
-        return edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
-    zeros_end = end_behind_rest(state, section, rest, header);
-    header->kept_size = (uint32_t)(zeros_end - header->PointerToRawData);
-    return planning_empty(&state->base, section, rest, zeros_end,
-                          header->PointerToRawData + (uint64_t)header->SizeOfRawData);
-}
-
-/* Whether the records are followed only by zeros, which the loader supplies anyway, and nothing
- * else in the image uses those bytes. */
+/* True if data that is merged into `host` is followed there only by zeros, which the loader
+ * supplies anyway, and nothing else in the image uses those bytes. If the bitmap were among them,
+ * it would still be zeros in memory, but be found no more in the stripped image (add_stub in
+ * merged.c). */
 static bool nothing_follows(const struct coff_state *state, const struct section *data,
                             const struct coff_section *host)
 {
+    const struct section *bitmap = image_plan_section(state->base.plan, SECTION_BITMAP);
     uint64_t end = data->offset + data->size;
     uint32_t before = (uint32_t)(end - host->PointerToRawData);
     struct coff_section behind = {
@@ -56,37 +121,32 @@ static bool nothing_follows(const struct coff_state *state, const struct section
     };
     struct bytes rest;
 
+    if (bitmap != NULL && bitmap->size != 0 && bitmap->offset > data->offset &&
+        bitmap->offset - host->PointerToRawData < host->SizeOfRawData)
+        return false;
     return bytes_slice(state->image.file, end, behind.SizeOfRawData, &rest) &&
-           bytes_all_zero(rest) && !coff_is_claimed(&state->image, &behind);
+           bytes_all_zero(rest) && !is_claimed(&state->image, &behind);
 }
 
-/* Whether the bitmap is in the bytes of `host` behind the records. If it were cut, it would still
- * be zeros in memory, but be found no more in the stripped image (add_stub in coff/merged.c). */
-static bool bitmap_follows(const struct coff_state *state, const struct section *data,
-                           const struct coff_section *host)
+static bool take_out(struct coff_state *state, struct section *section)
 {
-    const struct section *bitmap = image_plan_section(state->base.plan, SECTION_BITMAP);
+    bool is_merged = section->kind == SECTION_DATA && state->data_host != NO_INDEX;
+    struct coff_section *header =
+        &state->image
+             .sections[is_merged ? state->data_host : state->base.section_index[section->kind]];
+    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
+    uint64_t end = section->offset + section->size;
 
-    return bitmap != NULL && bitmap->size != 0 && bitmap->offset > data->offset &&
-           bitmap->offset - host->PointerToRawData < host->SizeOfRawData;
-}
-
-/* If data is a part of another section, cuts that section behind the stub if possible. */
-static bool cut_merged_data(struct coff_state *state, struct section *section, struct bytes rest)
-{
-    struct coff_section *host = &state->image.sections[state->data_host];
-    uint64_t records_end = section->offset + section->size, zeros_end;
-
-    if (!nothing_follows(state, section, host) || bitmap_follows(state, section, host)) {
+    if (is_merged && !nothing_follows(state, section, header)) {
         section->fate = FATE_ZEROED;
         image_plan_explain(state->base.plan, section,
-                           "the linker merged it into %s, where other data follows", host->name);
-        return planning_empty(&state->base, section, rest, records_end, records_end);
+                           "the linker merged it into %s, where other data follows", header->name);
+        return planning_empty(&state->base, section, rest, end, end);
     }
-    zeros_end = end_behind_rest(state, section, rest, host);
-    host->kept_size = (uint32_t)(zeros_end - host->PointerToRawData);
-    return planning_empty(&state->base, section, rest, zeros_end,
-                          host->PointerToRawData + (uint64_t)host->SizeOfRawData);
+    if (rest.size != 0)
+        return cut_behind(state, section, rest, header);
+    header->kept_size = 0;
+    return edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
 }
 
 /* Counters, bitmap and value nodes lose the zeros at their ends if nothing else uses these bytes.
@@ -102,8 +162,8 @@ static bool cut_zeros(struct coff_state *state)
         uint64_t used;
         struct bytes bytes;
 
-        if (section == NULL || section->VirtualSize == 0 || section->PointerToRelocations != 0 ||
-            section->PointerToLinenumbers != 0 || coff_is_claimed(&state->image, section) ||
+        if (section == NULL || section->VirtualSize == 0 || has_relocations(section) ||
+            is_claimed(&state->image, section) ||
             !bytes_slice(state->image.file, section->PointerToRawData, section->SizeOfRawData,
                          &bytes))
             continue;
@@ -117,70 +177,58 @@ static bool cut_zeros(struct coff_state *state)
     return done;
 }
 
-static bool take_out(struct coff_state *state, struct section *section)
-{
-    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
+/* ---- what depends on the sections ---- */
 
-    return section->kind == SECTION_DATA && state->data_host != NO_INDEX
-               ? cut_merged_data(state, section, rest)
-               : cut_section(state, section, rest);
-}
-
-static bool check_signature(struct coff_state *state, struct error *error)
+static bool drop_certificates(struct coff_state *state, struct error *error)
 {
-    if (state->image.directories[DIRECTORY_CERTIFICATE].size == 0)
+    const struct coff_image *image = &state->image;
+    const struct coff_directory *directory = &image->directories[DIRECTORY_CERTIFICATE];
+
+    if (directory->size == 0)
         return true;
     if (!state->base.options->drop_signature)
         return error_set(error,
                          "%s: the image is signed, and a split makes the signature invalid; split "
                          "it before it is signed, or give --drop-signature and sign the stripped "
                          "image",
-                         state->image.path);
+                         image->path);
     state->drops_certificates = true;
-    return true;
-}
-
-static bool cut_certificates(struct coff_state *state, struct error *error)
-{
-    const struct coff_directory *directory = &state->image.directories[DIRECTORY_CERTIFICATE];
-
-    if (!state->drops_certificates)
-        return true;
-    if (!range_within(directory->rva, directory->size, state->image.size_of_headers,
-                      state->image.file.size - state->image.size_of_headers))
+    if (!range_within(directory->rva, directory->size, image->size_of_headers,
+                      image->file.size - image->size_of_headers))
         return error_set(error,
                          "%s: damaged COFF image: its signature is not inside the file; link it "
                          "again",
-                         state->image.path);
+                         image->path);
     return edit_cut(&state->base.plan->edits, directory->rva, directory->size) ||
-           error_out_of_memory(error, state->image.path, directory->size);
+           error_out_of_memory(error, image->path, directory->size);
+}
+
+bool coff_is_removed(const struct coff_state *state, size_t index)
+{
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct section *section = &state->base.plan->sections[i];
+
+        if (section_goes(section) && state->base.section_index[section->kind] == index)
+            return true;
+    }
+    return false;
 }
 
 /* Sections at the end of the table that have no bytes in the file need not even keep their
  * addresses, unless symbols refer to their numbers. One removed section stays in the table, so that
  * the image is recognized as split. */
-static size_t count_dropped(struct coff_state *state)
+static size_t count_dropped(const struct coff_state *state)
 {
+    const struct coff_image *image = &state->image;
     size_t dropped = 0, removed = 0;
 
-    for (size_t i = 0; i < state->base.plan->section_count; i++)
-        removed +=
-            state->base.plan->sections[i].fate != FATE_STAYS &&
-            (state->base.plan->sections[i].kind != SECTION_DATA || state->data_host == NO_INDEX);
-    if (state->image.symbols_offset != 0)
-        return 0;
-    while (dropped + 1 < removed) {
-        size_t last = state->image.section_count - 1 - dropped;
-        bool goes = false;
+    for (size_t i = 0; i < image->section_count; i++)
+        removed += coff_is_removed(state, i);
+    while (image->symbols_offset == 0 && dropped + 1 < removed) {
+        size_t last = image->section_count - 1 - dropped;
 
-        for (size_t i = 0; i < state->base.plan->section_count; i++) {
-            const struct section *section = &state->base.plan->sections[i];
-
-            goes |= section->fate != FATE_STAYS && section->kind != SECTION_DATA &&
-                    state->image.sections[last].kept_size == 0 &&
-                    state->base.section_index[section->kind] == last;
-        }
-        if (!goes)
+        if (!coff_is_removed(state, last) || last == state->base.section_index[SECTION_DATA] ||
+            image->sections[last].kept_size != 0)
             break;
         dropped++;
     }
@@ -189,20 +237,20 @@ static size_t count_dropped(struct coff_state *state)
 
 static bool remove_relocations(struct coff_state *state, struct error *error)
 {
+    const struct image_plan *plan = state->base.plan;
     struct coff_range ranges[SECTION_KIND_MAX];
-    size_t count = 0;
     const char *reason = NULL;
+    size_t count = 0;
 
     state->base_relocation_size = state->image.directories[DIRECTORY_BASE_RELOCATION].size;
     if ((state->image.characteristics & IMAGE_FILE_RELOCS_STRIPPED) != 0)
         return true;
-    for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct section *section = &state->base.plan->sections[i];
+    for (size_t i = 0; i < plan->section_count; i++) {
         const struct coff_section *header;
 
-        if (section->fate == FATE_STAYS)
+        if (!section_goes(&plan->sections[i]))
             continue;
-        header = &state->image.sections[state->base.section_index[section->kind]];
+        header = &state->image.sections[state->base.section_index[plan->sections[i].kind]];
         ranges[count++] = (struct coff_range){header->address, header->VirtualSize};
     }
     if (coff_relocations_remove(&state->image, ranges, count, &state->base.plan->edits,
@@ -215,21 +263,17 @@ static bool remove_relocations(struct coff_state *state, struct error *error)
 
 bool coff_layout(struct planning *planning, struct error *error)
 {
-    struct coff_state *state = (struct coff_state *)planning;
+    struct coff_state *state = coff_state_of(planning);
     struct image_plan *plan = planning->plan;
-    bool removes = false;
 
-    if (!check_signature(state, error))
+    if (!drop_certificates(state, error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++) {
-        struct section *section = &plan->sections[i];
-
-        if (section->fate != FATE_STAYS && !take_out(state, section))
-            return error_out_of_memory(error, planning->input->path, section->size);
-        removes |= section->fate != FATE_STAYS;
+        if (section_goes(&plan->sections[i]) && !take_out(state, &plan->sections[i]))
+            return error_out_of_memory(error, planning->input->path, plan->sections[i].size);
     }
-    if (removes && (planning->options->sections & SECTION_ZEROS) != 0 && !cut_zeros(state))
+    if ((planning->options->sections & SECTION_ZEROS) != 0 && !cut_zeros(state))
         return error_out_of_memory(error, planning->input->path, plan->zeros_size);
     state->dropped_sections = count_dropped(state);
-    return cut_certificates(state, error) && remove_relocations(state, error);
+    return remove_relocations(state, error);
 }

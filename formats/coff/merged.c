@@ -1,5 +1,5 @@
 /*
- * Finds records that the linker put among the program's own data: see coff/state.h.
+ * Finds records that the linker put among the program's own data.
  *
  * LLVM's own runtime for MSVC tells the linker to merge .lprfd and .lprfb into .data, so no header
  * says where they are. Records are recognized by their contents: they follow each other between two
@@ -8,10 +8,11 @@
  * from here on, and all checks of a section apply to it as well: among others, one function must
  * return its start, and one its end.
  */
+#include "formats/coff/coff.h"
+
 #include <string.h>
 
 #include "common/llvm/names.h"
-#include "formats/coff/state.h"
 
 #define WORD_SIZE 8
 
@@ -34,26 +35,37 @@ static bool start_finding(struct coff_state *state, struct finding *finding)
 {
     const struct coff_image *image = &state->image;
     size_t host = coff_section_find(image, ".data", NO_INDEX);
+    size_t counters = state->base.section_index[SECTION_COUNTERS];
 
-    if (host == NO_INDEX || state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
+    if (host == NO_INDEX || counters == NO_INDEX)
         return false;
-    *finding = (struct finding){
-        .state = state,
-        .host = &image->sections[host],
-        .counters = &image->sections[state->base.section_index[SECTION_COUNTERS]],
-        .bytes = coff_section_bytes(image, host),
-    };
+    *finding = (struct finding){.state = state,
+                                .host = &image->sections[host],
+                                .counters = &image->sections[counters],
+                                .bytes = coff_section_bytes(image, host)};
     return true;
 }
 
-/* Makes a part of the host a section of the image. */
-static void add_part(struct coff_state *state, enum section_kind kind,
-                     const struct coff_section *host, uint64_t start, uint64_t size)
+/* The next layout of records, from the version on, in which they may be among other data. */
+static bool next_layout(struct finding *finding, uint64_t *version)
 {
-    struct coff_image *image = &state->image;
-    size_t index = image->section_count + image->part_count++;
+    while (++*version <= PROFILE_VERSION_MAX) {
+        if (profile_record_layout(*version, finding->state->image.pointer_size, &finding->layout) &&
+            finding->layout.relative)
+            return true;
+    }
+    return false;
+}
 
-    image->sections[index] = (struct coff_section){
+/* Makes a part of the host a section of the image. */
+static void add_part(const struct finding *finding, enum section_kind kind, uint64_t start,
+                     uint64_t size)
+{
+    struct coff_state *state = finding->state;
+    const struct coff_section *host = finding->host;
+    size_t index = state->image.section_count + state->image.part_count++;
+
+    state->image.sections[index] = (struct coff_section){
         .name = coff_section_name(kind),
         .address = host->address + start,
         .VirtualAddress = host->VirtualAddress + (uint32_t)start,
@@ -68,7 +80,7 @@ static void add_part(struct coff_state *state, enum section_kind kind,
 
 /* ---- records ---- */
 
-/* Whether a record at that place has counters of the image; *count is their number. A counter is
+/* True if a record at that place has counters of the image; *count is their number. A counter is
  * taken to be one byte at least: its size depends on the raw version, which is not known yet. */
 static bool is_record(const struct finding *finding, uint64_t place, uint64_t *count)
 {
@@ -93,61 +105,48 @@ static bool is_marker(const struct finding *finding, uint64_t place)
            bytes_all_zero(marker);
 }
 
-/* Measures the run of records that starts there. False if no marker follows it, or if it would have
- * more counters than the image. */
-static bool measure_run(const struct finding *finding, uint64_t start, struct run *run)
+/* Measures the run of records that starts there. False if no marker follows it, if it would have
+ * more counters than the image, or a record has not the hash of a name. */
+static bool measure_run(const struct finding *finding, uint64_t start, const struct names *names,
+                        struct run *run)
 {
     uint64_t end = start, count, counters = 0;
 
     for (; is_record(finding, end, &count); end += finding->layout.record_size)
         counters += count;
     *run = (struct run){start, end - start, finding->layout.record_size};
-    return run->size != 0 && counters <= finding->counters->VirtualSize && is_marker(finding, end);
-}
-
-/* Whether all records have the hash of a name. */
-static bool run_has_names(const struct finding *finding, const struct run *run,
-                          const struct names *names)
-{
-    for (uint64_t i = 0; i < run->size; i += run->record_size) {
-        if (names_find(names, load_u64(finding->bytes.data + run->start + i, false)) == NULL)
+    if (run->size == 0 || counters > finding->counters->VirtualSize || !is_marker(finding, end))
+        return false;
+    for (uint64_t i = start; i < end; i += run->record_size) {
+        if (names_find(names, load_u64(finding->bytes.data + i, false)) == NULL)
             return false;
     }
     return true;
 }
 
-/* Looks for runs of records of the layout. False if there is one other than *run, whose size is 0
- * at first. */
-static bool find_runs(const struct finding *finding, const struct names *names, struct run *run)
-{
-    uint64_t zeros = 0;
-    struct run found;
-
-    for (uint64_t i = 0; i + WORD_SIZE <= finding->bytes.size; i += WORD_SIZE) {
-        if (load_u64(finding->bytes.data + i, false) == 0) {
-            zeros += WORD_SIZE;
-            continue;
-        }
-        if (zeros >= finding->layout.record_size && measure_run(finding, i, &found) &&
-            run_has_names(finding, &found, names)) {
-            if (run->size != 0 && (found.start != run->start || found.size != run->size ||
-                                   found.record_size != run->record_size))
-                return false;
-            *run = found;
-        }
-        zeros = 0;
-    }
-    return true;
-}
-
-/* The layouts of two versions may agree in all that is checked. */
-static bool find_only_run(struct finding *finding, const struct names *names, struct run *run)
+/* Looks for the only run of records. The layouts of two versions may agree in all that is checked.
+ */
+static bool find_run(struct finding *finding, const struct names *names, struct run *run)
 {
     *run = (struct run){0};
-    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
-        if (profile_record_layout(version, finding->state->image.pointer_size, &finding->layout) &&
-            finding->layout.relative && !find_runs(finding, names, run))
-            return false;
+    for (uint64_t version = PROFILE_VERSION_MIN - 1; next_layout(finding, &version);) {
+        uint64_t zeros = 0;
+
+        for (uint64_t i = 0; i + WORD_SIZE <= finding->bytes.size; i += WORD_SIZE) {
+            struct run found;
+
+            if (load_u64(finding->bytes.data + i, false) == 0) {
+                zeros += WORD_SIZE;
+                continue;
+            }
+            if (zeros >= finding->layout.record_size && measure_run(finding, i, names, &found)) {
+                if (run->size != 0 && (found.start != run->start || found.size != run->size ||
+                                       found.record_size != run->record_size))
+                    return false;
+                *run = found;
+            }
+            zeros = 0;
+        }
     }
     return run->size != 0;
 }
@@ -187,9 +186,9 @@ bool coff_merged_find_records(struct coff_state *state, struct error *error)
         return true;
     if (!read_names(state, &names, error))
         return false;
-    if (find_only_run(&finding, &names, &run)) {
+    if (find_run(&finding, &names, &run)) {
         state->data_host = (size_t)(finding.host - state->image.sections);
-        add_part(state, SECTION_DATA, finding.host, run.start - run.record_size,
+        add_part(&finding, SECTION_DATA, run.start - run.record_size,
                  run.size + 2 * run.record_size);
     }
     names_free(&names);
@@ -208,14 +207,12 @@ void coff_merged_explain(struct coff_state *state)
         return;
     image_plan_add(
         plan, &(struct section){.kind = SECTION_DATA, .name = coff_section_name(SECTION_DATA)});
-    if (state->base.section_index[SECTION_COUNTERS] == NO_INDEX)
-        image_plan_keep(state->base.plan, SECTION_DATA,
-                        "the linker merged it and the counters into other data, as runtimes up to "
-                        "LLVM 17 tell it to; link with a later runtime");
-    else
-        image_plan_keep(
-            state->base.plan, SECTION_DATA,
-            "the linker merged it into other data, and it cannot be told apart from that");
+    image_plan_keep(plan, SECTION_DATA, "%s",
+                    state->base.section_index[SECTION_COUNTERS] == NO_INDEX
+                        ? "the linker merged it and the counters into other data, as runtimes up "
+                          "to LLVM 17 tell it to; link with a later runtime"
+                        : "the linker merged it into other data, and it cannot be told apart from "
+                          "that");
     image_plan_sort(plan);
 }
 
@@ -226,14 +223,13 @@ static bool bitmap_of_records(const struct finding *finding, uint64_t *start, ui
 {
     const struct profile_record_layout *layout = &finding->state->base.record_layout;
     const struct section *data = image_plan_section(finding->state->base.plan, SECTION_DATA);
-    uint64_t place = data->offset - finding->host->PointerToRawData + layout->record_size;
-    uint64_t sum = 0;
+    uint64_t first = data->offset - finding->host->PointerToRawData, sum = 0;
 
     *start = UINT64_MAX;
     *end = 0;
-    for (; place + 2 * layout->record_size <=
-           data->offset + data->size - finding->host->PointerToRawData;
-         place += layout->record_size) {
+    /* The first and the last one are the runtime's markers. */
+    for (uint64_t place = first + layout->record_size;
+         place + 2 * layout->record_size <= first + data->size; place += layout->record_size) {
         const uint8_t *record = finding->bytes.data + place;
         uint64_t size = load_u32(record + layout->num_bitmap_bytes, false);
         uint64_t bitmap = (uint32_t)(place + load_u32(record + layout->bitmap_ptr, false));
@@ -255,18 +251,24 @@ void coff_merged_find_bitmap(struct coff_state *state)
     uint64_t start, end;
     struct bytes whole;
 
-    if (state->data_host == NO_INDEX || state->base.section_index[SECTION_BITMAP] != NO_INDEX ||
-        !state->base.has_record_layout || state->base.record_layout.bitmap_ptr == 0 ||
-        !start_finding(state, &finding) || !bitmap_of_records(&finding, &start, &end) ||
-        start == 0 || !bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) ||
-        !bytes_all_zero(whole))
-        return;
-    add_part(state, SECTION_BITMAP, finding.host, start - 1, whole.size);
+    if (state->data_host != NO_INDEX && state->base.section_index[SECTION_BITMAP] == NO_INDEX &&
+        state->base.has_record_layout && state->base.record_layout.bitmap_ptr != 0 &&
+        start_finding(state, &finding) && bitmap_of_records(&finding, &start, &end) && start != 0 &&
+        bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) && bytes_all_zero(whole))
+        add_part(&finding, SECTION_BITMAP, start - 1, whole.size);
 }
 
 /* ---- the stub ---- */
 
-/* Whether the record has only what a stub has: the UUID, counters and bitmap. */
+bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
+{
+    uint64_t begin = counters->address + 1, end = counters->address + counters->VirtualSize - 1;
+
+    return (first == begin && count == end - begin) ||
+           (first == align_up(begin, 8) && count * 8 == end - first);
+}
+
+/* True if the record has only what a stub has: the UUID, counters and bitmap. */
 static bool is_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
@@ -295,33 +297,17 @@ static void add_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
     struct coff_state *state = finding->state;
+    const uint8_t *stub = finding->bytes.data + place;
     uint64_t bitmap, size;
 
     state->data_host = (size_t)(finding->host - state->image.sections);
-    add_part(state, SECTION_DATA, finding->host, place - layout->record_size,
-             2 * layout->record_size);
+    add_part(finding, SECTION_DATA, place - layout->record_size, 2 * layout->record_size);
     if (layout->bitmap_ptr == 0 || state->base.section_index[SECTION_BITMAP] != NO_INDEX)
         return;
-    bitmap = (uint32_t)(place + load_u32(finding->bytes.data + place + layout->bitmap_ptr, false));
-    size = load_u32(finding->bytes.data + place + layout->num_bitmap_bytes, false);
+    bitmap = (uint32_t)(place + load_u32(stub + layout->bitmap_ptr, false));
+    size = load_u32(stub + layout->num_bitmap_bytes, false);
     if (size != 0 && bitmap != 0 && range_within(bitmap - 1, size + 2, 0, finding->bytes.size))
-        add_part(state, SECTION_BITMAP, finding->host, bitmap - 1, size + 2);
-}
-
-static void look_for_stub(struct finding *finding)
-{
-    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
-        if (!profile_record_layout(version, finding->state->image.pointer_size, &finding->layout) ||
-            !finding->layout.relative)
-            continue;
-        for (uint64_t i = 0; i + finding->layout.record_size <= finding->bytes.size;
-             i += WORD_SIZE) {
-            if (is_stub(finding, i)) {
-                add_stub(finding, i);
-                return;
-            }
-        }
-    }
+        add_part(finding, SECTION_BITMAP, bitmap - 1, size + 2);
 }
 
 void coff_merged_find_stub(struct coff_state *state)
@@ -330,7 +316,15 @@ void coff_merged_find_stub(struct coff_state *state)
 
     if (state->base.section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))
         return;
-    look_for_stub(&finding);
+    for (uint64_t version = PROFILE_VERSION_MIN - 1;
+         state->data_host == NO_INDEX && next_layout(&finding, &version);) {
+        uint64_t i = 0;
+
+        while (i + finding.layout.record_size <= finding.bytes.size && !is_stub(&finding, i))
+            i += WORD_SIZE;
+        if (i + finding.layout.record_size <= finding.bytes.size)
+            add_stub(&finding, i);
+    }
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
 }
 

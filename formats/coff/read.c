@@ -1,14 +1,17 @@
 /*
- * Reading and checking the tables of a COFF image: see coff/read.h.
+ * Reading and checking the tables of a COFF image.
  *
  * No library does the decoding: the structures are few and flat, and every read goes through a
  * bounds-checked view.
  */
-#include "formats/coff/read.h"
+#include "formats/coff/coff.h"
 
 #include <elf.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "common/base/cursor.h"
 
 #define IMAGE_FILE_MACHINE_I386  0x014c
 #define IMAGE_FILE_MACHINE_AMD64 0x8664
@@ -35,7 +38,10 @@
 /* The most entries of the debug directory; linkers write a handful. */
 #define DEBUG_ENTRIES_MAX 64
 
-static bool refuse(const struct coff_image *image, struct error *error, const char *what)
+/* The last directory is reserved, and not every reader knows it. */
+#define OUTLINED_DIRECTORIES 15
+
+static bool damaged(const struct coff_image *image, struct error *error, const char *what)
 {
     return error_set(error, "%s: damaged COFF image: %s; link it again", image->path, what);
 }
@@ -55,58 +61,27 @@ static uint32_t field_u32(const struct coff_image *image, uint64_t offset)
 static bool find_headers(struct coff_image *image, struct error *error)
 {
     uint64_t signature;
+    uint16_t machine;
 
     if (image->file.size < DOS_HEADER_SIZE)
-        return refuse(image, error, "the file is cut short");
+        return damaged(image, error, "the file is cut short");
     signature = field_u32(image, DOS_LFANEW);
     image->coff_header = signature + PE_SIGNATURE_SIZE;
     image->optional_header = image->coff_header + COFF_HEADER_SIZE;
     if (!range_within(signature, PE_SIGNATURE_SIZE + COFF_HEADER_SIZE, 0, image->file.size) ||
         memcmp(image->file.data + signature, "PE\0\0", PE_SIGNATURE_SIZE) != 0)
-        return refuse(image, error, "its PE header is missing");
-    return true;
-}
-
-static bool read_machine(struct coff_image *image, struct error *error)
-{
-    uint16_t machine = field_u16(image, image->coff_header);
-
-    switch (machine) {
-    case IMAGE_FILE_MACHINE_AMD64:
-        image->machine = EM_X86_64;
-        image->pointer_size = 8;
-        return true;
-    case IMAGE_FILE_MACHINE_ARM64:
-        image->machine = EM_AARCH64;
-        image->pointer_size = 8;
-        return true;
-    case IMAGE_FILE_MACHINE_I386:
-        image->machine = EM_386;
-        image->pointer_size = 4;
-        return true;
-    default:
-        return error_set(error,
-                         "%s: a COFF image for a machine other than x86-64, AArch64 and i386 "
-                         "(machine 0x%x); this version of covsplit cannot split it",
-                         image->path, machine);
-    }
-}
-
-static bool read_directories(struct coff_image *image, uint64_t end, struct error *error)
-{
-    uint64_t start = image->optional_header +
-                     (image->pointer_size == 8 ? DIRECTORIES_PE32_PLUS : DIRECTORIES_PE32);
-    uint32_t count = field_u32(image, start - 4);
-
-    if (count > DIRECTORY_COUNT)
-        count = DIRECTORY_COUNT;
-    if (!range_within(start, (uint64_t)count * 8, 0, end))
-        return refuse(image, error, "its data directories do not fit the optional header");
-    image->directories_offset = start;
-    for (uint32_t i = 0; i < count; i++)
-        image->directories[i] = (struct coff_directory){field_u32(image, start + i * 8),
-                                                        field_u32(image, start + i * 8 + 4)};
-    return true;
+        return damaged(image, error, "its PE header is missing");
+    machine = field_u16(image, image->coff_header);
+    image->machine = machine == IMAGE_FILE_MACHINE_AMD64   ? EM_X86_64
+                     : machine == IMAGE_FILE_MACHINE_ARM64 ? EM_AARCH64
+                     : machine == IMAGE_FILE_MACHINE_I386  ? EM_386
+                                                           : EM_NONE;
+    image->pointer_size = image->machine == EM_386 ? 4 : 8;
+    return image->machine != EM_NONE ||
+           error_set(error,
+                     "%s: a COFF image for a machine other than x86-64, AArch64 and i386 "
+                     "(machine 0x%x); this version of covsplit cannot split it",
+                     image->path, machine);
 }
 
 static bool read_optional_header(struct coff_image *image, struct error *error)
@@ -114,12 +89,12 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     uint64_t start = image->optional_header;
     uint16_t size = field_u16(image, image->coff_header + HEADER_SIZE_OF_OPTIONAL_HEADER);
     bool plus = image->pointer_size == 8;
+    uint32_t directories = plus ? DIRECTORIES_PE32_PLUS : DIRECTORIES_PE32, count;
 
-    if (size < (plus ? DIRECTORIES_PE32_PLUS : DIRECTORIES_PE32) ||
-        !range_within(start, size, 0, image->file.size))
-        return refuse(image, error, "its optional header is cut short");
+    if (size < directories || !range_within(start, size, 0, image->file.size))
+        return damaged(image, error, "its optional header is cut short");
     if (field_u16(image, start) != (plus ? PE32_PLUS_MAGIC : PE32_MAGIC))
-        return refuse(image, error, "its optional header does not fit its machine");
+        return damaged(image, error, "its optional header does not fit its machine");
     image->characteristics = field_u16(image, image->coff_header + HEADER_CHARACTERISTICS);
     image->image_base =
         plus ? load_u64(image->file.data + start + 24, false) : field_u32(image, start + 28);
@@ -130,10 +105,19 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     image->size_of_headers = field_u32(image, start + OPTIONAL_SIZE_OF_HEADERS);
     image->check_sum = field_u32(image, start + OPTIONAL_CHECK_SUM);
     if (!is_power_of_two(image->section_alignment) || !is_power_of_two(image->file_alignment))
-        return refuse(image, error, "an alignment is not a power of two");
+        return damaged(image, error, "an alignment is not a power of two");
     if (image->image_base > INT64_MAX)
-        return refuse(image, error, "its base address is impossible");
-    return read_directories(image, start + size, error);
+        return damaged(image, error, "its base address is impossible");
+    image->directories_offset = start + directories;
+    count = field_u32(image, image->directories_offset - 4);
+    count = count > DIRECTORY_COUNT ? DIRECTORY_COUNT : count;
+    if (directories + count * 8 > size)
+        return damaged(image, error, "its data directories do not fit the optional header");
+    for (uint32_t i = 0; i < count; i++)
+        image->directories[i] =
+            (struct coff_directory){field_u32(image, image->directories_offset + i * 8),
+                                    field_u32(image, image->directories_offset + i * 8 + 4)};
+    return true;
 }
 
 /* ---- symbols and sections ---- */
@@ -150,7 +134,7 @@ static bool read_symbol_table(struct coff_image *image, struct error *error)
     if (offset == 0)
         return true;
     if (!range_within(offset, end - offset, 0, image->file.size))
-        return refuse(image, error, "its symbol table is not inside the file");
+        return damaged(image, error, "its symbol table is not inside the file");
     image->symbols_offset = offset;
     image->symbol_count = count;
     if (bytes_slice(image->file, end, 4, &size))
@@ -176,21 +160,21 @@ static const char *long_name(const struct coff_image *image, const char *short_n
     return (const char *)rest.data;
 }
 
-static void read_section(struct coff_image *image, uint64_t offset, struct coff_section *section)
+static void take_section(const struct coff_image *image, struct cursor *cursor,
+                         struct coff_section *section)
 {
-    *section = (struct coff_section){
-        .VirtualSize = field_u32(image, offset + COFF_SECTION_VIRTUAL_SIZE),
-        .VirtualAddress = field_u32(image, offset + COFF_SECTION_VIRTUAL_ADDRESS),
-        .SizeOfRawData = field_u32(image, offset + COFF_SECTION_SIZE_OF_RAW_DATA),
-        .PointerToRawData = field_u32(image, offset + COFF_SECTION_POINTER_TO_RAW_DATA),
-        .PointerToRelocations = field_u32(image, offset + COFF_SECTION_POINTER_TO_RELOCATIONS),
-        .PointerToLinenumbers = field_u32(image, offset + COFF_SECTION_POINTER_TO_LINENUMBERS),
-        .Characteristics = field_u32(image, offset + COFF_SECTION_CHARACTERISTICS),
-        .header_offset = offset,
-    };
+    section->header_offset = (uint64_t)(cursor->at - image->file.data);
+    memcpy(section->short_name, cursor_bytes(cursor, 8).data, 8);
+    section->VirtualSize = cursor_u32(cursor);
+    section->VirtualAddress = cursor_u32(cursor);
+    section->SizeOfRawData = cursor_u32(cursor);
+    section->PointerToRawData = cursor_u32(cursor);
+    section->PointerToRelocations = cursor_u32(cursor);
+    section->PointerToLinenumbers = cursor_u32(cursor);
+    cursor_skip(cursor, 4); /* NumberOfRelocations, NumberOfLinenumbers */
+    section->Characteristics = cursor_u32(cursor);
     section->address = image->image_base + section->VirtualAddress;
     section->kept_size = section->SizeOfRawData;
-    memcpy(section->short_name, image->file.data + offset, 8);
     section->name =
         section->short_name[0] == '/' ? long_name(image, section->short_name) : section->short_name;
 }
@@ -200,20 +184,23 @@ static bool read_sections(struct coff_image *image, struct error *error)
     uint16_t count = field_u16(image, image->coff_header + HEADER_NUMBER_OF_SECTIONS);
     uint64_t start = image->optional_header +
                      field_u16(image, image->coff_header + HEADER_SIZE_OF_OPTIONAL_HEADER);
+    struct bytes headers;
+    struct cursor cursor;
 
-    if (!range_within(start, (uint64_t)count * COFF_SECTION_HEADER_SIZE, 0, image->file.size))
-        return refuse(image, error, "its section table is not inside the file");
+    if (!bytes_slice(image->file, start, (uint64_t)count * COFF_SECTION_HEADER_SIZE, &headers))
+        return damaged(image, error, "its section table is not inside the file");
     image->sections = calloc((size_t)count + COFF_PARTS_MAX, sizeof(*image->sections));
     if (image->sections == NULL)
         return error_out_of_memory(error, image->path, count * sizeof(*image->sections));
     image->section_count = count;
+    cursor = cursor_open(headers, false, false);
     for (size_t i = 0; i < count; i++) {
         struct coff_section *section = &image->sections[i];
 
-        read_section(image, start + i * COFF_SECTION_HEADER_SIZE, section);
+        take_section(image, &cursor, section);
         if (section->SizeOfRawData != 0 &&
             !range_within(section->PointerToRawData, section->SizeOfRawData, 0, image->file.size))
-            return refuse(image, error, "a section is not inside the file");
+            return damaged(image, error, "a section is not inside the file");
     }
     return true;
 }
@@ -221,9 +208,8 @@ static bool read_sections(struct coff_image *image, struct error *error)
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error)
 {
     *image = (struct coff_image){.input = input, .path = input->path, .file = input->bytes};
-    if (find_headers(image, error) && read_machine(image, error) &&
-        read_optional_header(image, error) && read_symbol_table(image, error) &&
-        read_sections(image, error))
+    if (find_headers(image, error) && read_optional_header(image, error) &&
+        read_symbol_table(image, error) && read_sections(image, error))
         return true;
     coff_image_close(image);
     return false;
@@ -237,7 +223,7 @@ void coff_image_close(struct coff_image *image)
 
 /* ---- layout ---- */
 
-/* Whether sections follow each other in memory, behind the headers, as loaders map them. */
+/* True if sections follow each other in memory, behind the headers, as loaders map them. */
 static bool addresses_follow(const struct coff_image *image)
 {
     uint64_t next = align_up(image->size_of_headers, image->section_alignment);
@@ -253,7 +239,7 @@ static bool addresses_follow(const struct coff_image *image)
     return next == align_up(image->size_of_image, image->section_alignment) && next <= UINT32_MAX;
 }
 
-/* Whether the bytes of sections are behind the headers, do not overlap, and come in multiples of
+/* True if the bytes of sections are behind the headers, do not overlap, and come in multiples of
  * the alignment, so that cutting them keeps what follows aligned. */
 static bool offsets_follow(const struct coff_image *image)
 {
@@ -276,17 +262,16 @@ static bool offsets_follow(const struct coff_image *image)
     return true;
 }
 
-bool coff_layout_is_sound(const struct coff_image *image, const char **reason)
+const char *coff_why_unsound(const struct coff_image *image)
 {
-    *reason = NULL;
     if (image->section_alignment < PAGE_SIZE)
-        *reason = "the image's sections are not aligned to pages";
-    else if (!addresses_follow(image))
-        *reason = "the image's sections do not follow each other in memory; link it with lld, or "
-                  "with a GNU ld that knows .lcovfun";
-    else if (!offsets_follow(image))
-        *reason = "the image's sections overlap, or are not aligned, in the file";
-    return *reason == NULL;
+        return "the image's sections are not aligned to pages";
+    if (!addresses_follow(image))
+        return "the image's sections do not follow each other in memory; link it with lld, or "
+               "with a GNU ld that knows .lcovfun";
+    if (!offsets_follow(image))
+        return "the image's sections overlap, or are not aligned, in the file";
+    return NULL;
 }
 
 /* ---- lookups ---- */
@@ -340,6 +325,13 @@ size_t coff_section_of(const struct coff_image *image, uint64_t address, uint64_
     return NO_INDEX;
 }
 
+bool coff_is_code(const struct coff_image *image, uint64_t address)
+{
+    size_t index = coff_section_of(image, address, 1);
+
+    return index != NO_INDEX && coff_section_is_code(&image->sections[index]);
+}
+
 bool coff_bytes_at(const struct coff_image *image, uint64_t address, uint64_t size,
                    struct bytes *bytes)
 {
@@ -349,31 +341,26 @@ bool coff_bytes_at(const struct coff_image *image, uint64_t address, uint64_t si
                                             address - image->sections[index].address, size, bytes);
 }
 
-bool coff_bytes_from(const struct coff_image *image, uint64_t address, struct bytes *bytes)
+bool coff_directory_bytes(const struct coff_image *image, enum coff_directory_index index,
+                          struct bytes *bytes)
 {
-    size_t index = coff_section_of(image, address, 1);
-    struct bytes whole;
-    uint64_t inside;
+    const struct coff_directory *directory = &image->directories[index];
 
-    if (index == NO_INDEX)
-        return false;
-    whole = coff_section_bytes(image, index);
-    inside = address - image->sections[index].address;
-    return inside < whole.size && bytes_slice(whole, inside, whole.size - inside, bytes);
+    *bytes = (struct bytes){image->file.data, 0};
+    return directory->size == 0 ||
+           coff_bytes_at(image, image->image_base + directory->rva, directory->size, bytes);
 }
-
-/* ---- the UUID ---- */
 
 void coff_guid(const struct coff_image *image, struct uuid *uuid)
 {
     const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
     uint32_t count = directory->size / COFF_DEBUG_ENTRY_SIZE;
+    uint64_t address = image->image_base + directory->rva;
     struct bytes entry, record;
 
     uuid->size = 0;
     for (uint32_t i = 0; i < count && i < DEBUG_ENTRIES_MAX; i++) {
-        if (!coff_bytes_at(image,
-                           image->image_base + directory->rva + i * (uint64_t)COFF_DEBUG_ENTRY_SIZE,
+        if (!coff_bytes_at(image, address + i * (uint64_t)COFF_DEBUG_ENTRY_SIZE,
                            COFF_DEBUG_ENTRY_SIZE, &entry))
             return;
         if (load_u32(entry.data + DEBUG_TYPE, false) != IMAGE_DEBUG_TYPE_CODEVIEW ||
@@ -387,4 +374,26 @@ void coff_guid(const struct coff_image *image, struct uuid *uuid)
             uuid->size = RSDS_GUID_SIZE;
         return;
     }
+}
+
+bool coff_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    struct coff_image image;
+
+    if (!coff_image_open(&image, input, error))
+        return false;
+    outline_append(outline, "entry 0x%x, base 0x%" PRIx64 ", size 0x%x\n", image.entry_point,
+                   image.image_base, image.size_of_image);
+    for (unsigned i = 0; i < OUTLINED_DIRECTORIES; i++)
+        outline_append(outline, "directory %u at 0x%x of 0x%x\n", i, image.directories[i].rva,
+                       image.directories[i].size);
+    for (size_t i = 0; i < image.section_count; i++) {
+        const struct coff_section *section = &image.sections[i];
+
+        outline_append(outline, "section %s at 0x%x of 0x%x, in the file at 0x%x of 0x%x, 0x%x\n",
+                       section->short_name, section->VirtualAddress, section->VirtualSize,
+                       section->PointerToRawData, section->SizeOfRawData, section->Characteristics);
+    }
+    coff_image_close(&image);
+    return !outline->failed || error_out_of_memory(error, input->path, outline->size);
 }

@@ -6,7 +6,7 @@
 #define COVSPLIT_TESTS_UNIT_COFF_PROGRAM_H
 
 #include "common/base/file.h"
-#include "formats/coff/read.h"
+#include "formats/coff/coff.h"
 #include "formats/runtime/symbols.h"
 
 #define PROGRAM_BASE        UINT64_C(0x140000000)

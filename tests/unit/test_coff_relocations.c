@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/coff/relocations.h"
+#include "formats/coff/coff.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_ways.h"
 
