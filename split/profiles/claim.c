@@ -13,10 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/llvm/profile_reader.h"
+#include "split/cli/memory.h"
 
 /* ---- whether anybody has it open ---- */
 
@@ -27,55 +27,43 @@ enum use {
     USE_CANNOT_TELL, /* there is neither a lease nor a lock; see errno */
 };
 
-/* File systems whose leases do not say what other machines have open. NFS and SMB give none that
- * they would have to ask the server for, with the same error as if the file were open. */
+/* True for file systems whose leases do not say what other machines have open. NFS and SMB give
+ * none that they would have to ask the server for, with the same error as if the file were open. */
 static bool is_network(int fd)
 {
-    static const unsigned long types[] = {
-        0x6969,     /* NFS */
-        0xff534d42, /* CIFS */
-        0xfe534d42, /* SMB 2 */
-        0x517b,     /* SMB */
-        0x00c36400, /* Ceph */
-        0x01021997, /* 9P */
-    };
     struct statfs system;
 
     if (fstatfs(fd, &system) != 0)
         return false;
-    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if ((unsigned long)system.f_type == types[i])
-            return true;
+    switch ((unsigned long)system.f_type) {
+    case 0x6969:     /* NFS */
+    case 0xff534d42: /* CIFS */
+    case 0xfe534d42: /* SMB 2 */
+    case 0x517b:     /* SMB */
+    case 0x00c36400: /* Ceph */
+    case 0x01021997: /* 9P */
+        return true;
+    default:
+        return false;
     }
-    return false;
-}
-
-/* A read lock, since the file may be open for reading only. It conflicts with the runtime's, which
- * is a write lock. */
-static enum use look_at_lock(int fd)
-{
-    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-
-    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-        return USE_UNSEEN;
-    return errno == EAGAIN || errno == EACCES ? USE_OPEN : USE_CANNOT_TELL;
 }
 
 /* The lease, or the lock, ends when the descriptor is closed. While there is a lease, whoever opens
- * the file waits. */
+ * the file waits. The lock is a read lock, since the file may be open for reading only; it
+ * conflicts with the runtime's, which is a write lock. */
 static enum use look_at_use(int fd)
 {
-    if (is_network(fd))
-        return look_at_lock(fd);
-    if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
-        return USE_NONE;
-    return errno == EAGAIN ? USE_OPEN : look_at_lock(fd);
-}
+    struct flock lock = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
 
-/* False if somebody is waiting for the end of the lease. */
-static bool nobody_waits(int fd, enum use use)
-{
-    return use != USE_NONE || fcntl(fd, F_GETLEASE) == F_WRLCK;
+    if (!is_network(fd)) {
+        if (fcntl(fd, F_SETLEASE, F_WRLCK) == 0)
+            return USE_NONE;
+        if (errno == EAGAIN)
+            return USE_OPEN;
+    }
+    if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+        return USE_UNSEEN;
+    return errno == EAGAIN || errno == EACCES ? USE_OPEN : USE_CANNOT_TELL;
 }
 
 static int open_claimed(const char *path)
@@ -83,23 +71,24 @@ static int open_claimed(const char *path)
     return file_open_as_it_is(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
-/* Whether the claim is unchanged, and nobody has it open. If `status` is not NULL, it is set to the
- * present status, and changes do not matter. */
-static bool is_quiet(const struct claim *claim, struct stat *status)
+/* Sets *now to the status of the claim, unless somebody has it open. */
+static bool nobody_has_it(const struct claim *claim, struct stat *now)
 {
     int fd = open_claimed(claim->path);
-    struct stat now;
-    bool quiet;
+    bool nobody;
 
     if (fd < 0)
         return false;
-    quiet = look_at_use(fd) != USE_OPEN && fstat(fd, &now) == 0;
-    if (quiet && status != NULL)
-        *status = now;
-    else if (quiet)
-        quiet = file_is_untouched(&claim->status, &now);
+    nobody = look_at_use(fd) != USE_OPEN && fstat(fd, now) == 0;
     close(fd);
-    return quiet;
+    return nobody;
+}
+
+bool claim_is_quiet(const struct claim *claim)
+{
+    struct stat now;
+
+    return nobody_has_it(claim, &now) && file_is_untouched(&claim->status, &now);
 }
 
 /* ---- the list ---- */
@@ -114,47 +103,14 @@ static void free_claim(struct claim *claim)
 static void remove_claim(struct claims *claims, size_t index)
 {
     free_claim(&claims->items[index]);
-    memmove(&claims->items[index], &claims->items[index + 1],
-            (claims->count - index - 1) * sizeof(*claims->items));
     claims->count--;
-}
-
-/* What an old claim was called, as a new string. */
-static char *claimed_name(const char *path)
-{
-    const char *name = path_file_name(path);
-    size_t length = state_claim_name_length(name);
-    char *claimed;
-
-    if (length == 0)
-        return strdup(path);
-    if (asprintf(&claimed, "%.*s%.*s", (int)(name - path), path, (int)length, name + 1) < 0)
-        return NULL;
-    return claimed;
-}
-
-/* Adds the claim before the profile is renamed, so that nothing can fail after that. */
-static bool add_claim(struct claims *claims, const char *path, struct error *error)
-{
-    char hidden[PATH_MAX];
-    struct claim *claim;
-
-    if (!ARRAY_ROOM_FOR_ONE(claims->items, claims->capacity, claims->count))
-        return error_out_of_memory(error, path, claims->count * sizeof(*claims->items));
-    if (!state_claim_path(claims->batch, path, hidden, error))
-        return false;
-    claim = &claims->items[claims->count];
-    *claim = (struct claim){.path = strdup(hidden), .name = claimed_name(path)};
-    claims->count++;
-    if (claim->path != NULL && claim->name != NULL)
-        return true;
-    remove_claim(claims, claims->count - 1);
-    return error_out_of_memory(error, path, strlen(hidden));
+    memmove(&claims->items[index], &claims->items[index + 1],
+            (claims->count - index) * sizeof(*claims->items));
 }
 
 /* ---- taking ---- */
 
-static enum claim_result left(struct error *error, int number, const char *path, const char *why)
+static enum claim_result leave(struct error *error, int number, const char *path, const char *why)
 {
     if (number != 0)
         error_set_errno(error, number, "%s: %s", path, why);
@@ -163,37 +119,23 @@ static enum claim_result left(struct error *error, int number, const char *path,
     return error_is_of_memory(error) ? CLAIM_FAILED : CLAIM_LEFT;
 }
 
-/* The part of a claim's name that tells its batch, from the end of the claimed name to the last
- * hyphen. */
-static bool is_of_last_busy(const struct claims *claims, const char *batch)
-{
-    size_t length = (size_t)(strrchr(batch, '-') - batch);
-
-    return strncmp(claims->last_busy, batch, length) == 0 && claims->last_busy[length] == '\0';
-}
-
-static void note_busy(struct claims *claims, const char *batch)
-{
-    snprintf(claims->last_busy, sizeof(claims->last_busy), "%.*s",
-             (int)(strrchr(batch, '-') - batch), batch);
-}
-
-/* An old claim. A batch that another process works on has hundreds: the state is asked about one of
- * them only. */
+/* An old claim: behind the claimed name, `batch` tells its batch, up to the last hyphen. A batch
+ * that another process works on has hundreds: the state is asked about one of them only. */
 static enum claim_result look_at_claim(struct claims *claims, const char *path, const char *batch,
                                        struct error *error)
 {
+    int length = (int)(strrchr(batch, '-') - batch);
     enum state_claim what;
 
-    if (is_of_last_busy(claims, batch))
+    if (strncmp(claims->last_busy, batch, (size_t)length) == 0 && claims->last_busy[length] == '\0')
         return CLAIM_NOT;
     if (!state_claim_find(claims->state, path, &what, error))
         return CLAIM_FAILED;
     if (what == STATE_CLAIM_FOREIGN)
-        return left(error, 0, path, "being merged into another state; finish that merge");
+        return leave(error, 0, path, "being merged into another state; finish that merge");
     if (what == STATE_CLAIM_UNCOUNTED)
         return CLAIM_TAKEN;
-    note_busy(claims, batch);
+    snprintf(claims->last_busy, sizeof(claims->last_busy), "%.*s", length, batch);
     return CLAIM_NOT;
 }
 
@@ -207,9 +149,9 @@ static enum claim_result look_at_name(struct claims *claims, const char *path, s
     if (file_temporary_final_length(name) != 0)
         return CLAIM_NOT;
     if (lstat(path, &status) != 0)
-        return errno == ENOENT ? CLAIM_NOT : left(error, errno, path, "cannot be read");
+        return errno == ENOENT ? CLAIM_NOT : leave(error, errno, path, "cannot be read");
     if (S_ISLNK(status.st_mode))
-        return left(error, 0, path, "a symbolic link; name the file or directory it leads to");
+        return leave(error, 0, path, "a symbolic link; name the file or directory it leads to");
     if (!S_ISREG(status.st_mode))
         return CLAIM_NOT;
     claimed = state_claim_name_length(name);
@@ -217,75 +159,71 @@ static enum claim_result look_at_name(struct claims *claims, const char *path, s
 }
 
 /* What can be said of the open file. */
-static enum claim_result look_at_file(int fd, const char *path, struct stat *status,
-                                      struct error *error)
+static enum claim_result look_at_file(int fd, const char *path, struct error *error)
 {
     uint8_t start[sizeof(uint64_t)];
+    struct stat status;
     ssize_t size;
 
-    if (fstat(fd, status) != 0)
-        return left(error, errno, path, "cannot be read");
-    if (!S_ISREG(status->st_mode) || status->st_nlink == 0)
+    if (fstat(fd, &status) != 0)
+        return leave(error, errno, path, "cannot be read");
+    if (!S_ISREG(status.st_mode) || status.st_nlink == 0)
         return CLAIM_NOT;
-    if (status->st_nlink > 1)
-        return left(error, 0, path,
-                    "has several names (hard links), and would count once for each; remove the "
-                    "others");
-    if (status->st_size == 0)
+    if (status.st_nlink > 1)
+        return leave(error, 0, path,
+                     "has several names (hard links), and would count once for each; remove the "
+                     "others");
+    if (status.st_size == 0)
         return CLAIM_EMPTY;
     size = pread(fd, start, sizeof(start), 0);
     if (size < 0)
-        return left(error, errno, path, "cannot be read");
+        return leave(error, errno, path, "cannot be read");
     return profile_reader_recognize((struct bytes){start, (uint64_t)size})
                ? CLAIM_TAKEN
-               : left(error, 0, path,
-                      "not a raw profile; give files that an instrumented program wrote");
+               : leave(error, 0, path,
+                       "not a raw profile; give files that an instrumented program wrote");
 }
 
-/* Renames the file, which has its lease or lock. */
+/* Renames the file, whose lease or lock the descriptor has. The claim is in the list before that,
+ * so that nothing can fail afterwards. An old claim keeps the name that was claimed. */
 static enum claim_result rename_file(struct claims *claims, int fd, const char *path, enum use use,
                                      struct error *error)
 {
+    const char *name = path_file_name(path);
+    size_t claimed = state_claim_name_length(name);
+    char hidden[PATH_MAX];
     struct claim *claim;
 
     if ((claims->batch == NULL && !state_batch_start(claims->state, &claims->batch, error)) ||
-        !add_claim(claims, path, error))
+        !state_claim_path(claims->batch, path, hidden, error))
         return CLAIM_FAILED;
-    claim = &claims->items[claims->count - 1];
+    COMMAND_ROOM_FOR_ONE(claims->items, claims->capacity, claims->count);
+    claim = &claims->items[claims->count];
+    *claim = (struct claim){.path = command_copy(hidden),
+                            .name = claimed == 0 ? command_copy(path)
+                                                 : command_text("%.*s%.*s", (int)(name - path),
+                                                                path, (int)claimed, name + 1)};
+    claims->count++;
     if (rename(path, claim->path) != 0) {
         int number = errno;
 
         remove_claim(claims, claims->count - 1);
         return number == ENOENT
                    ? CLAIM_NOT
-                   : left(error, number, path, "cannot be renamed, so it cannot be consumed");
+                   : leave(error, number, path, "cannot be renamed, so it cannot be consumed");
     }
     claim->is_settled = use == USE_NONE;
-    if (nobody_waits(fd, use) && fstat(fd, &claim->status) == 0)
+    /* A lease that is no longer whole has somebody who waits for its end. */
+    if ((use != USE_NONE || fcntl(fd, F_GETLEASE) == F_WRLCK) && fstat(fd, &claim->status) == 0)
         return CLAIM_TAKEN;
     claims_give_back(claims, claims->count - 1);
     return CLAIM_OPEN;
 }
 
-static enum claim_result take_open(struct claims *claims, int fd, const char *path,
-                                   struct error *error)
-{
-    enum use use = look_at_use(fd);
-    enum claim_result result;
-    struct stat status;
-
-    if (use == USE_OPEN)
-        return CLAIM_OPEN;
-    if (use == USE_CANNOT_TELL)
-        return left(error, errno, path,
-                    "its file system has neither leases nor locks; merge it without --consume");
-    result = look_at_file(fd, path, &status, error);
-    return result == CLAIM_TAKEN ? rename_file(claims, fd, path, use, error) : result;
-}
-
 enum claim_result claims_take(struct claims *claims, const char *path, struct error *error)
 {
     enum claim_result result = look_at_name(claims, path, error);
+    enum use use;
     int fd;
 
     if (result != CLAIM_TAKEN)
@@ -294,13 +232,20 @@ enum claim_result claims_take(struct claims *claims, const char *path, struct er
     if (fd < 0)
         return errno == ENOENT || errno == ELOOP ? CLAIM_NOT
                : errno == EWOULDBLOCK            ? CLAIM_OPEN /* has a lease of somebody else */
-                                                 : left(error, errno, path, "cannot be read");
-    result = take_open(claims, fd, path, error);
+                                                 : leave(error, errno, path, "cannot be read");
+    use = look_at_use(fd);
+    if (use == USE_OPEN)
+        result = CLAIM_OPEN;
+    else if (use == USE_CANNOT_TELL)
+        result = leave(error, errno, path,
+                       "its file system has neither leases nor locks; merge it without --consume");
+    else
+        result = look_at_file(fd, path, error);
+    if (result == CLAIM_TAKEN)
+        result = rename_file(claims, fd, path, use, error);
     close(fd);
     return result;
 }
-
-/* ---- without leases ---- */
 
 /* How long a process that has opened a pool may take until it asks for the lock. */
 #define SETTLING_NANOSECONDS 100000000
@@ -316,9 +261,8 @@ size_t claims_settle(struct claims *claims, size_t first)
 
         if (!claim->is_settled && !waited)
             waited = nanosleep(&moment, NULL) == 0 || errno == EINTR;
-        if (!claim->is_settled)
-            claim->is_settled = is_quiet(claim, &claim->status);
-        if (claim->is_settled) {
+        if (claim->is_settled || nobody_has_it(claim, &claim->status)) {
+            claim->is_settled = true;
             i++;
         } else {
             claims_give_back(claims, i);
@@ -329,15 +273,6 @@ size_t claims_settle(struct claims *claims, size_t first)
 }
 
 /* ---- the end of a batch ---- */
-
-const struct claim *claims_find_changed(const struct claims *claims)
-{
-    for (size_t i = 0; i < claims->count; i++) {
-        if (!is_quiet(&claims->items[i], NULL))
-            return &claims->items[i];
-    }
-    return NULL;
-}
 
 /* Claims of one directory follow each other. */
 bool claims_sync(const struct claims *claims, struct error *error)

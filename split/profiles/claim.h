@@ -63,8 +63,8 @@ enum claim_result claims_take(struct claims *claims, const char *path, struct er
  * meanwhile, and removes them from the list. Returns how many these are. */
 size_t claims_settle(struct claims *claims, size_t first);
 
-/* The first claim that somebody has open, or that has changed since it was taken. NULL: none. */
-const struct claim *claims_find_changed(const struct claims *claims);
+/* True if the claim has not changed since it was taken, and nobody has it open. */
+bool claim_is_quiet(const struct claim *claim);
 
 /* Syncs the directories of all claims, so that a profile does not come back under its old name if
  * the machine fails. */

@@ -1,174 +1,310 @@
 /*
- * Consuming profiles: see consume.h.
+ * Merging profiles into a state and deleting them: `covsplit merge --into STATE --consume`, and
+ * --watch, which does so again and again.
+ *
+ * Profiles are claimed (claim.h) as they are found, and read some hundred at a time; their sums are
+ * held in memory. From time to time all that was read is committed as one batch, and the profiles
+ * are deleted when the batch is folded. Memory is bounded by the images, and by the paths of one
+ * batch.
+ *
+ * What cannot be consumed stays where it is. However this process ends, each profile either counts
+ * once or still exists, under its own name or a hidden one, by which the next run finds it.
  */
-#include "split/profiles/consume.h"
-
 #include <dirent.h>
 #include <errno.h>
+#include <poll.h>
+#include <search.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
-#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/stream.h"
-#include "split/profiles/merge_into.h"
-#include "split/profiles/merge_read.h"
+#include "split/cli/memory.h"
+#include "split/cli/message.h"
+#include "split/cli/table.h"
+#include "split/profiles/claim.h"
+#include "split/profiles/merge.h"
 
-/* How many files are claimed, and then read, at a time. */
+/* The number of files that are claimed, and then read, at a time. */
 #define READ_MOST 256
 
-/* A batch is committed when it has this many files, or its sums have this many bytes. */
-#define BATCH_MOST_FILES 8192
-#define BATCH_MOST_BYTES (UINT64_C(256) << 20)
+/* A batch is committed when it has this many files; and its sums are written to the disk when they
+ * have this many bytes, or are of this many images. */
+#define BATCH_MOST_FILES  8192
+#define BATCH_MOST_BYTES  (UINT64_C(256) << 20)
+#define BATCH_MOST_IMAGES 4096
 
-/* The sum of an image, over what was read since the last time that sums were written. */
-struct held_sum {
-    struct profile_sum *sum;
-    char *name; /* of its first profile, for messages */
+/* How often a batch is repeated because a program writes into files that it has just closed. */
+#define TRIES 5
+
+/* Seconds until --watch names a file that is not whole: it may be being copied. */
+#define WATCH_PATIENCE 3
+
+/* Milliseconds from one look of --watch to the next one, and how many times as long as it looked it
+ * waits beside that. */
+#define WATCH_PAUSE    1000
+#define WATCH_IDLENESS 9
+
+/* So many files are remembered that were left. If there are more, all are forgotten: they are
+ * tried, and named, once more. */
+#define LEFT_MOST 65536
+
+/* A file that --watch has left where it is, so that it is tried, and named, only once as long as it
+ * does not change. */
+struct left_file {
+    char *path;
+    struct stat status; /* all zeros if it is gone */
+    int64_t since;
+    char *why; /* NULL once it is named */
 };
 
-/* ---- sums ---- */
+struct consumer {
+    const struct test_naming *naming;
+    const char *root; /* the directory that was named as an operand; NULL: a file was */
+    struct state *state;
 
-static struct held_sum *find_sum(const struct consumer *consumer, const struct digest *identity)
+    /* Signals that end a long run in an orderly way: what was begun is finished first. */
+    int signal_fd;    /* readable when one has come */
+    int signal;       /* which one; 0: none yet */
+    sigset_t blocked; /* those that were blocked before */
+
+    /* What has been done. */
+    uint64_t files, profiles, bytes; /* consumed */
+    size_t empty_count;              /* files without bytes, which stay */
+    size_t open_count;               /* files that others have open */
+    char *first_open;                /* one of them */
+    size_t named_count;              /* files that were left, and named */
+    bool must_repeat;                /* a program wrote into a claim: its batch was given back */
+
+    bool watches;
+    void *left; /* struct left_file, a tsearch tree by path */
+    size_t left_count;
+
+    /* The batch. */
+    struct merge merge; /* the groups are those since sums were written */
+    struct test_recorder recorder;
+    struct claims claims;
+    size_t unread; /* the first claim that was not read yet */
+    uint64_t batch_profiles, batch_bytes;
+};
+
+/* ---- signals and time ---- */
+
+/* From now on, SIGINT, SIGTERM and SIGHUP are only noted, unless they are ignored. Before threads
+ * are started. */
+static bool hold_signals(struct consumer *consumer, struct error *error)
 {
-    for (size_t i = 0; i < consumer->sum_count; i++) {
-        if (digest_equal(&consumer->sums[i].sum->identity, identity))
-            return &consumer->sums[i];
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+    sigset_t wanted;
+
+    sigemptyset(&wanted);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (sigaction(numbers[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+            sigaddset(&wanted, numbers[i]);
     }
-    return NULL;
+    pthread_sigmask(SIG_BLOCK, &wanted, &consumer->blocked);
+    consumer->signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (consumer->signal_fd >= 0)
+        return true;
+    error_set_errno(error, errno, "signals cannot be waited for");
+    pthread_sigmask(SIG_SETMASK, &consumer->blocked, NULL);
+    return false;
 }
 
-/* Takes the group's sum, or adds it to the one of its image. */
-static bool hold_sum(struct consumer *consumer, struct profile_group *group, struct error *error)
+static bool stop_wanted(struct consumer *consumer)
 {
-    struct held_sum *held = find_sum(consumer, &group->sum->identity);
+    struct signalfd_siginfo come;
 
-    consumer->batch_profiles += group->sum->profile_count;
-    if (held != NULL)
-        return profile_sum_add_sum(held->sum, group->sum, error);
-    if (!ARRAY_ROOM_FOR_ONE(consumer->sums, consumer->sum_capacity, consumer->sum_count))
-        return error_out_of_memory(error, state_path(consumer->state), consumer->sum_count);
-    consumer->held += profile_sum_combined(group->sum).size;
-    consumer->sums[consumer->sum_count++] = (struct held_sum){group->sum, group->name};
-    group->sum = NULL;
-    group->name = NULL;
+    if (consumer->signal == 0 &&
+        read(consumer->signal_fd, &come, sizeof(come)) == (ssize_t)sizeof(come))
+        consumer->signal = (int)come.ssi_signo;
+    return consumer->signal != 0;
+}
+
+static int64_t milliseconds(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* ---- files that are left ---- */
+
+static int compare_left(const void *a, const void *b)
+{
+    const struct left_file *left = a, *right = b;
+
+    return strcmp(left->path, right->path);
+}
+
+static void free_left(void *node)
+{
+    struct left_file *file = node;
+
+    free(file->path);
+    free(file->why);
+    free(file);
+}
+
+static void forget_all_left(struct consumer *consumer)
+{
+    tdestroy(consumer->left, free_left);
+    consumer->left = NULL;
+    consumer->left_count = 0;
+}
+
+static void name_left(struct consumer *consumer, const char *why)
+{
+    message_warning("%s (left where it is)", why);
+    consumer->named_count++;
+}
+
+static void note_left(struct consumer *consumer, const char *path, const struct error *why)
+{
+    struct left_file *file, **found;
+
+    if (!consumer->watches) {
+        name_left(consumer, why->message);
+        return;
+    }
+    if (consumer->left_count == LEFT_MOST)
+        forget_all_left(consumer);
+    file = command_array(1, sizeof(*file));
+    *file = (struct left_file){
+        .path = command_copy(path), .why = command_copy(why->message), .since = milliseconds()};
+    lstat(path, &file->status);
+    found = tsearch(file, &consumer->left, compare_left);
+    command_require(found != NULL, sizeof(*file));
+    if (*found == file)
+        consumer->left_count++;
+    else
+        free_left(file); /* another one of that name was left a moment ago */
+}
+
+/* True if the file was left and is still the same; names it if it is time. */
+static bool is_left(struct consumer *consumer, const char *path)
+{
+    const struct left_file wanted = {.path = (char *)(uintptr_t)path};
+    struct left_file *const *found = tfind(&wanted, &consumer->left, compare_left);
+    struct left_file *file = found == NULL ? NULL : *found;
+    struct stat status;
+
+    if (file == NULL)
+        return false;
+    if (lstat(path, &status) != 0 || !file_is_same(&status, &file->status) ||
+        !file_has_same_contents(&status, &file->status)) {
+        tdelete(file, &consumer->left, compare_left);
+        free_left(file);
+        consumer->left_count--;
+        return false;
+    }
+    if (file->why != NULL && milliseconds() - file->since >= WATCH_PATIENCE * 1000) {
+        name_left(consumer, file->why);
+        free(file->why);
+        file->why = NULL;
+    }
     return true;
 }
-
-static void drop_sums(struct consumer *consumer)
-{
-    for (size_t i = 0; i < consumer->sum_count; i++) {
-        profile_sum_free(consumer->sums[i].sum);
-        free(consumer->sums[i].name);
-    }
-    test_recorder_clear(&consumer->recorder);
-    consumer->sum_count = 0;
-    consumer->held = 0;
-}
-
-/* Adds the sums to the batch, which writes them to the disk. */
-static bool write_sums(struct consumer *consumer, struct error *error)
-{
-    for (size_t i = 0; i < consumer->sum_count; i++) {
-        const struct held_sum *held = &consumer->sums[i];
-
-        if (!merge_into_add_sum(consumer->claims.batch, held->sum, &consumer->recorder, held->name,
-                                error))
-            return false;
-    }
-    drop_sums(consumer);
-    return true;
-}
-
-/* ---- reading ---- */
 
 static void note_open(struct consumer *consumer, const char *path)
 {
     consumer->open_count++;
     if (consumer->first_open == NULL)
-        consumer->first_open = strdup(path);
+        consumer->first_open = command_copy(path);
 }
 
-/* What is needed to read some claims. */
-struct reading {
-    struct path_list paths, names, tests;
-};
+/* ---- reading ---- */
 
-static bool list_unread(const struct consumer *consumer, struct reading *reading,
-                        struct error *error)
+static void drop_sums(struct consumer *consumer)
 {
-    for (size_t i = consumer->unread; i < consumer->claims.count; i++) {
-        const struct claim *claim = &consumer->claims.items[i];
+    profile_groups_free(&consumer->merge.groups);
+    profile_groups_start(&consumer->merge.groups, &consumer->merge.source);
+    test_recorder_clear(&consumer->recorder);
+}
 
-        if (!path_list_add(&reading->paths, claim->path, error) ||
-            !path_list_add(&reading->names, claim->name, error) ||
-            (claim->test != NULL && !path_list_add(&reading->tests, claim->test, error)))
+/* Adds the sums to the batch, which writes them to the disk. */
+static bool write_sums(struct consumer *consumer, struct error *error)
+{
+    const struct profile_groups *groups = &consumer->merge.groups;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct profile_group *group = groups->list[i];
+
+        if (group->sum->profile_count != 0 &&
+            !merge_add_to_batch(consumer->claims.batch, group, &consumer->recorder, error))
             return false;
+        consumer->batch_profiles += group->sum->profile_count;
     }
+    drop_sums(consumer);
     return true;
 }
 
-/* Failures are in the order of the claims. Those that are removed come last, so that the numbers of
- * the others stay the same. */
-static void give_bad_back(struct consumer *consumer, const struct merge *merge)
+/* Failures are in the order of the claims. Those that are given back come last, so that the numbers
+ * of the others stay the same. */
+static void give_bad_back(struct consumer *consumer)
 {
+    const struct merge *merge = &consumer->merge;
+
     for (size_t i = merge->failure_count; i-- > 0;) {
         const struct merge_failure *failure = &merge->failures[i];
+        size_t index = consumer->unread + failure->input;
+        char *name = command_copy(consumer->claims.items[index].name);
 
-        claims_give_back(&consumer->claims, consumer->unread + failure->input);
-        left_files_add(&consumer->left, merge_input_name(merge, failure->input), &failure->error);
+        claims_give_back(&consumer->claims, index);
+        note_left(consumer, name, &failure->error);
+        free(name);
     }
 }
 
-static bool take_over(struct consumer *consumer, const struct merge *merge, struct error *error)
-{
-    give_bad_back(consumer, merge);
-    for (size_t i = 0; i < merge->groups.count; i++) {
-        if (!hold_sum(consumer, merge->groups.list[i], error))
-            return false;
-    }
-    consumer->batch_bytes += merge->bytes_read;
-    consumer->unread = consumer->claims.count;
-    return consumer->held + test_recorder_memory(&consumer->recorder) < BATCH_MOST_BYTES ||
-           write_sums(consumer, error);
-}
-
-static bool read_listed(struct consumer *consumer, const struct reading *reading,
-                        struct error *error)
-{
-    struct progress progress = {0};
-    struct merge merge = {
-        .inputs = &reading->paths,
-        .names = &reading->names,
-        .recorder = &consumer->recorder,
-        .tests = reading->tests.count == 0 ? NULL : &reading->tests,
-        .sidecars = consumer->sidecars,
-        .threads = consumer->threads,
-        .goes_on = true,
-        .only_sums = true,
-        .progress = &progress,
-        .memory_limit = consumer->memory_limit,
-    };
-    bool done = merge_read(&merge, error) && take_over(consumer, &merge, error);
-
-    merge_free(&merge);
-    return done;
-}
-
+/* Reads the claims that were not read yet. */
 static bool read_claims(struct consumer *consumer, struct error *error)
 {
-    struct reading reading = {0};
+    struct claims *claims = &consumer->claims;
+    struct merge *merge = &consumer->merge;
+    struct path_list paths = {0}, names = {0}, tests = {0};
+    uint64_t held = 0;
     bool done;
 
-    consumer->open_count += claims_settle(&consumer->claims, consumer->unread);
-    if (consumer->unread == consumer->claims.count)
+    consumer->open_count += claims_settle(claims, consumer->unread);
+    if (consumer->unread == claims->count)
         return true;
-    done = list_unread(consumer, &reading, error) && read_listed(consumer, &reading, error);
-    path_list_free(&reading.paths);
-    path_list_free(&reading.names);
-    path_list_free(&reading.tests);
+    /* The lists point to what the claims have. */
+    paths.count = names.count = claims->count - consumer->unread;
+    paths.paths = command_array(paths.count, sizeof(*paths.paths));
+    names.paths = command_array(names.count, sizeof(*names.paths));
+    tests.paths = command_array(names.count, sizeof(*tests.paths));
+    for (size_t i = 0; i < paths.count; i++) {
+        paths.paths[i] = claims->items[consumer->unread + i].path;
+        names.paths[i] = claims->items[consumer->unread + i].name;
+        tests.paths[i] = claims->items[consumer->unread + i].test;
+    }
+    merge->inputs = &paths;
+    merge->names = &names;
+    merge->tests = tests.paths[0] == NULL ? NULL : &tests;
+    done = merge_read(merge, error);
+    if (done) {
+        give_bad_back(consumer);
+        consumer->batch_bytes += merge->bytes_read;
+        consumer->unread = claims->count;
+    }
+    free(paths.paths);
+    free(names.paths);
+    free(tests.paths);
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        profile_sidecar_unload(merge->groups.list[i]->sidecar);
+        held += merge->groups.list[i]->sum->size;
+    }
+    if (done && (held + test_recorder_memory(&consumer->recorder) >= BATCH_MOST_BYTES ||
+                 merge->groups.count >= BATCH_MOST_IMAGES))
+        done = write_sums(consumer, error);
     return done;
 }
 
@@ -182,121 +318,85 @@ static void end_batch(struct consumer *consumer)
     consumer->batch_profiles = consumer->batch_bytes = 0;
 }
 
-static void give_batch_back(struct consumer *consumer)
-{
-    claims_give_all_back(&consumer->claims);
-    end_batch(consumer);
-}
-
-static bool list_consumed(const struct consumer *consumer, struct error *error)
-{
-    for (size_t i = 0; i < consumer->claims.count; i++) {
-        if (!state_batch_consume(consumer->claims.batch, consumer->claims.items[i].path, error))
-            return false;
-    }
-    return true;
-}
-
-/* After a commit that failed, it may be that only the state can tell whether the claims count. */
+/* After a commit that failed, it may be that only the state can tell if the claims count. */
 static void end_failed_batch(struct consumer *consumer)
 {
-    const struct claim *first = &consumer->claims.items[0];
-    bool may_count = state_batch_may_count(consumer->claims.batch);
+    struct claims *claims = &consumer->claims;
+    bool may_count = state_batch_may_count(claims->batch);
     enum state_claim what;
     struct error ignored;
 
-    state_batch_free(consumer->claims.batch);
-    consumer->claims.batch = NULL;
-    if (!may_count || (state_claim_find(consumer->state, first->path, &what, &ignored) &&
+    state_batch_free(claims->batch);
+    claims->batch = NULL;
+    if (!may_count || (state_claim_find(consumer->state, claims->items[0].path, &what, &ignored) &&
                        what == STATE_CLAIM_UNCOUNTED))
-        claims_give_all_back(&consumer->claims);
+        claims_give_all_back(claims);
     end_batch(consumer);
 }
 
-/* What is committed counts, even if it cannot be folded now. */
+/* Commits what was read, and folds it. */
 static bool commit(struct consumer *consumer, struct error *error)
 {
-    if (!state_batch_commit(consumer->claims.batch, error)) {
+    struct claims *claims = &consumer->claims;
+    bool has_changed = false;
+
+    if (!read_claims(consumer, error))
+        return false;
+    if (claims->count == 0) {
+        end_batch(consumer);
+        return true;
+    }
+    if (!write_sums(consumer, error))
+        return false;
+    for (size_t i = 0; i < claims->count; i++) {
+        if (!state_batch_consume(claims->batch, claims->items[i].path, error))
+            return false;
+    }
+    if (!claims_sync(claims, error)) {
+        /* Who removes a directory has taken claims away, which is for them like any change. */
+        if (error->number != ENOENT)
+            return false;
+        has_changed = true;
+    }
+    for (size_t i = 0; !has_changed && i < claims->count; i++)
+        has_changed = !claim_is_quiet(&claims->items[i]);
+    if (has_changed) {
+        consumer->must_repeat = true;
+        claims_give_all_back(claims);
+        end_batch(consumer);
+        return true;
+    }
+    if (!state_batch_commit(claims->batch, error)) {
         end_failed_batch(consumer);
         return false;
     }
-    consumer->files += consumer->claims.count;
+    /* From here on they count, even if they cannot be folded now. */
+    consumer->files += claims->count;
     consumer->profiles += consumer->batch_profiles;
     consumer->bytes += consumer->batch_bytes;
     end_batch(consumer);
     return state_fold(consumer->state, error);
 }
 
-bool consume_commit(struct consumer *consumer, struct error *error)
-{
-    if (!read_claims(consumer, error))
-        return false;
-    if (consumer->claims.count == 0) {
-        end_batch(consumer);
-        return true;
-    }
-    if (!write_sums(consumer, error) || !list_consumed(consumer, error))
-        return false;
-    if (!claims_sync(&consumer->claims, error)) {
-        /* Who removes a directory has taken claims away, which is for them like any change. */
-        if (error->number != ENOENT)
-            return false;
-    } else if (claims_find_changed(&consumer->claims) == NULL) {
-        return commit(consumer, error);
-    }
-    consumer->must_repeat = true;
-    give_batch_back(consumer);
-    return true;
-}
+/* ---- files and directories ---- */
 
-/* ---- files ---- */
-
-static bool make_room(struct consumer *consumer, struct error *error)
-{
-    if (consumer->claims.count - consumer->unread >= READ_MOST && !read_claims(consumer, error))
-        return false;
-    return consumer->claims.count < BATCH_MOST_FILES || consume_commit(consumer, error);
-}
-
-/* *test: that the profile belongs to, as a new string; NULL: none. False if it cannot be named. */
-static bool name_test(const struct consumer *consumer, const char *path, char **test,
-                      struct error *error)
-{
-    struct path_list tests = {0};
-
-    *test = NULL;
-    if (!test_naming_is_on(consumer->naming))
-        return true;
-    if (!test_naming_add(consumer->naming, consumer->root, path, &tests, error))
-        return false;
-    *test = tests.paths[0];
-    free(tests.paths);
-    return true;
-}
-
-static enum claim_result claim(struct consumer *consumer, const char *path, struct error *error)
-{
-    enum claim_result result;
-    char *test;
-
-    if (!name_test(consumer, path, &test, error))
-        return error_is_of_memory(error) ? CLAIM_FAILED : CLAIM_LEFT;
-    result = claims_take(&consumer->claims, path, error);
-    if (result == CLAIM_TAKEN)
-        consumer->claims.items[consumer->claims.count - 1].test = test;
-    else
-        free(test);
-    return result;
-}
-
+/* Claims a file. It is no failure if that must stay, which is noted or named. */
 static bool take(struct consumer *consumer, const char *path, struct error *error)
 {
+    enum claim_result result = CLAIM_LEFT;
     struct error why = {0};
+    char *test = NULL;
 
-    if (left_files_have(&consumer->left, path))
+    if (is_left(consumer, path))
         return true;
-    switch (claim(consumer, path, &why)) {
+    if (test_naming_is_on(consumer->naming))
+        test = test_naming_name(consumer->naming, consumer->root, path, &why);
+    if (why.message[0] == '\0')
+        result = claims_take(&consumer->claims, path, &why);
+    switch (result) {
     case CLAIM_TAKEN:
+        consumer->claims.items[consumer->claims.count - 1].test = test;
+        return true;
     case CLAIM_NOT:
         break;
     case CLAIM_EMPTY:
@@ -306,46 +406,33 @@ static bool take(struct consumer *consumer, const char *path, struct error *erro
         note_open(consumer, path);
         break;
     case CLAIM_LEFT:
-        left_files_add(&consumer->left, path, &why);
+        note_left(consumer, path, &why);
         break;
     case CLAIM_FAILED:
         *error = why;
-        return false;
+        break;
     }
-    return true;
+    free(test);
+    return result != CLAIM_FAILED;
 }
 
-void consumer_start(struct consumer *consumer, struct state *state)
-{
-    *consumer = (struct consumer){.state = state, .claims = {.state = state}};
-    test_recorder_start(&consumer->recorder);
-}
-
-bool consume_file(struct consumer *consumer, const char *path, struct error *error)
-{
-    char directory[PATH_MAX];
-    int lock = path_directory(path, directory) ? directory_lock(directory) : -1;
-    bool done = take(consumer, path, error);
-
-    directory_unlock(lock);
-    return done && make_room(consumer, error);
-}
-
-/* Takes the files while the directory is locked, and forgets their paths. */
+/* Takes the files while their directory is locked, and forgets their paths; then reads, or commits,
+ * if there is enough. */
 static bool take_files(struct consumer *consumer, const char *directory, struct path_list *files,
                        struct error *error)
 {
+    struct claims *claims = &consumer->claims;
     int lock = files->count == 0 ? -1 : directory_lock(directory);
     bool done = true;
 
-    for (size_t i = 0; done && i < files->count && !stop_wanted(consumer->stop); i++)
+    for (size_t i = 0; done && i < files->count && !stop_wanted(consumer); i++)
         done = take(consumer, files->paths[i], error);
     directory_unlock(lock);
     path_list_free(files);
-    return done && make_room(consumer, error);
+    if (done && claims->count - consumer->unread >= READ_MOST)
+        done = read_claims(consumer, error);
+    return done && (claims->count < BATCH_MOST_FILES || commit(consumer, error));
 }
-
-/* ---- directories ---- */
 
 static bool is_directory(const char *path, const struct dirent *entry)
 {
@@ -356,85 +443,227 @@ static bool is_directory(const char *path, const struct dirent *entry)
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-static bool add_entry(const char *directory, const struct dirent *entry, struct path_list *files,
-                      struct path_list *directories, struct error *error)
-{
-    bool has_slash = directory[strlen(directory) - 1] == '/', done = true;
-    char *path;
-
-    if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-        return true;
-    if (asprintf(&path, "%s%s%s", directory, has_slash ? "" : "/", entry->d_name) < 0)
-        return error_out_of_memory(error, directory, sizeof(entry->d_name));
-    if (!is_directory(path, entry))
-        done = path_list_add(files, path, error);
-    else if (!state_is(path))
-        done = path_list_add(directories, path, error);
-    free(path);
-    return done;
-}
-
-static bool consume_stream(struct consumer *consumer, const char *path, DIR *stream,
+/* Takes the files of a directory, and adds the paths of the directories in it to the list, except
+ * for states. If the directory is gone, nothing is done; if it cannot be read, it is left like a
+ * file. */
+static bool take_directory(struct consumer *consumer, const char *directory,
                            struct path_list *directories, struct error *error)
 {
+    bool has_slash = directory[strlen(directory) - 1] == '/', done = true;
     struct path_list files = {0};
     const struct dirent *entry = NULL;
-    bool done = true;
-
-    do {
-        errno = 0;
-        entry = readdir(stream);
-        if (entry == NULL && errno != 0)
-            done = error_set_errno(error, errno, "%s: cannot be read", path);
-        if (entry != NULL)
-            done = add_entry(path, entry, &files, directories, error);
-        if (done && (entry == NULL || files.count == READ_MOST))
-            done = take_files(consumer, path, &files, error);
-    } while (done && entry != NULL && !stop_wanted(consumer->stop));
-    path_list_free(&files);
-    return done;
-}
-
-bool consume_directory(struct consumer *consumer, const char *path, struct path_list *directories,
-                       struct error *error)
-{
-    DIR *stream = opendir(path);
+    DIR *stream = opendir(directory);
     struct error why = {0};
-    bool done;
 
     if (stream == NULL) {
         if (errno == ENOENT || errno == ENOTDIR)
             return true;
-        error_set_errno(&why, errno, "%s: cannot be read", path);
-        if (!left_files_have(&consumer->left, path))
-            left_files_add(&consumer->left, path, &why);
+        error_set_errno(&why, errno, "%s: cannot be read", directory);
+        if (!is_left(consumer, directory))
+            note_left(consumer, directory, &why);
         return true;
     }
-    done = consume_stream(consumer, path, stream, directories, error);
+    do {
+        errno = 0;
+        entry = readdir(stream);
+        if (entry == NULL && errno != 0)
+            done = error_set_errno(error, errno, "%s: cannot be read", directory);
+        if (entry != NULL && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            char *path = command_text("%s%s%s", directory, has_slash ? "" : "/", entry->d_name);
+
+            if (!is_directory(path, entry))
+                done = path_list_add(&files, path, error);
+            else if (!state_is(path))
+                done = path_list_add(directories, path, error);
+            free(path);
+        }
+        if (done && (entry == NULL || files.count == READ_MOST))
+            done = take_files(consumer, directory, &files, error);
+    } while (done && entry != NULL && !stop_wanted(consumer));
+    path_list_free(&files);
     closedir(stream);
     return done;
 }
 
-bool consume_tree(struct consumer *consumer, const char *path, struct error *error)
+/* Consumes a file, or all that is in and below a directory. */
+static bool consume_operand(struct consumer *consumer, const char *path, struct error *error)
 {
-    struct path_list directories = {0};
-    bool done = path_list_add(&directories, path, error);
+    struct path_list files = {0}, directories = {0};
+    char directory[PATH_MAX];
+    bool done;
 
-    while (done && directories.count != 0 && !stop_wanted(consumer->stop)) {
+    consumer->root = path_is_directory(path) ? path : NULL;
+    if (consumer->root == NULL)
+        return path_list_add(&files, path, error) &&
+               take_files(consumer, path_directory(path, directory) ? directory : "", &files,
+                          error);
+    done = path_list_add(&directories, path, error);
+    while (done && directories.count != 0 && !stop_wanted(consumer)) {
         char *next = directories.paths[--directories.count];
 
-        done = consume_directory(consumer, next, &directories, error);
+        done = take_directory(consumer, next, &directories, error);
         free(next);
     }
     path_list_free(&directories);
     return done;
 }
 
-void consumer_free(struct consumer *consumer)
+/* ---- once, and again and again ---- */
+
+static bool consume_once(struct consumer *consumer, const struct path_list *operands,
+                         struct error *error)
 {
-    give_batch_back(consumer);
-    left_files_free(&consumer->left);
-    free(consumer->sums);
-    free(consumer->first_open);
-    test_recorder_free(&consumer->recorder);
+    for (unsigned i = 0; i < TRIES; i++) {
+        bool done = true;
+
+        consumer->must_repeat = false;
+        consumer->open_count = consumer->empty_count = 0;
+        for (size_t k = 0; done && k < operands->count && !stop_wanted(consumer); k++)
+            done = consume_operand(consumer, operands->paths[k], error);
+        if (!done || !commit(consumer, error))
+            return false;
+        if (!consumer->must_repeat)
+            return true;
+    }
+    return error_set(error, "%s: changes all the time; merge again when nothing writes there",
+                     operands->paths[0]);
+}
+
+/* Looks through the directories again and again, until a signal ends it: profiles that come between
+ * two looks are one batch. What others have open, and what is not whole yet, is tried again. */
+static bool consume_forever(struct consumer *consumer, const struct path_list *roots,
+                            struct error *error)
+{
+    struct pollfd wanted = {.fd = consumer->signal_fd, .events = POLLIN};
+    bool is_warned = false;
+
+    for (;;) {
+        int64_t start = milliseconds(), pause;
+        bool done = true;
+
+        consumer->open_count = consumer->empty_count = 0;
+        for (size_t i = 0; done && i < roots->count && !stop_wanted(consumer); i++) {
+            if (path_is_directory(roots->paths[i])) {
+                done = consume_operand(consumer, roots->paths[i], error);
+            } else if (!is_warned) {
+                message_warning("%s: no directory any more; waiting until it is there again",
+                                roots->paths[i]);
+                is_warned = true;
+            }
+        }
+        if (!done || !commit(consumer, error))
+            return false;
+        if (stop_wanted(consumer))
+            return true;
+        pause = WATCH_PAUSE + WATCH_IDLENESS * (milliseconds() - start);
+        poll(&wanted, 1, pause > INT_MAX ? INT_MAX : (int)pause);
+    }
+}
+
+/* ---- messages ---- */
+
+static void print_done(const struct consumer *consumer)
+{
+    char files[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX];
+    char open[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
+
+    message_line(stdout, "%s: consumed %s with %s (%s); left %s open, %s empty, %s bad",
+                 state_path(consumer->state), count_text(consumer->files, "file", files),
+                 count_text(consumer->profiles, "profile", profiles),
+                 count_text(consumer->bytes, "byte", bytes),
+                 number_text(consumer->open_count, open), number_text(consumer->empty_count, empty),
+                 number_text(consumer->named_count, bad));
+}
+
+/* Bad files have been named. */
+static bool report(const struct consumer *consumer, const struct parsed_options *options,
+                   struct error *error)
+{
+    const char *first = consumer->first_open == NULL ? "a profile" : consumer->first_open;
+    bool goes_on = option_number(options, OPTION_FAILURE_MODE) != 0;
+    char count[COUNT_TEXT_MAX];
+
+    if (consumer->open_count == 1)
+        message_warning("%s: open in another process, so it was left; merge again later", first);
+    else if (consumer->open_count > 1)
+        message_warning("%s and %s: open in other processes, so they were left; merge again later",
+                        first, count_text(consumer->open_count - 1, "other", count));
+    if (consumer->named_count == 0 || (goes_on && consumer->files != 0))
+        return true;
+    return error_set(error, "%s: %s could not be consumed; see the messages above",
+                     state_path(consumer->state), count_text(consumer->named_count, "file", count));
+}
+
+/* ---- the whole ---- */
+
+struct collecting {
+    struct path_list *operands;
+    bool only_directories;
+};
+
+/* An operand_visitor. */
+static bool add_operand(void *context, const char *path, struct error *error)
+{
+    const struct collecting *collecting = context;
+    struct stat status;
+
+    if (stream_is(path))
+        return error_set(error,
+                         "%s: a stream, which cannot be consumed; merge it without --consume",
+                         stream_name(path));
+    if (lstat(path, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", path);
+    if (state_is(path))
+        return error_set(error, "%s: a state, which cannot be consumed; merge it without --consume",
+                         path);
+    if (collecting->only_directories && !path_is_directory(path))
+        return error_set(error, "%s: not a directory; name directories with --watch", path);
+    return path_list_add(collecting->operands, path, error);
+}
+
+bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
+                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
+                   struct error *error)
+{
+    struct consumer consumer = {.naming = naming,
+                                .state = state,
+                                .claims.state = state,
+                                .watches = option_given(options, OPTION_WATCH)};
+    struct path_list operands = {0};
+    struct collecting collecting = {&operands, consumer.watches};
+    bool done = true;
+
+    for (size_t i = 0; done && i < options->operand_count; i++)
+        done = operand_visit(options->operands[i], add_operand, &collecting, error);
+    if (done && operands.count == 0)
+        done = error_set(error, "the list of profiles: empty; name some");
+    if (!done || !hold_signals(&consumer, error)) {
+        path_list_free(&operands);
+        return false;
+    }
+    /* The kernel sends it when somebody wants to open a file that has a lease. */
+    signal(SIGIO, SIG_IGN);
+    test_recorder_start(&consumer.recorder);
+    merge_start(&consumer.merge);
+    consumer.merge.sidecars = sidecars;
+    consumer.merge.threads = option_threads(options);
+    consumer.merge.goes_on = consumer.merge.only_sums = true;
+    consumer.merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
+    consumer.merge.recorder = &consumer.recorder;
+    done = (consumer.watches ? consume_forever : consume_once)(&consumer, &operands, error);
+    if (option_given(options, OPTION_VERBOSE))
+        print_done(&consumer);
+    done = done && (consumer.watches || report(&consumer, options, error));
+    *ended_by = consumer.watches ? 0 : consumer.signal;
+    /* What was not committed is given back. */
+    claims_give_all_back(&consumer.claims);
+    claims_free(&consumer.claims);
+    merge_free(&consumer.merge);
+    test_recorder_free(&consumer.recorder);
+    forget_all_left(&consumer);
+    free(consumer.first_open);
+    path_list_free(&operands);
+    close(consumer.signal_fd);
+    pthread_sigmask(SIG_SETMASK, &consumer.blocked, NULL);
+    return done;
 }

@@ -1,162 +1,498 @@
 /*
  * Explaining a merge: see explain.h.
+ *
+ * Most names are settled by the data records, which a merge reads anyway: a table has the first
+ * record of each name, and a name is looked at again only if a later record differs. Then all
+ * records of these names become rows, and only for them the coverage mapping is read, to find out
+ * in which files the functions are: `main` of two programs is not one function. With --explain, the
+ * mapping of all functions is compared, too.
+ *
+ * A function that an image does not use has no data record, only a mapping with FuncHash 0; it is
+ * never in conflict.
  */
 #include "split/profiles/explain.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/arena.h"
+#include "common/base/intern_table.h"
+#include "common/base/md5.h"
+#include "common/llvm/names.h"
 #include "split/cli/json.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/profiles/find_conflicts.h"
+#include "split/profiles/function_places.h"
+
+/* What images disagree about, and what becomes of the counts. */
+enum conflict_kind {
+    /* The numbers of counters, with one FuncHash: llvm-profdata keeps the counts of the first image
+     * only. */
+    CONFLICT_COUNTERS,
+    /* The FuncHash, in one file: llvm-cov shows the function of the first object, and only its
+     * counts. */
+    CONFLICT_HASH,
+    /* Lines and regions, in one file and with one FuncHash: the counts are added, and llvm-cov
+     * shows them at the regions of the first object. */
+    CONFLICT_REGIONS,
+    /* The file, with one FuncHash: the counts are added, and shown for each of the functions. */
+    CONFLICT_FILES,
+    CONFLICT_KINDS,
+};
+
+#define NO_FILE UINT32_MAX
+
+/* A function as one image has it. */
+struct row {
+    uint64_t function; /* its number among those that are looked at again */
+    uint64_t hash;     /* FuncHash */
+    uint64_t regions;  /* a digest of its lines and regions; 0: not known */
+    uint32_t counters; /* NumCounters */
+    uint32_t file;     /* the number of its file; NO_FILE: not known */
+    size_t image;
+    size_t leader; /* of a conflict: the first image in which what is in conflict is the same */
+};
+
+/* Rows that agree in one respect and disagree in another. */
+struct conflict {
+    enum conflict_kind kind;
+    bool is_possible; /* the file of some of them is not known, and may be another one */
+    const char *function;
+    const struct row *rows; /* by leader, then by image */
+    size_t row_count;
+    size_t number; /* in the order in which they were found */
+};
+
+/* The first record of a name. */
+struct seen {
+    uint64_t hash;
+    uint64_t place; /* a digest of file and regions; 0: not known, or not looked at */
+    uint32_t counters;
+};
+
+/* A function that is looked at again. */
+struct function {
+    uint64_t name_ref;
+    const char *name; /* NULL until an image with names has been met */
+};
+
+struct explainer {
+    const struct merge *merge;
+    bool thorough; /* --explain */
+    /* The profile of an image, and its sidecar, which is looked for if the image was not split by
+     * the time it ran. */
+    struct buffer copy, relocated;
+    struct profile_sidecar *loaded, **found;
+
+    struct names files;
+    uint64_t main_ref;           /* the NameRef of `main` */
+    struct intern_table by_name; /* the numbers of `seen`, by NameRef */
+    struct seen *seen;
+    size_t seen_count, seen_capacity;
+    struct intern_table again; /* the numbers of `functions`, by NameRef */
+    struct function *functions;
+    size_t function_count, function_capacity;
+    struct row *rows; /* of these functions */
+    size_t row_count, row_capacity;
+    struct conflict *conflicts; /* by kind and name; possible ones come last */
+    size_t conflict_count, conflict_capacity;
+    struct arena arena; /* for names, and the rows of conflicts */
+};
 
 /* ---- the images ---- */
 
-struct images {
-    const struct merge *merge;
-    bool thorough;
-    struct buffer copy;             /* of a profile that cannot be summed */
-    struct buffer relocated;        /* see correlation_apply */
-    struct profile_sidecar *loaded; /* of the image whose profile is valid; NULL: none */
-    struct profile_sidecar **found; /* by group: the sidecar of unsplit images, if it was found */
-    struct error no_memory;         /* of a search that ran out of it; "": none did */
-};
-
 static bool append_part(void *context, struct bytes part, struct error *error)
 {
-    return buffer_append(context, part.data, (size_t)part.size) ||
-           error_out_of_memory(error, "a profile", part.size);
+    (void)error;
+    command_require(buffer_append(context, part.data, (size_t)part.size), part.size);
+    return true;
 }
 
 /* A merge_user: keeps the first profile. */
 static bool keep_first(void *context, const struct merge_found *found, struct error *error)
 {
-    struct images *images = context;
+    const struct buffer *copy = context;
 
-    return images->copy.size != 0 ||
-           profile_write(found->profile, append_part, &images->copy, error);
+    return copy->size != 0 || profile_write(found->profile, append_part, context, error);
 }
 
-/* Sets *profile to a profile of the group, with its data as they were read. */
-static bool find_profile(struct images *images, const struct profile_group *group,
-                         struct profile *profile, struct error *error)
+/* Sets *profile to a full profile of the image, of which only data and names are looked at. It is
+ * valid until the next call. It has no data if the image is passed over: profiles for optimization
+ * are not for reports, and those that cannot be summed must be read again. */
+static bool image_profile(struct explainer *explainer, size_t image, struct profile *profile,
+                          struct error *error)
 {
-    if (group->can_be_summed)
-        return profile_parse(profile_sum_combined(group->sum), 0, group->name, profile, error);
-    images->copy.size = 0;
-    return merge_read_again(images->merge, &group, 1, keep_first, images, error) &&
-           profile_parse(buffer_view(&images->copy), 0, group->name, profile, error);
-}
-
-/* For conflict_source. */
-static bool image_profile(void *context, size_t image, struct profile *profile, struct error *error)
-{
-    struct images *images = context;
-    const struct profile_group *group = images->merge->groups.list[image];
+    const struct profile_group *group = explainer->merge->groups.list[image];
     struct profile_sidecar *sidecar = group->sidecar;
-    struct profile lightweight;
+    struct bytes bytes;
+    struct profile found;
 
-    profile_sidecar_unload(images->loaded);
-    images->loaded = sidecar;
+    profile_sidecar_unload(explainer->loaded);
+    explainer->loaded = sidecar;
     *profile = (struct profile){.layout.record_size = 1};
-    if (!group->can_be_summed && !images->thorough)
+    if (!group->can_be_summed && !explainer->thorough)
         return true;
-    if (!find_profile(images, group, &lightweight, error))
+    explainer->copy.size = 0;
+    if (!group->can_be_summed &&
+        !merge_read_again(explainer->merge, &group, 1, keep_first, &explainer->copy, error))
         return false;
-    if ((lightweight.header.version & PROFILE_VARIANT_IR) != 0)
-        return true; /* such profiles are for optimization, not for reports */
-    *profile = lightweight;
+    bytes = group->can_be_summed ? profile_sum_combined(group->sum) : buffer_view(&explainer->copy);
+    if (!profile_parse(bytes, 0, group->name, &found, error))
+        return false;
+    if ((found.header.version & PROFILE_VARIANT_IR) != 0)
+        return true;
+    *profile = found;
     return sidecar == NULL || (correlation_need(&sidecar->correlation, sidecar->sidecar, error) &&
-                               correlation_apply(&sidecar->correlation, &lightweight, group->name,
-                                                 &images->relocated, profile, error));
+                               correlation_apply(&sidecar->correlation, &found, group->name,
+                                                 &explainer->relocated, profile, error));
 }
 
-/* For conflict_source. The sidecar of an image that was not split by the time it ran is looked for
- * too, by its UUID: there may be one. */
-static const struct sidecar *image_sidecar(void *context, size_t image)
+/* Reads the mapping of the functions in the table, or of all, if there is a sidecar of the image.
+ */
+static bool read_places(struct explainer *explainer, size_t image,
+                        const struct intern_table *wanted, struct function_places *places,
+                        struct error *error)
 {
-    struct images *images = context;
-    const struct profile_group *group = images->merge->groups.list[image];
+    const struct profile_group *group = explainer->merge->groups.list[image];
+    struct profile_sidecar *sidecar = profile_group_sidecar(group);
     struct uuid uuid = profile_group_uuid(group);
-    struct error error;
+    struct error why;
 
-    if (group->sidecar != NULL)
-        return group->sidecar->sidecar;
-    if (group->sidecar_of_split != NULL)
-        return group->sidecar_of_split->sidecar;
-    if (images->found[image] == NULL && uuid.size != 0) {
-        images->found[image] = profile_sidecars_find_uuid(images->merge->sidecars, &uuid, &error);
-        if (images->found[image] == NULL && error_is_of_memory(&error))
-            images->no_memory = error;
+    if (sidecar == NULL && uuid.size != 0) {
+        if (explainer->found[image] == NULL)
+            explainer->found[image] =
+                profile_sidecars_find_uuid(explainer->merge->sidecars, &uuid, &why);
+        sidecar = explainer->found[image];
+        if (sidecar == NULL && error_is_of_memory(&why)) {
+            *error = why;
+            return false;
+        }
     }
-    return images->found[image] == NULL ? NULL : images->found[image]->sidecar;
+    return sidecar == NULL ||
+           function_places_read(places, sidecar->sidecar, wanted, &explainer->files, error);
 }
 
-bool explain_find(const struct merge *merge, bool thorough, struct conflicts *conflicts,
-                  struct error *error)
-{
-    size_t count = merge->groups.count;
-    struct images images = {.merge = merge, .thorough = thorough};
-    const struct conflict_source source = {.image_count = count,
-                                           .profile = image_profile,
-                                           .sidecar = image_sidecar,
-                                           .context = &images};
-    bool done;
+/* ---- which names disagree ---- */
 
-    images.found = calloc(count + 1, sizeof(struct profile_sidecar *));
-    done = images.found != NULL ? conflicts_find(&source, thorough, conflicts, error)
-                                : error_out_of_memory(error, "the images", count);
-    if (done && images.no_memory.message[0] != '\0') {
-        *error = images.no_memory;
-        done = false;
+/* Without --explain the hashes of `main` are not compared: every program has its own, and the
+ * mapping of each would have to be read. */
+static bool differs(const struct explainer *explainer, const struct seen *seen,
+                    const struct profile_function *record, uint64_t place)
+{
+    if (seen->hash != record->hash)
+        return explainer->thorough || record->name_ref != explainer->main_ref;
+    return seen->counters != record->counter_count ||
+           (place != 0 && seen->place != 0 && place != seen->place);
+}
+
+static bool compare_image(struct explainer *explainer, size_t image, struct error *error)
+{
+    struct function_places places = {0};
+    struct profile profile;
+    bool done = image_profile(explainer, image, &profile, error) &&
+                (!explainer->thorough || read_places(explainer, image, NULL, &places, error));
+
+    for (uint64_t i = 0, count = done ? profile_function_count(&profile) : 0; i < count; i++) {
+        struct profile_function record = profile_get_function(&profile, i);
+        const struct function_place *found =
+            explainer->thorough ? function_places_find(&places, record.name_ref, record.hash)
+                                : NULL;
+        uint64_t place = found == NULL ? 0 : found->regions, number = 0;
+        struct seen *seen;
+
+        command_require(intern_table_add(&explainer->by_name, record.name_ref, &number),
+                        explainer->seen_count);
+        if (number == explainer->seen_count) {
+            COMMAND_ROOM_FOR_ONE(explainer->seen, explainer->seen_capacity, explainer->seen_count);
+            explainer->seen[explainer->seen_count++] =
+                (struct seen){record.hash, place, record.counter_count};
+            continue;
+        }
+        seen = &explainer->seen[number];
+        if (differs(explainer, seen, &record, place)) {
+            command_require(intern_table_add(&explainer->again, record.name_ref, &number),
+                            explainer->function_count);
+            COMMAND_ROOM_FOR_ONE(explainer->functions, explainer->function_capacity, number);
+            if (number == explainer->function_count)
+                explainer->functions[explainer->function_count++] =
+                    (struct function){.name_ref = record.name_ref};
+        }
+        if (seen->place == 0)
+            seen->place = place;
     }
-    profile_sidecar_unload(images.loaded);
-    for (size_t i = 0; images.found != NULL && i < count; i++)
-        profile_sidecars_release(merge->sidecars, images.found[i]);
-    free(images.found);
-    buffer_free(&images.copy);
-    buffer_free(&images.relocated);
+    function_places_free(&places);
     return done;
 }
 
-/* ---- one line ---- */
+/* ---- their records ---- */
 
-/* The name and file of the function, for messages. */
-static void describe_first(const struct conflicts *conflicts, struct error *text)
+/* Adds the rows of an image, with their files, and names the functions that have no name yet. */
+static bool collect_image(struct explainer *explainer, size_t image, struct error *error)
 {
-    const struct conflict *conflict = &conflicts->items[0];
-    struct bytes file;
+    size_t first = explainer->row_count;
+    struct function_places places = {0};
+    struct names names = {0};
+    struct profile profile;
+    bool done = image_profile(explainer, image, &profile, error), are_read = false;
 
-    if (conflicts_file(conflicts, conflicts->rows[conflict->first_row].file, &file))
-        error_set(text, "'%s' in %.*s", conflict->function, (int)file.size,
-                  (const char *)file.data);
-    else
-        error_set(text, "'%s'", conflict->function);
+    for (uint64_t i = 0, count = done ? profile_function_count(&profile) : 0; done && i < count;
+         i++) {
+        struct profile_function record = profile_get_function(&profile, i);
+        struct row row = {
+            .hash = record.hash, .counters = record.counter_count, .file = NO_FILE, .image = image};
+        struct function *function;
+
+        if (!intern_table_find(&explainer->again, record.name_ref, &row.function))
+            continue;
+        COMMAND_ROOM_FOR_ONE(explainer->rows, explainer->row_capacity, explainer->row_count);
+        explainer->rows[explainer->row_count++] = row;
+        function = &explainer->functions[row.function];
+        if (function->name != NULL)
+            continue;
+        done = are_read || names_read(&names, profile.names, "names", error);
+        are_read = true;
+        if (done && names_find(&names, record.name_ref) != NULL)
+            function->name =
+                arena_text(&explainer->arena, "%s", names_find(&names, record.name_ref));
+    }
+    if (done && first != explainer->row_count)
+        done = read_places(explainer, image, &explainer->again, &places, error);
+    for (size_t i = first; done && i < explainer->row_count; i++) {
+        struct row *row = &explainer->rows[i];
+        const struct function_place *place =
+            function_places_find(&places, explainer->functions[row->function].name_ref, row->hash);
+
+        if (place == NULL)
+            continue;
+        row->file = place->file;
+        row->regions = place->hash == row->hash ? place->regions : 0;
+    }
+    function_places_free(&places);
+    names_free(&names);
+    return done;
 }
 
-void explain_warn(const struct conflicts *conflicts)
-{
-    char count[COUNT_TEXT_MAX];
-    struct error first;
+/* ---- conflicts among the rows of a function ---- */
 
-    if (conflicts->count == 0)
-        return;
-    describe_first(conflicts, &first);
-    message_warning("the images %s about %s, such as %s: a report shows only the counts of one of "
-                    "them; 'covsplit merge --explain' lists all",
-                    conflicts->items[0].is_possible ? "may disagree" : "disagree",
-                    count_text(conflicts->count, "function", count), first.message);
+/* An order of rows, for qsort_r. Where files are not known, any may be the same. */
+struct row_order {
+    enum conflict_kind kind;
+    bool any_file;
+};
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
 }
 
-/* ---- the parts ---- */
+/* Compares what the rows of a conflict agree in. */
+static int compare_keys(const struct row_order *by, const struct row *a, const struct row *b)
+{
+    int order = 0;
+
+    if ((by->kind == CONFLICT_HASH || by->kind == CONFLICT_REGIONS) && !by->any_file)
+        order = compare_numbers(a->file, b->file);
+    if (order == 0 && by->kind != CONFLICT_HASH)
+        order = compare_numbers(a->hash, b->hash);
+    if (order == 0 && by->kind == CONFLICT_REGIONS)
+        order = compare_numbers(a->counters, b->counters);
+    return order;
+}
+
+/* The value that they disagree in. */
+static uint64_t value_of(enum conflict_kind kind, const struct row *row)
+{
+    return kind == CONFLICT_COUNTERS  ? row->counters
+           : kind == CONFLICT_HASH    ? row->hash
+           : kind == CONFLICT_REGIONS ? row->regions
+                                      : row->file;
+}
+
+/* By key and image, the images' values in ascending order. */
+static int compare_by_image(const void *a, const void *b, void *context)
+{
+    const struct row *left = a, *right = b;
+    const struct row_order *by = context;
+    int order = compare_keys(by, left, right);
+
+    if (order == 0)
+        order = compare_numbers(left->image, right->image);
+    return order != 0 ? order
+                      : compare_numbers(value_of(by->kind, left), value_of(by->kind, right));
+}
+
+/* By leader, then image: what the first image has is what LLVM's tools keep. */
+static int compare_by_leader(const void *a, const void *b, void *context)
+{
+    const struct row *left = a, *right = b;
+    const struct row_order *by = context;
+    int order = compare_numbers(left->leader, right->leader);
+
+    if (order == 0)
+        order = compare_numbers(value_of(by->kind, left), value_of(by->kind, right));
+    return order != 0 ? order : compare_numbers(left->image, right->image);
+}
+
+/* True if the values of all images are the same ones. An image may have several functions of one
+ * name, if these are static, and so may the others. The rows have one key and are sorted by image.
+ */
+static bool images_agree(enum conflict_kind kind, const struct row *rows, size_t count)
+{
+    size_t first_count = 1;
+
+    while (first_count < count && rows[first_count].image == rows[0].image)
+        first_count++;
+    if (count % first_count != 0)
+        return false;
+    for (size_t i = first_count; i < count; i++) {
+        bool starts_image = rows[i].image != rows[i - 1].image;
+
+        if (starts_image != (i % first_count == 0) ||
+            value_of(kind, &rows[i]) != value_of(kind, &rows[i % first_count]))
+            return false;
+    }
+    return true;
+}
+
+static void add_conflict(struct explainer *explainer, struct row_order *by, struct row *rows,
+                         size_t count)
+{
+    const struct function *function = &explainer->functions[rows[0].function];
+    struct conflict conflict = {.kind = by->kind,
+                                .is_possible = by->any_file,
+                                .function = function->name,
+                                .row_count = count,
+                                .number = explainer->conflict_count};
+
+    for (size_t i = 0; i < count; i++) {
+        size_t first = 0;
+
+        while (value_of(by->kind, &rows[first]) != value_of(by->kind, &rows[i]))
+            first++;
+        rows[i].leader = rows[first].image;
+    }
+    qsort_r(rows, count, sizeof(*rows), compare_by_leader, by);
+    if (conflict.function == NULL)
+        conflict.function = arena_text(&explainer->arena, "0x%016" PRIx64, function->name_ref);
+    conflict.rows = (struct row *)arena_copy(
+        &explainer->arena, (struct bytes){(const uint8_t *)rows, count * sizeof(*rows)});
+    command_require(!explainer->arena.failed, count * sizeof(*rows));
+    COMMAND_ROOM_FOR_ONE(explainer->conflicts, explainer->conflict_capacity,
+                         explainer->conflict_count);
+    explainer->conflicts[explainer->conflict_count++] = conflict;
+}
+
+/* Adds the conflicts of one kind among the rows of a function; `rows` is room for as many. */
+static void add_kind(struct explainer *explainer, struct row_order *by, const struct row *all,
+                     size_t count, struct row *rows)
+{
+    size_t known = 0, kept = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct row *row = &all[i];
+        bool has_file = row->file != NO_FILE || by->any_file || by->kind == CONFLICT_COUNTERS;
+
+        if (has_file && (by->kind != CONFLICT_REGIONS || row->regions != 0))
+            rows[known++] = *row;
+    }
+    qsort_r(rows, known, sizeof(*rows), compare_by_image, by);
+    /* Static functions of one name may be equal too. */
+    for (size_t i = 0; i < known; i++) {
+        if (kept == 0 || compare_by_image(&rows[i], &rows[kept - 1], by) != 0)
+            rows[kept++] = rows[i];
+    }
+    for (size_t start = 0, end; start < kept; start = end) {
+        for (end = start + 1; end < kept && compare_keys(by, &rows[start], &rows[end]) == 0;)
+            end++;
+        if (!images_agree(by->kind, &rows[start], end - start))
+            add_conflict(explainer, by, &rows[start], end - start);
+    }
+}
+
+/* Adds the conflicts among the rows of a function: those of the first two kinds, with --explain of
+ * all kinds. */
+static void add_conflicts(struct explainer *explainer, const struct row *all, size_t count)
+{
+    unsigned kinds = explainer->thorough ? CONFLICT_KINDS : CONFLICT_REGIONS;
+    struct row *rows = command_array(count, sizeof(*rows));
+    size_t hash_conflicts = 0;
+    bool has_unknown_file = false;
+
+    for (unsigned kind = 0; kind < kinds; kind++) {
+        struct row_order by = {.kind = (enum conflict_kind)kind};
+        size_t before = explainer->conflict_count;
+
+        add_kind(explainer, &by, all, count, rows);
+        if (kind == CONFLICT_HASH)
+            hash_conflicts = explainer->conflict_count - before;
+    }
+    for (size_t i = 0; i < count; i++)
+        has_unknown_file = has_unknown_file || all[i].file == NO_FILE;
+    if (hash_conflicts == 0 && has_unknown_file)
+        add_kind(explainer, &(struct row_order){CONFLICT_HASH, true}, all, count, rows);
+    free(rows);
+}
+
+static int compare_functions(const void *a, const void *b)
+{
+    const struct row *left = a, *right = b;
+
+    return compare_numbers(left->function, right->function);
+}
+
+static int compare_conflicts(const void *a, const void *b)
+{
+    const struct conflict *left = a, *right = b;
+    int order = (int)left->is_possible - (int)right->is_possible;
+
+    if (order == 0)
+        order = (int)left->kind - (int)right->kind;
+    if (order == 0)
+        order = strcmp(left->function, right->function);
+    return order != 0 ? order : compare_numbers(left->number, right->number);
+}
+
+static bool find_conflicts(struct explainer *explainer, struct error *error)
+{
+    static const char main_name[] = "main";
+    size_t images = explainer->merge->groups.count, end;
+
+    explainer->main_ref =
+        md5_name_reference((struct bytes){(const uint8_t *)main_name, sizeof(main_name) - 1});
+    for (size_t i = 0; i < images; i++) {
+        if (!compare_image(explainer, i, error))
+            return false;
+    }
+    for (size_t i = 0; explainer->function_count != 0 && i < images; i++) {
+        if (!collect_image(explainer, i, error))
+            return false;
+    }
+    command_require(!explainer->arena.failed, explainer->function_count);
+    if (explainer->row_count > 1)
+        qsort(explainer->rows, explainer->row_count, sizeof(*explainer->rows), compare_functions);
+    for (size_t start = 0; start < explainer->row_count; start = end) {
+        const struct row *rows = explainer->rows;
+
+        end = start + 1;
+        while (end < explainer->row_count && rows[end].function == rows[start].function)
+            end++;
+        add_conflicts(explainer, &rows[start], end - start);
+    }
+    if (explainer->conflict_count > 1)
+        qsort(explainer->conflicts, explainer->conflict_count, sizeof(*explainer->conflicts),
+              compare_conflicts);
+    return true;
+}
+
+/* ---- parts of what is said ---- */
 
 /* The name of the image, from its sidecar; "" if there is none. */
 static const char *image_name(const struct profile_group *group)
 {
-    const struct profile_sidecar *sidecar =
-        group->sidecar != NULL ? group->sidecar : group->sidecar_of_split;
+    const struct profile_sidecar *sidecar = profile_group_sidecar(group);
 
     return sidecar != NULL ? sidecar_image_name(sidecar->sidecar) : "";
 }
@@ -169,107 +505,81 @@ static const char *uuid_text(const struct profile_group *group, char hex[UUID_HE
     return uuid.size == 0 ? hex : uuid_format(&uuid, hex);
 }
 
-/* The number of the first conflict after `start` that is of another kind. */
-static size_t end_of_kind(const struct conflicts *conflicts, size_t start)
+/* The number of rows from this one on that differ only in their image. */
+static size_t same_rows(const struct conflict *conflict, size_t first)
 {
-    const struct conflict *items = conflicts->items;
-    size_t end = start;
+    const struct row *row = &conflict->rows[first];
+    size_t next = first;
 
-    while (end < conflicts->count && items[end].kind == items[start].kind &&
-           items[end].is_possible == items[start].is_possible)
-        end++;
-    return end;
+    while (next < conflict->row_count && conflict->rows[next].hash == row->hash &&
+           conflict->rows[next].counters == row->counters &&
+           conflict->rows[next].file == row->file &&
+           (conflict->kind != CONFLICT_REGIONS || conflict->rows[next].regions == row->regions))
+        next++;
+    return next - first;
 }
 
-/* The number of rows from `row` on that differ only in their image. */
-static size_t same_rows(const struct conflicts *conflicts, const struct conflict *conflict,
-                        size_t row)
+/* The name of the row's file, as a new string; NULL if it is not known. */
+static char *file_text(const struct explainer *explainer, const struct row *row)
 {
-    size_t end = conflict->first_row + conflict->row_count, next = row;
-    const struct conflict_row *first = &conflicts->rows[row];
+    struct bytes file;
 
-    while (next < end && conflicts->rows[next].hash == first->hash &&
-           conflicts->rows[next].counters == first->counters &&
-           conflicts->rows[next].file == first->file &&
-           (conflict->kind != CONFLICT_REGIONS || conflicts->rows[next].regions == first->regions))
-        next++;
-    return next - row;
+    if (row->file == NO_FILE)
+        return NULL;
+    file = names_get(&explainer->files, row->file);
+    return command_text("%.*s", (int)file.size, (const char *)file.data);
+}
+
+static void warn(const struct explainer *explainer)
+{
+    const struct conflict *first = explainer->conflicts;
+    char count[COUNT_TEXT_MAX], *file;
+
+    if (explainer->conflict_count == 0)
+        return;
+    file = file_text(explainer, &first->rows[0]);
+    message_warning("the images %s about %s, such as '%s'%s%s: a report shows only the counts of "
+                    "one of them; 'covsplit merge --explain' lists all",
+                    first->is_possible ? "may disagree" : "disagree",
+                    count_text(explainer->conflict_count, "function", count), first->function,
+                    file == NULL ? "" : " in ", file == NULL ? "" : file);
+    free(file);
 }
 
 /* ---- as text ---- */
 
-static void print_images(struct table *table, const struct merge *merge)
-{
-    char hex[UUID_HEX_MAX], profiles[COUNT_TEXT_MAX];
-
-    for (size_t i = 0; i < merge->groups.count; i++) {
-        const struct profile_group *group = merge->groups.list[i];
-
-        table_cell(table, "%s", number_text(i + 1, profiles));
-        table_cell(table, "%s", image_name(group));
-        table_cell(table, "%s", uuid_text(group, hex));
-        table_cell(table, "%s", number_text(group->sum->profile_count, profiles));
-        table_cell(table, "%s", group->name);
-    }
-}
-
 /* Any number of images may agree: a cell holds that many, and lines follow with the others. */
 #define IMAGES_ON_A_LINE 20
 
-static size_t images_on_line(size_t count)
+/* Adds a line of the table for some rows that differ only in their image, and lines with more
+ * images.
+ */
+static void add_rows(struct table *table, const struct explainer *explainer, const char *function,
+                     const struct row *rows, size_t count)
 {
-    return count < IMAGES_ON_A_LINE ? count : IMAGES_ON_A_LINE;
-}
+    char *file = file_text(explainer, rows), counters[COUNT_TEXT_MAX];
 
-/* Adds a cell with the numbers of the images of some rows, as in the table of images. */
-static void add_images(struct table *table, const struct conflict_row *rows, size_t count)
-{
-    char text[IMAGES_ON_A_LINE * 21] = "";
-    size_t size = 0;
-
-    for (size_t i = 0; i < count; i++)
-        size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%zu", i == 0 ? "" : " ",
-                                 rows[i].image + 1);
-    table_cell(table, "%s", text);
-}
-
-/* Adds lines of which only the cell for images is not empty. */
-static void add_more_images(struct table *table, const struct conflict_row *rows, size_t count)
-{
     for (size_t first = 0; first < count; first += IMAGES_ON_A_LINE) {
-        for (unsigned i = 0; i < 3; i++)
-            table_cell(table, "%s", "");
-        add_images(table, rows + first, images_on_line(count - first));
-        table_cell(table, "%s", "");
-    }
-}
+        char text[IMAGES_ON_A_LINE * 21] = "";
+        size_t size = 0;
 
-static void add_rows(struct table *table, const struct conflicts *conflicts,
-                     const struct conflict *conflict)
-{
-    size_t end = conflict->first_row + conflict->row_count, count;
-
-    for (size_t i = conflict->first_row; i < end; i += count) {
-        const struct conflict_row *row = &conflicts->rows[i];
-        char counters[COUNT_TEXT_MAX];
-        struct bytes file;
-        size_t on_line;
-
-        count = same_rows(conflicts, conflict, i);
-        on_line = images_on_line(count);
-        table_cell(table, "%s", i == conflict->first_row ? conflict->function : "");
-        table_cell(table, "0x%016" PRIx64, row->hash);
-        table_cell(table, "%s", number_text(row->counters, counters));
-        add_images(table, row, on_line);
-        if (conflicts_file(conflicts, row->file, &file))
-            table_cell(table, "%.*s", (int)file.size, (const char *)file.data);
+        table_cell(table, "%s", first == 0 ? function : "");
+        if (first == 0)
+            table_cell(table, "0x%016" PRIx64, rows->hash);
         else
-            table_cell(table, "not known");
-        add_more_images(table, row + on_line, count - on_line);
+            table_cell(table, "%s", "");
+        table_cell(table, "%s", first == 0 ? number_text(rows->counters, counters) : "");
+        for (size_t i = first; i < count && i < first + IMAGES_ON_A_LINE; i++)
+            size += (size_t)snprintf(text + size, sizeof(text) - size, "%s%zu",
+                                     i == first ? "" : " ", rows[i].image + 1);
+        table_cell(table, "%s", text);
+        table_cell(table, "%s", first != 0 ? "" : file != NULL ? file : "not known");
     }
+    free(file);
 }
 
-static void print_kind(const struct conflicts *conflicts, size_t start, size_t end)
+/* Prints the conflicts from `start` to `end`, which are of one kind. */
+static void print_kind(const struct explainer *explainer, size_t start, size_t end)
 {
     static const struct table_column columns[] = {
         {"function", TABLE_LEFT}, {"hash", TABLE_LEFT}, {"counters", TABLE_RIGHT},
@@ -285,24 +595,58 @@ static void print_kind(const struct conflicts *conflicts, size_t start, size_t e
                            "each:",
     };
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 2);
+    const struct conflict *first = &explainer->conflicts[start];
     char count[COUNT_TEXT_MAX];
 
-    for (size_t i = start; i < end; i++)
-        add_rows(table, conflicts, &conflicts->items[i]);
-    if (conflicts->items[start].is_possible)
+    for (size_t i = start; i < end; i++) {
+        const struct conflict *conflict = &explainer->conflicts[i];
+
+        for (size_t k = 0, same; k < conflict->row_count; k += same) {
+            same = same_rows(conflict, k);
+            add_rows(table, explainer, k == 0 ? conflict->function : "", &conflict->rows[k], same);
+        }
+    }
+    if (first->is_possible)
         printf("\n%s may differ in one file, but the file is not known for all images:\n",
                count_text(end - start, "function", count));
     else
         printf("\n%s %s %s\n", count_text(end - start, "function", count),
-               end - start == 1 ? "differs" : "differ", headings[conflicts->items[start].kind]);
+               end - start == 1 ? "differs" : "differ", headings[first->kind]);
     table_print(table, stdout);
     table_free(table);
 }
 
-static void print_left_out(const struct merge *merge)
+static void print_text(const struct explainer *explainer)
 {
+    static const struct table_column columns[] = {
+        {"", TABLE_RIGHT},         {"image", TABLE_LEFT},         {"UUID", TABLE_LEFT},
+        {"profiles", TABLE_RIGHT}, {"first profile", TABLE_LEFT},
+    };
+    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0);
+    const struct conflict *conflicts = explainer->conflicts;
+    const struct merge *merge = explainer->merge;
     char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
 
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
+
+        table_cell(table, "%s", number_text(i + 1, count));
+        table_cell(table, "%s", image_name(group));
+        table_cell(table, "%s", uuid_text(group, hex));
+        table_cell(table, "%s", number_text(group->sum->profile_count, count));
+        table_cell(table, "%s", group->name);
+    }
+    table_print(table, stdout);
+    table_free(table);
+    if (explainer->conflict_count == 0)
+        printf("\nno function is in conflict\n");
+    for (size_t start = 0, end; start < explainer->conflict_count; start = end) {
+        end = start + 1;
+        while (end < explainer->conflict_count && conflicts[end].kind == conflicts[start].kind &&
+               conflicts[end].is_possible == conflicts[start].is_possible)
+            end++;
+        print_kind(explainer, start, end);
+    }
     if (merge->failure_count != 0 || merge->empty_count != 0)
         printf("\nleft out:\n");
     for (size_t i = 0; i < merge->failure_count; i++)
@@ -316,26 +660,6 @@ static void print_left_out(const struct merge *merge)
         message_line(stdout, "  %s: %s, such as %s", uuid_format(&merge->lacking[i].uuid, hex),
                      count_text(merge->lacking[i].profile_count, "profile", count),
                      merge->lacking[i].first);
-}
-
-void explain_print(const struct merge *merge, const struct conflicts *conflicts)
-{
-    static const struct table_column columns[] = {
-        {"", TABLE_RIGHT},         {"image", TABLE_LEFT},         {"UUID", TABLE_LEFT},
-        {"profiles", TABLE_RIGHT}, {"first profile", TABLE_LEFT},
-    };
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0);
-
-    print_images(table, merge);
-    table_print(table, stdout);
-    table_free(table);
-    if (conflicts->count == 0)
-        printf("\nno function is in conflict\n");
-    for (size_t start = 0, end; start < conflicts->count; start = end) {
-        end = end_of_kind(conflicts, start);
-        print_kind(conflicts, start, end);
-    }
-    print_left_out(merge);
 }
 
 /* ---- as JSON ---- */
@@ -357,87 +681,45 @@ static void add_image(struct json_writer *json, const struct profile_group *grou
     json_end_object(json);
 }
 
-static bool add_file(struct json_writer *json, const struct conflicts *conflicts, uint32_t number)
-{
-    struct bytes file;
-    char *text;
-
-    if (!conflicts_file(conflicts, number, &file)) {
-        json_null(json, "file");
-        return true;
-    }
-    text = strndup((const char *)file.data, (size_t)file.size);
-    if (text != NULL)
-        json_string(json, "file", text);
-    free(text);
-    return text != NULL;
-}
-
-static bool add_conflict(struct json_writer *json, const struct merge *merge,
-                         const struct conflicts *conflicts, const struct conflict *conflict)
+static void add_json_conflict(struct json_writer *json, const struct explainer *explainer,
+                              const struct conflict *conflict)
 {
     static const char *const kinds[CONFLICT_KINDS] = {[CONFLICT_COUNTERS] = "counters",
                                                       [CONFLICT_HASH] = "hash",
                                                       [CONFLICT_REGIONS] = "regions",
                                                       [CONFLICT_FILES] = "files"};
-    size_t end = conflict->first_row + conflict->row_count, count;
-    bool added = true;
 
     json_begin_object(json, NULL);
     json_string(json, "function", conflict->function);
     json_string(json, "kind", kinds[conflict->kind]);
     json_boolean(json, "certain", !conflict->is_possible);
     json_begin_array(json, "variants");
-    for (size_t i = conflict->first_row; i < end && added; i += count) {
-        const struct conflict_row *row = &conflicts->rows[i];
-        char hash[24];
+    for (size_t i = 0, count; i < conflict->row_count; i += count) {
+        const struct row *row = &conflict->rows[i];
+        char hash[24], *file = file_text(explainer, row);
 
-        count = same_rows(conflicts, conflict, i);
+        count = same_rows(conflict, i);
         json_begin_object(json, NULL);
         snprintf(hash, sizeof(hash), "0x%016" PRIx64, row->hash);
         json_string(json, "hash", hash);
         json_number(json, "counters", row->counters);
-        added = add_file(json, conflicts, row->file);
+        json_string_or_null(json, "file", file);
+        free(file);
         json_begin_array(json, "images");
-        for (size_t k = i; k < i + count; k++)
-            add_image(json, merge->groups.list[conflicts->rows[k].image], false);
+        for (size_t k = 0; k < count; k++)
+            add_image(json, explainer->merge->groups.list[row[k].image], false);
         json_end_array(json);
         json_end_object(json);
     }
     json_end_array(json);
     json_end_object(json);
-    return added;
 }
 
-static void add_left_out(struct json_writer *json, const struct merge *merge)
+static void print_json(const struct explainer *explainer)
 {
-    char hex[UUID_HEX_MAX];
-
-    json_begin_array(json, "left_out");
-    for (size_t i = 0; i < merge->failure_count; i++) {
-        json_begin_object(json, NULL);
-        json_string(json, "profile", merge_input_name(merge, merge->failures[i].input));
-        json_string(json, "reason", merge->failures[i].error.message);
-        json_end_object(json);
-    }
-    json_end_array(json);
-    json_number(json, "empty", merge->empty_count);
-    json_begin_array(json, "without_sidecar");
-    for (size_t i = 0; i < merge->lacking_count; i++) {
-        json_begin_object(json, NULL);
-        json_string(json, "uuid", uuid_format(&merge->lacking[i].uuid, hex));
-        json_number(json, "profiles", merge->lacking[i].profile_count);
-        json_string(json, "first_profile", merge->lacking[i].first);
-        json_end_object(json);
-    }
-    json_end_array(json);
-}
-
-bool explain_print_json(const struct merge *merge, const struct conflicts *conflicts,
-                        struct error *error)
-{
+    const struct merge *merge = explainer->merge;
     struct json_writer json = {.stream = stdout};
-    bool added = true;
+    char hex[UUID_HEX_MAX];
 
     json_begin_object(&json, NULL);
     json_begin_array(&json, "images");
@@ -445,10 +727,64 @@ bool explain_print_json(const struct merge *merge, const struct conflicts *confl
         add_image(&json, merge->groups.list[i], true);
     json_end_array(&json);
     json_begin_array(&json, "conflicts");
-    for (size_t i = 0; i < conflicts->count && added; i++)
-        added = add_conflict(&json, merge, conflicts, &conflicts->items[i]);
+    for (size_t i = 0; i < explainer->conflict_count; i++)
+        add_json_conflict(&json, explainer, &explainer->conflicts[i]);
     json_end_array(&json);
-    add_left_out(&json, merge);
+    json_begin_array(&json, "left_out");
+    for (size_t i = 0; i < merge->failure_count; i++) {
+        json_begin_object(&json, NULL);
+        json_string(&json, "profile", merge_input_name(merge, merge->failures[i].input));
+        json_string(&json, "reason", merge->failures[i].error.message);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
+    json_number(&json, "empty", merge->empty_count);
+    json_begin_array(&json, "without_sidecar");
+    for (size_t i = 0; i < merge->lacking_count; i++) {
+        json_begin_object(&json, NULL);
+        json_string(&json, "uuid", uuid_format(&merge->lacking[i].uuid, hex));
+        json_number(&json, "profiles", merge->lacking[i].profile_count);
+        json_string(&json, "first_profile", merge->lacking[i].first);
+        json_end_object(&json);
+    }
+    json_end_array(&json);
     json_end_object(&json);
-    return added || error_out_of_memory(error, "the explanation", conflicts->row_count);
+}
+
+/* ---- the whole ---- */
+
+/* If the conflicts cannot be found, it is an error only if they were asked for: the outputs do not
+ * depend on them. */
+bool explain_merge(const struct merge *merge, const struct parsed_options *options,
+                   struct error *error)
+{
+    bool is_wanted = option_given(options, OPTION_EXPLAIN), done = true;
+    struct explainer explainer = {.merge = merge, .thorough = is_wanted};
+
+    explainer.found = command_array(merge->groups.count, sizeof(struct profile_sidecar *));
+    if (merge->groups.count > 1)
+        done = find_conflicts(&explainer, error);
+    if (done && !is_wanted)
+        warn(&explainer);
+    else if (done)
+        (option_given(options, OPTION_JSON) ? print_json : print_text)(&explainer);
+    if (!done && !is_wanted && !error_is_of_memory(error)) {
+        message_warning("%s (so it is not known whether the images disagree)", error->message);
+        done = true;
+    }
+    profile_sidecar_unload(explainer.loaded);
+    for (size_t i = 0; i < merge->groups.count; i++)
+        profile_sidecars_release(merge->sidecars, explainer.found[i]);
+    free(explainer.found);
+    buffer_free(&explainer.copy);
+    buffer_free(&explainer.relocated);
+    names_free(&explainer.files);
+    intern_table_free(&explainer.by_name);
+    intern_table_free(&explainer.again);
+    free(explainer.seen);
+    free(explainer.functions);
+    free(explainer.rows);
+    free(explainer.conflicts);
+    arena_free(&explainer.arena);
+    return done;
 }

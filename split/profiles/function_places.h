@@ -1,5 +1,5 @@
 /*
- * Where the functions of an image are, by its coverage mapping.
+ * The files that the coverage mapping of an image names, and the functions in them.
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_FUNCTION_PLACES_H
 #define COVSPLIT_SPLIT_PROFILES_FUNCTION_PLACES_H
@@ -31,25 +31,19 @@ struct function_places {
 
 void function_places_free(struct function_places *places);
 
-/* Which functions are wanted. */
-struct function_filter {
-    bool (*wants)(const void *context, uint64_t name_ref);
-    const void *context;
-};
-
-/* Reads the mapping of those functions that the filter wants (NULL: of all), and adds the names of
- * their files to `files`. What is no sound mapping is passed over, and so are sidecars without one.
- */
+/* Reads the mapping of the functions whose NameRefs are in the table (NULL: of all), and adds the
+ * names of their files to `files`. What is no sound mapping is passed over, and so are sidecars
+ * without one. */
 bool function_places_read(struct function_places *places, const struct sidecar *sidecar,
-                          const struct function_filter *filter, struct names *files,
+                          const struct intern_table *wanted, struct names *files,
                           struct error *error);
-
-/* Adds the names of all files of the mapping, as llvm-cov prints them. */
-bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
 
 /* The function with this NameRef and FuncHash; or if the mapping has it with another FuncHash only,
  * as one that is not used there, that one. NULL if there is none. */
 const struct function_place *function_places_find(const struct function_places *places,
                                                   uint64_t name_ref, uint64_t hash);
+
+/* Adds the names of all files of the mapping, as llvm-cov prints them. */
+bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
 
 #endif

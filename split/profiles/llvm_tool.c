@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +14,8 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/llvm/profile.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 
 extern char **environ;
@@ -30,29 +30,23 @@ extern char **environ;
 void llvm_command_add(struct llvm_command *command, const char *format, ...)
 {
     va_list arguments;
+    int length;
 
-    if (!array_make_room(&command->words, &command->capacity, command->count, 2,
-                         sizeof(*command->words))) {
-        command->failed = true;
-        return;
-    }
+    command_require(array_make_room(&command->words, &command->capacity, command->count, 2,
+                                    sizeof(*command->words)),
+                    command->count * sizeof(*command->words));
     va_start(arguments, format);
-    if (vasprintf(&command->words[command->count], format, arguments) < 0)
-        command->failed = true;
-    else
-        command->count++;
+    length = vasprintf(&command->words[command->count], format, arguments);
     va_end(arguments);
-    command->words[command->count] = NULL;
+    command_require(length >= 0, strlen(format));
+    command->words[++command->count] = NULL;
 }
 
 void llvm_command_add_file(struct llvm_command *command, const char *before, int fd,
                            const char *name)
 {
     llvm_command_add(command, "%s" DESCRIPTOR_PATH "%d", before, fd);
-    if (!ARRAY_ROOM_FOR_ONE(command->files, command->file_capacity, command->file_count)) {
-        command->failed = true;
-        return;
-    }
+    COMMAND_ROOM_FOR_ONE(command->files, command->file_capacity, command->file_count);
     command->files[command->file_count++] = (struct llvm_file){fd, name};
 }
 
@@ -116,26 +110,6 @@ static int run(const struct llvm_command *command, int output_fd, struct buffer 
 
 /* ---- finding it ---- */
 
-/* Which LLVM releases write and read a raw version. */
-static const struct {
-    unsigned raw_version;
-    unsigned first, last;
-} releases[] = {
-    {7, 13, 13},  {8, 14, 17},  {9, 18, 18},
-    {10, 19, 22}, {11, 23, 39}, /* the releases known so far */
-};
-
-static void release_range(unsigned raw_version, unsigned *first, unsigned *last)
-{
-    *first = *last = 0;
-    for (size_t i = 0; i < sizeof(releases) / sizeof(releases[0]); i++) {
-        if (releases[i].raw_version == raw_version) {
-            *first = releases[i].first;
-            *last = releases[i].last;
-        }
-    }
-}
-
 /* The LLVM release of a program, from its --version output; 0 if it fails or does not say. */
 static unsigned release_of(const char *program)
 {
@@ -146,7 +120,7 @@ static unsigned release_of(const char *program)
 
     llvm_command_add(&command, "%s", program);
     llvm_command_add(&command, "--version");
-    if (!command.failed && run(&command, -1, &text, &status) == 0 && buffer_append(&text, "", 1)) {
+    if (run(&command, -1, &text, &status) == 0 && buffer_append(&text, "", 1)) {
         const char *found = strstr((const char *)text.data, "LLVM version ");
 
         if (found != NULL)
@@ -157,19 +131,16 @@ static unsigned release_of(const char *program)
     return release;
 }
 
-/* Whether PATH has the program: a cheap check before it is run. */
+/* True if PATH has the program: a cheap check before it is run. */
 static bool is_in_path(const char *program)
 {
     const char *path = getenv("PATH");
 
     while (path != NULL && *path != '\0') {
         size_t length = strcspn(path, ":");
-        char *candidate;
-        bool found;
+        char *candidate = command_text("%.*s/%s", (int)length, path, program);
+        bool found = length != 0 && access(candidate, X_OK) == 0;
 
-        if (asprintf(&candidate, "%.*s/%s", (int)length, path, program) < 0)
-            return false;
-        found = length != 0 && access(candidate, X_OK) == 0;
         free(candidate);
         if (found)
             return true;
@@ -178,51 +149,48 @@ static bool is_in_path(const char *program)
     return false;
 }
 
-static char *copy_program(const char *program, struct error *error)
-{
-    char *copy = strdup(program);
-
-    if (copy == NULL)
-        error_out_of_memory(error, program, strlen(program));
-    return copy;
-}
-
 char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_version,
                      struct error *error)
 {
     static const struct {
         const char *name, *environment;
     } tools[] = {{"llvm-profdata", LLVM_PROFDATA_ENVIRONMENT}, {"llvm-cov", LLVM_COV_ENVIRONMENT}};
-    const char *environment = getenv(tools[tool].environment);
-    unsigned first, last, release;
-    char name[64];
+    /* The LLVM releases that write and read a raw version, from 7 on. */
+    static const struct {
+        unsigned first, last;
+    } releases[] = {{13, 13}, {14, 17}, {18, 18}, {19, 22}, {23, 39 /* known so far */}};
+    const char *name = tools[tool].name, *environment = getenv(tools[tool].environment);
+    size_t index = raw_version - PROFILE_VERSION_MIN;
+    bool is_known = index < sizeof(releases) / sizeof(releases[0]);
+    unsigned first = is_known ? releases[index].first : 0;
+    unsigned last = is_known ? releases[index].last : 0, release;
 
-    snprintf(name, sizeof(name), "%s", tools[tool].name);
     if (given != NULL)
-        return copy_program(given, error);
+        return command_copy(given);
     if (environment != NULL && environment[0] != '\0')
-        return copy_program(environment, error);
-    release_range(raw_version, &first, &last);
+        return command_copy(environment);
     release = is_in_path(name) ? release_of(name) : 0;
     if (release >= first && release <= last && release != 0)
-        return copy_program(name, error);
+        return command_copy(name);
     for (release = first; release != 0 && release <= last; release++) {
-        snprintf(name, sizeof(name), "%s-%u", tools[tool].name, release);
-        if (is_in_path(name))
-            return copy_program(name, error);
+        char *versioned = command_text("%s-%u", name, release);
+
+        if (is_in_path(versioned))
+            return versioned;
+        free(versioned);
     }
     error_set(error,
               "%s: none in PATH reads raw profiles of version %u (LLVM %u to %u do); "
               "install one, or give --%s",
-              tools[tool].name, raw_version, first, last, tools[tool].name);
+              name, raw_version, first, last, name);
     return NULL;
 }
 
 /* ---- what it says ---- */
 
 /* Appends what the program said with the names of files in place of those of their descriptors, and
- * a 0. False if out of memory. */
-static bool name_files(const struct llvm_command *command, const struct buffer *said,
+ * a 0. */
+static void name_files(const struct llvm_command *command, const struct buffer *said,
                        struct buffer *text)
 {
     const char *rest = (const char *)said->data, *found;
@@ -241,7 +209,8 @@ static bool name_files(const struct llvm_command *command, const struct buffer *
             buffer_append(text, name, strlen(name));
         rest = end;
     }
-    return buffer_append(text, rest == NULL ? "" : rest, rest == NULL ? 1 : strlen(rest) + 1);
+    buffer_append(text, rest == NULL ? "" : rest, rest == NULL ? 1 : strlen(rest) + 1);
+    command_require(!text->failed, text->size);
 }
 
 /* Takes the next line of the output; false at the end. */
@@ -262,10 +231,8 @@ static bool report_run(const struct llvm_command *command, int status, const cha
     struct buffer text = {0};
     char *rest, *line;
 
-    if (!buffer_append(said, "", 1) || !name_files(command, said, &text)) {
-        buffer_free(&text);
-        return error_out_of_memory(error, name, said->size);
-    }
+    command_require(buffer_append(said, "", 1), said->size);
+    name_files(command, said, &text);
     rest = (char *)text.data;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         while (next_line(&rest, &line))
@@ -293,39 +260,10 @@ bool llvm_command_run(const struct llvm_command *command, int output_fd, const c
     int status = 0, result;
     bool done;
 
-    if (command->failed)
-        return error_out_of_memory(error, name, command->count * sizeof(*command->words));
     result = run(command, output_fd, &said, &status);
     done = result != 0
                ? error_set_errno(error, result, "%s: '%s' cannot be run", name, command->words[0])
                : report_run(command, status, name, &said, error);
     buffer_free(&said);
     return done;
-}
-
-bool llvm_profdata_merge(const char *program, const struct llvm_profdata_job *job,
-                         struct error *error)
-{
-    struct llvm_command command = {0};
-    bool merged;
-
-    llvm_command_add(&command, "%s", program);
-    llvm_command_add(&command, "merge");
-    if (job->sparse)
-        llvm_command_add(&command, "-sparse");
-    if (job->goes_on)
-        llvm_command_add(&command, "-failure-mode=all");
-    /* With one thread the order, and so the output, is always the same. */
-    llvm_command_add(&command, "-num-threads=1");
-    llvm_command_add(&command, "-o");
-    llvm_command_add_file(&command, "", job->output_fd, job->name);
-    for (size_t i = 0; i < job->input_count; i++) {
-        char before[64];
-
-        snprintf(before, sizeof(before), "-weighted-input=%" PRIu64 ",", job->inputs[i].weight);
-        llvm_command_add_file(&command, before, job->inputs[i].fd, job->inputs[i].name);
-    }
-    merged = llvm_command_run(&command, -1, job->name, error);
-    llvm_command_free(&command);
-    return merged;
 }

@@ -38,14 +38,12 @@ struct llvm_file {
     const char *name; /* in messages */
 };
 
-/* A command line. Initialize to {0}; free with llvm_command_free. A failed allocation is remembered
- * until it is run. */
+/* A command line. Initialize to {0}; free with llvm_command_free. */
 struct llvm_command {
     char **words; /* the program, and the name of its subcommand; ends with NULL */
     size_t count, capacity;
     struct llvm_file *files;
     size_t file_count, file_capacity;
-    bool failed;
 };
 
 void llvm_command_add(struct llvm_command *command, const char *format, ...)
@@ -59,27 +57,5 @@ void llvm_command_free(struct llvm_command *command);
  * printed as warnings. `name` is that of the output, in messages. */
 bool llvm_command_run(const struct llvm_command *command, int output_fd, const char *name,
                       struct error *error);
-
-/* ---- merging ---- */
-
-/* A raw profile in an open, unnamed file. */
-struct llvm_profdata_input {
-    int fd;
-    const char *name; /* in messages */
-    uint64_t weight;  /* its counters are multiplied by this */
-};
-
-/* What is merged, and into what. */
-struct llvm_profdata_job {
-    const struct llvm_profdata_input *inputs;
-    size_t input_count;
-    bool sparse;
-    bool goes_on;     /* leave out profiles that it finds bad, with a warning */
-    int output_fd;    /* of an open, empty file */
-    const char *name; /* of the output, in messages */
-};
-
-bool llvm_profdata_merge(const char *program, const struct llvm_profdata_job *job,
-                         struct error *error);
 
 #endif

@@ -1,256 +1,197 @@
 /*
- * covsplit merge: profiles of any number of images, added up and correlated.
- *
- * Profiles are read and summed by merge_read.h. merge_outputs.h writes the sums to files; with
- * --into they are added to a state instead. explain.h says what became of the inputs.
+ * covsplit merge: profiles of any number of images, added up and correlated, into files or into a
+ * state. See merge.h.
  */
+#include "split/profiles/merge.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
-#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/stream.h"
+#include "common/state/reached.h"
 #include "split/cli/commands.h"
-#include "split/cli/find_sidecar.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/profiles/explain.h"
-#include "split/profiles/merge.h"
-#include "split/profiles/merge_consume.h"
-#include "split/profiles/merge_inputs.h"
-#include "split/profiles/merge_into.h"
-#include "split/profiles/merge_outputs.h"
-#include "split/profiles/merge_read.h"
 
 enum failure_mode {
     FAILURE_MODE_ANY,
     FAILURE_MODE_ALL,
 };
 
-/* ---- what was read ---- */
+/* ---- the names of tests ---- */
 
-static void warn_of_empty(const struct merge *merge)
+/* The length of the file name without the extension. A name that is nothing but the extension is
+ * kept. */
+static size_t stem_length(const char *file, size_t length)
 {
-    const char *first = merge_input_name(merge, merge->first_empty);
-    size_t more = merge->empty_count - 1;
+    static const char extension[] = ".profraw";
 
-    if (more == 0)
-        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out", first);
-    else
-        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out, as %zu more %s", first, more,
-                        more == 1 ? "that is empty too" : "that are empty too");
+    for (size_t i = length; i-- > 1;) {
+        size_t end = i + strlen(extension);
+
+        if (end <= length && memcmp(file + i, extension, strlen(extension)) == 0 &&
+            (end == length || file[end] == '.'))
+            return i;
+    }
+    return length;
 }
 
-/* Says which inputs were left out. False if that makes the merge fail. */
-static bool report_inputs(const struct merge *merge, const struct parsed_options *options,
-                          struct error *error)
+char *test_naming_name(const struct test_naming *naming, const char *root, const char *path,
+                       struct error *error)
 {
-    if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
-        *error = merge->failures[0].error;
+    const char *slash = strrchr(path, '/'), *below = NULL, *file;
+    char *name;
+    size_t length;
+
+    if (naming->name == NULL && stream_is_standard_input(path)) {
+        error_set(error, "standard input: has no path to name a test by; use '--by NAME'");
+        return NULL;
+    }
+    if (root != NULL && strncmp(path, root, strlen(root)) == 0)
+        below = path + strlen(root) + strspn(path + strlen(root), "/");
+    if (naming->name != NULL) {
+        name = command_copy(naming->name);
+    } else if (below != NULL && slash != NULL && slash > below) {
+        name = command_text("%.*s", (int)(slash - below), below);
+    } else {
+        file = path_file_name(path);
+        length = state_claim_name_length(file);
+        file += length != 0;
+        name =
+            command_text("%.*s", (int)stem_length(file, length != 0 ? length : strlen(file)), file);
+    }
+    if (reached_check_name(name, error))
+        return name;
+    free(name);
+    return NULL;
+}
+
+/* ---- operands ---- */
+
+/* The inputs, and for each its weight and the name of its test, if there are tests. */
+struct operands {
+    const char *output;  /* the output, or the state */
+    const char *outputs; /* a directory of further outputs, which may be missing; or NULL */
+    struct test_naming naming;
+    struct path_list inputs, tests;
+    uint64_t *weights;
+    size_t weight_capacity;
+    uint64_t weight; /* of the operand that is taken apart */
+    /* The directory of the file that was looked at last, and the state that it belongs to: it, or
+     * the one above it. "" if there is none. */
+    char directory[PATH_MAX], state[PATH_MAX];
+    bool is_outputs;        /* it is `outputs` */
+    char strange[PATH_MAX]; /* a state that was found below a directory; "": none */
+};
+
+static void free_operands(struct operands *operands)
+{
+    path_list_free(&operands->inputs);
+    path_list_free(&operands->tests);
+    free(operands->weights);
+}
+
+/* A path_filter: passes over outputs of an earlier run, and over what is in a state. */
+static bool is_profile(void *context, const char *path, const struct stat *status)
+{
+    struct operands *operands = context;
+    char directory[PATH_MAX], above[PATH_MAX];
+    struct stat now;
+
+    if (file_is(operands->output, status))
         return false;
-    }
-    for (size_t i = 0; i < merge->failure_count; i++)
-        message_warning("%s (left out)", merge->failures[i].error.message);
-    if (merge->empty_count != 0 && merge->groups.count == 0)
-        return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
-                         merge_input_name(merge, merge->first_empty));
-    if (merge->groups.count == 0)
-        return error_set(error,
-                         "%s%s: no profile to merge; name a directory or state that has some",
-                         options->operands[0], options->operand_count == 1 ? "" : " and others");
-    if (merge->empty_count != 0)
-        warn_of_empty(merge);
-    return true;
-}
-
-/* ---- what is written ---- */
-
-/* Finds out about which functions the images disagree. If that fails, it is an error only if it was
- * asked for: the outputs do not depend on it. */
-static bool find_conflicts(const struct merge *merge, const struct parsed_options *options,
-                           struct conflicts *conflicts, struct error *error)
-{
-    bool thorough = option_given(options, OPTION_EXPLAIN);
-
-    if (merge->groups.count < 2 || explain_find(merge, thorough, conflicts, error))
+    if (!path_directory(path, directory))
         return true;
-    if (thorough || error_is_of_memory(error))
+    if (strcmp(directory, operands->directory) != 0) {
+        strcpy(operands->directory, directory);
+        operands->is_outputs = operands->outputs != NULL && stat(directory, &now) == 0 &&
+                               file_is(operands->outputs, &now);
+        operands->state[0] = '\0';
+        if (state_is(directory))
+            strcpy(operands->state, directory);
+        else if (path_directory(directory, above) && state_is(above))
+            strcpy(operands->state, above);
+    }
+    if (operands->is_outputs)
         return false;
-    message_warning("%s (so it is not known whether the images disagree)", error->message);
-    return true;
-}
-
-static bool explain(const struct merge *merge, const struct parsed_options *options,
-                    const struct conflicts *conflicts, struct error *error)
-{
-    if (!option_given(options, OPTION_EXPLAIN)) {
-        explain_warn(conflicts);
+    if (operands->state[0] == '\0' || stat(operands->state, &now) != 0)
         return true;
-    }
-    if (option_given(options, OPTION_JSON))
-        return explain_print_json(merge, conflicts, error);
-    explain_print(merge, conflicts);
-    return true;
+    if (!file_is(operands->output, &now))
+        strcpy(operands->strange, operands->state);
+    return false;
 }
 
-static bool write_all(const struct merge *merge, const struct parsed_options *options,
-                      struct error *error)
-{
-    struct merge_outputs outputs = {0};
-    struct conflicts conflicts = {0};
-    bool done = merge_outputs_make(&outputs, merge, options, error) &&
-                find_conflicts(merge, options, &conflicts, error) &&
-                explain(merge, options, &conflicts, error) && merge_outputs_commit(&outputs, error);
-
-    merge_outputs_free(&outputs);
-    conflicts_free(&conflicts);
-    return done;
-}
-
-/* ---- what was done ---- */
-
-static void print_group(const struct profile_group *group)
-{
-    char count[COUNT_TEXT_MAX];
-
-    if (group->sidecar != NULL)
-        message_line(stdout, "%s: %s, by %s", sidecar_image_name(group->sidecar->sidecar),
-                     count_text(group->sum->profile_count, "lightweight profile", count),
-                     sidecar_name(group->sidecar->sidecar));
-    else
-        message_line(stdout, "%s%s: %s", group->name,
-                     group->sum->profile_count == 1 ? "" : " and others",
-                     count_text(group->sum->profile_count, "full profile", count));
-}
-
-static void print_done(const struct merge *merge, const char *output)
-{
-    char files[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX];
-    char images[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
-    uint64_t count = 0;
-
-    for (size_t i = 0; i < merge->groups.count; i++) {
-        print_group(merge->groups.list[i]);
-        count += merge->groups.list[i]->sum->profile_count;
-    }
-    message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
-                 count_text(count, "profile", profiles),
-                 count_text(merge->groups.count, "image", images),
-                 count_text(merge->inputs->count, "file", files),
-                 count_text(merge->bytes_read, "byte", bytes),
-                 number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
-}
-
-/* ---- the command ---- */
-
-static bool goes_on(const struct parsed_options *options)
-{
-    return option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
-}
-
-/* The output, or the state. */
-static const char *target_path(const struct parsed_options *options)
-{
-    const char *into = option_text(options, OPTION_INTO);
-
-    return into != NULL ? into : option_text(options, OPTION_OUTPUT);
-}
-
-/* Starts the progress display; on a terminal with the total size to be read, as far as it can be
- * known. */
-static void start_progress(struct progress *progress, const struct parsed_options *options,
-                           const struct path_list *inputs)
+/* A directory stands for all regular files in and below it, sorted by name, except for the output,
+ * which may be left from an earlier run, or be a state, and for those in the directory of outputs,
+ * which must not be an operand. A state stands for itself, but must not be below such a directory,
+ * and must not be the output. */
+static bool add_directory(struct operands *operands, const char *path, struct error *error)
 {
     struct stat status;
 
-    progress_start(progress, target_path(options), 0);
-    for (size_t i = 0; progress->on_terminal && i < inputs->count; i++) {
-        if (stat(inputs->paths[i], &status) == 0 && status.st_size > 0)
-            progress->total += (uint64_t)status.st_size;
-    }
-}
-
-/* The inputs, and for each the name of its test, if there are tests. */
-struct merge_operands {
-    struct path_list inputs;
-    struct path_list tests;
-    struct test_naming naming;
-    uint64_t *weights;
-    /* Gets the merged profile, in memory, in place of a file; NULL: writes files. */
-    merge_reader reader;
-    void *reader_context;
-};
-
-static bool read_merged(const struct parsed_options *options, const struct merge *merge,
-                        const struct merge_operands *operands, struct error *error)
-{
-    struct conflicts conflicts = {0};
-    struct output merged = {.fd = -1};
-    bool done = merge_outputs_make_in_memory(&merged, merge, options, error) &&
-                find_conflicts(merge, options, &conflicts, error);
-
-    if (done)
-        explain_warn(&conflicts);
-    done = done && operands->reader(operands->reader_context, merge, merged.fd, error);
-    output_discard(&merged);
-    conflicts_free(&conflicts);
-    return done;
-}
-
-static bool merge_all(const struct parsed_options *options, const struct merge_operands *operands,
-                      struct profile_sidecars *sidecars, struct state *state, struct error *error)
-{
-    const struct path_list *inputs = &operands->inputs;
-    struct test_recorder recorder;
-    struct progress progress;
-    struct merge merge = {
-        .inputs = inputs,
-        .weights = operands->weights,
-        .sidecars = sidecars,
-        .threads = option_threads(options),
-        .goes_on = goes_on(options),
-        .only_sums = state != NULL,
-        .recorder = state != NULL ? &recorder : NULL,
-        .tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL,
-        .progress = &progress,
-        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
-    };
-    bool done;
-
-    test_recorder_start(&recorder);
-    start_progress(&progress, options, inputs);
-    done = merge_read(&merge, error);
-    progress_finish(&progress);
-    done = done && report_inputs(&merge, options, error) &&
-           (state != NULL
-                ? merge_into_add(state, &merge, error)
-                : profile_groups_combine(&merge.groups, error) &&
-                      (operands->reader != NULL ? read_merged(options, &merge, operands, error)
-                                                : write_all(&merge, options, error)));
-    if (done && option_given(options, OPTION_VERBOSE))
-        print_done(&merge, target_path(options));
-    merge_free(&merge);
-    test_recorder_free(&recorder);
-    return done;
-}
-
-static bool collect_input(const struct parsed_options *options, const char *operand,
-                          uint64_t weight, struct merge_operands *operands, struct error *error)
-{
-    size_t before = operands->inputs.count, count;
-    uint64_t *weights;
-
-    if (!merge_inputs_add(&operands->inputs, operand, target_path(options),
-                          option_text(options, OPTION_PER_IMAGE), &operands->naming,
-                          &operands->tests, error))
+    if (state_is(path) && stat(path, &status) == 0 && file_is(operands->output, &status))
+        return error_set(error, "%s: the state itself; name what is to be added to it", path);
+    if (state_is(path))
+        return path_list_add(&operands->inputs, path, error);
+    if (operands->outputs != NULL && paths_meet(path, operands->outputs))
+        return error_set(error,
+                         "%s: is to be read, and to get the output of each image; give another "
+                         "--per-image",
+                         path);
+    if (!path_list_add_directory(&operands->inputs, path, true, is_profile, operands, error))
         return false;
-    count = operands->inputs.count;
-    weights = reallocarray(operands->weights, count + 1, sizeof(*weights));
-    if (weights == NULL)
-        return error_out_of_memory(error, operand, count * sizeof(*weights));
-    for (size_t i = before; i < count; i++)
-        weights[i] = weight;
-    operands->weights = weights;
+    return operands->strange[0] == '\0' ||
+           error_set(error,
+                     "%s: a state in a directory of profiles; name it by itself, and move it "
+                     "elsewhere",
+                     operands->strange);
+}
+
+/* An operand_visitor: adds the files that an operand stands for. What is no directory is a file,
+ * whether it exists or not. */
+static bool add_operand(void *context, const char *path, struct error *error)
+{
+    struct operands *operands = context;
+    struct path_list *inputs = &operands->inputs;
+    bool is_stream = stream_is_standard_input(path);
+    bool is_directory = !is_stream && path_is_directory(path);
+    size_t before = inputs->count;
+
+    for (size_t i = 0; is_stream && i < before; i++) {
+        if (stream_is_standard_input(inputs->paths[i]))
+            return error_set(error, "standard input: named twice ('-'); name it once");
+    }
+    if (!(is_directory ? add_directory(operands, path, error) : path_list_add(inputs, path, error)))
+        return false;
+    for (size_t i = before; i < inputs->count; i++) {
+        const char *input = inputs->paths[i];
+
+        /* A claim may count in a state already, or do so any moment: here it would count again. */
+        if (state_claim_name_length(path_file_name(input)) != 0)
+            return error_set(
+                error,
+                "%s: is being merged into a state; finish that (merge --into STATE --consume), "
+                "or give it its name again if that state is gone",
+                input);
+        COMMAND_ROOM_FOR_ONE(operands->weights, operands->weight_capacity, i);
+        operands->weights[i] = operands->weight;
+        if (test_naming_is_on(&operands->naming)) {
+            char *test =
+                test_naming_name(&operands->naming, is_directory ? path : NULL, input, error);
+
+            if (test == NULL)
+                return false;
+            COMMAND_ROOM_FOR_ONE(operands->tests.paths, operands->tests.capacity, i);
+            operands->tests.paths[operands->tests.count++] = test;
+        }
+    }
     return true;
 }
 
@@ -267,34 +208,196 @@ static bool take_weight(const char *text, uint64_t *weight, const char **file)
 }
 
 /* Those with weights come last, as in llvm-profdata. */
-static bool collect_inputs(const struct parsed_options *options, struct merge_operands *operands,
-                           struct error *error)
+static bool collect_operands(const struct parsed_options *options, const char *const *profiles,
+                             size_t count, struct operands *operands, struct error *error)
 {
     const char *text, *file;
-    uint64_t weight;
 
-    for (size_t i = 0; i < options->operand_count; i++) {
-        if (!collect_input(options, options->operands[i], 1, operands, error))
+    operands->weight = 1;
+    for (size_t i = 0; i < count; i++) {
+        if (!operand_visit(profiles[i], add_operand, operands, error))
             return false;
     }
     for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
-        if (take_weight(text, &weight, &file) &&
-            !collect_input(options, file, weight, operands, error))
+        if (take_weight(text, &operands->weight, &file) &&
+            !operand_visit(file, add_operand, operands, error))
             return false;
     }
     return true;
 }
 
-/* Whether profiles are deleted. */
-static bool consumes(const struct parsed_options *options)
+/* ---- messages ---- */
+
+/* Says which inputs were left out. False if that makes the merge fail. */
+static bool report_inputs(const struct merge *merge, const struct parsed_options *options,
+                          struct error *error)
 {
-    return option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
+    size_t more = merge->empty_count - 1;
+
+    if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
+        *error = merge->failures[0].error;
+        return false;
+    }
+    for (size_t i = 0; i < merge->failure_count; i++)
+        message_warning("%s (left out)", merge->failures[i].error.message);
+    if (merge->empty_count != 0 && merge->groups.count == 0)
+        return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
+                         merge_input_name(merge, merge->first_empty));
+    if (merge->groups.count == 0)
+        return error_set(error,
+                         "%s%s: no profile to merge; name a directory or state that has some",
+                         options->operand_count == 0 ? option_text(options, OPTION_WEIGHTED_INPUT)
+                                                     : options->operands[0],
+                         options->operand_count < 2 ? "" : " and others");
+    if (merge->empty_count == 1)
+        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out",
+                        merge_input_name(merge, merge->first_empty));
+    else if (merge->empty_count > 1)
+        message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out, as %zu more %s",
+                        merge_input_name(merge, merge->first_empty), more,
+                        more == 1 ? "that is empty too" : "that are empty too");
+    return true;
 }
 
-/* What parsing cannot check. */
-static int check_usage(const struct parsed_options *options)
+static void print_done(const struct merge *merge, const char *output)
+{
+    char files[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX];
+    char images[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
+        uint64_t of_group = group->sum->profile_count;
+
+        count += of_group;
+        if (group->sidecar != NULL)
+            message_line(stdout, "%s: %s, by %s", sidecar_image_name(group->sidecar->sidecar),
+                         count_text(of_group, "lightweight profile", profiles),
+                         sidecar_name(group->sidecar->sidecar));
+        else
+            message_line(stdout, "%s%s: %s", group->name, of_group == 1 ? "" : " and others",
+                         count_text(of_group, "full profile", profiles));
+    }
+    message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
+                 count_text(count, "profile", profiles),
+                 count_text(merge->groups.count, "image", images),
+                 count_text(merge->inputs->count, "file", files),
+                 count_text(merge->bytes_read, "byte", bytes),
+                 number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
+}
+
+/* ---- what is made ---- */
+
+bool merge_add_to_batch(struct state_batch *batch, const struct profile_group *group,
+                        struct test_recorder *recorder, struct error *error)
+{
+    return test_recorder_encode(recorder, &group->sum->identity, group->name, &group->sum->tests,
+                                error) &&
+           state_batch_add(batch, group->sum, error);
+}
+
+/* Adds what the merge has read to the state, as one batch. What is committed counts, even if it
+ * could not be folded: to add it again would be wrong. */
+static bool add_to_state(struct state *state, const struct merge *merge, struct error *error)
+{
+    struct state_batch *batch;
+    struct error failure = {0};
+    bool done = state_batch_start(state, &batch, error);
+
+    for (size_t i = 0; done && i < merge->groups.count; i++)
+        done = merge_add_to_batch(batch, merge->groups.list[i], merge->recorder, error);
+    done = done && state_batch_commit(batch, error);
+    state_batch_free(batch);
+    return done && (state_fold(state, &failure) ||
+                    error_set(error, "%.900s (the profiles count already; do not add them again)",
+                              failure.message));
+}
+
+/* Makes the files, or what the reader gets, explains, and only then gives the files their names. */
+static bool make_files(const struct merge *merge, const struct parsed_options *options,
+                       merge_reader reader, void *context, struct error *error)
+{
+    struct merge_outputs outputs = {0};
+    struct output merged = {.fd = -1};
+    bool done = (reader != NULL ? merge_outputs_make_in_memory(&merged, merge, options, error)
+                                : merge_outputs_make(&outputs, merge, options, error)) &&
+                explain_merge(merge, options, error) &&
+                (reader != NULL ? reader(context, merge, merged.fd, error)
+                                : merge_outputs_commit(&outputs, error));
+
+    merge_outputs_free(&outputs);
+    output_discard(&merged);
+    return done;
+}
+
+/* ---- the command ---- */
+
+/* The output, or the state. */
+static const char *target_path(const struct parsed_options *options)
+{
+    const char *into = option_text(options, OPTION_INTO);
+
+    return into != NULL ? into : option_text(options, OPTION_OUTPUT);
+}
+
+static bool merge_all(const struct parsed_options *options, const struct operands *operands,
+                      struct profile_sidecars *sidecars, struct state *state, merge_reader reader,
+                      void *context, struct error *error)
+{
+    struct test_recorder recorder;
+    struct progress progress;
+    struct merge merge;
+    struct stat status;
+    bool done;
+
+    test_recorder_start(&recorder);
+    merge_start(&merge);
+    merge.inputs = &operands->inputs;
+    merge.weights = operands->weights;
+    merge.sidecars = sidecars;
+    merge.threads = option_threads(options);
+    merge.goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
+    merge.only_sums = state != NULL;
+    merge.recorder = state != NULL ? &recorder : NULL;
+    merge.tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL;
+    merge.progress = &progress;
+    merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
+    progress_start(&progress, target_path(options), 0);
+    for (size_t i = 0; progress.on_terminal && i < operands->inputs.count; i++) {
+        if (stat(operands->inputs.paths[i], &status) == 0 && status.st_size > 0)
+            progress.total += (uint64_t)status.st_size;
+    }
+    done = merge_read(&merge, error);
+    progress_finish(&progress);
+    profile_groups_finish(&merge.groups);
+    done = done && report_inputs(&merge, options, error) &&
+           (state != NULL ? add_to_state(state, &merge, error)
+                          : profile_groups_combine(&merge.groups, error) &&
+                                make_files(&merge, options, reader, context, error));
+    if (done && option_given(options, OPTION_VERBOSE))
+        print_done(&merge, target_path(options));
+    merge_free(&merge);
+    test_recorder_free(&recorder);
+    return done;
+}
+
+bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
+                      size_t count, struct profile_sidecars *sidecars, merge_reader reader,
+                      void *context, struct error *error)
+{
+    struct operands operands = {.output = target_path(options)};
+    bool done = collect_operands(options, profiles, count, &operands, error) &&
+                merge_all(options, &operands, sidecars, NULL, reader, context, error);
+
+    free_operands(&operands);
+    return done;
+}
+
+/* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
+static int check_usage(const struct parsed_options *options, bool consumes)
 {
     const char *output = option_text(options, OPTION_OUTPUT), *text, *file;
+    enum profile_format format;
     uint64_t weight;
 
     if (options->operand_count == 0 && !option_given(options, OPTION_WEIGHTED_INPUT))
@@ -310,73 +413,54 @@ static int check_usage(const struct parsed_options *options)
         return STATUS_DONE;
     if (option_given(options, OPTION_BY) || option_given(options, OPTION_BY_PATH))
         return message_usage("merge", "'--by' and '--by-path' are for '--into'");
-    if (consumes(options))
+    if (consumes)
         return message_usage("merge", "'--consume' and '--watch' are for '--into'");
     if (output == NULL)
         return message_usage("merge", "'--output' or '--into' is missing");
-    if (merge_output_format(options) == FORMAT_UNKNOWN)
+    format = merge_output_format(options);
+    if (format == FORMAT_UNKNOWN)
         return message_usage("merge",
                              "'--output %s' ends neither in .profraw nor in .profdata, and "
                              "--format is missing",
                              output);
-    if (merge_output_format(options) == FORMAT_RAW && option_given(options, OPTION_SPARSE))
+    if (format == FORMAT_RAW && option_given(options, OPTION_SPARSE))
         return message_usage("merge", "'--sparse' is for the format profdata");
-    if (merge_output_format(options) == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
+    if (format == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
         return message_usage("merge", "'--weighted-input' is for the format profdata");
     return STATUS_DONE;
 }
 
-bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
-                      size_t count, struct profile_sidecars *sidecars, merge_reader reader,
-                      void *context, struct error *error)
-{
-    struct merge_operands operands = {.reader = reader, .reader_context = context};
-    bool done = true;
-
-    for (size_t i = 0; done && i < count; i++)
-        done = collect_input(options, profiles[i], 1, &operands, error);
-    done = done && merge_all(options, &operands, sidecars, NULL, error);
-    path_list_free(&operands.inputs);
-    path_list_free(&operands.tests);
-    free(operands.weights);
-    return done;
-}
-
-static bool open_state(const struct parsed_options *options, struct state **state,
-                       struct error *error)
-{
-    const char *into = option_text(options, OPTION_INTO);
-
-    return into == NULL ||
-           merge_into_open(state, into, option_number(options, OPTION_MEMORY_LIMIT), error);
-}
-
 int command_merge(const struct parsed_options *options)
 {
+    bool consumes = option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
+    struct operands operands = {
+        .output = target_path(options),
+        .outputs = option_text(options, OPTION_PER_IMAGE),
+        .naming = {option_text(options, OPTION_BY), option_given(options, OPTION_BY_PATH)}};
+    const char *into = option_text(options, OPTION_INTO);
     struct profile_sidecars sidecars = {0};
-    struct merge_operands operands = {0};
     struct state *state = NULL;
     struct error error = {0};
-    int status = check_usage(options), ended_by = 0;
+    int status = check_usage(options, consumes), ended_by = 0;
     bool done;
 
     if (status != STATUS_DONE)
         return status;
-    operands.naming = (struct test_naming){option_text(options, OPTION_BY),
-                                           option_given(options, OPTION_BY_PATH)};
-    done = profile_sidecars_open(&sidecars, options, &error) && open_state(options, &state, &error);
-    if (consumes(options))
-        done =
-            done && merge_consume(options, &operands.naming, state, &sidecars, &ended_by, &error);
-    else
-        done = done && collect_inputs(options, &operands, &error) &&
-               merge_all(options, &operands, &sidecars, state, &error);
+    /* Whoever adds to a state finishes first what others have left in it. */
+    done = profile_sidecars_open(&sidecars, options, &error) &&
+           (into == NULL || (state_open(&state, into, STATE_CREATE,
+                                        option_number(options, OPTION_MEMORY_LIMIT), &error) &&
+                             state_fold(state, &error)));
+    if (done && consumes)
+        done = merge_consume(options, &operands.naming, state, &sidecars, &ended_by, &error);
+    else if (done)
+        done = collect_operands(options, options->operands, options->operand_count, &operands,
+                                &error) &&
+               merge_all(options, &operands, &sidecars, state, NULL, NULL, &error);
     if (!done)
         message_error(&error);
     state_close(state);
-    path_list_free(&operands.inputs);
-    path_list_free(&operands.tests);
-    free(operands.weights);
+    free_operands(&operands);
     profile_sidecars_close(&sidecars);
     if (ended_by != 0)
         raise(ended_by);

@@ -1,13 +1,149 @@
 /*
- * Merging profiles for a reader in the same process.
+ * covsplit merge, in parts:
+ *
+ *     merge.c          the command, its operands, and states as its output
+ *     merge_read.c     reads the profiles to be merged, into one sum for each group
+ *                      (profile_groups.h)
+ *     merge_outputs.c  writes the sums to files
+ *     consume.c        adds profiles to a state and deletes them: --consume, --watch
+ *     explain.c        says what became of the inputs, and where the images disagree
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_MERGE_H
 #define COVSPLIT_SPLIT_PROFILES_MERGE_H
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "common/base/output.h"
+#include "common/llvm/profile.h"
+#include "common/sidecar/profile_groups.h"
+#include "common/state/state.h"
+#include "common/state/test_recorder.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/message.h"
 #include "split/cli/options.h"
-#include "split/profiles/merge_read.h"
+#include "split/cli/path_list.h"
+
+/* ---- reading (merge_read.c) ---- */
+
+/* An input that was not merged, and why. */
+struct merge_failure {
+    size_t input;
+    struct error error;
+};
+
+/* An image of which no sidecar was found, and its inputs, which count as failed. */
+struct merge_lacking {
+    struct uuid uuid;
+    uint64_t profile_count;
+    char *first; /* the name of the one that comes first */
+};
+
+/* A stream (stream.h) whose profiles cannot be summed: what was read is kept. */
+struct merge_kept_stream {
+    size_t input;
+    struct buffer content;
+};
+
+struct merge {
+    /* Set by the caller, after merge_start. */
+    const struct path_list *inputs;
+    const uint64_t *weights;       /* of each input; NULL: 1 each */
+    const struct path_list *names; /* what the inputs are called in messages; NULL: as `inputs` */
+    struct profile_sidecars *sidecars;
+    unsigned threads;
+    bool goes_on;              /* continue after bad inputs: --failure-mode=all */
+    bool only_sums;            /* a profile that cannot be summed is bad */
+    uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
+    struct progress *progress; /* updated when a file has been added; may be NULL */
+    /* Notes which functions the tests of the inputs reach, whose names are in `tests`. Both may be
+     * NULL. */
+    struct test_recorder *recorder;
+    const struct path_list *tests; /* for each input */
+
+    /* Set by merge_read. */
+    struct profile_groups groups;
+    struct merge_failure *failures; /* in the order of the inputs */
+    size_t failure_count, failure_capacity;
+    struct merge_lacking *lacking; /* by UUID */
+    size_t lacking_count, lacking_capacity;
+    size_t empty_count; /* empty inputs, left by programs that wrote no profile */
+    size_t first_empty;
+    uint64_t bytes_read;
+    bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
+    struct merge_kept_stream *kept_streams;
+    size_t kept_stream_count, kept_stream_capacity;
+
+    struct profile_sidecar_source source; /* of the groups */
+
+    /* Shared by the threads. */
+    pthread_mutex_t lock;
+    size_t next_input;
+    bool failed; /* out of memory, or a state cannot be read; see `error` */
+    struct error error;
+};
+
+/* The name of the input in messages. */
+const char *merge_input_name(const struct merge *merge, size_t input);
+
+/* The merge must stay where it is. Free with merge_free. */
+void merge_start(struct merge *merge);
+void merge_free(struct merge *merge);
+
+/* Reads all inputs, or without goes_on those up to the first bad one, and adds them to the groups.
+ * May be repeated with other inputs, after which only the groups are those of all. False if out of
+ * memory, or if a state cannot be read; bad inputs are reported in `failures`.
+ *
+ * Several threads read files and add them up; each has one file in memory at a time, and they share
+ * the sums. The result does not depend on the number of threads. An input may also be a state
+ * (common/state/state.h). Profiles that cannot be summed are checked and their sidecars found, but
+ * are read again when the output is written. */
+bool merge_read(struct merge *merge, struct error *error);
+
+/* A profile that is read again. */
+struct merge_found {
+    size_t input;
+    const char *name; /* of the input, in messages */
+    const struct profile_group *group;
+    const struct profile *profile;
+};
+
+typedef bool (*merge_user)(void *context, const struct merge_found *found, struct error *error);
+
+/* Calls the user with the profiles of these groups, which cannot be summed: input by input, in the
+ * order that they have there. */
+bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
+                      size_t count, merge_user user, void *context, struct error *error);
+
+/* ---- the names of tests, and states (merge.c) ---- */
+
+/* Where the names of tests come from. */
+struct test_naming {
+    const char *name; /* --by: that of all; or NULL */
+    bool by_path;     /* --by-path */
+};
+
+/* False if no tests are named. */
+static inline bool test_naming_is_on(const struct test_naming *naming)
+{
+    return naming->name != NULL || naming->by_path;
+}
+
+/* The name of the test of the profile at `path`, as a new string. By path, that is the directory in
+ * which the profile is, as seen from `root`, the directory that was named as an operand. For a
+ * profile that is directly there, or was itself the operand (NULL), it is the file name without
+ * ".profraw" and what follows that. The file of a claim (common/state/state.h) counts as the one
+ * that was claimed. NULL with an error if there is no such name. */
+char *test_naming_name(const struct test_naming *naming, const char *root, const char *path,
+                       struct error *error);
+
+/* Adds the sum of a group to the batch, with the tests that were recorded for it. */
+bool merge_add_to_batch(struct state_batch *batch, const struct profile_group *group,
+                        struct test_recorder *recorder, struct error *error);
 
 /* Gets what was merged. `profile` is the descriptor of a .profdata file in memory, which is closed
  * when the reader returns. */
@@ -19,5 +155,44 @@ typedef bool (*merge_reader)(void *context, const struct merge *merge, int profi
 bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
                       size_t count, struct profile_sidecars *sidecars, merge_reader reader,
                       void *context, struct error *error);
+
+/* ---- consuming (consume.c) ---- */
+
+/* Consumes the operands: --consume, --watch. *ended_by is the signal that ended it early, with all
+ * that was begun finished; 0: none. */
+bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
+                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
+                   struct error *error);
+
+/* ---- files (merge_outputs.c) ---- */
+
+enum profile_format { /* the words of --format */
+                      FORMAT_RAW,
+                      FORMAT_INDEXED,
+                      FORMAT_UNKNOWN,
+};
+
+enum profile_format merge_output_format(const struct parsed_options *options);
+
+/* The files that a merge writes: the one of all images, and with --per-image one for each. All are
+ * made before the first one gets its name. Initialize to {0}; free with merge_outputs_free, which
+ * discards what was not committed. */
+struct merge_outputs {
+    struct output *files; /* the one of all images comes last */
+    size_t count;
+};
+
+/* Makes the files that the options ask for, of groups that are in order. */
+bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
+                        const struct parsed_options *options, struct error *error);
+
+/* Makes a .profdata file of all groups in memory: read it through output->fd, and discard it. The
+ * option OPTION_OUTPUT names a path in a directory for unnamed files. */
+bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
+                                  const struct parsed_options *options, struct error *error);
+
+/* Gives them their names. */
+bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error);
+void merge_outputs_free(struct merge_outputs *outputs);
 
 #endif

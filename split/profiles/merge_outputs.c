@@ -1,16 +1,21 @@
 /*
- * Writing the files of a merge: see merge_outputs.h.
+ * Writing the files of a merge: see merge.h.
+ *
+ * A .profraw file gets one profile for each group of profiles. For a .profdata file, each group's
+ * profile is written to an unnamed file, a spool, and llvm-profdata makes the result from these: it
+ * does once for each group what it would otherwise do for every profile.
  */
-#include "split/profiles/merge_outputs.h"
-
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/base/array.h"
 #include "common/base/directory.h"
 #include "common/base/file.h"
+#include "split/cli/memory.h"
 #include "split/profiles/llvm_tool.h"
+#include "split/profiles/merge.h"
 
 static bool ends_with(const char *text, const char *ending)
 {
@@ -30,6 +35,28 @@ enum profile_format merge_output_format(const struct parsed_options *options)
                                             : FORMAT_UNKNOWN;
 }
 
+/* An unnamed file that llvm-profdata reads. */
+struct spool {
+    struct output file;
+    const char *name; /* in messages */
+    uint64_t weight;  /* by which its counters are multiplied */
+    size_t group;     /* its number */
+};
+
+struct spools {
+    struct spool *items; /* in the order of the groups */
+    size_t count, capacity;
+};
+
+struct maker {
+    const struct merge *merge;
+    const struct parsed_options *options;
+    const char *path; /* --output: there should be room for spools beside it */
+    enum profile_format format;
+    char *program; /* llvm-profdata; NULL for .profraw */
+    struct spools spools;
+};
+
 /* Some of the groups, by their numbers in ascending order. */
 struct selection {
     const size_t *groups;
@@ -45,6 +72,15 @@ static bool write_profile(void *context, const struct merge_found *found, struct
                                  error);
 }
 
+/* Where the parts of a group's sum go: to a file, or to a spool for each of them. */
+struct target {
+    const struct profile_group *group;
+    size_t number; /* of the group */
+    struct output *output;
+    const char *path;
+    struct spools *spools;
+};
+
 static bool write_part(const struct profile_group *group, struct bytes part, struct output *output,
                        struct error *error)
 {
@@ -54,17 +90,10 @@ static bool write_part(const struct profile_group *group, struct bytes part, str
            profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
 }
 
-/* ---- .profraw ---- */
-
-struct raw_target {
-    const struct profile_group *group;
-    struct output *output;
-};
-
 /* A profile_sum_visitor. */
 static bool append_part(void *context, struct bytes part, uint64_t weight, struct error *error)
 {
-    struct raw_target *target = context;
+    const struct target *target = context;
 
     (void)weight;
     return write_part(target->group, part, target->output, error);
@@ -75,6 +104,7 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
 {
     for (size_t i = 0; i < selection->count; i++) {
         const struct profile_group *group = merge->groups.list[selection->groups[i]];
+        struct target target = {.group = group, .output = output};
 
         if (group->is_temporal)
             return error_set(error,
@@ -82,8 +112,7 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
                              "events of several runs; merge into a .profdata file",
                              group->name);
         if (group->can_be_summed
-                ? !profile_sum_visit(group->sum, false, append_part,
-                                     &(struct raw_target){group, output}, error)
+                ? !profile_sum_visit(group->sum, false, append_part, &target, error)
                 : !merge_read_again(merge, &group, 1, write_profile, output, error))
             return false;
         profile_sidecar_unload(group->sidecar);
@@ -91,167 +120,122 @@ static bool write_raw(const struct merge *merge, const struct selection *selecti
     return true;
 }
 
-/* ---- .profdata ---- */
-
-/* The unnamed files that llvm-profdata reads. */
-struct spools {
-    struct output *files;
-    struct llvm_profdata_input *inputs; /* the same files, for llvm_profdata_merge */
-    size_t count, file_capacity, input_capacity;
-    size_t *starts; /* the number of the first file of each group, and then the number of all */
-};
+/* ---- spools ---- */
 
 static void free_spools(struct spools *spools)
 {
     for (size_t i = 0; i < spools->count; i++)
-        output_discard(&spools->files[i]);
-    free(spools->files);
-    free(spools->inputs);
-    free(spools->starts);
+        output_discard(&spools->items[i].file);
+    free(spools->items);
 }
 
-/* Adds a file in the directory of the output, where there should be room for it, for what messages
- * call `name`. The pointer is valid until the next call. */
+/* Adds a spool. The pointer is valid until the next call. */
 static struct output *add_spool(struct spools *spools, const char *path, const char *name,
-                                uint64_t weight, struct error *error)
+                                uint64_t weight, size_t group, struct error *error)
 {
     struct output_options options = {.mode = 0600, .is_nameless = true};
-    struct output *file;
+    struct spool *spool;
 
-    if (!ARRAY_ROOM_FOR_ONE(spools->files, spools->file_capacity, spools->count) ||
-        !ARRAY_ROOM_FOR_ONE(spools->inputs, spools->input_capacity, spools->count)) {
-        error_out_of_memory(error, path, spools->count * sizeof(*file));
+    COMMAND_ROOM_FOR_ONE(spools->items, spools->capacity, spools->count);
+    spool = &spools->items[spools->count];
+    *spool = (struct spool){.name = name, .weight = weight, .group = group};
+    if (!output_create(&spool->file, path, &options, error))
         return NULL;
-    }
-    file = &spools->files[spools->count];
-    if (!output_create(file, path, &options, error))
-        return NULL;
-    spools->inputs[spools->count++] =
-        (struct llvm_profdata_input){.fd = file->fd, .name = name, .weight = weight};
-    return file;
+    spools->count++;
+    return &spool->file;
 }
 
-/* llvm-profdata limits what gets too large. */
-static uint64_t multiply(uint64_t weight, uint64_t by)
-{
-    uint64_t product;
-
-    return __builtin_mul_overflow(weight, by, &product) ? UINT64_MAX : product;
-}
-
-/* Where the parts of a sum go. */
-struct spool_target {
-    const struct profile_group *group;
-    const char *path;
-    struct spools *spools;
-};
-
-/* A profile_sum_visitor: writes a file for each part, since parts have different weights. */
+/* A profile_sum_visitor: makes a spool of each part, since parts have different weights.
+ * llvm-profdata limits what gets too large. */
 static bool spool_part(void *context, struct bytes part, uint64_t weight, struct error *error)
 {
-    struct spool_target *target = context;
-    struct output *file = add_spool(target->spools, target->path, target->group->name,
-                                    multiply(weight, target->group->weight), error);
+    const struct target *target = context;
+    struct output *file;
 
+    if (__builtin_mul_overflow(weight, target->group->weight, &weight))
+        weight = UINT64_MAX;
+    file =
+        add_spool(target->spools, target->path, target->group->name, weight, target->number, error);
     return file != NULL && write_part(target->group, part, file, error) && output_lend(file, error);
 }
 
-/* Profiles with value data can be in one file, one after the other. */
-static bool spool_read_again(const struct merge *merge, const struct profile_group *group,
-                             const char *path, struct spools *spools, struct error *error)
-{
-    struct output *file = add_spool(spools, path, group->name, group->weight, error);
-
-    return file != NULL && merge_read_again(merge, &group, 1, write_profile, file, error) &&
-           output_lend(file, error);
-}
-
-/* Every spool is an open file in this process and in llvm-profdata. */
-static void allow_many_descriptors(void)
+/* Makes the spools of all groups but the temporal ones. Profiles with value data can be in one
+ * file, one after the other. */
+static bool spool_all(struct maker *maker, struct error *error)
 {
     struct rlimit limit;
 
+    /* Every spool is an open file in this process and in llvm-profdata. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
-}
+    for (size_t i = 0; i < maker->merge->groups.count; i++) {
+        const struct profile_group *group = maker->merge->groups.list[i];
+        struct target target = {
+            .group = group, .number = i, .path = maker->path, .spools = &maker->spools};
+        struct output *file;
+        bool done;
 
-static bool spool_all(const struct merge *merge, const char *path, struct spools *spools,
-                      struct error *error)
-{
-    size_t count = merge->groups.count;
-
-    allow_many_descriptors();
-    spools->starts = calloc(count + 1, sizeof(*spools->starts));
-    if (spools->starts == NULL)
-        return error_out_of_memory(error, path, count * sizeof(*spools->starts));
-    for (size_t i = 0; i < count; i++) {
-        const struct profile_group *group = merge->groups.list[i];
-
-        spools->starts[i] = spools->count;
         if (group->is_temporal)
             continue;
-        if (group->can_be_summed
-                ? !profile_sum_visit(group->sum, true, spool_part,
-                                     &(struct spool_target){group, path, spools}, error)
-                : !spool_read_again(merge, group, path, spools, error))
+        if (group->can_be_summed) {
+            done = profile_sum_visit(group->sum, true, spool_part, &target, error);
+        } else {
+            file = add_spool(&maker->spools, maker->path, group->name, group->weight, i, error);
+            done = file != NULL &&
+                   merge_read_again(maker->merge, &group, 1, write_profile, file, error) &&
+                   output_lend(file, error);
+        }
+        if (!done)
             return false;
         profile_sidecar_unload(group->sidecar);
     }
-    spools->starts[count] = spools->count;
     return true;
 }
 
 /* ---- temporal profiles ---- */
 
-/* Where they are written, and the input that the last one was from. */
 struct temporal_target {
-    struct spools *spools;
     const char *path;
-    size_t input;
+    struct spools spools;
+    size_t input; /* that the last spool was from */
 };
-
-/* Nothing more is written to the last file. */
-static bool lend_last(const struct spools *spools, struct error *error)
-{
-    return spools->count == 0 || output_lend(&spools->files[spools->count - 1], error);
-}
 
 /* A merge_user. */
 static bool spool_temporal(void *context, const struct merge_found *found, struct error *error)
 {
     struct temporal_target *target = context;
-    struct spools *spools = target->spools;
-    bool is_next = spools->count == 0 || target->input != found->input;
+    struct spools *spools = &target->spools;
 
-    if (is_next && (!lend_last(spools, error) || add_spool(spools, target->path, found->name,
-                                                           found->group->weight, error) == NULL))
-        return false;
+    if (spools->count == 0 || target->input != found->input) {
+        if ((spools->count != 0 && !output_lend(&spools->items[spools->count - 1].file, error)) ||
+            add_spool(spools, target->path, found->name, found->group->weight, 0, error) == NULL)
+            return false;
+    }
     target->input = found->input;
-    return write_profile(&spools->files[spools->count - 1], found, error);
+    return write_profile(&spools->items[spools->count - 1].file, found, error);
 }
 
 /* Makes a spool for each input with temporal profiles of the groups: llvm-profdata takes all events
  * in a file for those of one run. */
 static bool spool_all_temporal(const struct merge *merge, const struct selection *selection,
-                               const char *path, struct spools *spools, struct error *error)
+                               struct temporal_target *target, struct error *error)
 {
-    const struct profile_group **groups = calloc(selection->count + 1, sizeof(*groups));
-    struct temporal_target target = {spools, path, 0};
+    const struct profile_group **groups = command_array(selection->count, sizeof(*groups));
+    struct spools *spools = &target->spools;
     size_t count = 0;
-    bool done =
-        groups != NULL || error_out_of_memory(error, path, selection->count * sizeof(*groups));
+    bool done;
 
-    for (size_t i = 0; done && i < selection->count; i++) {
+    for (size_t i = 0; i < selection->count; i++) {
         const struct profile_group *group = merge->groups.list[selection->groups[i]];
 
         if (group->is_temporal)
             groups[count++] = group;
     }
-    done = done &&
-           (count == 0 || merge_read_again(merge, groups, count, spool_temporal, &target, error)) &&
-           lend_last(spools, error);
+    done = count == 0 || merge_read_again(merge, groups, count, spool_temporal, target, error);
+    if (done && spools->count != 0)
+        done = output_lend(&spools->items[spools->count - 1].file, error);
     for (size_t i = 0; i < count; i++)
         profile_sidecar_unload(groups[i]->sidecar);
     free(groups);
@@ -260,61 +244,47 @@ static bool spool_all_temporal(const struct merge *merge, const struct selection
 
 /* ---- one file ---- */
 
-/* How the files are made. */
-struct maker {
-    const struct merge *merge;
-    const struct parsed_options *options;
-    enum profile_format format;
-    char *program; /* llvm-profdata; NULL for .profraw */
-    struct spools spools;
-};
-
-/* The spools of the groups, and those of their temporal profiles. NULL with an error if out of
- * memory. */
-static struct llvm_profdata_input *select_spools(const struct spools *spools,
-                                                 const struct spools *temporal,
-                                                 const struct selection *selection, size_t *count,
-                                                 const char *path, struct error *error)
+static void add_input(struct llvm_command *command, const struct spool *spool)
 {
-    size_t most = spools->count + temporal->count;
-    struct llvm_profdata_input *inputs = calloc(most + 1, sizeof(*inputs));
+    char before[64];
 
-    *count = 0;
-    if (inputs == NULL) {
-        error_out_of_memory(error, path, most * sizeof(*inputs));
-        return NULL;
-    }
-    for (size_t i = 0; i < selection->count; i++) {
-        const size_t *start = &spools->starts[selection->groups[i]];
-
-        for (size_t k = start[0]; k < start[1]; k++)
-            inputs[(*count)++] = spools->inputs[k];
-    }
-    for (size_t i = 0; i < temporal->count; i++)
-        inputs[(*count)++] = temporal->inputs[i];
-    return inputs;
+    snprintf(before, sizeof(before), "-weighted-input=%" PRIu64 ",", spool->weight);
+    llvm_command_add_file(command, before, spool->file.fd, spool->name);
 }
 
+/* Runs llvm-profdata with the spools of the groups, and those of their temporal profiles. */
 static bool write_indexed(const struct maker *maker, const struct selection *selection,
                           struct output *output, struct error *error)
 {
-    struct llvm_profdata_job job = {.sparse = option_given(maker->options, OPTION_SPARSE),
-                                    .goes_on = maker->merge->goes_on,
-                                    .output_fd = output->fd,
-                                    .name = output->path};
-    struct llvm_profdata_input *inputs = NULL;
-    struct spools temporal = {0};
-    bool done = spool_all_temporal(maker->merge, selection, output->path, &temporal, error) &&
-                (inputs = select_spools(&maker->spools, &temporal, selection, &job.input_count,
-                                        output->path, error)) != NULL &&
-                output_lend(output, error);
+    struct temporal_target temporal = {.path = output->path};
+    const struct spools *spools = &maker->spools;
+    struct llvm_command command = {0};
+    size_t next = 0;
+    bool done =
+        spool_all_temporal(maker->merge, selection, &temporal, error) && output_lend(output, error);
 
-    job.inputs = inputs;
-    done =
-        done && llvm_profdata_merge(maker->program, &job, error) && output_take_back(output, error);
-
-    free_spools(&temporal);
-    free(inputs);
+    llvm_command_add(&command, "%s", maker->program);
+    llvm_command_add(&command, "merge");
+    if (option_given(maker->options, OPTION_SPARSE))
+        llvm_command_add(&command, "-sparse");
+    if (maker->merge->goes_on)
+        llvm_command_add(&command, "-failure-mode=all");
+    /* With one thread the order, and so the output, is always the same. */
+    llvm_command_add(&command, "-num-threads=1");
+    llvm_command_add(&command, "-o");
+    llvm_command_add_file(&command, "", output->fd, output->path);
+    for (size_t i = 0; i < spools->count; i++) {
+        while (next < selection->count && selection->groups[next] < spools->items[i].group)
+            next++;
+        if (next < selection->count && selection->groups[next] == spools->items[i].group)
+            add_input(&command, &spools->items[i]);
+    }
+    for (size_t i = 0; i < temporal.spools.count; i++)
+        add_input(&command, &temporal.spools.items[i]);
+    done = done && llvm_command_run(&command, -1, output->path, error) &&
+           output_take_back(output, error);
+    llvm_command_free(&command);
+    free_spools(&temporal.spools);
     return done;
 }
 
@@ -335,137 +305,112 @@ static bool make_file(const struct maker *maker, const char *path,
 
 /* ---- a file for each image ---- */
 
-/* DIR/UUID.profdata, as a new string. Groups of one UUID have one file. An image without a UUID is
- * told by the identity of its profiles. NULL if out of memory. */
+/* DIR/UUID.profdata. An image without a UUID is told by the identity of its profiles. */
 static char *image_path(const struct maker *maker, const struct profile_group *group)
 {
     const char *directory = option_text(maker->options, OPTION_PER_IMAGE);
     const char *ending = maker->format == FORMAT_RAW ? "profraw" : "profdata";
     struct uuid uuid = profile_group_uuid(group);
-    char hex[UUID_HEX_MAX], *path;
+    char hex[UUID_HEX_MAX];
 
     if (uuid.size != 0)
         uuid_format(&uuid, hex);
     else
         digest_format(&group->sum->identity, hex);
-    return asprintf(&path, "%s/%s%s.%s", directory, uuid.size != 0 ? "" : "no-uuid-", hex, ending) <
-                   0
-               ? NULL
-               : path;
+    return command_text("%s/%s%s.%s", directory, uuid.size != 0 ? "" : "no-uuid-", hex, ending);
 }
 
-static bool check_path(const struct maker *maker, const char *path, struct error *error)
-{
-    return !paths_meet(path, option_text(maker->options, OPTION_OUTPUT)) ||
-           error_set(error, "%s: is also the output of one image; give another --output", path);
-}
-
-/* Makes the file of all groups with this path, of which `first` is the first. */
-static bool make_image_file(const struct maker *maker, char *const *paths, size_t first,
-                            size_t *numbers, struct merge_outputs *outputs, struct error *error)
-{
-    struct selection selection = {.groups = numbers};
-
-    for (size_t i = first; i < maker->merge->groups.count; i++) {
-        if (strcmp(paths[i], paths[first]) == 0)
-            numbers[selection.count++] = i;
-    }
-    return check_path(maker, paths[first], error) &&
-           make_file(maker, paths[first], &selection, outputs, error);
-}
-
-static bool is_first(char *const *paths, size_t index)
-{
-    for (size_t i = 0; i < index; i++) {
-        if (strcmp(paths[i], paths[index]) == 0)
-            return false;
-    }
-    return true;
-}
-
-static bool make_image_files(const struct maker *maker, char **paths, size_t *numbers,
+/* Makes the files of the images, in the order of their first groups. Groups of one UUID have one
+ * file. */
+static bool make_image_files(const struct maker *maker, size_t *numbers,
                              struct merge_outputs *outputs, struct error *error)
 {
-    const struct profile_groups *groups = &maker->merge->groups;
+    size_t count = maker->merge->groups.count;
+    char **paths = command_array(count, sizeof(*paths));
+    bool done = directory_make(option_text(maker->options, OPTION_PER_IMAGE), error);
 
-    if (!directory_make(option_text(maker->options, OPTION_PER_IMAGE), error))
-        return false;
-    for (size_t i = 0; i < groups->count; i++) {
-        paths[i] = image_path(maker, groups->list[i]);
-        if (paths[i] == NULL)
-            return error_out_of_memory(error, groups->list[i]->name, groups->count);
+    for (size_t i = 0; i < count; i++)
+        paths[i] = image_path(maker, maker->merge->groups.list[i]);
+    for (size_t i = 0; done && i < count; i++) {
+        struct selection selection = {.groups = numbers};
+        size_t first = 0;
+
+        while (strcmp(paths[first], paths[i]) != 0)
+            first++;
+        if (first != i)
+            continue;
+        for (size_t k = i; k < count; k++) {
+            if (strcmp(paths[k], paths[i]) == 0)
+                numbers[selection.count++] = k;
+        }
+        done = (!paths_meet(paths[i], maker->path) ||
+                error_set(error, "%s: is also the output of one image; give another --output",
+                          paths[i])) &&
+               make_file(maker, paths[i], &selection, outputs, error);
     }
-    for (size_t i = 0; i < groups->count; i++) {
-        if (is_first(paths, i) && !make_image_file(maker, paths, i, numbers, outputs, error))
-            return false;
-    }
-    return true;
+    for (size_t i = 0; i < count; i++)
+        free(paths[i]);
+    free(paths);
+    return done;
 }
 
 /* ---- all files ---- */
 
-/* Makes the files of the images, if they are wanted, and the one of all. */
-static bool make_files(const struct maker *maker, struct merge_outputs *outputs,
-                       struct error *error)
+static struct maker start_maker(const struct merge *merge, const struct parsed_options *options,
+                                enum profile_format format)
 {
-    size_t count = maker->merge->groups.count;
-    const char *path = option_text(maker->options, OPTION_OUTPUT);
-    size_t *numbers = calloc(count + 1, sizeof(*numbers));
-    char **paths = calloc(count + 1, sizeof(*paths));
-    struct selection all = {.groups = numbers, .count = count};
-    bool done;
+    return (struct maker){.merge = merge,
+                          .options = options,
+                          .path = option_text(options, OPTION_OUTPUT),
+                          .format = format};
+}
 
-    outputs->files = calloc(count + 1, sizeof(*outputs->files));
-    done = (numbers != NULL && paths != NULL && outputs->files != NULL) ||
-           error_out_of_memory(error, path, count * sizeof(*outputs->files));
-    done = done && (!option_given(maker->options, OPTION_PER_IMAGE) ||
-                    make_image_files(maker, paths, numbers, outputs, error));
-    for (size_t i = 0; done && i < count; i++)
+/* Finds llvm-profdata, and makes what it reads. */
+static bool prepare_indexed(struct maker *maker, struct error *error)
+{
+    maker->program =
+        llvm_tool_find(LLVM_PROFDATA, option_text(maker->options, OPTION_LLVM_PROFDATA),
+                       maker->merge->groups.list[0]->version, error);
+    return maker->program != NULL && spool_all(maker, error);
+}
+
+/* All groups: fills in `numbers`. */
+static struct selection select_all(const struct merge *merge, size_t *numbers)
+{
+    for (size_t i = 0; i < merge->groups.count; i++)
         numbers[i] = i;
-    done = done && make_file(maker, path, &all, outputs, error);
-    for (size_t i = 0; paths != NULL && i < count; i++)
-        free(paths[i]);
-    free(paths);
-    free(numbers);
-    return done;
+    return (struct selection){numbers, merge->groups.count};
 }
 
 bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
                         const struct parsed_options *options, struct error *error)
 {
-    struct maker maker = {
-        .merge = merge, .options = options, .format = merge_output_format(options)};
-    bool done = true;
+    struct maker maker = start_maker(merge, options, merge_output_format(options));
+    size_t *numbers = command_array(merge->groups.count, sizeof(*numbers));
+    struct selection all;
+    bool done = maker.format == FORMAT_RAW || prepare_indexed(&maker, error);
 
-    if (maker.format == FORMAT_INDEXED) {
-        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
-                                       merge->groups.list[0]->version, error);
-        done = maker.program != NULL &&
-               spool_all(merge, option_text(options, OPTION_OUTPUT), &maker.spools, error);
-    }
-    done = done && make_files(&maker, outputs, error);
+    outputs->files = command_array(merge->groups.count + 1, sizeof(*outputs->files));
+    if (done && option_given(options, OPTION_PER_IMAGE))
+        done = make_image_files(&maker, numbers, outputs, error);
+    all = select_all(merge, numbers);
+    done = done && make_file(&maker, maker.path, &all, outputs, error);
     free_spools(&maker.spools);
     free(maker.program);
+    free(numbers);
     return done;
 }
 
 bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
                                   const struct parsed_options *options, struct error *error)
 {
-    const char *path = option_text(options, OPTION_OUTPUT);
-    struct maker maker = {.merge = merge, .options = options, .format = FORMAT_INDEXED};
-    size_t count = merge->groups.count, *numbers = calloc(count + 1, sizeof(*numbers));
-    const struct selection all = {.groups = numbers, .count = count};
-    bool done = numbers != NULL || error_out_of_memory(error, path, count * sizeof(*numbers));
+    struct maker maker = start_maker(merge, options, FORMAT_INDEXED);
+    size_t *numbers = command_array(merge->groups.count, sizeof(*numbers));
+    struct selection all = select_all(merge, numbers);
+    bool done = prepare_indexed(&maker, error) &&
+                output_create_in_memory(output, "the merged profile", error) &&
+                write_indexed(&maker, &all, output, error);
 
-    for (size_t i = 0; done && i < count; i++)
-        numbers[i] = i;
-    if (done)
-        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
-                                       merge->groups.list[0]->version, error);
-    done = maker.program != NULL && spool_all(merge, path, &maker.spools, error) &&
-           output_create_in_memory(output, "the merged profile", error) &&
-           write_indexed(&maker, &all, output, error);
     free_spools(&maker.spools);
     free(maker.program);
     free(numbers);

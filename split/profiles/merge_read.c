@@ -1,20 +1,19 @@
 /*
- * Reading profiles: see merge_read.h.
+ * Reading profiles: see merge.h.
  *
  * A file counts as a whole: all of its profiles are checked before the first one is added, so a
  * file that is cut short adds nothing to the sums.
  */
-#include "split/profiles/merge_read.h"
-
 #include <stdlib.h>
+#include <string.h>
 
-#include "common/base/array.h"
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
 #include "common/state/reached.h"
-#include "common/state/state.h"
+#include "split/cli/memory.h"
+#include "split/profiles/merge.h"
 
 struct reader {
     struct merge *merge;
@@ -32,19 +31,18 @@ struct found_profile {
     struct profile_group *group;
 };
 
-/* ---- a file ---- */
-
-/* A state has sums only. The profile can be merged beside the state, and stays where it is. */
-static bool check_for_sum(const struct profile *profile, const char *name, struct error *error)
+const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    bool is_temporal = (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0;
-
-    return profile_can_be_summed(profile) ||
-           error_set(error,
-                     "%s: a %s profile, which cannot be summed; keep it, and name it beside the "
-                     "state when that is merged",
-                     name, is_temporal ? "temporal" : "value");
+    return merge->names != NULL ? merge->names->paths[input]
+                                : stream_name(merge->inputs->paths[input]);
 }
+
+static uint64_t weight_of(const struct merge *merge, size_t input)
+{
+    return merge->weights == NULL ? 1 : merge->weights[input];
+}
+
+/* ---- a file ---- */
 
 /* The test that the input belongs to; NULL if none was given. */
 static const char *test_of(const struct reader *reader)
@@ -54,32 +52,35 @@ static const char *test_of(const struct reader *reader)
     return tests == NULL ? NULL : tests->paths[reader->input];
 }
 
-static uint64_t weight_of(const struct merge *merge, size_t input)
-{
-    return merge->weights == NULL ? 1 : merge->weights[input];
-}
-
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
 {
+    struct merge *merge = reader->merge;
+    const struct profile *profile = &entry->profile;
+
     if (!profile_reader_next(&reader->profiles, &entry->profile, found, error))
         return false;
     if (!*found)
         return true;
-    if (reader->merge->only_sums && !check_for_sum(&entry->profile, reader->name, error))
-        return false;
+    /* A state has sums only. The profile can be merged beside the state, and stays where it is. */
+    if (merge->only_sums && !profile_can_be_summed(profile))
+        return error_set(error,
+                         "%s: a %s profile, which cannot be summed; keep it, and name it beside "
+                         "the state when that is merged",
+                         reader->name,
+                         (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0 ? "temporal"
+                                                                                   : "value");
     entry->offset = reader->profiles.offset;
-    entry->group =
-        profile_groups_find(&reader->merge->groups, &entry->profile,
-                            weight_of(reader->merge, reader->input), reader->name, error);
+    entry->group = profile_groups_find(&merge->groups, profile, weight_of(merge, reader->input),
+                                       reader->name, error);
     /* Behind the checks of the sidecar: where bytes are missing, those that follow look like
      * counts.
      */
-    return entry->group != NULL && profile_check_counters(&entry->profile, reader->name, error) &&
+    return entry->group != NULL && profile_check_counters(profile, reader->name, error) &&
            (test_of(reader) == NULL ||
-            test_recorder_know(reader->merge->recorder, &entry->group->sum->identity,
-                               entry->group->sidecar, &entry->profile, reader->name, error));
+            test_recorder_know(merge->recorder, &entry->group->sum->identity, entry->group->sidecar,
+                               profile, reader->name, error));
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -143,35 +144,19 @@ static bool fail(struct merge *merge, const struct error *error)
     return false;
 }
 
+/* False if reading must stop. */
 static bool note_failure(struct reader *reader, const struct error *why)
 {
     struct merge *merge = reader->merge;
-    struct error error;
-    bool noted;
 
     if (error_is_of_memory(why)) /* not the fault of the input */
         return fail(merge, why);
     pthread_mutex_lock(&merge->lock);
-    noted = ARRAY_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
-    if (noted)
-        merge->failures[merge->failure_count++] =
-            (struct merge_failure){.input = reader->input, .error = *why};
+    COMMAND_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
+    merge->failures[merge->failure_count++] =
+        (struct merge_failure){.input = reader->input, .error = *why};
     pthread_mutex_unlock(&merge->lock);
-    if (noted)
-        return merge->goes_on;
-    error_out_of_memory(&error, reader->name, sizeof(*why));
-    return fail(merge, &error);
-}
-
-static void note_empty(struct reader *reader)
-{
-    struct merge *merge = reader->merge;
-
-    pthread_mutex_lock(&merge->lock);
-    if (merge->empty_count == 0 || reader->input < merge->first_empty)
-        merge->first_empty = reader->input;
-    merge->empty_count++;
-    pthread_mutex_unlock(&merge->lock);
+    return merge->goes_on;
 }
 
 static bool read_file(struct reader *reader, struct error *error)
@@ -197,28 +182,6 @@ static bool read_file(struct reader *reader, struct error *error)
     return true;
 }
 
-/* Keeps the file if it is a stream that will be needed again. False if out of memory. */
-static bool keep_stream(struct reader *reader, struct error *error)
-{
-    struct merge *merge = reader->merge;
-    bool kept;
-
-    if (!merge->must_be_read_again[reader->input] ||
-        !stream_is(merge->inputs->paths[reader->input]))
-        return true;
-    pthread_mutex_lock(&merge->lock);
-    kept = ARRAY_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
-                              merge->kept_stream_count);
-    if (kept)
-        merge->kept_streams[merge->kept_stream_count++] =
-            (struct merge_kept_stream){reader->input, reader->file};
-    pthread_mutex_unlock(&merge->lock);
-    if (!kept)
-        return error_out_of_memory(error, reader->name, sizeof(*merge->kept_streams));
-    reader->file = (struct buffer){0};
-    return true;
-}
-
 /* The only directories among the inputs are states. */
 static bool is_state(const char *path)
 {
@@ -228,23 +191,40 @@ static bool is_state(const char *path)
 /* False if reading must stop. */
 static bool read_one(struct reader *reader)
 {
+    struct merge *merge = reader->merge;
+    const char *path = merge->inputs->paths[reader->input];
     struct found_profile first = {0};
     struct error error = {0};
     size_t count = 0;
 
-    if (is_state(reader->merge->inputs->paths[reader->input])) /* read_states follows */
+    if (is_state(path)) /* read_states follows */
         return true;
     if (!read_file(reader, &error))
         return note_failure(reader, &error);
     if (reader->file.size == 0) {
-        note_empty(reader);
+        pthread_mutex_lock(&merge->lock);
+        if (merge->empty_count == 0 || reader->input < merge->first_empty)
+            merge->first_empty = reader->input;
+        merge->empty_count++;
+        pthread_mutex_unlock(&merge->lock);
         return true;
     }
     if (!check_file(reader, &count, &first, &error))
         return note_failure(reader, &error);
     /* From here on, the only possible error is lack of memory. */
-    return (add_file(reader, count, &first, &error) && keep_stream(reader, &error)) ||
-           fail(reader->merge, &error);
+    if (!add_file(reader, count, &first, &error))
+        return fail(merge, &error);
+    /* A stream that will be needed again cannot be read again. */
+    if (merge->must_be_read_again[reader->input] && stream_is(path)) {
+        pthread_mutex_lock(&merge->lock);
+        COMMAND_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
+                             merge->kept_stream_count);
+        merge->kept_streams[merge->kept_stream_count++] =
+            (struct merge_kept_stream){reader->input, reader->file};
+        pthread_mutex_unlock(&merge->lock);
+        reader->file = (struct buffer){0};
+    }
+    return true;
 }
 
 /* Takes the next input, when the thread has finished the previous one. Inputs are handed out in
@@ -256,7 +236,8 @@ static bool take_input(struct reader *reader)
     bool taken;
 
     pthread_mutex_lock(&merge->lock);
-    progress_add(merge->progress, reader->file.size);
+    if (merge->progress != NULL)
+        progress_add(merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
     taken = merge->next_input < merge->inputs->count && !merge->failed &&
             (merge->goes_on || merge->failure_count == 0);
@@ -293,6 +274,7 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
 {
     struct state_reader *states = context;
     struct reader *reader = states->reader;
+    struct merge *merge = reader->merge;
     const struct profile_place place = {name, reader->input, states->offset++};
     struct profile_group *group;
     struct profile profile;
@@ -300,91 +282,61 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
     reader->name = name;
     if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
         return false;
-    group = profile_groups_find(&reader->merge->groups, &profile,
-                                weight_of(reader->merge, reader->input), name, error);
+    group =
+        profile_groups_find(&merge->groups, &profile, weight_of(merge, reader->input), name, error);
     if (group == NULL) {
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
     }
-    return (reader->merge->recorder == NULL ||
+    return (merge->recorder == NULL ||
             reached_unite(&group->sum->tests, buffer_view(&sum->tests), name, error)) &&
            profile_group_add_sum(group, sum, &place, error);
 }
 
-/* A state that cannot be read to its end has been added in part, so nothing can go on. */
-static void read_state(struct merge *merge, size_t input)
-{
-    struct reader reader = {.merge = merge, .input = input};
-    struct state_reader states = {.reader = &reader};
-    struct state *state = NULL;
-    struct error error = {0};
-    bool done =
-        state_open(&state, merge->inputs->paths[input], STATE_READ, merge->memory_limit, &error) &&
-        state_read(state, add_state_sum, &states, &error);
-
-    if (!done && !states.stopped)
-        fail(merge, &error);
-    state_close(state);
-}
-
-/* After the threads, since sums are added by one thread. */
+/* After the threads, since sums are added by one thread. A state that cannot be read to its end has
+ * been added in part, so nothing can go on. */
 static void read_states(struct merge *merge)
 {
     for (size_t i = 0; i < merge->inputs->count; i++) {
-        if (!merge->failed && (merge->goes_on || merge->failure_count == 0) &&
-            is_state(merge->inputs->paths[i]))
-            read_state(merge, i);
+        struct reader reader = {.merge = merge, .input = i};
+        struct state_reader states = {.reader = &reader};
+        const char *path = merge->inputs->paths[i];
+        struct state *state = NULL;
+        struct error error = {0};
+
+        if (merge->failed || (!merge->goes_on && merge->failure_count != 0) || !is_state(path))
+            continue;
+        if (!(state_open(&state, path, STATE_READ, merge->memory_limit, &error) &&
+              state_read(state, add_state_sum, &states, &error)) &&
+            !states.stopped)
+            fail(merge, &error);
+        state_close(state);
     }
-}
-
-/* ---- order ---- */
-
-static int compare_failures(const void *a, const void *b)
-{
-    const struct merge_failure *left = a, *right = b;
-
-    return left->input < right->input ? -1 : left->input > right->input;
-}
-
-static void put_in_order(struct merge *merge)
-{
-    profile_groups_finish(&merge->groups);
-    if (merge->failure_count > 1)
-        qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
 }
 
 /* ---- sidecars ---- */
 
-/* The image with this UUID among those of which no sidecar was found; NULL if out of memory. */
-static struct merge_lacking *lacking_image(struct merge *merge, const struct uuid *uuid)
-{
-    struct merge_lacking *image;
-
-    for (size_t i = 0; i < merge->lacking_count; i++) {
-        if (uuid_equal(&merge->lacking[i].uuid, uuid))
-            return &merge->lacking[i];
-    }
-    if (!ARRAY_ROOM_FOR_ONE(merge->lacking, merge->lacking_capacity, merge->lacking_count))
-        return NULL;
-    image = &merge->lacking[merge->lacking_count++];
-    *image = (struct merge_lacking){.uuid = *uuid};
-    return image;
-}
-
-/* Whatever the number of threads, its first input is the one whose name comes first. */
-static bool note_lacking(struct merge *merge, const struct profile *profile, const char *name)
+/* Notes an input of which no sidecar was found. Whatever the number of threads, the first input of
+ * an image is the one whose name comes first. */
+static void note_lacking(struct merge *merge, const struct profile *profile, const char *name)
 {
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);
-    struct merge_lacking *image = lacking_image(merge, &uuid);
+    struct merge_lacking *image;
+    size_t i = 0;
 
-    if (image == NULL)
-        return false;
-    if (image->profile_count++ != 0 && image->first != NULL && strcmp(image->first, name) <= 0)
-        return true;
-    free(image->first);
-    image->first = strdup(name);
-    return image->first != NULL;
+    while (i < merge->lacking_count && !uuid_equal(&merge->lacking[i].uuid, &uuid))
+        i++;
+    if (i == merge->lacking_count) {
+        COMMAND_ROOM_FOR_ONE(merge->lacking, merge->lacking_capacity, i);
+        merge->lacking[merge->lacking_count++] = (struct merge_lacking){.uuid = uuid};
+    }
+    image = &merge->lacking[i];
+    image->profile_count++;
+    if (image->first == NULL || strcmp(name, image->first) < 0) {
+        free(image->first);
+        image->first = command_copy(name);
+    }
 }
 
 static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
@@ -393,8 +345,8 @@ static struct profile_sidecar *find_sidecar(void *context, const struct profile 
     struct merge *merge = context;
     struct profile_sidecar *sidecar = profile_sidecars_find(merge->sidecars, profile, name, error);
 
-    if (sidecar == NULL && !error_is_of_memory(error) && !note_lacking(merge, profile, name))
-        error_out_of_memory(error, name, sizeof(*merge->lacking));
+    if (sidecar == NULL && !error_is_of_memory(error))
+        note_lacking(merge, profile, name);
     return sidecar;
 }
 
@@ -405,6 +357,15 @@ static void release_sidecar(void *context, struct profile_sidecar *sidecar)
     profile_sidecars_release(merge->sidecars, sidecar);
 }
 
+/* ---- the whole ---- */
+
+static int compare_failures(const void *a, const void *b)
+{
+    const struct merge_failure *left = a, *right = b;
+
+    return left->input < right->input ? -1 : left->input > right->input;
+}
+
 static int compare_lacking(const void *a, const void *b)
 {
     const struct merge_lacking *left = a, *right = b;
@@ -412,91 +373,76 @@ static int compare_lacking(const void *a, const void *b)
     return uuid_compare(&left->uuid, &right->uuid);
 }
 
-/* ---- the whole ---- */
-
-const char *merge_input_name(const struct merge *merge, size_t input)
+void merge_start(struct merge *merge)
 {
-    return merge->names != NULL ? merge->names->paths[input]
-                                : stream_name(merge->inputs->paths[input]);
+    *merge = (struct merge){.source = {find_sidecar, release_sidecar, merge}};
+    pthread_mutex_init(&merge->lock, NULL);
+    profile_groups_start(&merge->groups, &merge->source);
+}
+
+/* Forgets what became of the inputs. */
+static void forget_inputs(struct merge *merge)
+{
+    for (size_t i = 0; i < merge->kept_stream_count; i++)
+        buffer_free(&merge->kept_streams[i].content);
+    for (size_t i = 0; i < merge->lacking_count; i++)
+        free(merge->lacking[i].first);
+    free(merge->must_be_read_again);
+    merge->must_be_read_again = NULL;
+    merge->failure_count = merge->lacking_count = merge->kept_stream_count = 0;
+    merge->empty_count = merge->next_input = 0;
+    merge->bytes_read = 0;
+}
+
+void merge_free(struct merge *merge)
+{
+    forget_inputs(merge);
+    profile_groups_free(&merge->groups);
+    free(merge->kept_streams);
+    free(merge->failures);
+    free(merge->lacking);
+    pthread_mutex_destroy(&merge->lock);
 }
 
 bool merge_read(struct merge *merge, struct error *error)
 {
-    if (merge->threads > merge->inputs->count)
-        merge->threads = merge->inputs->count == 0 ? 1 : (unsigned)merge->inputs->count;
-    merge->must_be_read_again =
-        calloc(merge->inputs->count + 1, sizeof(*merge->must_be_read_again));
-    pthread_mutex_init(&merge->lock, NULL);
-    merge->source = (struct profile_sidecar_source){find_sidecar, release_sidecar, merge};
-    profile_groups_start(&merge->groups, &merge->source);
-    if (merge->must_be_read_again == NULL) {
-        merge->failed = true;
-        error_out_of_memory(&merge->error, "the list of profiles", merge->inputs->count);
-    } else {
-        parallel_run(merge->threads, merge->threads, read_inputs, merge);
-        read_states(merge);
-        put_in_order(merge);
-        if (merge->lacking_count > 1)
-            qsort(merge->lacking, merge->lacking_count, sizeof(*merge->lacking), compare_lacking);
-    }
+    size_t count = merge->inputs->count;
+    unsigned threads = merge->threads;
+
+    forget_inputs(merge);
+    merge->must_be_read_again = command_array(count, sizeof(*merge->must_be_read_again));
+    if (merge->threads > count)
+        merge->threads = count == 0 ? 1 : (unsigned)count;
+    parallel_run(merge->threads, merge->threads, read_inputs, merge);
+    read_states(merge);
+    merge->threads = threads;
+    if (merge->failure_count > 1)
+        qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
+    if (merge->lacking_count > 1)
+        qsort(merge->lacking, merge->lacking_count, sizeof(*merge->lacking), compare_lacking);
     if (merge->failed)
         *error = merge->error;
     return !merge->failed;
 }
 
-void merge_free(struct merge *merge)
-{
-    profile_groups_free(&merge->groups);
-    for (size_t i = 0; i < merge->kept_stream_count; i++)
-        buffer_free(&merge->kept_streams[i].content);
-    free(merge->kept_streams);
-    free(merge->failures);
-    for (size_t i = 0; i < merge->lacking_count; i++)
-        free(merge->lacking[i].first);
-    free(merge->lacking);
-    free(merge->must_be_read_again);
-    pthread_mutex_destroy(&merge->lock);
-}
-
 /* ---- once more ---- */
 
-struct use {
-    const struct merge *merge;
-    const struct profile_group *const *groups;
-    size_t count;
-    merge_user user;
-    void *context;
-};
-
-static bool use_profile(const struct use *use, struct merge_found *found, struct error *error)
+/* Passes a profile to the user if it is one of these groups. */
+static bool use_profile(const struct merge *merge, const struct profile_group *const *groups,
+                        size_t count, struct merge_found *found, merge_user user, void *context,
+                        struct error *error)
 {
     struct digest identity;
 
     if (!profile_identity(found->profile, found->name, &identity, error))
         return false;
-    for (size_t i = 0; i < use->count; i++) {
-        found->group = use->groups[i];
+    for (size_t i = 0; i < count; i++) {
+        found->group = groups[i];
         if (profile_group_has(found->group, &identity, found->profile,
-                              weight_of(use->merge, found->input)))
-            return use->user(use->context, found, error);
+                              weight_of(merge, found->input)))
+            return user(context, found, error);
     }
     return true;
-}
-
-static bool use_file(const struct use *use, struct profile_reader *profiles, size_t input,
-                     struct error *error)
-{
-    struct profile profile;
-    struct merge_found entry = {.input = input, .name = profiles->name, .profile = &profile};
-    bool found;
-
-    while (profile_reader_next(profiles, &profile, &found, error)) {
-        if (!found)
-            return true;
-        if (!use_profile(use, &entry, error))
-            return false;
-    }
-    return false;
 }
 
 /* The contents of the input, which is *file or what was kept of a stream. */
@@ -520,18 +466,25 @@ static bool read_input_again(const struct merge *merge, size_t input, struct buf
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error)
 {
-    const struct use use = {merge, groups, count, user, context};
     struct profile_reader profiles = {.limit = merge->memory_limit};
     struct buffer file = {0};
     bool done = true;
 
     for (size_t i = 0; done && i < merge->inputs->count; i++) {
-        if (!merge->must_be_read_again[i])
+        struct profile profile;
+        struct merge_found entry = {
+            .input = i, .name = merge_input_name(merge, i), .profile = &profile};
+        bool found = merge->must_be_read_again[i];
+
+        if (!found)
             continue;
-        profiles.name = merge_input_name(merge, i);
+        profiles.name = entry.name;
         profile_reader_rewind(&profiles);
-        done = read_input_again(merge, i, &file, &profiles.file, error) &&
-               use_file(&use, &profiles, i, error);
+        done = read_input_again(merge, i, &file, &profiles.file, error);
+        while (done && found) {
+            done = profile_reader_next(&profiles, &profile, &found, error) &&
+                   (!found || use_profile(merge, groups, count, &entry, user, context, error));
+        }
     }
     profile_reader_free(&profiles);
     buffer_free(&file);

@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/file.h>
-#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
@@ -221,9 +220,6 @@ FAILING(CALL_PIPE, -1, int, pipe2, (int fds[2], int flags), (fds, flags))
 FAILING(CALL_PIPE, -1, int, eventfd, (unsigned value, int flags), (value, flags))
 FAILING(CALL_PIPE, -1, int, signalfd, (int fd, const sigset_t *signals, int flags),
         (fd, signals, flags))
-FAILING(CALL_PIPE, -1, int, inotify_init1, (int flags), (flags))
-FAILING(CALL_PIPE, -1, int, inotify_add_watch, (int fd, const char *path, uint32_t mask),
-        (fd, path, mask))
 FAILING(CALL_SOCKET, -1, int, socket, (int domain, int type, int protocol),
         (domain, type, protocol))
 FAILING(CALL_SOCKET, -1, int, listen, (int fd, int count), (fd, count))

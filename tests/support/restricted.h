@@ -16,8 +16,6 @@ enum restriction {
     /* Others, each by itself: */
     RESTRICTION_NO_LEASES = RESTRICTION_COUNT, /* F_SETLEASE: EINVAL */
     RESTRICTION_FOREIGN_LEASES,                /* F_SETLEASE: EACCES, as for a file of another */
-    RESTRICTION_NO_WATCHES,                    /* inotify_add_watch: ENOSPC */
-    RESTRICTION_NO_INOTIFY,                    /* inotify_init1: EMFILE */
 };
 
 /* The same command with the restriction. */

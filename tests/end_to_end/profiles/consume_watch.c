@@ -16,7 +16,6 @@
 #include "tests/support/file_system.h"
 #include "tests/support/process.h"
 #include "tests/support/profile_farm.h"
-#include "tests/support/restricted.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 
@@ -52,14 +51,13 @@ static void add_profile(const char *name)
 }
 
 /* Starts watching `directories`, with what it writes to standard error in the file `errors`. */
-static void start(enum restriction restriction, const char *directories)
+static void start(const char *directories)
 {
-    struct command plain = {.directory = place}, command;
-    text_list_add_words(&plain.arguments, "sh -c");
-    text_list_add_format(&plain.arguments, "exec \"$0\" merge --into state --watch %s 2>>errors",
+    struct command command = {.directory = place};
+    text_list_add_words(&command.arguments, "sh -c");
+    text_list_add_format(&command.arguments, "exec \"$0\" merge --into state --watch %s 2>>errors",
                          directories);
-    text_list_add(&plain.arguments, covsplit_path());
-    command = restriction == RESTRICTION_NONE ? plain : command_restrict(&plain, restriction);
+    text_list_add(&command.arguments, covsplit_path());
     watcher = command_start(&command);
 }
 
@@ -137,7 +135,7 @@ START_TEST(test_appearing)
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     set_up();
     add_profile("new/before");
-    start(RESTRICTION_NONE, "new");
+    start("new");
     wait_until_gone("new/before");
     add_profile("new/written");
     wait_until_gone("new/written");
@@ -167,7 +165,7 @@ START_TEST(test_moving_directories)
     directory_create(inside("two"));
     directory_create(inside("two/deep"));
     add_profile("two/deep/a");
-    start(RESTRICTION_NONE, "new");
+    start("new");
     add_profile("new/one/b");
     wait_until_gone("new/one/b");
     ck_assert_int_eq(rename(inside("two"), inside("new/two")), 0);
@@ -190,7 +188,7 @@ START_TEST(test_root_removed)
 {
     set_up();
     directory_create(inside("other"));
-    start(RESTRICTION_NONE, "new other");
+    start("new other");
     add_profile("new/a");
     wait_until_gone("new/a");
     wait_until_counted("new");
@@ -216,7 +214,7 @@ START_TEST(test_partial)
     add_profile("whole");
     farm_write(&farm, &again, inside("whole"), sums); /* the same: it will be there twice */
     struct contents whole = file_read(inside("whole"));
-    start(RESTRICTION_NONE, "new");
+    start("new");
     file_write_text(inside("new/text"), "no profile\n");
     file_write(inside("new/cut"), whole.data, whole.size / 2);
     int fd = open(inside("new/slow"), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
@@ -238,50 +236,7 @@ START_TEST(test_partial)
 }
 END_TEST
 
-/* ---- limits ---- */
-
-/* More events than the kernel keeps, while it is stopped. */
-START_TEST(test_overflow)
-{
-    unsigned long limit =
-        strtoul(run_or_abort("/", "cat", "/proc/sys/fs/inotify/max_queued_events", NULL), NULL, 10);
-    set_up();
-    start(RESTRICTION_NONE, "new");
-    add_profile("new/first");
-    wait_until_gone("new/first");
-    kill(watcher, SIGSTOP);
-    char *noise = inside("new/noise");
-    for (unsigned long i = 0; i < limit; i++) {
-        int fd = open(noise, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-        close(fd);
-        unlink(noise);
-    }
-    directory_create(inside("new/unseen"));
-    add_profile("new/unseen/a");
-    kill(watcher, SIGCONT);
-    wait_until_gone("new/unseen/a");
-    add_profile("new/unseen/b");
-    wait_until_gone("new/unseen/b");
-    finish(SIGTERM);
-    ck_assert_str_eq(errors(), "");
-}
-END_TEST
-
-/* Without inotify, or with too few watches, it looks from time to time. */
-START_TEST(test_no_watches)
-{
-    set_up();
-    directory_create(inside("new/sub"));
-    start(_i == 0 ? RESTRICTION_NO_WATCHES : RESTRICTION_NO_INOTIFY, "new");
-    add_profile("new/sub/a");
-    wait_until_gone("new/sub/a");
-    add_profile("new/b");
-    wait_until_gone("new/b");
-    finish(SIGTERM);
-    assert_contains(errors(), "cannot be watched");
-    ck_assert_uint_eq(text_count(errors(), "\n"), 1);
-}
-END_TEST
+/* ---- signals ---- */
 
 /* Before that, SIGTERM ends the watcher at once, as it does any program that has just started. */
 static void wait_until_caught(int signal)
@@ -304,7 +259,7 @@ START_TEST(test_signals_at_work)
 {
     set_up();
     for (unsigned round = 0; round < rounds(20); round++) {
-        start(RESTRICTION_NONE, "new");
+        start("new");
         for (unsigned i = 0; i < 500; i++) {
             add_profile(text_format("new/%u-%u", round, i));
         }
@@ -327,14 +282,12 @@ START_TEST(test_signals_at_work)
 }
 END_TEST
 
-int main(int argument_count, char **arguments)
+int main(void)
 {
-    restriction_enter(argument_count, arguments);
     scratch_use_memory();
     TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
-    suite_tests(cases, test_moving_directories, test_root_removed, test_partial, test_overflow,
+    suite_tests(cases, test_moving_directories, test_root_removed, test_partial,
                 test_signals_at_work);
     suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
-    suite_loops(cases, 2, test_no_watches);
     return suite_main("consume and watch", cases);
 }
