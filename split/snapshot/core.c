@@ -94,23 +94,23 @@ static const struct core_segment *segment_of(const struct core *core, uint64_t a
     return last == NULL || address - last->address >= last->size ? NULL : last;
 }
 
-static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
-                        struct error *error)
+static size_t read_memory(struct memory *memory, uint64_t address, void *to, size_t size)
 {
     struct core *core = (struct core *)memory;
     const struct core_segment *segment = segment_of(core, address);
-    uint64_t skipped = segment == NULL ? 0 : address - segment->address;
+    uint64_t skipped = segment == NULL ? 0 : address - segment->address, there = 0;
 
-    *got = 0;
-    if (segment != NULL && segment->is_zeros) {
-        *got = segment->size - skipped < size ? (size_t)(segment->size - skipped) : size;
-        memset(to, 0, *got);
-        return true;
-    }
-    if (segment == NULL || skipped >= segment->dumped)
-        return true;
-    *got = segment->dumped - skipped < size ? (size_t)(segment->dumped - skipped) : size;
-    return read_at(core, segment->offset + skipped, to, *got, error);
+    if (segment != NULL)
+        there = segment->is_zeros ? segment->size : segment->dumped;
+    if (skipped >= there)
+        return 0;
+    if (size > there - skipped)
+        size = (size_t)(there - skipped);
+    if (segment->is_zeros)
+        memset(to, 0, size);
+    else if (!read_at(core, segment->offset + skipped, to, size, &memory->failure))
+        return 0;
+    return size;
 }
 
 /* gdb leaves out segments of which nothing is dumped. Nothing is known of these, except that the
@@ -289,10 +289,9 @@ static bool is_profile(struct core *core, uint64_t address, const char *path)
     static const char ending[] = ".profraw";
     uint8_t magic[sizeof(uint64_t)];
     size_t length = strlen(path), wanted = strlen(ending);
-    struct error error;
 
     return (length >= wanted && strcmp(path + length - wanted, ending) == 0) ||
-           (memory_read_whole(&core->memory, address, magic, sizeof(magic), &error) &&
+           (memory_read(&core->memory, address, magic, sizeof(magic)) == 0 &&
             profile_recognize((struct bytes){magic, sizeof(magic)}));
 }
 
@@ -432,7 +431,10 @@ static bool find_unnamed(struct core *core, struct error *error)
     done =
         done && stubs_find(&core->memory, &writable, core->elf.wide, core->elf.big_endian, error);
     free(writable.items);
-    return done;
+    if (!done || core->memory.failure.message[0] == '\0')
+        return done;
+    *error = core->memory.failure;
+    return false;
 }
 
 /* ---- opening ---- */

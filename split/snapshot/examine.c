@@ -318,8 +318,7 @@ static enum finding examine_without_file(struct examination *examination, struct
 
     if (sidecar != NULL)
         return examine_by_sidecar(examination, sidecar, error);
-    if (!traces_find(examination->memory, module, &traces, error))
-        return FINDING_FAILED;
+    traces = traces_find(examination->memory, module);
     if (traces.is_split && module->uuid.size == 0) {
         sidecar = find_sidecar(examination, &traces.uuid);
         if (sidecar != NULL)
@@ -599,6 +598,31 @@ static bool is_segment(struct memory *memory, const struct memory_module *listed
     return false;
 }
 
+static enum finding examine(struct examination *examination, struct error *error)
+{
+    struct memory *memory = examination->memory;
+    struct module *module = examination->module;
+    const struct memory_module *listed = module->listed;
+    enum module_state state = module_read(memory, listed, module);
+    enum finding finding;
+
+    if (memory->failure.message[0] != '\0') {
+        memory->modules[listed - memory->modules].is_unread = true;
+        return FINDING_FAILED;
+    }
+    if (state == MODULE_HIDDEN)
+        return listed->is_stub ? examine_stub(examination, error)
+                               : examine_unknown(examination, error);
+    if (state == MODULE_IS_NONE || is_segment(memory, listed, module))
+        return FINDING_NO_MODULE;
+    open_file(examination);
+    if (!examination->has_file)
+        return examine_without_file(examination, error);
+    finding = examine_by_file(examination, error);
+    input_close(&examination->file);
+    return finding;
+}
+
 enum finding examine_module(struct memory *memory, const struct memory_module *listed,
                             const struct sidecar_places *places, struct module *module,
                             struct taken *taken, struct error *error)
@@ -607,24 +631,11 @@ enum finding examine_module(struct memory *memory, const struct memory_module *l
         .memory = memory, .module = module, .places = places, .taken = taken};
     enum finding finding;
 
-    switch (module_read(memory, listed, module, error)) {
-    case MODULE_FAILED:
-        memory->modules[listed - memory->modules].is_unread = true;
-        return FINDING_FAILED;
-    case MODULE_IS_NONE:
-        return FINDING_NO_MODULE;
-    case MODULE_HIDDEN:
-        return listed->is_stub ? examine_stub(&examination, error)
-                               : examine_unknown(&examination, error);
-    case MODULE_READ:
-        break;
-    }
-    if (is_segment(memory, listed, module))
-        return FINDING_NO_MODULE;
-    open_file(&examination);
-    if (!examination.has_file)
-        return examine_without_file(&examination, error);
-    finding = examine_by_file(&examination, error);
-    input_close(&examination.file);
-    return finding;
+    *module = (struct module){.listed = listed};
+    memory->failure = (struct error){0};
+    finding = examine(&examination, error);
+    if (memory->failure.message[0] == '\0')
+        return finding;
+    *error = memory->failure;
+    return FINDING_FAILED;
 }

@@ -58,37 +58,25 @@ void memory_close(struct memory *memory)
 
 /* ---- reading ---- */
 
-bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size, uint64_t *missing,
-                 struct error *error)
+uint64_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size)
 {
+    uint64_t missing = 0;
     uint8_t *next = to;
 
-    *missing = 0;
     while (size != 0) {
-        size_t got, gap;
+        size_t got = memory->operations->read(memory, address, next, size);
 
-        if (!memory->operations->read(memory, address, next, size, &got, error))
-            return false;
         if (got == 0) {
-            gap = (size_t)(PAGE_SIZE_MIN - address % PAGE_SIZE_MIN);
-            got = gap < size ? gap : size;
+            got = (size_t)(PAGE_SIZE_MIN - address % PAGE_SIZE_MIN);
+            got = got < size ? got : size;
             memset(next, 0, got);
-            *missing += got;
+            missing += got;
         }
         next += got;
         address += got;
         size -= got;
     }
-    return true;
-}
-
-bool memory_read_whole(struct memory *memory, uint64_t address, void *to, size_t size,
-                       struct error *error)
-{
-    uint64_t missing;
-
-    error->message[0] = '\0';
-    return memory_read(memory, address, to, size, &missing, error) && missing == 0;
+    return missing;
 }
 
 /* ---- ranges, sorted by address, so that a search halves them ---- */

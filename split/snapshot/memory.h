@@ -38,16 +38,14 @@ struct memory_module {
 
 struct memory;
 
-/* An operation that takes an error can fail, which concerns the whole target or the file. That an
- * address is not in the target is no failure. */
 struct memory_operations {
     /* The reason that memory may be missing, and what to do: for the ends of messages. */
     const char *absent_because;
 
-    /* Copies the memory at `address`, up to `size` bytes, which is not 0. *got is the number of
-     * bytes that are there without a gap; 0: the first one is missing. */
-    bool (*read)(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
-                 struct error *error);
+    /* Copies the memory at `address`, up to `size` bytes, which is not 0. Returns the number of
+     * bytes that are there without a gap; 0: the first one is missing, or reading has failed, which
+     * is in memory->failure then. That an address is not in the target is no failure. */
+    size_t (*read)(struct memory *memory, uint64_t address, void *to, size_t size);
 
     /* True if the memory at the address may be written to, as the target tells; true too if it does
      * not say. Counters are in such memory, and a file that is only read is not. */
@@ -75,6 +73,9 @@ struct memory {
     bool is_running;       /* its memory changes while it is read */
     struct timespec start; /* if it runs: since when; tv_sec is 0 if that is not known */
     bool is_cut;           /* it ends early: memory is missing that should be in it */
+    /* The last failure to read it, "" if there was none: whoever reads looks here at the end, and
+     * clears it before. Memory that cannot be read counts as missing until then. */
+    struct error failure;
     /* The reason that modules may be missing in the list; "" if none are. */
     struct error lack;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where
@@ -91,14 +92,9 @@ struct memory *process_open(uint64_t process, struct error *error);
 struct memory *core_open(const char *path, struct error *error);
 void memory_close(struct memory *memory);
 
-/* Copies what there is of a range of addresses. *missing is the number of bytes that are not in the
- * target; they are zeros in the copy. */
-bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size, uint64_t *missing,
-                 struct error *error);
-
-/* True if all of it could be copied. False without an error if not. */
-bool memory_read_whole(struct memory *memory, uint64_t address, void *to, size_t size,
-                       struct error *error);
+/* Copies what there is of a range of addresses. Returns the number of bytes that are missing; they
+ * are zeros in the copy. */
+uint64_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
 
 /* ---- for the kinds of targets ---- */
 

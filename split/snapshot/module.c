@@ -58,23 +58,20 @@ static bool find_bias(struct module *module)
 
 /* ---- by their headers ---- */
 
-/* Copies memory into the buffer. */
-static enum module_state fetch(struct memory *memory, uint64_t address, uint64_t size,
-                               struct buffer *buffer, struct error *error)
+/* Copies memory into the buffer. False if it is not all there. */
+static bool fetch(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer)
 {
     buffer->size = 0;
     command_require(buffer_reserve(buffer, (size_t)size), size);
-    if (!memory_read_whole(memory, address, buffer->data, (size_t)size, error))
-        return error->message[0] == '\0' ? MODULE_HIDDEN : MODULE_FAILED;
     buffer->size = (size_t)size;
-    return MODULE_READ;
+    return memory_read(memory, address, buffer->data, (size_t)size) == 0;
 }
 
 /* Reads the segments and the first build ID. */
 static enum module_state read_segments(struct memory *memory, struct module *module,
-                                       const struct elf_file *elf, struct error *error)
+                                       const struct elf_file *elf)
 {
-    enum module_state state = MODULE_READ;
+    bool is_there = true;
     struct buffer notes = {0};
 
     module->loads = command_array((size_t)elf->segment_count, sizeof(*module->loads));
@@ -86,19 +83,19 @@ static enum module_state read_segments(struct memory *memory, struct module *mod
     }
     if (!find_bias(module))
         return MODULE_IS_NONE;
-    for (uint64_t i = 0; state == MODULE_READ && i < elf->segment_count; i++) {
+    for (uint64_t i = 0; is_there && module->uuid.size == 0 && i < elf->segment_count; i++) {
         const Elf64_Phdr phdr = elf_file_segment(elf, i);
         struct elf_note_list list = {.big_endian = elf->big_endian};
 
         if (phdr.p_type != PT_NOTE || phdr.p_memsz == 0 || phdr.p_memsz > NOTES_MAX)
             continue;
-        state = fetch(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes, error);
+        is_there = fetch(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes);
         list.bytes = buffer_view(&notes);
-        if (state == MODULE_READ && elf_note_build_id(&list, &module->uuid))
-            break;
+        if (is_there)
+            elf_note_build_id(&list, &module->uuid);
     }
     buffer_free(&notes);
-    return state;
+    return is_there ? MODULE_READ : MODULE_HIDDEN;
 }
 
 /* A program can also map a file whole, to read it: its own executable for a backtrace, say. Then
@@ -121,11 +118,11 @@ static bool is_loaded(struct memory *memory, const struct module *module)
 }
 
 enum module_state module_read(struct memory *memory, const struct memory_module *listed,
-                              struct module *module, struct error *error)
+                              struct module *module)
 {
+    enum module_state state = MODULE_HIDDEN;
     uint8_t front[sizeof(Elf64_Ehdr)];
     struct buffer table = {0};
-    enum module_state state;
     struct elf_file elf;
     uint64_t missing;
 
@@ -137,8 +134,7 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     }
     if (listed->is_stub)
         return MODULE_HIDDEN;
-    if (!memory_read(memory, listed->base, front, sizeof(front), &missing, error))
-        return MODULE_FAILED;
+    missing = memory_read(memory, listed->base, front, sizeof(front));
     if (missing == sizeof(front))
         return MODULE_HIDDEN;
     if (!elf_file_open(&elf, (struct bytes){front, sizeof(front)}) ||
@@ -148,14 +144,11 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     module->wide = elf.wide;
     module->big_endian = elf.big_endian;
     module->is_fixed = elf.header.e_type == ET_EXEC;
-    if (missing != 0)
-        return MODULE_HIDDEN;
-    state = fetch(memory, listed->base + elf.header.e_phoff,
-                  elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table, error);
-    if (state == MODULE_READ) {
+    if (missing == 0 && fetch(memory, listed->base + elf.header.e_phoff,
+                              elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table)) {
         elf.segments = buffer_view(&table);
         elf.segment_count = elf.header.e_phnum;
-        state = read_segments(memory, module, &elf, error);
+        state = read_segments(memory, module, &elf);
     }
     buffer_free(&table);
     return state != MODULE_READ || is_loaded(memory, module) ? state : MODULE_IS_NONE;
@@ -342,8 +335,7 @@ static bool search_range(struct search *search, uint64_t address, uint64_t size,
             continue;
         }
         piece = run < piece ? (size_t)run : piece;
-        if (!search->memory->operations->read(search->memory, address, buffer, piece, &got, error))
-            return false;
+        got = search->memory->operations->read(search->memory, address, buffer, piece);
         if (got == 0)
             return true;
         for (size_t i = 0; i + ALIGNMENT <= got;) {
@@ -374,11 +366,10 @@ bool stubs_find(struct memory *memory, const struct address_ranges *writable, bo
 
     for (size_t i = 0; i < VERSION_COUNT; i++)
         profile_record_layout(versions[i], search.pointer_size, &search.layouts[i]);
-    for (size_t i = 0; done && i < memory->module_count; i++) {
+    for (size_t i = 0; i < memory->module_count; i++) {
         struct module module;
-        enum module_state state = module_read(memory, &memory->modules[i], &module, error);
+        enum module_state state = module_read(memory, &memory->modules[i], &module);
 
-        done = state != MODULE_FAILED;
         for (size_t j = 0; state == MODULE_READ && j < module.load_count; j++)
             address_ranges_add(&search.known, module_address(&module, module.loads[j].p_vaddr),
                                module.loads[j].p_memsz, 0);
@@ -429,9 +420,8 @@ static void look_for_tripwire(struct bytes piece, struct traces *traces)
 
 /* Searches a segment for a tripwire, for messages of the runtime, and where the program can write
  * for the UUID in the stub record. (The build ID itself is where it cannot.) */
-static bool search_segment(struct memory *memory, const struct module *module,
-                           const Elf64_Phdr *load, uint8_t *buffer, struct traces *traces,
-                           struct error *error)
+static void search_segment(struct memory *memory, const struct module *module,
+                           const Elf64_Phdr *load, uint8_t *buffer, struct traces *traces)
 {
     uint8_t stub[UUID_STUB_SIZE];
     size_t kept = 0;
@@ -439,40 +429,33 @@ static bool search_segment(struct memory *memory, const struct module *module,
     uuid_stub(&module->uuid, stub);
     for (uint64_t done = 0; done < load->p_memsz && !traces->is_split;) {
         uint64_t left = load->p_memsz - done;
-        size_t size = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
-        struct bytes piece;
+        size_t size = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE);
+        size_t got = memory->operations->read(memory, module_address(module, load->p_vaddr + done),
+                                              buffer + kept, size);
+        struct bytes piece = {buffer, kept + got};
 
-        if (!memory->operations->read(memory, module_address(module, load->p_vaddr + done),
-                                      buffer + kept, size, &got, error))
-            return false;
         if (got == 0) {
             traces->is_whole = false;
             break;
         }
         done += got;
-        kept += got;
-        piece = (struct bytes){buffer, kept};
         look_for_tripwire(piece, traces);
         if ((load->p_flags & PF_W) != 0 && module->uuid.size != 0 &&
-            memmem(buffer, kept, stub, sizeof(stub)) != NULL)
+            memmem(buffer, kept + got, stub, sizeof(stub)) != NULL)
             traces->is_split = true;
         traces->has_runtime |= find(piece, RUNTIME_TEXT) != NULL;
-        got = kept < OVERLAP ? kept : OVERLAP;
-        memmove(buffer, buffer + kept - got, got);
-        kept = got;
+        kept = piece.size < OVERLAP ? (size_t)piece.size : OVERLAP;
+        memmove(buffer, buffer + piece.size - kept, kept);
     }
-    return true;
 }
 
-bool traces_find(struct memory *memory, const struct module *module, struct traces *traces,
-                 struct error *error)
+struct traces traces_find(struct memory *memory, const struct module *module)
 {
     uint8_t *buffer = command_array(1, PIECE_SIZE + OVERLAP);
-    bool done = true;
+    struct traces traces = {.is_whole = true};
 
-    *traces = (struct traces){.is_whole = true};
-    for (size_t i = 0; done && i < module->load_count; i++)
-        done = search_segment(memory, module, &module->loads[i], buffer, traces, error);
+    for (size_t i = 0; i < module->load_count; i++)
+        search_segment(memory, module, &module->loads[i], buffer, &traces);
     free(buffer);
-    return done;
+    return traces;
 }

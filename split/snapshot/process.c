@@ -69,23 +69,23 @@ static bool has_no_memory(const struct process *process, struct error *error)
 
 /* ---- operations ---- */
 
-static bool read_memory(struct memory *memory, uint64_t address, void *to, size_t size, size_t *got,
-                        struct error *error)
+static size_t read_memory(struct memory *memory, uint64_t address, void *to, size_t size)
 {
     struct process *process = (struct process *)memory;
     ssize_t count;
 
-    *got = 0;
     if (address > INT64_MAX)
-        return true;
+        return 0;
     do
         count = pread(process->descriptor, to, size, (off_t)address);
     while (count < 0 && errno == EINTR);
-    *got = count > 0 ? (size_t)count : 0;
     /* The first page of a process is never mapped, but the kernel only says that its memory is
      * gone by reading nothing. */
-    return count > 0 || (count < 0 && (errno == EIO || errno == EFAULT)) ||
-           cannot_read(process, count == 0 ? ESRCH : errno, error);
+    if (count == 0)
+        cannot_read(process, ESRCH, &memory->failure);
+    else if (count < 0 && errno != EIO && errno != EFAULT)
+        cannot_read(process, errno, &memory->failure);
+    return count > 0 ? (size_t)count : 0;
 }
 
 /* The mapping that the address is in; NULL if there is none. */
@@ -189,10 +189,9 @@ static bool read_line(char *line, struct mapping *mapping, char **path)
 static bool is_profile(struct process *process, const struct mapping *mapping)
 {
     uint8_t magic[sizeof(uint64_t)];
-    struct error error;
 
     return mapping->is_shared &&
-           memory_read_whole(&process->memory, mapping->start, magic, sizeof(magic), &error) &&
+           memory_read(&process->memory, mapping->start, magic, sizeof(magic)) == 0 &&
            profile_recognize((struct bytes){magic, sizeof(magic)});
 }
 

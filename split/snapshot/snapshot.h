@@ -46,13 +46,12 @@ struct module {
 enum module_state {
     MODULE_READ,
     MODULE_IS_NONE, /* something else is mapped: not an ELF file, or one that is not loaded */
-    MODULE_HIDDEN,  /* its ELF header, program headers or notes are not in the target */
-    MODULE_FAILED,  /* with an error */
+    MODULE_HIDDEN,  /* its ELF header, program headers or notes are missing in the target */
 };
 
 /* Reads a module from memory. Free with module_free in any case. */
 enum module_state module_read(struct memory *memory, const struct memory_module *listed,
-                              struct module *module, struct error *error);
+                              struct module *module);
 void module_free(struct module *module);
 
 /* True if all of a range of addresses of the file is in its loaded segments. */
@@ -70,8 +69,7 @@ struct traces {
     struct uuid uuid; /* of the tripwire; size 0 if that has none, or only a part of it */
 };
 
-bool traces_find(struct memory *memory, const struct module *module, struct traces *traces,
-                 struct error *error);
+struct traces traces_find(struct memory *memory, const struct module *module);
 
 /* ---- coverage ---- */
 
@@ -107,9 +105,9 @@ struct taken {
     struct buffer binary_ids, data, counters, bitmap, names, values;
 };
 
-/* Takes the profile that the module's runtime would write at this moment, byte for byte. `file` is
- * the module's, or NULL: names that are not in the target come from there. Free with taken_free in
- * any case. */
+/* Takes the profile that the module's runtime would write at this moment, byte for byte, unless the
+ * memory has failed. `file` is the module's, or NULL: names that are not in the target come from
+ * there. Free with taken_free in any case. */
 bool take_profile(struct memory *memory, const struct module *module,
                   const struct coverage *coverage, const struct input *file, struct taken *taken,
                   struct error *error);

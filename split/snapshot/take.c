@@ -35,45 +35,37 @@ struct taking {
 
 /* ---- copies ---- */
 
-/* Appends `size` bytes at an address in memory. *missing is the address of the first byte that is
- * not there; the buffer ends before it, or a little earlier. */
+/* Copies `size` bytes at an address in memory. Returns false if they are not all there; the buffer
+ * ends before the first one that is not, or a little earlier. */
 static bool copy(const struct taking *taking, uint64_t address, uint64_t size,
-                 struct buffer *buffer, uint64_t *missing, bool *is_whole)
+                 struct buffer *buffer)
 {
-    buffer->size = 0;
-    *is_whole = true;
-    while (buffer->size < size) {
-        uint64_t left = size - buffer->size;
-        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE), got;
+    size_t got = 1;
 
-        *missing = address + buffer->size;
+    buffer->size = 0;
+    while (buffer->size < size && got != 0) {
+        uint64_t left = size - buffer->size;
+        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE);
+
         command_require(buffer_reserve(buffer, piece), size);
-        if (!taking->memory->operations->read(taking->memory, *missing, buffer->data + buffer->size,
-                                              piece, &got, taking->error))
-            return false;
-        *is_whole = got != 0;
-        if (!*is_whole)
-            break;
+        got = taking->memory->operations->read(taking->memory, address + buffer->size,
+                                               buffer->data + buffer->size, piece);
         buffer->size += got;
     }
-    return true;
+    return buffer->size == size;
 }
 
-/* Copies all of a section. */
+/* The same for a section: that it is not there is an error. */
 static bool copy_section(const struct taking *taking, enum section_kind kind, uint64_t address,
                          uint64_t size, struct buffer *buffer)
 {
-    uint64_t missing;
-    bool is_whole;
-
-    if (!copy(taking, address, size, buffer, &missing, &is_whole))
-        return false;
-    return is_whole ||
+    return copy(taking, address, size, buffer) ||
            error_set(taking->error,
                      "%s: its %s, %" PRIu64 " bytes at 0x%" PRIx64 ", are not in %s from 0x%" PRIx64
                      " on: %s",
                      taking->module->name, section_kind_name(kind), size, address,
-                     taking->memory->name, missing, taking->memory->operations->absent_because);
+                     taking->memory->name, address + buffer->size,
+                     taking->memory->operations->absent_because);
 }
 
 /* ---- counters ---- */
@@ -84,15 +76,7 @@ struct copies {
     struct buffer is_settled; /* a byte for each counter */
 };
 
-static void copies_free(struct copies *copies)
-{
-    buffer_free(&copies->older);
-    buffer_free(&copies->middle);
-    buffer_free(&copies->newer);
-    buffer_free(&copies->is_settled);
-}
-
-/* Sets the counters that were not settled yet to those of the middle copy. Returns whether all are
+/* Sets the counters that were not settled yet to those of the middle copy. Returns true if all are
  * settled now. */
 static bool settle(struct copies *copies, bool big_endian, struct buffer *counters)
 {
@@ -113,28 +97,30 @@ static bool settle(struct copies *copies, bool big_endian, struct buffer *counte
 }
 
 /* Replaces the counters, which are a copy of the size wanted, by such that are not torn. */
-static bool copy_changing(const struct taking *taking, uint64_t address, struct copies *copies,
-                          struct buffer *counters)
+static bool copy_changing(const struct taking *taking, uint64_t address, struct buffer *counters)
 {
+    struct copies copies = {0};
     uint64_t size = counters->size;
-    bool is_settled = false;
+    bool is_settled = false, done;
 
-    command_require(buffer_append_zeros(&copies->is_settled, (size_t)(size / sizeof(uint64_t))),
+    command_require(buffer_append_zeros(&copies.is_settled, (size_t)(size / sizeof(uint64_t))),
                     size);
-    if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->middle) ||
-        !copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
-        return false;
-    for (int count = 2; !is_settled && count < COPIES_MAX; count++) {
-        struct buffer oldest = copies->older;
+    done = copy_section(taking, SECTION_COUNTERS, address, size, &copies.middle) &&
+           copy_section(taking, SECTION_COUNTERS, address, size, &copies.newer);
+    for (int count = 2; done && !is_settled && count < COPIES_MAX; count++) {
+        struct buffer oldest = copies.older;
 
-        copies->older = copies->middle;
-        copies->middle = copies->newer;
-        copies->newer = oldest;
-        if (!copy_section(taking, SECTION_COUNTERS, address, size, &copies->newer))
-            return false;
-        is_settled = settle(copies, taking->module->big_endian, counters);
+        copies.older = copies.middle;
+        copies.middle = copies.newer;
+        copies.newer = oldest;
+        done = copy_section(taking, SECTION_COUNTERS, address, size, &copies.newer);
+        is_settled = done && settle(&copies, taking->module->big_endian, counters);
     }
-    return true;
+    buffer_free(&copies.older);
+    buffer_free(&copies.middle);
+    buffer_free(&copies.newer);
+    buffer_free(&copies.is_settled);
+    return done;
 }
 
 /* Finds where the program counts: at `address`, or that far from it. In a program that was not
@@ -146,13 +132,11 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
 
     if (variable == 0)
         return true;
-    if (!memory_read_whole(taking->memory, module_address(taking->module, variable), bytes,
-                           taking->pointer_size, taking->error))
-        return taking->error->message[0] == '\0' &&
-               error_set(taking->error,
-                         "%s: the variables with the place of its counters are not in %s: %s",
-                         taking->module->name, taking->memory->name,
-                         taking->memory->operations->absent_because);
+    if (memory_read(taking->memory, module_address(taking->module, variable), bytes,
+                    taking->pointer_size) != 0)
+        return error_set(
+            taking->error, "%s: the variables with the place of its counters are not in %s: %s",
+            taking->module->name, taking->memory->name, taking->memory->operations->absent_because);
     bias = load_number(bytes, (unsigned)taking->pointer_size, taking->module->big_endian);
     if (bias != mask)
         *address = (*address + bias) & mask;
@@ -165,8 +149,6 @@ static bool take_counters(const struct taking *taking, struct taken *taken)
     uint64_t item = profile_counter_size(taking->coverage->raw_version);
     uint64_t size = profile_count_items(section->size, item) * item;
     uint64_t address = module_address(taking->module, section->address);
-    struct copies copies = {0};
-    bool done;
 
     if (!taking->coverage->knows_biases && taking->memory->maps_profile)
         return error_set(
@@ -174,13 +156,10 @@ static bool take_counters(const struct taking *taking, struct taken *taken)
             "%s: %s keeps counters in a mapped profile (%%c), and without symbols it is not "
             "known whether this module does; merge the mapped profile instead",
             taking->module->name, taking->memory->name);
-    if (!add_bias(taking, taking->coverage->counter_bias, &address) ||
-        !copy_section(taking, SECTION_COUNTERS, address, size, &taken->counters))
-        return false;
-    done = !taking->memory->is_running || item != sizeof(uint64_t) ||
-           copy_changing(taking, address, &copies, &taken->counters);
-    copies_free(&copies);
-    return done;
+    return add_bias(taking, taking->coverage->counter_bias, &address) &&
+           copy_section(taking, SECTION_COUNTERS, address, size, &taken->counters) &&
+           (!taking->memory->is_running || item != sizeof(uint64_t) ||
+            copy_changing(taking, address, &taken->counters));
 }
 
 static bool take_bitmap(const struct taking *taking, struct taken *taken)
@@ -218,13 +197,12 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
 
 static bool read_value(const struct taking *taking, uint64_t address, void *to, size_t size)
 {
-    return memory_read_whole(taking->memory, address, to, size, taking->error) ||
-           (taking->error->message[0] == '\0' &&
-            error_set(taking->error,
-                      "%s: %zu bytes at 0x%" PRIx64
-                      ", part of its recorded values, are not in %s: %s",
-                      taking->module->name, size, address, taking->memory->name,
-                      taking->memory->operations->absent_because));
+    return memory_read(taking->memory, address, to, size) == 0 ||
+           error_set(taking->error,
+                     "%s: %zu bytes at 0x%" PRIx64
+                     ", part of its recorded values, are not in %s: %s",
+                     taking->module->name, size, address, taking->memory->name,
+                     taking->memory->operations->absent_because);
 }
 
 static uint64_t load_pointer(const struct taking *taking, const uint8_t *from)
@@ -321,12 +299,17 @@ static bool take_values(const struct taking *taking, struct bytes data, struct b
 
 /* ---- data and names ---- */
 
+static bool is_other_build(const struct taking *taking, const char *what)
+{
+    return error_set(taking->error, "%s: %s; give the sidecar of the build that was loaded",
+                     taking->module->name, what);
+}
+
 /* The record that a split leaves is known. Where it is in the target, it proves that the sidecar is
  * the right one. */
 static bool take_stub(const struct taking *taking, struct taken *taken)
 {
     const struct coverage_section *sections = taking->coverage->sections;
-    bool big_endian = taking->module->big_endian, is_whole;
     const struct stub_place place = {
         .record = module_address(taking->module, sections[SECTION_DATA].address),
         .counters = module_address(taking->module, sections[SECTION_COUNTERS].address),
@@ -336,21 +319,13 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
     };
     size_t size = taking->layout.record_size;
     uint8_t record[STUB_RECORD_MAX];
-    uint64_t missing;
 
-    if (!copy(taking, place.record, size, &taken->data, &missing, &is_whole))
-        return false;
     if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place,
-                     taking->coverage->stub_id, big_endian, record))
-        return error_set(taking->error,
-                         "%s: its sidecar is not of a split image; give the sidecar of the build "
-                         "that was loaded",
-                         taking->module->name);
-    if (is_whole && memcmp(taken->data.data, record, size) != 0)
-        return error_set(taking->error,
-                         "%s: its data in memory is not what the split left of it; give the "
-                         "sidecar of the build that was loaded",
-                         taking->module->name);
+                     taking->coverage->stub_id, taking->module->big_endian, record))
+        return is_other_build(taking, "its sidecar is not of a split image");
+    if (copy(taking, place.record, size, &taken->data) &&
+        memcmp(taken->data.data, record, size) != 0)
+        return is_other_build(taking, "its data in memory is not what the split left of it");
     taken->data.size = 0;
     command_require(buffer_append(&taken->data, record, size), size);
     return true;
@@ -361,8 +336,6 @@ static bool take_data(const struct taking *taking, struct taken *taken)
     const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
     uint64_t item = taking->layout.record_size;
 
-    if (taking->coverage->has_stub)
-        return take_stub(taking, taken);
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
                         profile_count_items(section->size, item) * item, &taken->data) &&
            take_values(taking, buffer_view(&taken->data), &taken->values);
@@ -390,17 +363,13 @@ static bool take_names(const struct taking *taking, struct taken *taken)
     const struct coverage *coverage = taking->coverage;
     const struct coverage_section *section = &coverage->sections[SECTION_NAMES];
     struct bytes known = {coverage->tripwire, coverage->tripwire_size};
-    uint64_t address = module_address(taking->module, section->address), missing;
-    bool is_whole, is_known = known.size != 0 || find_constant(taking, section, &known);
+    uint64_t address = module_address(taking->module, section->address);
+    bool is_known = known.size != 0 || find_constant(taking, section, &known);
 
-    if (!copy(taking, address, section->size, &taken->names, &missing, &is_whole))
-        return false;
-    if (is_whole && coverage->tripwire_size != 0 && !bytes_equal(buffer_view(&taken->names), known))
-        return error_set(taking->error,
-                         "%s: its names in memory are not what the split left of them; give the "
-                         "sidecar of the build that was loaded",
-                         taking->module->name);
-    if (is_whole || !is_known)
+    if (copy(taking, address, section->size, &taken->names))
+        return coverage->tripwire_size == 0 || bytes_equal(buffer_view(&taken->names), known) ||
+               is_other_build(taking, "its names in memory are not what the split left of them");
+    if (!is_known)
         return copy_section(taking, SECTION_NAMES, address, section->size, &taken->names);
     taken->names.size = 0;
     command_require(buffer_append(&taken->names, known.data, (size_t)known.size), known.size);
@@ -434,10 +403,7 @@ static bool check_sections(const struct taking *taking)
             taking->module->name);
     return taking->memory->operations->is_writable(taking->memory,
                                                    module_address(taking->module, counters)) ||
-           error_set(taking->error,
-                     "%s: its counters are in memory that is not writable; give the sidecar of the "
-                     "build that was loaded",
-                     taking->module->name);
+           is_other_build(taking, "its counters are in memory that is not writable");
 }
 
 static struct profile_section section_in(const struct taking *taking, enum section_kind kind,
@@ -450,42 +416,22 @@ static struct profile_section section_in(const struct taking *taking, enum secti
         buffer_view(bytes)};
 }
 
-static bool make(const struct taking *taking, struct taken *taken)
-{
-    const struct profile_source source = {
-        .raw_version = taking->coverage->raw_version,
-        .pointer_size = taking->pointer_size,
-        .big_endian = taking->module->big_endian,
-        .binary_ids = buffer_view(&taken->binary_ids),
-        .data = section_in(taking, SECTION_DATA, &taken->data),
-        .counters = section_in(taking, SECTION_COUNTERS, &taken->counters),
-        .bitmap = section_in(taking, SECTION_BITMAP, &taken->bitmap),
-        .names = section_in(taking, SECTION_NAMES, &taken->names),
-        .value_data = buffer_view(&taken->values),
-    };
-
-    return profile_compose(&taken->profile, &source);
-}
-
-/* True if the module is still where it was, and is the same one. */
+/* True if the module of a running process is still where it was, and is the same one. */
 static bool is_still_there(const struct taking *taking)
 {
     const struct module *module = taking->module;
     struct module now;
-    enum module_state state;
     bool is_there;
 
     if (!taking->memory->is_running)
         return true;
-    state = module_read(taking->memory, module->listed, &now, taking->error);
-    is_there =
-        state == MODULE_READ && now.bias == module->bias && uuid_equal(&now.uuid, &module->uuid);
+    is_there = module_read(taking->memory, module->listed, &now) == MODULE_READ &&
+               now.bias == module->bias && uuid_equal(&now.uuid, &module->uuid);
     module_free(&now);
-    return is_there || (state != MODULE_FAILED &&
-                        error_set(taking->error,
-                                  "%s: was unloaded from %s while it was read; take the snapshot "
-                                  "again",
-                                  module->name, taking->memory->name));
+    return is_there ||
+           error_set(taking->error,
+                     "%s: was unloaded from %s while it was read; take the snapshot again",
+                     module->name, taking->memory->name);
 }
 
 bool take_profile(struct memory *memory, const struct module *module,
@@ -494,6 +440,9 @@ bool take_profile(struct memory *memory, const struct module *module,
 {
     struct taking taking = {
         memory, module, coverage, file, .pointer_size = module->wide ? 8 : 4, .error = error};
+    struct profile_source source = {.raw_version = coverage->raw_version,
+                                    .pointer_size = taking.pointer_size,
+                                    .big_endian = module->big_endian};
 
     if (!profile_record_layout(coverage->raw_version, taking.pointer_size, &taking.layout))
         return error_set(error, "%s: " PROFILE_VERSION_UNKNOWN "; use LLVM's tools for it",
@@ -503,9 +452,18 @@ bool take_profile(struct memory *memory, const struct module *module,
         command_require(profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
                                                  module->big_endian, &module->uuid),
                         UUID_SIZE_MAX);
-    return check_sections(&taking) && take_counters(&taking, taken) &&
-           take_bitmap(&taking, taken) && take_data(&taking, taken) && take_names(&taking, taken) &&
-           make(&taking, taken) && is_still_there(&taking);
+    if (!check_sections(&taking) || !take_counters(&taking, taken) ||
+        !take_bitmap(&taking, taken) ||
+        !(coverage->has_stub ? take_stub(&taking, taken) : take_data(&taking, taken)) ||
+        !take_names(&taking, taken))
+        return false;
+    source.binary_ids = buffer_view(&taken->binary_ids);
+    source.data = section_in(&taking, SECTION_DATA, &taken->data);
+    source.counters = section_in(&taking, SECTION_COUNTERS, &taken->counters);
+    source.bitmap = section_in(&taking, SECTION_BITMAP, &taken->bitmap);
+    source.names = section_in(&taking, SECTION_NAMES, &taken->names);
+    source.value_data = buffer_view(&taken->values);
+    return profile_compose(&taken->profile, &source) && is_still_there(&taking);
 }
 
 void taken_free(struct taken *taken)
