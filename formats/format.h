@@ -10,8 +10,7 @@
 #include "common/llvm/profile.h"
 #include "common/llvm/tripwire.h"
 #include "formats/plan.h"
-#include "formats/runtime/rules.h"
-#include "formats/runtime/stub.h"
+#include "formats/runtime/runtime.h"
 
 /* A range of addresses: the first one, and the one behind the last. */
 struct bounds {

@@ -12,7 +12,7 @@
 
 #include <inttypes.h>
 
-#include "formats/runtime/callers.h"
+#include "formats/runtime/runtime.h"
 
 static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
@@ -173,7 +173,7 @@ static void keep_what_is_watched(struct planning *planning)
 
     if ((!image_plan_removes(planning->plan, SECTION_NAMES) &&
          !image_plan_removes(planning->plan, SECTION_DATA)) ||
-        !callers_find_foreign(&planning->code, &from))
+        !rules_find_foreign_caller(&planning->code, &from))
         return;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (image_plan_removes(planning->plan, kinds[i]))
@@ -245,7 +245,7 @@ static bool check_records(struct planning *planning)
     return true;
 }
 
-/* Sets the first bytes of the stub: see runtime/stub.h. */
+/* Sets the first bytes of the stub: see runtime/runtime.h. */
 static void identify(struct planning *planning)
 {
     static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;

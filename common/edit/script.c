@@ -33,10 +33,16 @@ static bool no_memory(struct edit_script *script)
     return false;
 }
 
+static bool misplaced(struct edit_script *script)
+{
+    script->is_misplaced = true;
+    return false;
+}
+
 static bool add_edit(struct edit_script *script, struct edit edit)
 {
     if (!range_within(edit.offset, edit.old_size, 0, script->original_size))
-        return false;
+        return misplaced(script);
     if (edit.old_size == 0 && edit.new_size == 0)
         return true;
     if (!ARRAY_ROOM_FOR_ONE(script->edits, script->capacity, script->count))
@@ -73,7 +79,7 @@ bool edit_overwrite_differences(struct edit_script *script, struct bytes origina
     uint64_t i = 0;
 
     if (!bytes_slice(original, offset, new_bytes.size, &old_bytes))
-        return false;
+        return misplaced(script);
     while (i < new_bytes.size) {
         uint64_t start, end, j;
 
@@ -113,6 +119,12 @@ bool edit_script_finish(struct edit_script *script, const char *name, struct err
 
     if (script->has_no_memory)
         return error_out_of_memory(error, name, script->literals.size);
+    if (script->is_misplaced)
+        return error_set(
+            error,
+            "%s: an edit is outside the image, so the image has a layout that covsplit "
+            "does not understand; leave sections out with --sections, and report this",
+            name);
     if (script->count != 0)
         qsort(script->edits, script->count, sizeof(*script->edits), compare_edits);
     for (size_t i = 0; i < script->count; i++) {

@@ -38,6 +38,7 @@ struct edit_script {
     struct buffer literals;
     /* An edit could not be added because memory ran out, so the script cannot be finished. */
     bool has_no_memory;
+    bool is_misplaced; /* nor can it if an edit was not inside the original */
 };
 
 /* Makes an empty script for an original of this size in bytes. Free with edit_script_free. */
@@ -45,8 +46,8 @@ void edit_script_init(struct edit_script *script, uint64_t original_size);
 void edit_script_free(struct edit_script *script);
 
 /* Each of these adds an edit, in any order; the new bytes are copied. False (without a message) if
- * out of memory, or if the range is not inside the original. Edits that change nothing are dropped.
- */
+ * out of memory, or if the range is not inside the original; the script then cannot be finished, so
+ * that a planner need not look each time. Edits that change nothing are dropped. */
 bool edit_replace(struct edit_script *script, uint64_t offset, uint64_t old_size,
                   struct bytes new_bytes);
 bool edit_replace_by_zeros(struct edit_script *script, uint64_t offset, uint64_t old_size,

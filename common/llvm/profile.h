@@ -163,7 +163,7 @@ struct profile {
     uint64_t counter_skew;
 
     /* True for a profile of a split image: its one record is the stub, which covers all counters.
-     * stub_id is its NameRef and FuncHash (formats/runtime/stub.h). */
+     * stub_id is its NameRef and FuncHash (formats/runtime/runtime.h). */
     bool lightweight;
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* The only record has the image's UUID like the stub, but differs from what the split wrote. */

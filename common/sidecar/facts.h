@@ -54,7 +54,7 @@ struct sidecar_facts {
     struct digest stripped_digest;
     uint64_t pointer_size; /* 4 or 8 */
     /* True if the first record of the data section was replaced by the stub record. Its first bytes
-     * are then stub_id: see formats/runtime/stub.h. */
+     * are then stub_id: see formats/runtime/runtime.h. */
     bool has_stub;
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* If names went and records stayed: the digest of these (profile_records_digest), by which the

@@ -375,16 +375,6 @@ static bool check_known(struct planning *planning, enum section_kind kind)
                machine->base_symbol);
 }
 
-/* Whether the bytes that the section header describes are those that are loaded at its address. */
-static bool is_where_loaded(const struct elf_state *state, size_t index)
-{
-    const Elf64_Shdr *shdr = &state->image.shdrs[index];
-    size_t segment = elf_segment_of(&state->image, shdr->sh_addr, shdr->sh_size);
-
-    return segment != NO_INDEX && shdr->sh_addr - state->image.phdrs[segment].p_vaddr ==
-                                      shdr->sh_offset - state->image.phdrs[segment].p_offset;
-}
-
 /* The PT_LOAD that the entry point is in. It may be an address where the segment runs or, as in
  * many kernels, where it is loaded. */
 static const Elf64_Phdr *find_first_code(const struct elf_image *image)
@@ -422,7 +412,7 @@ static bool check_claims(struct planning *planning, enum section_kind kind)
     const Elf64_Shdr *shdr = &state->image.shdrs[index];
 
     if ((shdr->sh_flags & SHF_ALLOC) == 0 || (shdr->sh_flags & (SHF_TLS | SHF_EXECINSTR)) != 0 ||
-        !is_where_loaded(state, index))
+        !elf_is_where_loaded(shdr, state->image.phdrs, state->image.phnum))
         return image_plan_keep(planning->plan, kind, "it is not loaded as covsplit expects");
     if (is_copied(state, shdr))
         return image_plan_keep(planning->plan, kind,
@@ -440,7 +430,9 @@ static bool check_first_record(struct planning *planning)
 {
     size_t index = planning->section_index[SECTION_DATA];
 
-    return index != NO_INDEX && is_where_loaded(state_of(planning), index) &&
+    return index != NO_INDEX &&
+           elf_is_where_loaded(&image_of(planning)->shdrs[index], image_of(planning)->phdrs,
+                               image_of(planning)->phnum) &&
            is_alone(state_of(planning), SECTION_DATA);
 }
 
@@ -501,13 +493,6 @@ static bool settle_relocations(struct planning *planning, enum section_kind kind
                            reason != NULL ? reason : "dynamic relocations apply to it");
 }
 
-/* ---- the edits ---- */
-
-static bool layout(struct planning *planning, struct error *error)
-{
-    return elf_check_tail(image_of(planning), error) && elf_layout(planning, error);
-}
-
 const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
@@ -546,7 +531,7 @@ const struct format elf_format = {
     .check_first_record = check_first_record,
     .settle_relocations = settle_relocations,
     .moves_names = true,
-    .layout = layout,
+    .layout = elf_layout,
     .write = elf_write,
     .replace_mapping = elf_replace_mapping,
 };

@@ -70,13 +70,16 @@ size_t elf_section_find(const struct elf_image *image, const char *name, size_t 
 /* The section's bytes in the file: empty for SHT_NOBITS. */
 struct bytes elf_section_bytes(const struct elf_image *image, size_t index);
 /* The address and size of what the runtime finds in the section of that kind. In a stripped image
- * the last counters may be in the section of the stub (elf/zeros.c). */
+ * the last counters may be in the section of the stub (elf/layout.c). */
 void elf_section_place(const struct elf_image *image, size_t index, enum section_kind kind,
                        uint64_t *address, uint64_t *size);
 /* In a stripped image, the size in bytes of the stub at the end of the data section; 0 if there is
  * none. If counters precede it, sh_entsize is ELF_STUB_UNIT, of which its size is a multiple. */
 #define ELF_STUB_UNIT 8
 size_t elf_stub_size(const struct elf_image *image, size_t index);
+/* The offset in the file of the first section, segment or table of section headers that starts
+ * there or behind; the end of the file if none does. */
+uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset);
 /* True for a section that occupies bytes of the file. */
 bool elf_section_in_file(const Elf64_Shdr *shdr);
 
@@ -94,6 +97,9 @@ bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phd
  * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
  * the file mean anything when it runs. */
 bool elf_is_firmware(const struct elf_image *image);
+
+/* True if the bytes that the section header describes are those that are loaded at its address. */
+bool elf_is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t phnum);
 
 /* The first PT_LOAD, and the difference of address and file offset in the one that holds the ELF
  * header. */
@@ -182,8 +188,8 @@ bool elf_relocations_remove(const struct elf_image *image,
 
 /* The names, and what is before and behind the stub record. */
 #define HOLES_MAX 3
-/* The sections of zeros in a hole: counters, bitmap, value nodes. */
-#define ELF_EMPTIED_MAX 3
+/* The sections of zeros in a hole: counters, bitmap, values, value nodes. */
+#define ELF_EMPTIED_MAX 4
 /* .interp, notes, and one section out of the run of tables behind them. */
 #define MOVES_MAX 16
 
@@ -205,7 +211,7 @@ struct elf_hole {
      * memory too: strip treats a segment without sections as one without bytes, and gives it an
      * offset that loaders reject. */
     bool is_at_end;
-    /* Sections that become SHT_NOBITS, with their first `size` bytes (elf/zeros.c). */
+    /* Sections that become SHT_NOBITS, with their first `size` bytes (elf/layout.c). */
     struct {
         size_t section;
         uint64_t size;
@@ -246,15 +252,14 @@ struct elf_state {
      * the run between them is only shifted within the file. */
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
-    struct buffer moved;     /* the new start of the names' range: the tripwire, and behind it
-                                what moved; if rests_are_joined, that of the records */
-    size_t rest_size;        /* of that, without what moved */
-    uint64_t names_address;  /* of the tripwire */
-    bool rests_are_joined;   /* the tripwire is behind the stub (elf/layout.c) */
-    uint64_t headers_end;    /* end, in the file, of what the new headers replace */
-    uint64_t headers_growth; /* bytes inserted there, and removed again further on */
-    size_t headers_literal;  /* offset of the new program headers in the edits' literals */
-    uint64_t new_phnum;      /* an upper bound until elf/write.c has made the table */
+    struct buffer moved;      /* the new start of the names' range: the tripwire, and behind it
+                                 what moved; if remnants_are_joined, that of the records */
+    size_t remnant_size;      /* of that, without what moved */
+    uint64_t names_address;   /* of the tripwire */
+    bool remnants_are_joined; /* the tripwire is behind the stub (elf/layout.c) */
+    uint64_t headers_end;     /* end, in the file, of what the new headers replace */
+    uint64_t headers_growth;  /* bytes inserted there, and removed again further on */
+    size_t headers_literal;   /* offset of the new program headers in the edits' literals */
 };
 
 /* ---- elf/symbols.c ---- */
@@ -268,7 +273,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
  * memory runs out. */
 bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count);
 
-/* Calls `visit` for every function in the symbol table, as in runtime/symbols.h. */
+/* Calls `visit` for every function in the symbol table, as in runtime/runtime.h. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
 
 /* An entry of a symbol table. */
@@ -308,9 +313,8 @@ bool elf_retained_is_known(const struct elf_image *image);
  * for. */
 bool elf_retained_goes(const struct elf_state *state, size_t section);
 
-/* Adds the edits that neutralize all other retained relocations for code that is rewritten. False
- * if memory runs out. */
-bool elf_retained_silence(struct elf_state *state);
+/* Adds the edits that neutralize all other retained relocations for code that is rewritten. */
+void elf_retained_neutralize(struct elf_state *state);
 
 /* ---- the other steps ---- */
 
@@ -331,14 +335,6 @@ bool elf_write(struct planning *planning, struct error *error);
 /* The operation replace_mapping of struct format (elf/mapping.c). */
 bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
                          struct edit_script *edits, struct error *error);
-
-/* The zeros before and behind the stub (elf/zeros.c); false if nothing of them can go. What goes
- * from the file in the middle of a segment is a multiple of `unit`. Behind the stub, `has_zeros`
- * tells whether sections of zeros go as well as the records; of a tail the caller decides how much
- * is cut from the file. */
-bool elf_zeros_before(const struct elf_state *state, uint64_t unit, struct elf_hole *hole);
-bool elf_zeros_behind(const struct elf_state *state, uint64_t unit, bool has_zeros,
-                      struct elf_hole *hole);
 
 /* The move that includes the address; NULL if it stays (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);

@@ -308,6 +308,26 @@ void elf_section_place(const struct elf_image *image, size_t index, enum section
         *size += image->shdrs[data].sh_size - stub;
 }
 
+uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset)
+{
+    const Elf64_Ehdr *ehdr = &image->elf.header;
+    uint64_t next = ehdr->e_shoff >= offset ? ehdr->e_shoff : image->elf.bytes.size;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (elf_section_in_file(shdr) && shdr->sh_offset >= offset && shdr->sh_offset < next)
+            next = shdr->sh_offset;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_filesz != 0 && phdr->p_offset >= offset && phdr->p_offset < next)
+            next = phdr->p_offset;
+    }
+    return next;
+}
+
 /* ---- segments ---- */
 
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
@@ -330,6 +350,17 @@ bool elf_bytes_at(const struct elf_image *image, uint64_t address, uint64_t size
         return false;
     phdr = &image->phdrs[segment];
     return bytes_slice(image->elf.bytes, phdr->p_offset + (address - phdr->p_vaddr), size, bytes);
+}
+
+bool elf_is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t phnum)
+{
+    for (size_t i = 0; i < phnum; i++) {
+        if (phdrs[i].p_type == PT_LOAD &&
+            range_within(shdr->sh_addr, shdr->sh_size, phdrs[i].p_vaddr, phdrs[i].p_filesz) &&
+            shdr->sh_addr - phdrs[i].p_vaddr == shdr->sh_offset - phdrs[i].p_offset)
+            return true;
+    }
+    return false;
 }
 
 bool elf_is_firmware(const struct elf_image *image)

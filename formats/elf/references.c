@@ -1,6 +1,6 @@
 /*
  * Finds what points to a range of the image's memory. Together with the search of code
- * (runtime/rules.h), this proves that bytes can be removed or moved without harm.
+ * (runtime/runtime.h), this proves that bytes can be removed or moved without harm.
  *
  * In a position-independent image, pointers in data have relocations; in an image at a fixed
  * address any aligned word may be one. Slots of the GOT (and of ppc64's TOC) are made by the

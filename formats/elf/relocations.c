@@ -1,18 +1,20 @@
 /*
- * Reading and editing dynamic relocations: see elf/relocations.h.
+ * Dynamic relocations, and those that the linker retained: see elf.h.
  *
  * Tables are compacted by cutting runs of entries and adding as many zero bytes at the table's end,
  * so the number of edits depends on what is removed, not on the size of the table. RELR (gABI:
  * "Relative relocation table") is a small compressed list, so it is encoded anew.
  */
-#include "formats/elf/elf.h"
-
-#include <stdlib.h>
 #include <string.h>
+
+#include "formats/elf/elf.h"
 
 #ifndef DT_RELR
 #define DT_RELRSZ 35
 #define DT_RELR   36
+#endif
+#ifndef SHT_CREL
+#define SHT_CREL 0x40000014
 #endif
 
 /* Android's packed tables (bionic's linker). */
@@ -24,41 +26,38 @@
  * memory. */
 #define ENTRIES_IN_PIECE UINT64_C(32768)
 
+/* ---- finding the tables ---- */
+
 /* A table of relocations; that of RELR consists of words. */
 struct table {
-    uint64_t address;
-    uint64_t size;
-    uint64_t entry_size;
-    bool has_addends;   /* addends are in its entries, not at the relocated places */
     struct bytes bytes; /* in the file */
     uint64_t offset;    /* in the file */
+    uint64_t entry_size;
+    bool has_addends; /* addends are in its entries, not at the relocated places */
 };
 
-/* The number of bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
-static uint64_t relr_bits(const struct elf_image *image)
-{
-    return 8 * image->sizes.word - 1;
-}
-
-/* ---- finding the tables ---- */
+/* All tables of relocations of an image with a dynamic section. */
+struct tables {
+    struct table table; /* DT_RELA or DT_REL */
+    struct table plt;
+    struct table relr;
+};
 
 static bool locate(const struct elf_image *image, uint64_t address, uint64_t size,
                    uint64_t entry_size, struct table *table)
 {
+    *table =
+        (struct table){.entry_size = entry_size, .has_addends = entry_size == image->sizes.rela};
     if (size % entry_size != 0 || !elf_bytes_at(image, address, size, &table->bytes))
         return false;
-    table->address = address;
-    table->size = size;
-    table->entry_size = entry_size;
-    table->has_addends = entry_size == image->sizes.rela;
     table->offset = (uint64_t)(table->bytes.data - image->elf.bytes.data);
     return table->offset % image->sizes.word == 0;
 }
 
-/* The table that two dynamic tags describe; its size is 0 if there is none. No tag may occur twice,
+/* The table that two dynamic tags describe; it is empty if there is none. No tag may occur twice,
  * because it depends on the loader which of them counts. */
-static bool dynamic_table(const struct elf_image *image, Elf64_Sxword address_tag,
-                          Elf64_Sxword size_tag, uint64_t entry_size, struct table *table)
+static bool locate_by_tags(const struct elf_image *image, Elf64_Sxword address_tag,
+                           Elf64_Sxword size_tag, uint64_t entry_size, struct table *table)
 {
     const Elf64_Dyn *address = elf_dynamic_find(image, address_tag);
     const Elf64_Dyn *size = elf_dynamic_find(image, size_tag);
@@ -66,8 +65,7 @@ static bool dynamic_table(const struct elf_image *image, Elf64_Sxword address_ta
 
     *table = (struct table){.entry_size = entry_size};
     for (size_t i = 0; i < image->dynamic_count; i++) {
-        Elf64_Sxword tag = image->dynamic[i].d_tag;
-        if (tag == address_tag || tag == size_tag)
+        if (image->dynamic[i].d_tag == address_tag || image->dynamic[i].d_tag == size_tag)
             occurrences++;
     }
     if (address == NULL || size == NULL || size->d_un.d_val == 0)
@@ -83,37 +81,29 @@ const Elf64_Dyn *elf_relocation_table(const struct elf_image *image)
     return rela != NULL ? rela : elf_dynamic_find(image, DT_REL);
 }
 
-static bool has_tag(const struct elf_image *image, Elf64_Sxword tag)
-{
-    return elf_dynamic_find(image, tag) != NULL;
-}
-
-/* All tables of relocations of an image with a dynamic section. */
-struct tables {
-    struct table table; /* DT_RELA or DT_REL */
-    struct table plt;
-    struct table relr;
-};
-
 /* False if they are malformed or of an unknown kind. */
 static bool find_tables(const struct elf_image *image, struct tables *tables)
 {
+    static const Elf64_Sxword unknown[] = {DT_ANDROID_REL, DT_ANDROID_RELA, DT_ANDROID_RELR};
     const struct elf_sizes *sizes = &image->sizes;
     const Elf64_Dyn *plt_kind = elf_dynamic_find(image, DT_PLTREL);
-    bool is_rel = has_tag(image, DT_REL);
+    bool is_rel = elf_dynamic_find(image, DT_REL) != NULL;
     uint64_t plt_size = sizes->rela;
 
+    for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        if (elf_dynamic_find(image, unknown[i]) != NULL)
+            return false;
+    }
     if (plt_kind != NULL && plt_kind->d_un.d_val == DT_REL)
         plt_size = sizes->rel;
     else if (plt_kind != NULL && plt_kind->d_un.d_val != DT_RELA)
         return false;
-    if ((is_rel && has_tag(image, DT_RELA)) || has_tag(image, DT_ANDROID_REL) ||
-        has_tag(image, DT_ANDROID_RELA) || has_tag(image, DT_ANDROID_RELR))
+    if (is_rel && elf_dynamic_find(image, DT_RELA) != NULL)
         return false;
-    return (is_rel ? dynamic_table(image, DT_REL, DT_RELSZ, sizes->rel, &tables->table)
-                   : dynamic_table(image, DT_RELA, DT_RELASZ, sizes->rela, &tables->table)) &&
-           dynamic_table(image, DT_JMPREL, DT_PLTRELSZ, plt_size, &tables->plt) &&
-           dynamic_table(image, DT_RELR, DT_RELRSZ, sizes->word, &tables->relr);
+    return (is_rel ? locate_by_tags(image, DT_REL, DT_RELSZ, sizes->rel, &tables->table)
+                   : locate_by_tags(image, DT_RELA, DT_RELASZ, sizes->rela, &tables->table)) &&
+           locate_by_tags(image, DT_JMPREL, DT_PLTRELSZ, plt_size, &tables->plt) &&
+           locate_by_tags(image, DT_RELR, DT_RELRSZ, sizes->word, &tables->relr);
 }
 
 /* ---- reading ---- */
@@ -123,69 +113,30 @@ struct reader {
     elf_relocation_visitor visit;
     void *context;
     const char *reason;
-    /* .dynsym, for the targets of relocations with a symbol. */
-    struct bytes symbols;
-    uint64_t symbols_offset;
+    struct bytes symbols; /* .dynsym, for the targets of relocations with a symbol */
 };
 
-static void find_dynamic_symbols(struct reader *reader)
+/* The address that a relocation with a symbol leads to, if the symbol is defined in this image. (If
+ * the definition of another image takes precedence, the relocation does not lead here at all.) */
+static bool symbol_target(const struct reader *reader, uint64_t index, uint64_t addend,
+                          uint64_t *target)
 {
-    for (size_t i = 1; i < reader->image->shnum; i++) {
-        const Elf64_Shdr *shdr = &reader->image->shdrs[i];
-        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % reader->image->sizes.word == 0 &&
-            shdr->sh_entsize == reader->image->sizes.sym) {
-            reader->symbols = elf_section_bytes(reader->image, i);
-            return;
-        }
-    }
-}
-
-/* An entry of a table, in any of its forms. */
-struct entry {
-    uint64_t offset; /* r_offset */
-    uint64_t symbol; /* its index in .dynsym; 0: none */
-    uint32_t type;
-    uint64_t addend;
-};
-
-static struct entry load_entry(const struct elf_image *image, const struct table *table,
-                               const uint8_t *from)
-{
-    uint64_t word = image->sizes.word, info = elf_load_word(image, from + word);
-
-    /* The symbol comes first in memory and the types come last, the first type at the very end. */
-    if (image->machine->relocations->are_composed)
-        info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
-    return (struct entry){
-        .offset = elf_load_word(image, from),
-        .symbol = word == 8 ? ELF64_R_SYM(info) : ELF32_R_SYM((uint32_t)info),
-        .type = (uint32_t)(word == 8 ? ELF64_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info)),
-        .addend = table->has_addends ? elf_load_word(image, from + 2 * word) : 0,
-    };
-}
-
-/* Where a relocation with a symbol points, if the symbol is defined in this image. (If the
- * definition of another image takes precedence, the relocation does not point here at all.) */
-static bool symbol_target(const struct reader *reader, const struct entry *entry, uint64_t *target)
-{
-    uint64_t sym = reader->image->sizes.sym;
-    struct bytes bytes;
+    uint64_t size = reader->image->sizes.sym;
     Elf64_Sym symbol;
 
-    if (entry->symbol == 0 || entry->symbol > reader->symbols.size / sym ||
-        !bytes_slice(reader->symbols, entry->symbol * sym, sym, &bytes))
+    if (index == 0 || index >= reader->symbols.size / size)
         return false;
-    symbol = elf_load_symbol(reader->image, bytes.data);
+    symbol = elf_load_symbol(reader->image, reader->symbols.data + index * size);
     if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
-    *target = symbol.st_value + entry->addend;
-    if (reader->image->sizes.word == 4)
+    *target = symbol.st_value + addend;
+    if (!reader->image->elf.wide)
         *target &= UINT32_MAX;
     return true;
 }
 
-/* Whether what the loader stores there is no address: a module number, an offset in thread-local
- * storage, a size. */
+/* True if the loader stores no address there but a module number, an offset in thread-local
+ * storage, or a size. */
 static bool makes_no_address(const struct elf_relocation_types *types, uint32_t type)
 {
     for (size_t i = 0; i < NO_ADDRESS_TYPES_MAX && types->no_address[i] != 0; i++) {
@@ -208,22 +159,30 @@ static bool read_place(struct reader *reader, uint64_t address, uint64_t *addend
     return true;
 }
 
-static bool visit_entry(struct reader *reader, struct entry *entry, const struct table *table,
+static bool visit_entry(struct reader *reader, const uint8_t *entry, bool has_addends,
                         struct elf_relocation *relocation)
 {
-    const struct elf_relocation_types *types = reader->image->machine->relocations;
-    bool has_addend = entry->type == types->relative || entry->type == types->absolute;
+    const struct elf_image *image = reader->image;
+    const struct elf_relocation_types *types = image->machine->relocations;
+    uint64_t word = image->sizes.word, info = elf_load_word(image, entry + word), symbol;
+    uint64_t addend = has_addends ? elf_load_word(image, entry + 2 * word) : 0;
 
-    if (has_addend && !table->has_addends && !read_place(reader, entry->offset, &entry->addend))
+    /* The symbol comes first in memory and the types come last, the first type at the very end. */
+    if (types->are_composed)
+        info = info << 32 | __builtin_bswap32((uint32_t)(info >> 32));
+    symbol = word == 8 ? ELF64_R_SYM(info) : ELF32_R_SYM((uint32_t)info);
+    relocation->offset = elf_load_word(image, entry);
+    relocation->type = (uint32_t)(word == 8 ? ELF64_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info));
+    if (!has_addends &&
+        (relocation->type == types->relative || relocation->type == types->absolute) &&
+        !read_place(reader, relocation->offset, &addend))
         return false;
-    relocation->offset = entry->offset;
-    relocation->type = entry->type;
-    if (entry->type == types->relative &&
-        (entry->symbol == 0 || types->relative != types->absolute)) {
+    if (relocation->type == types->relative &&
+        (symbol == 0 || types->relative != types->absolute)) {
         relocation->has_target = true;
-        relocation->target = entry->addend;
-    } else if (!makes_no_address(types, entry->type)) {
-        relocation->has_target = symbol_target(reader, entry, &relocation->target);
+        relocation->target = addend;
+    } else if (!makes_no_address(types, relocation->type)) {
+        relocation->has_target = symbol_target(reader, symbol, addend, &relocation->target);
     }
     return reader->visit(reader->context, relocation);
 }
@@ -232,21 +191,25 @@ static bool read_table(struct reader *reader, const struct table *table, enum re
 {
     uint64_t piece = ENTRIES_IN_PIECE * table->entry_size;
 
-    for (uint64_t done = 0; done < table->size; done += piece) {
-        uint64_t left = table->size - done;
-        uint64_t size = left < piece ? left : piece;
+    for (uint64_t done = 0; done < table->bytes.size; done += piece) {
+        uint64_t left = table->bytes.size - done, size = left < piece ? left : piece;
         uint64_t start = table->offset + done;
 
         for (uint64_t i = 0; i < size; i += table->entry_size) {
             struct elf_relocation relocation = {.table = kind, .entry = start + i};
-            struct entry entry = load_entry(reader->image, table, table->bytes.data + done + i);
 
-            if (!visit_entry(reader, &entry, table, &relocation))
+            if (!visit_entry(reader, table->bytes.data + done + i, table->has_addends, &relocation))
                 return false;
         }
         input_release_pages(reader->image->input, start, size);
     }
     return true;
+}
+
+/* The number of bits of a RELR bitmap entry: all but the lowest, which marks it as a bitmap. */
+static uint64_t relr_bits(const struct elf_image *image)
+{
+    return 8 * image->sizes.word - 1;
 }
 
 static bool visit_relr(struct reader *reader, uint64_t address, uint64_t entry)
@@ -267,7 +230,7 @@ static bool read_relr(struct reader *reader, const struct table *table)
 {
     uint64_t word = reader->image->sizes.word, bits = relr_bits(reader->image), base = 0;
 
-    for (uint64_t i = 0; i < table->size; i += word) {
+    for (uint64_t i = 0; i < table->bytes.size; i += word) {
         uint64_t value = elf_load_word(reader->image, table->bytes.data + i);
         uint64_t entry = table->offset + i;
 
@@ -292,7 +255,7 @@ static bool read_static_tables(struct reader *reader)
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
-        struct table table = {0};
+        struct table table;
 
         if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
             (shdr->sh_flags & SHF_ALLOC) == 0 || shdr->sh_size == 0)
@@ -313,21 +276,22 @@ bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor 
 {
     struct reader reader = {.image = image, .visit = visit, .context = context};
     struct tables tables;
-    bool done;
+    bool done = false;
 
-    *reason = NULL;
-    if (image->dynamic_count == 0) {
+    for (size_t i = 1; i < image->shnum && reader.symbols.size == 0; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % image->sizes.word == 0 &&
+            shdr->sh_entsize == image->sizes.sym)
+            reader.symbols = elf_section_bytes(image, i);
+    }
+    if (image->dynamic_count == 0)
         done = read_static_tables(&reader);
-        *reason = reader.reason;
-        return done;
-    }
-    if (!find_tables(image, &tables)) {
-        *reason = "its dynamic relocations are of a kind that covsplit does not know";
-        return false;
-    }
-    find_dynamic_symbols(&reader);
-    done = read_table(&reader, &tables.table, RELOCATION_TABLE) &&
-           read_table(&reader, &tables.plt, RELOCATION_PLT) && read_relr(&reader, &tables.relr);
+    else if (!find_tables(image, &tables))
+        reader.reason = "its dynamic relocations are of a kind that covsplit does not know";
+    else
+        done = read_table(&reader, &tables.table, RELOCATION_TABLE) &&
+               read_table(&reader, &tables.plt, RELOCATION_PLT) && read_relr(&reader, &tables.relr);
     *reason = reader.reason;
     return done;
 }
@@ -341,7 +305,6 @@ struct relr_encoder {
     uint64_t base; /* address that bit 0 of `bits` stands for */
     uint64_t bits;
     bool started;
-    bool no_memory;
 };
 
 static void put_relr_entry(struct relr_encoder *encoder, uint64_t value)
@@ -349,8 +312,7 @@ static void put_relr_entry(struct relr_encoder *encoder, uint64_t value)
     uint8_t entry[8];
 
     elf_store_word(encoder->image, entry, value);
-    if (!buffer_append(&encoder->encoded, entry, encoder->image->sizes.word))
-        encoder->no_memory = true;
+    buffer_append(&encoder->encoded, entry, encoder->image->sizes.word);
 }
 
 static void flush_relr_bits(struct relr_encoder *encoder)
@@ -400,24 +362,20 @@ struct remover {
     const char *reason;
 };
 
-static bool flush_run(struct remover *remover)
+static bool refuse(struct remover *remover, const char *reason)
 {
-    uint64_t size = remover->run_size;
-
-    remover->run_size = 0;
-    return size == 0 || edit_cut(remover->edits, remover->run_start, size);
+    remover->reason = reason;
+    return false;
 }
 
 /* The stub's own relocation stays, but gets another addend. */
 static bool retarget(struct remover *remover, const struct elf_relocation *relocation)
 {
     const struct elf_image *image = remover->image;
-    uint8_t addend[8];
+    uint8_t addend[sizeof(uint64_t)];
 
-    if (relocation->type != image->machine->relocations->relative) {
-        remover->reason = "the first record's counter pointer is not relocated as expected";
-        return false;
-    }
+    if (relocation->type != image->machine->relocations->relative)
+        return refuse(remover, "the first record's counter pointer is not relocated as expected");
     remover->found_kept = true;
     /* In these cases the addend is in the stub itself, or need not change. */
     if (relocation->table == RELOCATION_RELR || !remover->tables.table.has_addends ||
@@ -428,32 +386,26 @@ static bool retarget(struct remover *remover, const struct elf_relocation *reloc
                         image->sizes.word, (struct bytes){addend, image->sizes.word});
 }
 
-static bool may_drop(const struct elf_relocation_types *types, uint32_t type)
-{
-    return type == types->relative || type == types->absolute || type == types->irelative ||
-           type == types->none;
-}
-
+/* Adds an entry to the run of those that are cut. */
 static bool drop_entry(struct remover *remover, const struct elf_relocation *relocation)
 {
+    const struct elf_relocation_types *types = remover->image->machine->relocations;
     const struct table *table = &remover->tables.table;
+    uint32_t type = relocation->type;
 
-    if (relocation->table != RELOCATION_TABLE) {
-        remover->reason = "relocations outside DT_RELA and DT_REL apply to it";
-        return false;
-    }
-    if (!may_drop(remover->image->machine->relocations, relocation->type)) {
-        remover->reason = "relocations of an unexpected type apply to it";
-        return false;
-    }
+    if (relocation->table != RELOCATION_TABLE)
+        return refuse(remover, "relocations outside DT_RELA and DT_REL apply to it");
+    if (type != types->relative && type != types->absolute && type != types->irelative &&
+        type != types->none)
+        return refuse(remover, "relocations of an unexpected type apply to it");
     if ((relocation->entry - table->offset) / table->entry_size < remover->relative_count)
         remover->changes->relative_removed++;
     remover->changes->table_removed += table->entry_size;
-    if (remover->run_size != 0 && remover->run_start + remover->run_size != relocation->entry &&
-        !flush_run(remover))
-        return false;
-    if (remover->run_size == 0)
+    if (remover->run_start + remover->run_size != relocation->entry) {
+        edit_cut(remover->edits, remover->run_start, remover->run_size);
         remover->run_start = relocation->entry;
+        remover->run_size = 0;
+    }
     remover->run_size += table->entry_size;
     return true;
 }
@@ -472,8 +424,7 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
         touches = false;
     } else if (touches &&
                !range_within(relocation->offset, word, removal->address, removal->size)) {
-        remover->reason = "a relocation applies to its edge";
-        return false;
+        return refuse(remover, "a relocation applies to its edge");
     }
     if (relocation->table != RELOCATION_RELR)
         return !touches || drop_entry(remover, relocation);
@@ -484,16 +435,6 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
     return true;
 }
 
-static bool finish_table(struct remover *remover)
-{
-    const struct table *table = &remover->tables.table;
-    uint64_t removed = remover->changes->table_removed;
-
-    return flush_run(remover) &&
-           (removed == 0 ||
-            edit_replace_by_zeros(remover->edits, table->offset + table->size, 0, removed));
-}
-
 static bool finish_relr(struct remover *remover)
 {
     const struct table *relr = &remover->tables.relr;
@@ -502,17 +443,14 @@ static bool finish_relr(struct remover *remover)
     if (!remover->relr_hit)
         return true;
     flush_relr_bits(&remover->relr);
-    if (remover->relr.no_memory)
-        return false;
-    if (encoded->size > relr->size) {
-        remover->reason = "its packed relative relocations would grow";
-        return false;
-    }
+    if (encoded->size > relr->bytes.size)
+        return refuse(remover, "its packed relative relocations would grow");
     remover->changes->relr_changed = true;
     remover->changes->relr_size = encoded->size;
-    return buffer_append_zeros(encoded, (size_t)relr->size - encoded->size) &&
-           edit_overwrite_differences(remover->edits, remover->image->elf.bytes, relr->offset,
-                                      buffer_view(encoded));
+    if (!buffer_append_zeros(encoded, (size_t)relr->bytes.size - encoded->size))
+        remover->edits->has_no_memory = true;
+    return !encoded->failed && edit_overwrite_differences(remover->edits, remover->image->elf.bytes,
+                                                          relr->offset, buffer_view(encoded));
 }
 
 bool elf_relocations_remove(const struct elf_image *image,
@@ -524,6 +462,7 @@ bool elf_relocations_remove(const struct elf_image *image,
                               .edits = edits,
                               .changes = changes,
                               .relr = {.image = image}};
+    const struct table *table = &remover.tables.table;
     const Elf64_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
     bool done;
 
@@ -535,14 +474,113 @@ bool elf_relocations_remove(const struct elf_image *image,
     if (relative_count == NULL)
         relative_count = elf_dynamic_find(image, DT_RELCOUNT);
     remover.relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
-    done = elf_relocations_each(image, remove_visitor, &remover, reason) &&
-           finish_table(&remover) && finish_relr(&remover);
+    done = elf_relocations_each(image, remove_visitor, &remover, reason);
+    edit_cut(edits, remover.run_start, remover.run_size);
+    if (done && changes->table_removed != 0)
+        edit_replace_by_zeros(edits, table->offset + table->bytes.size, 0, changes->table_removed);
+    done = done && finish_relr(&remover) && !edits->has_no_memory;
     buffer_free(&remover.relr.encoded);
-    if (done && removal->kept_offset != UINT64_MAX && !remover.found_kept) {
-        remover.reason = "the first record's counter pointer has no relocation";
-        done = false;
-    }
+    if (done && removal->kept_offset != UINT64_MAX && !remover.found_kept)
+        done = refuse(&remover, "the first record's counter pointer has no relocation");
     if (remover.reason != NULL)
         *reason = remover.reason;
     return done;
+}
+
+/* ---- retained relocations ---- */
+
+/*
+ * Those that the linker applied, and that --emit-relocs keeps in the image for tools that move code
+ * later (BOLT) or analyze it. No loader reads them.
+ *
+ * Such a tool applies them again, or relies on them to find what an instruction refers to. So the
+ * relocations of a removed section are removed with it, and one that applies to the body of a
+ * rewritten accessor becomes R_..._NONE. All others stay true, because no code moves.
+ */
+
+static bool is_retained(const Elf64_Shdr *shdr)
+{
+    return (shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL || shdr->sh_type == SHT_CREL) &&
+           (shdr->sh_flags & SHF_ALLOC) == 0 && shdr->sh_size != 0;
+}
+
+bool elf_retained_is_known(const struct elf_image *image)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+        uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
+
+        if (is_retained(shdr) &&
+            (shdr->sh_type == SHT_CREL || shdr->sh_entsize != size || shdr->sh_size % size != 0))
+            return false;
+    }
+    return true;
+}
+
+bool elf_retained_goes(const struct elf_state *state, size_t section)
+{
+    const Elf64_Shdr *shdr = &state->image.shdrs[section];
+
+    if (!is_retained(shdr))
+        return false;
+    for (size_t i = 0; i < state->base.plan->section_count; i++) {
+        const struct section *removed = &state->base.plan->sections[i];
+
+        if (section_goes(removed) && state->base.section_index[removed->kind] == shdr->sh_info)
+            return true;
+    }
+    return false;
+}
+
+static bool is_rewritten(const struct elf_state *state, enum runtime_symbol symbol)
+{
+    struct image_plan *plan = state->base.plan;
+
+    switch (symbol) {
+    case RUNTIME_END_DATA:
+        return image_plan_removes(plan, SECTION_DATA);
+    case RUNTIME_END_NAMES:
+        return image_plan_removes(plan, SECTION_NAMES);
+    case RUNTIME_BEGIN_NAMES:
+        return image_plan_removes(plan, SECTION_NAMES) &&
+               state->names_address != image_plan_section(plan, SECTION_NAMES)->address;
+    default:
+        return false;
+    }
+}
+
+void elf_retained_neutralize(struct elf_state *state)
+{
+    const struct elf_image *image = &state->image;
+    const struct runtime_symbols *symbols = &state->base.code.symbols;
+    struct code bodies[RUNTIME_DEFINITIONS_MAX];
+    uint8_t nothing[sizeof(uint64_t)];
+    struct bytes info = {nothing, image->sizes.word};
+    size_t count = 0;
+
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct runtime_definition *definition = &symbols->definitions[i];
+
+        if (is_rewritten(state, definition->symbol) &&
+            rules_find_body(&state->base.code, definition, &bodies[count]))
+            count++;
+    }
+    elf_store_word(image, nothing, image->machine->relocations->none);
+    for (size_t i = 1; i < image->shnum && count != 0; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+        struct bytes table = elf_section_bytes(image, i);
+
+        if (!is_retained(shdr) || elf_retained_goes(state, i))
+            continue;
+        for (uint64_t offset = 0; offset < table.size; offset += shdr->sh_entsize) {
+            uint64_t address = elf_load_word(image, table.data + offset);
+            bool is_in_body = false;
+
+            for (size_t j = 0; j < count; j++)
+                is_in_body |= address - bodies[j].address < bodies[j].bytes.size;
+            if (is_in_body)
+                edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
+                                           shdr->sh_offset + offset + image->sizes.word, info);
+        }
+    }
 }

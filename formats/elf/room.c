@@ -364,7 +364,7 @@ void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
     state->base.plan->edits.count = edit_count;
     state->move_count = 0;
-    state->moved.size = state->rest_size;
+    state->moved.size = state->remnant_size;
     state->headers_growth = 0;
 }
 
@@ -425,21 +425,10 @@ static bool is_sound(const struct elf_state *state, const struct section *names)
  * is too small, all that follows it in the file moves on. */
 static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_t unit)
 {
-    const struct elf_image *image = &state->image;
-    uint64_t old_end = headers_old_end(state), end = image->elf.bytes.size;
-    size_t next = next_section(image, old_end);
+    uint64_t old_end = headers_old_end(state), end = elf_next_in_file(&state->image, old_end);
     struct bytes gap;
 
-    if (next != NO_INDEX)
-        end = image->shdrs[next].sh_offset;
-    if (image->elf.header.e_shoff >= old_end && image->elf.header.e_shoff < end)
-        end = image->elf.header.e_shoff;
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-        if (phdr->p_filesz != 0 && phdr->p_offset >= old_end && phdr->p_offset < end)
-            end = phdr->p_offset;
-    }
-    if (!bytes_slice(image->elf.bytes, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
+    if (!bytes_slice(state->image.elf.bytes, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
         end = old_end;
     state->headers_end = end;
     state->headers_growth = new_end <= end ? 0 : align_up(new_end - end, unit);

@@ -1,17 +1,15 @@
 /*
  * Writes the tables of the stripped image: ELF header, program headers, section headers, dynamic
- * section and symbols.
+ * section and symbols. Also puts other coverage mapping into an image.
  *
  * By now all edits that change sizes are known, so every new file offset can be computed from the
  * old one. Section and symbol indices stay as they are: a removed section keeps its header, but
  * empty.
  */
-#include "formats/elf/elf.h"
-
-#include <stdlib.h>
 #include <string.h>
 
-#include "common/elf_file/elf_file.h"
+#include "common/llvm/coverage.h"
+#include "formats/elf/elf.h"
 
 #ifndef SHT_RELR
 #define SHT_RELR 19
@@ -23,9 +21,10 @@
 
 struct tables {
     struct elf_state *state;
-    Elf64_Phdr *phdrs; /* state->new_phnum of them */
-    Elf64_Shdr *shdrs;
-    Elf64_Dyn *dynamic;
+    Elf64_Phdr *phdrs;
+    size_t phnum;
+    Elf64_Shdr *shdrs;  /* as many as the image has */
+    Elf64_Dyn *dynamic; /* likewise */
 };
 
 static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
@@ -91,7 +90,7 @@ static size_t split_segment(const struct elf_state *state, size_t index, Elf64_P
 
 static void make_program_headers(struct tables *tables)
 {
-    struct elf_state *state = tables->state;
+    const struct elf_state *state = tables->state;
     Elf64_Phdr *table_header = NULL;
     size_t count = 0;
 
@@ -116,7 +115,7 @@ static void make_program_headers(struct tables *tables)
             phdr->p_offset = map_offset(state, old->p_offset);
         }
     }
-    state->new_phnum = count;
+    tables->phnum = count;
     if (table_header != NULL)
         table_header->p_filesz = table_header->p_memsz = count * state->image.sizes.phdr;
 }
@@ -134,7 +133,7 @@ static void empty_section(const struct elf_state *state, const struct section *s
      * not start. */
     if (section->kind == SECTION_NAMES) {
         const struct section *place = image_plan_section(
-            state->base.plan, state->rests_are_joined ? SECTION_DATA : SECTION_NAMES);
+            state->base.plan, state->remnants_are_joined ? SECTION_DATA : SECTION_NAMES);
 
         shdr->sh_addr = state->names_address;
         shdr->sh_offset =
@@ -253,102 +252,23 @@ static void make_dynamic(struct tables *tables)
 static bool update_symbol(void *context, const struct elf_symbol *symbol)
 {
     struct elf_state *state = context;
+    const struct elf_image *image = &state->image;
     const struct elf_move *move = elf_move_of(state, symbol->st_value);
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
     uint8_t value[8];
 
-    if (move == NULL || !elf_symbol_has_address(&state->image, symbol) ||
+    if (move == NULL || !elf_symbol_has_address(image, symbol) ||
         (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
         return true;
-    elf_store_word(&state->image, value, symbol->st_value + move->distance);
-    return edit_overwrite_differences(&state->base.plan->edits, state->image.elf.bytes,
-                                      symbol->offset + (state->image.elf.wide
+    elf_store_word(image, value, symbol->st_value + move->distance);
+    return edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
+                                      symbol->offset + (image->elf.wide
                                                             ? offsetof(Elf64_Sym, st_value)
                                                             : offsetof(Elf32_Sym, st_value)),
-                                      (struct bytes){value, state->image.sizes.word});
-}
-
-static bool plan_symbols(struct elf_state *state)
-{
-    if (state->move_count == 0)
-        return true;
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        if (state->image.shdrs[i].sh_type == SHT_SYMTAB &&
-            !elf_symbols_each(&state->image, i, update_symbol, state))
-            return false;
-    }
-    return true;
-}
-
-/* ---- encoding ---- */
-
-/* Plans a table that replaces the one at `offset` in the file. Frees it. */
-static bool plan_table(struct elf_state *state, uint64_t offset, struct buffer *encoded)
-{
-    bool done = !encoded->failed &&
-                edit_overwrite_differences(&state->base.plan->edits, state->image.elf.bytes, offset,
-                                           buffer_view(encoded));
-
-    buffer_free(encoded);
-    return done;
-}
-
-static bool plan_elf_header(struct elf_state *state)
-{
-    Elf64_Ehdr ehdr = state->image.elf.header;
-    struct buffer encoded = {0};
-
-    ehdr.e_phnum = (Elf64_Half)state->new_phnum;
-    ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
-    elf_put_ehdr(&encoded, elf_form(&state->image), &ehdr);
-    return plan_table(state, 0, &encoded);
-}
-
-static bool plan_program_headers(struct tables *tables)
-{
-    struct elf_state *state = tables->state;
-    struct buffer encoded = {0};
-    bool done;
-
-    for (size_t i = 0; i < state->new_phnum; i++)
-        elf_put_phdr(&encoded, elf_form(&state->image), &tables->phdrs[i]);
-    if (state->hole_count == 0 && state->move_count == 0)
-        return plan_table(state, state->image.elf.header.e_phoff, &encoded);
-    done = !encoded.failed;
-    if (done && encoded.size != 0)
-        memcpy(state->base.plan->edits.literals.data + state->headers_literal, encoded.data,
-               encoded.size);
-    buffer_free(&encoded);
-    return done;
-}
-
-static bool plan_others(struct tables *tables)
-{
-    struct elf_state *state = tables->state;
-    struct buffer shdrs = {0}, dynamic = {0};
-    bool done;
-
-    for (size_t i = 0; i < state->image.shnum; i++)
-        elf_put_shdr(&shdrs, elf_form(&state->image), &tables->shdrs[i]);
-    for (size_t i = 0; i < state->image.dynamic_count; i++)
-        elf_put_dyn(&dynamic, elf_form(&state->image), &tables->dynamic[i]);
-    done = plan_table(state, state->image.elf.header.e_shoff, &shdrs);
-    return plan_table(state, state->image.dynamic_offset, &dynamic) && done;
+                                      (struct bytes){value, image->sizes.word});
 }
 
 /* ---- the last look ---- */
-
-/* Whether a loaded section is where its segment says in the file. */
-static bool is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t phnum)
-{
-    for (size_t i = 0; i < phnum; i++) {
-        if (phdrs[i].p_type == PT_LOAD &&
-            range_within(shdr->sh_addr, shdr->sh_size, phdrs[i].p_vaddr, phdrs[i].p_filesz) &&
-            shdr->sh_addr - phdrs[i].p_vaddr == shdr->sh_offset - phdrs[i].p_offset)
-            return true;
-    }
-    return false;
-}
 
 /* The profile runtimes of LLVM 14 to 19 look for notes at __ehdr_start + p_offset. If notes were at
  * that address, they must still be; if something else was there, it must be unchanged. */
@@ -360,7 +280,7 @@ static bool notes_are_found(const struct tables *tables)
 
     if (tables->state->is_firmware)
         return true;
-    for (size_t i = 0; i < tables->state->new_phnum; i++) {
+    for (size_t i = 0; i < tables->phnum; i++) {
         const Elf64_Phdr *phdr = &tables->phdrs[i];
 
         if (phdr->p_type != PT_NOTE)
@@ -377,21 +297,6 @@ static bool notes_are_found(const struct tables *tables)
     return true;
 }
 
-static bool segments_hold_together(const struct tables *tables, uint64_t size)
-{
-    const struct elf_state *state = tables->state;
-
-    for (size_t i = 0; i < state->new_phnum; i++) {
-        const Elf64_Phdr *phdr = &tables->phdrs[i];
-
-        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size))
-            return false;
-        if (phdr->p_type == PT_LOAD && !elf_segment_is_aligned(phdr))
-            return false;
-    }
-    return elf_segments_are_apart(&state->image, tables->phdrs, state->new_phnum);
-}
-
 /* Whatever was planned, what a loader and the runtime rely on must hold for the new tables as it
  * did for the old ones. */
 static bool tables_hold_together(const struct tables *tables)
@@ -400,7 +305,14 @@ static bool tables_hold_together(const struct tables *tables)
     const struct elf_image *image = &state->image;
     uint64_t size = edit_script_result_size(&state->base.plan->edits);
 
-    if (!segments_hold_together(tables, size) || !notes_are_found(tables))
+    for (size_t i = 0; i < tables->phnum; i++) {
+        const Elf64_Phdr *phdr = &tables->phdrs[i];
+
+        if (!range_within(phdr->p_offset, phdr->p_filesz, 0, size) ||
+            (phdr->p_type == PT_LOAD && !elf_segment_is_aligned(phdr)))
+            return false;
+    }
+    if (!elf_segments_are_apart(image, tables->phdrs, tables->phnum) || !notes_are_found(tables))
         return false;
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &tables->shdrs[i];
@@ -411,8 +323,8 @@ static bool tables_hold_together(const struct tables *tables)
             continue;
         if (!range_within(shdr->sh_offset, shdr->sh_size, 0, size))
             return false;
-        if (is_loaded && is_where_loaded(old, image->phdrs, image->phnum) &&
-            !is_where_loaded(shdr, tables->phdrs, state->new_phnum))
+        if (is_loaded && elf_is_where_loaded(old, image->phdrs, image->phnum) &&
+            !elf_is_where_loaded(shdr, tables->phdrs, tables->phnum))
             return false;
         if (!is_loaded && shdr->sh_addralign > 1 &&
             (shdr->sh_offset - old->sh_offset) % shdr->sh_addralign != 0)
@@ -421,46 +333,201 @@ static bool tables_hold_together(const struct tables *tables)
     return true;
 }
 
-static bool make_tables(struct tables *tables)
-{
-    struct elf_state *state = tables->state;
-    size_t shnum = state->image.shnum, dynamic_count = state->image.dynamic_count;
+/* ---- edits ---- */
 
-    tables->phdrs = calloc(state->new_phnum, sizeof(*tables->phdrs));
-    tables->shdrs = calloc(shnum, sizeof(*tables->shdrs));
-    tables->dynamic = calloc(dynamic_count + 1, sizeof(*tables->dynamic));
-    if (tables->phdrs == NULL || tables->shdrs == NULL || tables->dynamic == NULL)
-        return false;
-    memcpy(tables->shdrs, state->image.shdrs, shnum * sizeof(*tables->shdrs));
-    if (dynamic_count != 0)
-        memcpy(tables->dynamic, state->image.dynamic, dynamic_count * sizeof(*tables->dynamic));
-    make_program_headers(tables);
-    make_section_headers(tables);
-    make_dynamic(tables);
-    return true;
+/* Plans a table that replaces the one at `offset` in the file. Frees it. */
+static void overwrite(struct elf_state *state, uint64_t offset, struct buffer *table)
+{
+    struct edit_script *edits = &state->base.plan->edits;
+
+    if (table->failed)
+        edits->has_no_memory = true;
+    else
+        edit_overwrite_differences(edits, state->image.elf.bytes, offset, buffer_view(table));
+    buffer_free(table);
 }
 
-static bool add_edits(struct tables *tables)
+static void plan_edits(const struct tables *tables)
 {
-    return plan_elf_header(tables->state) && plan_program_headers(tables) && plan_others(tables) &&
-           plan_symbols(tables->state) && elf_retained_silence(tables->state);
+    struct elf_state *state = tables->state;
+    const struct elf_image *image = &state->image;
+    const struct elf_form form = elf_form(image);
+    struct edit_script *edits = &state->base.plan->edits;
+    struct buffer header = {0}, phdrs = {0}, shdrs = {0}, dynamic = {0};
+    Elf64_Ehdr ehdr = image->elf.header;
+
+    ehdr.e_phnum = (Elf64_Half)tables->phnum;
+    ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
+    elf_put_ehdr(&header, form, &ehdr);
+    overwrite(state, 0, &header);
+    for (size_t i = 0; i < tables->phnum; i++)
+        elf_put_phdr(&phdrs, form, &tables->phdrs[i]);
+    /* In the room that layout.c has reserved, if it has. */
+    if (state->hole_count != 0 || state->move_count != 0) {
+        if (!phdrs.failed && !edits->has_no_memory)
+            memcpy(edits->literals.data + state->headers_literal, phdrs.data, phdrs.size);
+        edits->has_no_memory |= phdrs.failed;
+        buffer_free(&phdrs);
+    } else {
+        overwrite(state, ehdr.e_phoff, &phdrs);
+    }
+    for (size_t i = 0; i < image->shnum; i++)
+        elf_put_shdr(&shdrs, form, &tables->shdrs[i]);
+    overwrite(state, image->elf.header.e_shoff, &shdrs);
+    for (size_t i = 0; i < image->dynamic_count; i++)
+        elf_put_dyn(&dynamic, form, &tables->dynamic[i]);
+    overwrite(state, image->dynamic_offset, &dynamic);
+    for (size_t i = 1; i < image->shnum && state->move_count != 0; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+            elf_symbols_each(image, i, update_symbol, state);
+    }
+    elf_retained_neutralize(state);
 }
 
 bool elf_write(struct planning *planning, struct error *error)
 {
-    struct tables tables = {.state = (struct elf_state *)planning};
-    bool done = make_tables(&tables);
+    struct elf_state *state = (struct elf_state *)planning;
+    struct elf_image *image = &state->image;
+    struct arena *memory = &image->memory;
+    struct tables tables = {
+        .state = state,
+        .phdrs = arena_array(memory, image->phnum + state->hole_count, sizeof(*tables.phdrs)),
+        .shdrs = arena_array(memory, image->shnum, sizeof(*tables.shdrs)),
+        .dynamic = arena_array(memory, image->dynamic_count, sizeof(*tables.dynamic)),
+    };
 
-    if (done && !tables_hold_together(&tables))
-        done = error_set(error,
-                         "%s: the image has a layout that covsplit cannot strip safely; remove "
-                         "less with --sections",
-                         planning->input->path);
-    else if (!done || !add_edits(&tables))
-        done =
-            error_out_of_memory(error, planning->input->path, planning->plan->edits.literals.size);
-    free(tables.phdrs);
-    free(tables.shdrs);
-    free(tables.dynamic);
+    if (!memory->failed) {
+        memcpy(tables.shdrs, image->shdrs, image->shnum * sizeof(*tables.shdrs));
+        if (image->dynamic_count != 0)
+            memcpy(tables.dynamic, image->dynamic, image->dynamic_count * sizeof(*tables.dynamic));
+        make_program_headers(&tables);
+        make_section_headers(&tables);
+        make_dynamic(&tables);
+        if (!tables_hold_together(&tables))
+            return error_set(error,
+                             "%s: the image has a layout that covsplit cannot strip safely; remove "
+                             "less with --sections",
+                             planning->input->path);
+        plan_edits(&tables);
+    }
+    return (!memory->failed && !planning->plan->edits.has_no_memory) ||
+           error_out_of_memory(error, planning->input->path, planning->plan->edits.literals.size);
+}
+
+/* ---- other coverage mapping ---- */
+
+/*
+ * __llvm_covmap and __llvm_covfun are not loaded, and nothing in the image refers to them. So their
+ * new contents go to the end of the file, and the section headers, which say where they are, behind
+ * them. The old contents keep their place, only that no header mentions them any more. An image
+ * that has no __llvm_covfun gets one, as its last section: then no index of a section changes.
+ */
+
+/* Appends zeros up to an alignment in the file. Returns the offset there. */
+static uint64_t align_end(const struct elf_image *image, struct buffer *appendix,
+                          uint64_t alignment)
+{
+    uint64_t end = image->elf.bytes.size + appendix->size, aligned = align_up(end, alignment);
+
+    buffer_append_zeros(appendix, (size_t)(aligned - end));
+    return aligned;
+}
+
+/* Appends the new contents of a section, and has its header say so. */
+static void put_contents(const struct elf_image *image, struct buffer *appendix, Elf64_Shdr *shdr,
+                         struct bytes contents, uint64_t alignment)
+{
+    shdr->sh_offset = align_end(image, appendix, alignment);
+    shdr->sh_size = contents.size;
+    shdr->sh_addralign = alignment;
+    buffer_append(appendix, contents.data, (size_t)contents.size);
+}
+
+/* True if the section can be elsewhere in the file. */
+static bool is_free(const Elf64_Shdr *shdr, Elf64_Word type)
+{
+    return shdr->sh_type == type && (shdr->sh_flags & (SHF_ALLOC | SHF_COMPRESSED)) == 0;
+}
+
+static bool check_mapping(const struct elf_image *image, size_t covmap, size_t covfun,
+                          bool adds_covfun, struct error *error)
+{
+    if (covmap == NO_INDEX || !is_free(&image->shdrs[covmap], SHT_PROGBITS))
+        return error_set(error,
+                         "%s: its coverage mapping is loaded into memory, and cannot be replaced; "
+                         "use 'covsplit run' or 'covsplit export'",
+                         image->path);
+    if (covfun != NO_INDEX && !is_free(&image->shdrs[covfun], SHT_PROGBITS))
+        return error_set(error, "%s: its section %s is of an unexpected kind; link it again",
+                         image->path, section_kind_name(SECTION_COVFUN));
+    return !adds_covfun || is_free(&image->shdrs[image->elf.names], SHT_STRTAB) ||
+           error_set(error, "%s: its section names cannot be moved; link it again", image->path);
+}
+
+static bool replace_mapping(struct elf_image *image, const struct mapping_sections *mapping,
+                            struct buffer *appendix, struct edit_script *edits, struct error *error)
+{
+    size_t covmap = elf_section_find(image, section_kind_name(SECTION_COVMAP), 0);
+    size_t covfun = elf_section_find(image, section_kind_name(SECTION_COVFUN), 0);
+    size_t shnum = image->shnum;
+    bool adds_covfun = covfun == NO_INDEX && mapping->covfun.size != 0;
+    Elf64_Shdr *shdrs = arena_array(&image->memory, shnum + 1, sizeof(*shdrs));
+    Elf64_Ehdr ehdr = image->elf.header;
+    struct buffer header = {0}, names = {0};
+
+    if (!elf_check_tail(image, error) || !check_mapping(image, covmap, covfun, adds_covfun, error))
+        return false;
+    if (shdrs == NULL)
+        return error_out_of_memory(error, image->path, shnum * sizeof(*shdrs));
+    memcpy(shdrs, image->shdrs, shnum * sizeof(*shdrs));
+    put_contents(image, appendix, &shdrs[covmap], mapping->covmap, COVERAGE_ALIGNMENT);
+    if (adds_covfun) {
+        /* Like __llvm_covmap but for its name, which is added to .shstrtab. */
+        const char *name = section_kind_name(SECTION_COVFUN);
+
+        covfun = shnum++;
+        shdrs[covfun] = image->shdrs[covmap];
+        shdrs[covfun].sh_name = (Elf64_Word)image->section_names.size;
+        buffer_append(&names, image->section_names.data, (size_t)image->section_names.size);
+        buffer_append(&names, name, strlen(name) + 1);
+        put_contents(image, appendix, &shdrs[image->elf.names], buffer_view(&names), 1);
+    }
+    if (covfun != NO_INDEX)
+        put_contents(image, appendix, &shdrs[covfun], mapping->covfun, COVERAGE_ALIGNMENT);
+    /* If there are too many sections for e_shnum, it is 0, and the first header has their number
+     * (gABI, "ELF Header"). */
+    ehdr.e_shoff = align_end(image, appendix, image->sizes.word);
+    ehdr.e_shnum = shnum < SHN_LORESERVE ? (Elf64_Half)shnum : 0;
+    if (ehdr.e_shnum == 0)
+        shdrs[0].sh_size = shnum;
+    for (size_t i = 0; i < shnum; i++)
+        elf_put_shdr(appendix, elf_form(image), &shdrs[i]);
+    if (!image->elf.wide && image->elf.bytes.size + appendix->size > UINT32_MAX)
+        return error_set(error,
+                         "%s: would be larger than 4 GB with ordinary coverage mapping; use "
+                         "'covsplit export'",
+                         image->path);
+    elf_put_ehdr(&header, elf_form(image), &ehdr);
+    if (header.failed || names.failed || appendix->failed ||
+        !edit_overwrite_differences(edits, image->elf.bytes, 0, buffer_view(&header)) ||
+        !edit_replace(edits, image->elf.bytes.size, 0, buffer_view(appendix)))
+        edits->has_no_memory = true;
+    buffer_free(&header);
+    buffer_free(&names);
+    return !edits->has_no_memory || error_out_of_memory(error, image->path, appendix->size);
+}
+
+bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
+                         struct edit_script *edits, struct error *error)
+{
+    struct elf_image image;
+    struct buffer appendix = {0};
+    bool done;
+
+    if (!elf_image_open(&image, input, error))
+        return false;
+    done = replace_mapping(&image, mapping, &appendix, edits, error);
+    buffer_free(&appendix);
+    elf_image_close(&image);
     return done;
 }

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/base/numbers.h"
-#include "formats/runtime/stub.h"
+#include "formats/runtime/runtime.h"
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"
 

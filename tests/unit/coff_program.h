@@ -7,7 +7,7 @@
 
 #include "common/base/file.h"
 #include "formats/coff/coff.h"
-#include "formats/runtime/symbols.h"
+#include "formats/runtime/runtime.h"
 
 #define PROGRAM_BASE        UINT64_C(0x140000000)
 #define PROGRAM_COFF_HEADER 0x84u

@@ -6,7 +6,7 @@
 #define COVSPLIT_TESTS_UNIT_MACHO_PROGRAM_H
 
 #include "formats/image.h"
-#include "formats/runtime/symbols.h"
+#include "formats/runtime/runtime.h"
 #include "tests/unit/macho_maker.h"
 
 /* The same offsets in the file and, from MAKER_BASE on, in memory. */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "formats/runtime/hits.h"
+#include "formats/runtime/runtime.h"
 #include "tests/support/suite.h"
 
 #define ADDRESS UINT64_C(0x401000)

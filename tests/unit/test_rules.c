@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/runtime/rules.h"
+#include "formats/runtime/runtime.h"
 #include "tests/support/suite.h"
 
 #define CODE  UINT64_C(0x1000)

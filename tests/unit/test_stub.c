@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/runtime/stub.h"
+#include "formats/runtime/runtime.h"
 #include "tests/support/suite.h"
 
 #define VERSIONS (PROFILE_VERSION_MAX - PROFILE_VERSION_MIN + 1)

@@ -1,21 +1,92 @@
 /*
- * The functions of the profile runtime, as code of an image: what they return, what else refers to
- * the same addresses, and how they are made to return something else. The rules are the same for
- * every format; a format only says where its code is.
+ * The profile runtime in an image: its symbols, its functions as code, what else refers to the same
+ * addresses, and the one record that a stripped image keeps. The rules are the same for every
+ * format; a format only says where its symbols and its code are.
  *
  * Nothing is taken on trust. A function must decode to a body that is understood before its result
  * is believed, and all code is searched for other references to the same bytes.
  */
-#ifndef COVSPLIT_FORMATS_RUNTIME_RULES_H
-#define COVSPLIT_FORMATS_RUNTIME_RULES_H
+#ifndef COVSPLIT_FORMATS_RUNTIME_RUNTIME_H
+#define COVSPLIT_FORMATS_RUNTIME_RUNTIME_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/bytes.h"
+#include "common/llvm/profile.h"
 #include "formats/machine/machine.h"
 #include "formats/plan.h"
-#include "formats/runtime/symbols.h"
+
+/* ---- symbols (accessors.c) ---- */
+
+enum runtime_symbol {
+    RUNTIME_BEGIN_DATA,
+    RUNTIME_END_DATA,
+    RUNTIME_BEGIN_NAMES,
+    RUNTIME_END_NAMES,
+    RUNTIME_BEGIN_COUNTERS,
+    RUNTIME_END_COUNTERS,
+    RUNTIME_BEGIN_BITMAP,
+    RUNTIME_END_BITMAP,
+    RUNTIME_RAW_VERSION,     /* a variable of 8 bytes; the others are functions */
+    RUNTIME_SET_VALUE_SITES, /* changes records; the runtime itself never calls it */
+    RUNTIME_OTHER_BOUND,     /* any other function named __llvm_profile_begin_... or _end_... */
+    RUNTIME_SYMBOLS,
+};
+
+/* All names of the runtime's symbols start with this. */
+#define RUNTIME_PREFIX "__llvm_profile_"
+
+/* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which stands for many names. */
+const char *runtime_symbol_name(enum runtime_symbol symbol);
+
+/* Which of these names the text starts with; it must end there, or a space or control byte
+ * follow. */
+bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol);
+
+struct runtime_definition {
+    enum runtime_symbol symbol;
+    uint64_t address;
+    uint64_t size;  /* 0: not known */
+    bool is_thumb;  /* see struct code */
+    bool is_shared; /* a symbol with another name is at the same address (identical code folding) */
+};
+
+/* More copies of the accessors than this are not plausible in one image. */
+#define RUNTIME_DEFINITIONS_MAX 256
+
+struct runtime_symbols {
+    bool are_told; /* by a symbol table or the like; if not, they may be found by what they do */
+    struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
+    size_t count;
+};
+
+/* False if there are too many. */
+bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
+                         uint64_t address, uint64_t size);
+
+/* The state of a split; only its format and the planner know what is in it (format.h). */
+struct planning;
+
+/* A symbol of an image that stands for an address in it. */
+struct image_symbol {
+    struct bytes name; /* the name ends at a NUL or a space; more may follow. As in C: without an
+                          underscore that some formats prefix */
+    uint64_t address;
+    bool is_function; /* or may be one */
+};
+
+/* Calls `visit` for every symbol of an image. If it returns false, stops and returns false. */
+typedef bool (*runtime_symbol_visitor)(void *context, const struct image_symbol *symbol);
+typedef bool (*runtime_symbols_each)(const struct planning *planning, runtime_symbol_visitor visit,
+                                     void *context);
+
+/* Finds all definitions, and marks those that share their code. False if there are too many. */
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+                          const struct planning *planning);
+
+/* ---- access to the code of an image ---- */
 
 /* Data of an image, and the addresses from which numbers in it may count (see
  * rules_find_reference): the start of the image; that of the section, if it has a symbol; and
@@ -78,6 +149,8 @@ struct image_code {
     struct runtime_symbols symbols;
 };
 
+/* ---- the functions of the runtime (accessors.c) ---- */
+
 /* Finds the address that `symbol` returns. All its definitions must agree, and there must be at
  * least one; otherwise the section `kind` stays, with the reason. */
 bool rules_returned(const struct image_code *image, enum section_kind kind,
@@ -97,6 +170,23 @@ bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
 /* Adds the edits that make every definition of `symbol` return `value`. False if one cannot be
  * rewritten, or memory runs out. */
 bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value);
+
+/* All bytes that belong to the body of the definition; false if it cannot be decoded. */
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body);
+
+/* True if the address is in the body of one of the runtime's functions. */
+bool rules_is_inside_accessor(const struct image_code *image, uint64_t address);
+
+/* True if a function of the runtime loads its result from this slot. */
+bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot);
+
+/* The next function of the runtime whose body is known, from *index 0 on. False if there is none
+ * left. */
+bool rules_next_accessor(const struct image_code *image, size_t *index, struct code *code,
+                         struct accessor *accessor);
+
+/* ---- references (references.c) ---- */
 
 /* Calls `visit` for every operand in the image's code that refers to the target, whose member
  * `absolute` need not be set. False if `visit` stopped the search. */
@@ -146,14 +236,74 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
                                          uint64_t size, bool is_bound, bool has_records,
                                          uint64_t *from, const char **reason);
 
-/* All bytes that belong to the body of the definition; false if it cannot be decoded. */
-bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
-                     struct code *body);
+/* Finds code of the program itself that calls the functions of the runtime which lead to names and
+ * records, or a pointer to one of them: *from is the address where.
+ *
+ * These functions are hidden, but a program is linked with them, and some programs walk their own
+ * records: LLVM's tests do, and also profile values by hand. Such a program must keep what it looks
+ * at. Only its calls show this, because the functions are in every image. The runtime calls them
+ * too, so a caller is judged by the name of the function that it is in. */
+bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from);
 
-/* True if the address is in the body of one of the runtime's functions. */
-bool rules_is_inside_accessor(const struct image_code *image, uint64_t address);
+/* How to get the symbols of the image. */
+struct hit_symbols {
+    runtime_symbols_each each;
+    const struct planning *planning;
+};
 
-/* True if a function of the runtime loads its result from this slot. */
-bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot);
+/* Like code_search, in one section of the image, but leaves out what is no reference.
+ *
+ * On x86-64 an instruction may start at any byte, and so a search of the code finds many places
+ * that are parts of other instructions. But a function starts with an instruction, and so does a
+ * section. Decoding from there to such a place tells what it is. Bytes behind an instruction that
+ * is not known count as a reference unless target.relative is set: there may be data in the
+ * function, such as tables of pointers. So does what machine->is_usual_reference knows: data may
+ * look like code. */
+bool hits_search(const struct hit_symbols *symbols, const struct code_search *search,
+                 const struct code *code, code_search_visitor visit, void *context);
+
+/* ---- the stub record (accessors.c) ---- */
+
+/*
+ * The stub is the one profile data record that a stripped image keeps.
+ *
+ * With no record at all some LLVM versions write an empty profile, and others lose counts when they
+ * merge. So one record stays. It covers all counters and all bitmap bytes and has no value sites.
+ * Its NameRef is the first 8 bytes of the UUID (zero-padded), by which the sidecar is found even if
+ * the runtime writes no binary ID. Its FuncHash is a digest of the names, records and coverage
+ * mapping of the image, because two builds may have one UUID: someone may have set it. So online
+ * merging refuses the profile of another build, and a sidecar is taken for a profile only if it is
+ * that of the image that wrote it.
+ */
+
+#define STUB_RECORD_MAX PROFILE_RECORD_SIZE_MAX
+
+/* The layout of the records of an image whose profiles have that raw version. False if the version
+ * or one of its variant bits is not known, because then it is not known either what the runtime
+ * does with its data. */
+bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
+
+typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
+                            bool big_endian);
+
+/* True if the test holds for any of the records, which must be whole. */
+bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
+                      bool big_endian, record_test test);
+
+/* Addresses and sizes in the image. bitmap_size is 0 if there is no bitmap. */
+struct stub_place {
+    bool has_narrow_distances; /* 32 bits wide on any machine: COFF */
+    uint64_t record;
+    uint64_t counters;
+    uint64_t counters_size;
+    uint64_t bitmap;
+    uint64_t bitmap_size;
+};
+
+/* Writes layout->record_size bytes, of which the first PROFILE_STUB_ID_SIZE are `id`. False if the
+ * counters do not fit the record's fields. */
+bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
+                 const struct stub_place *place, const uint8_t id[PROFILE_STUB_ID_SIZE],
+                 bool big_endian, uint8_t record[STUB_RECORD_MAX]);
 
 #endif

@@ -1,0 +1,345 @@
+/*
+ * The symbols of the profile runtime, its functions, and the stub record: see runtime.h.
+ */
+#include "formats/runtime/runtime.h"
+
+#include <string.h>
+
+#include "common/base/numbers.h"
+
+/* ---- symbols ---- */
+
+static const char *const runtime_names[RUNTIME_SYMBOLS] = {
+    [RUNTIME_BEGIN_DATA] = RUNTIME_PREFIX "begin_data",
+    [RUNTIME_END_DATA] = RUNTIME_PREFIX "end_data",
+    [RUNTIME_BEGIN_NAMES] = RUNTIME_PREFIX "begin_names",
+    [RUNTIME_END_NAMES] = RUNTIME_PREFIX "end_names",
+    [RUNTIME_BEGIN_COUNTERS] = RUNTIME_PREFIX "begin_counters",
+    [RUNTIME_END_COUNTERS] = RUNTIME_PREFIX "end_counters",
+    [RUNTIME_BEGIN_BITMAP] = RUNTIME_PREFIX "begin_bitmap",
+    [RUNTIME_END_BITMAP] = RUNTIME_PREFIX "end_bitmap",
+    [RUNTIME_RAW_VERSION] = RUNTIME_PREFIX "raw_version",
+    [RUNTIME_SET_VALUE_SITES] = RUNTIME_PREFIX "set_num_value_sites",
+};
+
+const char *runtime_symbol_name(enum runtime_symbol symbol)
+{
+    return runtime_names[symbol];
+}
+
+static bool starts_with(struct bytes text, const char *start)
+{
+    size_t size = strlen(start);
+
+    return size <= text.size && memcmp(text.data, start, size) == 0;
+}
+
+bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
+{
+    if (!starts_with(text, RUNTIME_PREFIX))
+        return false;
+    for (unsigned i = 0; i < RUNTIME_OTHER_BOUND; i++) {
+        size_t size = strlen(runtime_names[i]);
+
+        if (starts_with(text, runtime_names[i]) && (text.size == size || text.data[size] <= ' ')) {
+            *symbol = (enum runtime_symbol)i;
+            return true;
+        }
+    }
+    *symbol = RUNTIME_OTHER_BOUND;
+    return starts_with(text, RUNTIME_PREFIX "begin_") || starts_with(text, RUNTIME_PREFIX "end_");
+}
+
+bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
+                         uint64_t address, uint64_t size)
+{
+    if (symbols->count == RUNTIME_DEFINITIONS_MAX)
+        return false;
+    symbols->definitions[symbols->count++] =
+        (struct runtime_definition){.symbol = symbol, .address = address, .size = size};
+    return true;
+}
+
+static bool collect(void *context, const struct image_symbol *found)
+{
+    enum runtime_symbol symbol;
+
+    return !runtime_symbol_classify(found->name, &symbol) ||
+           runtime_symbols_add(context, symbol, found->address, 0);
+}
+
+/* Linkers fold functions that return the same address; changing one would change the others too. */
+static bool mark_shared(void *context, const struct image_symbol *found)
+{
+    struct runtime_symbols *symbols = context;
+
+    for (size_t i = 0; i < symbols->count && found->is_function; i++) {
+        struct runtime_definition *definition = &symbols->definitions[i];
+        enum runtime_symbol symbol;
+
+        if (definition->address == found->address &&
+            (!runtime_symbol_classify(found->name, &symbol) || symbol != definition->symbol))
+            definition->is_shared = true;
+    }
+    return true;
+}
+
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+                          const struct planning *planning)
+{
+    symbols->count = 0;
+    return each(planning, collect, symbols) &&
+           (symbols->count == 0 || each(planning, mark_shared, symbols));
+}
+
+/* ---- bodies ---- */
+
+/* Decodes the body of a definition. False if it is not one of the known bodies. */
+static bool decode(const struct image_code *image, const struct runtime_definition *definition,
+                   struct code *code, struct accessor *accessor)
+{
+    *code = (struct code){.machine = image->machine};
+    if (!image->operations->code_of(image->planning, definition, code))
+        return false;
+    code->machine = image->machine;
+    return image->machine->decode_accessor(code, accessor);
+}
+
+bool rules_next_accessor(const struct image_code *image, size_t *index, struct code *code,
+                         struct accessor *accessor)
+{
+    while (*index < image->symbols.count) {
+        const struct runtime_definition *definition = &image->symbols.definitions[(*index)++];
+
+        if (definition->symbol != RUNTIME_RAW_VERSION && decode(image, definition, code, accessor))
+            return true;
+    }
+    return false;
+}
+
+bool rules_is_inside_accessor(const struct image_code *image, uint64_t address)
+{
+    struct accessor accessor;
+    struct code code;
+
+    for (size_t i = 0; rules_next_accessor(image, &i, &code, &accessor);) {
+        if (address - code.address < accessor.size)
+            return true;
+    }
+    return false;
+}
+
+bool rules_is_accessor_slot(const struct image_code *image, uint64_t slot)
+{
+    struct accessor accessor;
+    struct code code;
+
+    for (size_t i = 0; rules_next_accessor(image, &i, &code, &accessor);) {
+        if (accessor.form == ACCESSOR_LOAD && accessor.value == slot)
+            return true;
+    }
+    return false;
+}
+
+bool rules_find_body(const struct image_code *image, const struct runtime_definition *definition,
+                     struct code *body)
+{
+    struct accessor accessor;
+    size_t end;
+
+    if (!decode(image, definition, body, &accessor))
+        return false;
+    /* The address may be in a literal pool behind the code. */
+    end = accessor.patch_offset + accessor.patch_size;
+    return bytes_slice(body->bytes, 0, end > accessor.size ? end : accessor.size, &body->bytes);
+}
+
+/* ---- what functions return ---- */
+
+/* Finds what a definition returns. If that cannot be found out, the section stays. */
+static bool find_value(const struct image_code *image, enum section_kind kind,
+                       const struct runtime_definition *definition, uint64_t *value)
+{
+    const struct code_operations *operations = image->operations;
+    const char *name = runtime_symbol_name(definition->symbol);
+    struct accessor accessor;
+    struct code code;
+
+    if (!decode(image, definition, &code, &accessor) ||
+        (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
+        return image_plan_keep(image->plan, kind,
+                               "covsplit does not know the code of %s; link with LLVM's own "
+                               "profile runtime, without LTO",
+                               name);
+    *value = accessor.value;
+    return accessor.form != ACCESSOR_LOAD ||
+           operations->slot_value(image->planning, accessor.value, value) ||
+           image_plan_keep(image->plan, kind, "covsplit cannot tell what %s returns", name);
+}
+
+bool rules_returned(const struct image_code *image, enum section_kind kind,
+                    enum runtime_symbol symbol, uint64_t *value)
+{
+    const char *name = runtime_symbol_name(symbol);
+    bool seen = false;
+
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint64_t returned;
+
+        if (definition->symbol != symbol)
+            continue;
+        if (!find_value(image, kind, definition, &returned))
+            return false;
+        if (seen && *value != returned)
+            return image_plan_keep(image->plan, kind,
+                                   "the image has several definitions of %s that differ", name);
+        *value = returned;
+        seen = true;
+    }
+    if (!seen && image->symbols.are_told)
+        return image_plan_keep(image->plan, kind, "the image has no symbol %s: %s", name,
+                               image->operations->missing_advice);
+    return seen || image_plan_keep(image->plan, kind,
+                                   "covsplit cannot tell which function is %s; link with /map and "
+                                   "give the file with --map",
+                                   name);
+}
+
+/* ---- new results ---- */
+
+bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol)
+{
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        if (image->symbols.definitions[i].symbol == symbol &&
+            image->symbols.definitions[i].is_shared)
+            return true;
+    }
+    return false;
+}
+
+/* Encodes the definition with its new result: the first accessor->patch_size bytes of `patch`. */
+static bool encode(const struct image_code *image, const struct runtime_definition *definition,
+                   uint64_t value, struct code *code, struct accessor *accessor,
+                   uint8_t patch[ACCESSOR_PATCH_MAX])
+{
+    return decode(image, definition, code, accessor) &&
+           image->machine->encode_accessor(code, accessor, value, patch);
+}
+
+bool rules_can_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value)
+{
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint8_t patch[ACCESSOR_PATCH_MAX];
+        struct accessor accessor;
+        struct code code;
+
+        if (definition->symbol == symbol &&
+            !encode(image, definition, value, &code, &accessor, patch))
+            return false;
+    }
+    return !rules_is_shared(image, symbol);
+}
+
+bool rules_check_rewrite(const struct image_code *image, enum section_kind kind,
+                         enum runtime_symbol symbol, uint64_t value)
+{
+    const char *name = runtime_symbol_name(symbol);
+
+    if (rules_is_shared(image, symbol))
+        return image_plan_keep(image->plan, kind, "%s shares its code with another function; %s",
+                               name, image->operations->folding_advice);
+    return rules_can_rewrite(image, symbol, value) ||
+           image_plan_keep(image->plan, kind, "%s cannot be rewritten", name);
+}
+
+/* True if an earlier definition of the symbol has the same code: two symbols may name one copy. */
+static bool is_repeated(const struct image_code *image, size_t index, uint64_t address)
+{
+    const struct runtime_definition *definitions = image->symbols.definitions;
+
+    for (size_t i = 0; i < index; i++) {
+        struct code other;
+
+        if (definitions[i].symbol == definitions[index].symbol &&
+            image->operations->code_of(image->planning, &definitions[i], &other) &&
+            other.address == address)
+            return true;
+    }
+    return false;
+}
+
+bool rules_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value)
+{
+    struct bytes file = image->input->bytes;
+
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        const struct runtime_definition *definition = &image->symbols.definitions[i];
+        uint8_t patch[ACCESSOR_PATCH_MAX];
+        struct accessor accessor;
+        struct code code;
+
+        if (definition->symbol != symbol)
+            continue;
+        if (!encode(image, definition, value, &code, &accessor, patch))
+            return false;
+        if (!is_repeated(image, i, code.address) &&
+            !edit_overwrite_differences(&image->plan->edits, file,
+                                        (uint64_t)(code.bytes.data - file.data) +
+                                            accessor.patch_offset,
+                                        (struct bytes){patch, accessor.patch_size}))
+            return false;
+    }
+    return true;
+}
+
+/* ---- the stub record ---- */
+
+bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout)
+{
+    for (unsigned bit = PROFILE_VARIANT_BIT_FIRST; bit <= PROFILE_VARIANT_BIT_LAST; bit++) {
+        if ((raw_version >> bit & 1) != 0 && profile_variant_name(bit) == NULL)
+            return false;
+    }
+    return profile_record_layout(raw_version, pointer_size, layout);
+}
+
+bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
+                      bool big_endian, record_test test)
+{
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
+         start += layout->record_size) {
+        if (test(layout, records.data + start, big_endian))
+            return true;
+    }
+    return false;
+}
+
+bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
+                 const struct stub_place *place, const uint8_t id[PROFILE_STUB_ID_SIZE],
+                 bool big_endian, uint8_t record[STUB_RECORD_MAX])
+{
+    uint64_t counter_size = profile_counter_size(raw_version);
+    uint64_t counters = place->counters_size / counter_size;
+    uint64_t origin = layout->relative ? place->record : 0;
+    uint64_t mask = place->has_narrow_distances ? UINT32_MAX : UINT64_MAX;
+    unsigned width = (unsigned)layout->pointer_size;
+
+    if (counters == 0 || counters > UINT32_MAX || place->counters_size % counter_size != 0 ||
+        place->bitmap_size > UINT32_MAX)
+        return false;
+    if (place->bitmap_size != 0 && layout->bitmap_ptr == 0)
+        return false;
+    memset(record, 0, layout->record_size);
+    memcpy(record, id, PROFILE_STUB_ID_SIZE);
+    store_number(record + layout->counter_ptr, (place->counters - origin) & mask, width,
+                 big_endian);
+    store_u32(record + layout->num_counters, (uint32_t)counters, big_endian);
+    if (place->bitmap_size != 0) {
+        store_number(record + layout->bitmap_ptr, (place->bitmap - origin) & mask, width,
+                     big_endian);
+        store_u32(record + layout->num_bitmap_bytes, (uint32_t)place->bitmap_size, big_endian);
+    }
+    return true;
+}
