@@ -129,6 +129,35 @@ START_TEST(test_out_of_reach)
 }
 END_TEST
 
+/* A body is found from a byte of its patch, with the bytes in front that belong to it. */
+START_TEST(test_around)
+{
+    enum { FRONT = 20, BEFORE_MAX = 16 };
+    const struct machine_body *body = &suite->known[_i];
+    struct code code = code_of(body);
+    struct accessor accessor, around;
+    uint8_t bytes[256];
+    uint64_t start;
+
+    ck_assert(body->machine->decode_accessor(&code, &accessor));
+    ck_assert_uint_le(body->size + 2 * FRONT, sizeof(bytes));
+    memset(bytes, 0x90, sizeof(bytes));
+    memcpy(bytes + FRONT, body->code, body->size);
+    code.bytes = (struct bytes){bytes, body->size + 2 * FRONT};
+    code.address -= FRONT;
+    if (accessor.patch_offset > BEFORE_MAX)
+        return; /* more bytes in front than are looked at */
+    ck_assert_msg(
+        code_decode_around(body->machine, &code, FRONT + accessor.patch_offset, &start, &around),
+        "%s", body->what);
+    ck_assert_uint_eq(start, FRONT);
+    ck_assert_uint_eq(around.value, accessor.value);
+    if (accessor.patch_offset + accessor.patch_size < body->size)
+        ck_assert(
+            !code_decode_around(body->machine, &code, FRONT + body->size - 1, &start, &around));
+}
+END_TEST
+
 START_TEST(test_unknown_body)
 {
     const struct machine_body *body = &suite->unknown[_i];
@@ -157,7 +186,7 @@ static bool finds(const struct machine_reference *reference, struct reference_ta
     return reference->machine->find_reference(&code, &target, &position);
 }
 
-/* Whether an instruction refers to the target, if the code is decoded from its start. */
+/* True if an instruction refers to the target, if the code is decoded from its start. */
 static bool judges(const struct machine_reference *reference, struct reference_target target)
 {
     struct code code = {.machine = reference->machine,
@@ -214,7 +243,7 @@ int machine_suite_main(const struct machine_suite *given)
 
     suite = given;
     suite_loops(bodies, (int)suite->known_count, test_known_body, test_cut_short, test_rewrite,
-                test_changed_bit, test_out_of_reach);
+                test_changed_bit, test_out_of_reach, test_around);
     suite_loops(bodies, (int)suite->unknown_count, test_unknown_body);
     suite_loops(references, (int)suite->reference_count, test_reference);
     return suite_main(suite->name, bodies, references);

@@ -1,11 +1,47 @@
 /*
- * x86-64: what refers to data and functions, in all forms of operands and with all that may be
- * behind them. Its accessors are in test_accessor.
+ * x86-64: bodies of accessors, and references to data and functions, in all forms of operands and
+ * with all that may be behind them.
  */
 #include "tests/unit/machine_suite.h"
 
 #define A MACHINE_ADDRESS
 #define D "\x00\x20\x00\x00" /* what is added to the address of the next instruction */
+
+#define BODY(what, code, form, value)                                                              \
+    {                                                                                              \
+        &machine_x86_64, what, code, sizeof(code) - 1, form, value, false                          \
+    }
+
+/* The value of a PC-relative one is the end of its instruction + the displacement. */
+static const struct machine_body known[] = {
+    BODY("lea", "\x48\x8d\x05\x00\x10\x00\x00\xc3", ACCESSOR_PC_RELATIVE, A + 7 + 0x1000),
+    BODY("lea backwards", "\x48\x8d\x05\xf9\xff\xff\xff\xc3", ACCESSOR_PC_RELATIVE, A),
+    BODY("mov imm32, sign-extended", "\x48\xc7\xc0\xe0\xb1\x40\x00\xc3", ACCESSOR_IMMEDIATE,
+         0x40b1e0),
+    BODY("mov imm32, negative", "\x48\xc7\xc0\x00\x00\x00\x80\xc3", ACCESSOR_IMMEDIATE,
+         UINT64_C(0xffffffff80000000)),
+    BODY("mov imm32 to %eax", "\xb8\x00\x00\x00\x80\xc3", ACCESSOR_IMMEDIATE, 0x80000000),
+    BODY("movabs", "\x48\xb8\x88\x77\x66\x55\x44\x33\x22\x11\xc3", ACCESSOR_IMMEDIATE,
+         UINT64_C(0x1122334455667788)),
+    BODY("load", "\x48\x8b\x05\x10\x00\x00\x00\xc3", ACCESSOR_LOAD, A + 7 + 0x10),
+    BODY("endbr64", "\xf3\x0f\x1e\xfa\x48\x8d\x05\x00\x00\x00\x00\xc3", ACCESSOR_PC_RELATIVE,
+         A + 11),
+    BODY("frame", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\x5d\xc3", ACCESSOR_PC_RELATIVE,
+         A + 11),
+    BODY("endbr64 and frame",
+         "\xf3\x0f\x1e\xfa\x55\x48\x89\xe5\x48\xc7\xc0\x01\x00\x00\x00\x5d\xc3", ACCESSOR_IMMEDIATE,
+         1),
+};
+
+static const struct machine_body unknown[] = {
+    BODY("another register", "\x48\x8d\x0d\x00\x10\x00\x00\xc3", 0, 0),
+    BODY("a prologue before it", "\x50\x48\x8d\x05\x00\x10\x00\x00\xc3", 0, 0),
+    BODY("no return", "\x48\x8d\x05\x00\x10\x00\x00\x90", 0, 0),
+    BODY("a frame that is not left", "\x55\x48\x89\xe5\x48\x8d\x05\x00\x00\x00\x00\xc3", 0, 0),
+    BODY("arithmetic behind it", "\x48\x8d\x05\x00\x10\x00\x00\x48\x83\xc0\x08\xc3", 0, 0),
+    BODY("a call", "\xe8\x00\x00\x00\x00\xc3", 0, 0),
+    BODY("code of AArch64", "\x00\x00\x00\xb0\x00\x00\x01\x91\xc0\x03\x5f\xd6", 0, 0),
+};
 
 /* The whole code is the instruction. */
 #define REFERENCE(what, code)                                                                      \
@@ -104,13 +140,15 @@ static const struct machine_reference references[] = {
     ABSOLUTE("load with an index", "\x8b\x04\x85" V),
     ABSOLUTE("load from a register and it", "\x0f\xb6\x87" V),
     {&machine_x86_64, "call", "\x90\xe8" D, 6, A + 6 + 0x2000, false, true},
+    {&machine_x86_64, "jump", "\x90\xe9" D, 6, A + 6 + 0x2000, false, true},
     {&machine_x86_64, "jump if equal", "\x0f\x84" D, 6, A + 6 + 0x2000, false, true},
 };
 
 static const struct machine_suite suite = {
     .name = "machine x86-64",
-    .references = references,
-    .reference_count = sizeof(references) / sizeof(references[0]),
+    MACHINE_TABLE(known),
+    MACHINE_TABLE(unknown),
+    MACHINE_TABLE(references),
 };
 
 int main(void)
