@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "common/base/numbers.h"
-#include "common/codec/deflate/text.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
-#include "common/codec/record_padding.h"
-#include "common/codec/transforms.h"
+#include "common/codec/records.h"
+#include "common/codec/transform.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 
@@ -40,6 +40,7 @@ struct encoder {
     struct buffer records;
     uint64_t record_count;
     struct buffer text; /* of the current record */
+    struct buffer *proved;
 };
 
 /* Whether the text is a well-formed list of `count` names and nothing else. */
@@ -105,7 +106,8 @@ static enum result encode_list(struct encoder *encoder, struct bytes list, struc
         return RESULT_UNFIT;
     if (!put_names(encoder, text) || !put_record(encoder, record))
         return RESULT_NO_MEMORY;
-    return zlib_text_remember(encoder->context->memo, text, record->form, list);
+    zlib_text_prove(encoder->proved, text, list);
+    return RESULT_OK;
 }
 
 /* Encodes the record at *offset and the padding after it. */
@@ -165,7 +167,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section,
 static enum result encode(const struct transform_context *context, struct bytes section,
                           struct streams *streams)
 {
-    struct encoder encoder = {.context = context};
+    struct encoder encoder = {.context = context, .proved = &streams->proved};
     enum result result;
 
     streams->count = STREAM_COUNT;
@@ -187,6 +189,8 @@ struct decoder {
     struct names names;
     struct name_list_reader reader;
     struct bytes records;
+    const struct buffer *proved;
+    size_t record;
     uint64_t inflated_left; /* bytes that all further texts together may have */
     struct buffer text;     /* of the current record */
     struct buffer list;
@@ -255,7 +259,7 @@ static enum result decode_record(struct decoder *decoder, uint64_t left, struct 
     result = gather_text(decoder, record.name_count);
     decoder->list.size = 0;
     if (result == RESULT_OK)
-        result = zlib_text_recompress(decoder->context->memo, buffer_view(&decoder->text),
+        result = zlib_text_recompress(decoder->proved, decoder->record, buffer_view(&decoder->text),
                                       record.form, left, &decoder->list);
     if (result != RESULT_OK)
         return result;
@@ -293,6 +297,7 @@ static enum result decode_all(struct decoder *decoder, struct bytes rest, uint64
 
         if (result != RESULT_OK)
             return result;
+        decoder->record++;
         if (!record_padding_append(section, start, size))
             return RESULT_NO_MEMORY;
     }
@@ -307,6 +312,7 @@ static enum result decode(const struct transform_context *context, struct stream
                           uint64_t size, struct buffer *section)
 {
     struct decoder decoder = {.context = context,
+                              .proved = &streams->proved,
                               .records = buffer_view(&streams->stream[STREAM_RECORDS])};
     enum result result;
 

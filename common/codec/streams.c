@@ -1,8 +1,9 @@
 /*
- * Packing streams: see codec/streams.h.
+ * Packing streams: see streams.h.
  */
 #include "common/codec/streams.h"
 
+#include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
 
@@ -13,7 +14,26 @@ void streams_free(struct streams *streams)
 {
     for (size_t i = 0; i < STREAMS_MAX; i++)
         buffer_free(&streams->stream[i]);
+    buffer_free(&streams->proved);
     streams->count = 0;
+}
+
+bool streams_failed(const struct streams *streams)
+{
+    bool failed = streams->proved.failed;
+
+    for (size_t i = 0; i < streams->count; i++)
+        failed = failed || streams->stream[i].failed;
+    return failed;
+}
+
+uint64_t streams_size(const struct streams *streams)
+{
+    uint64_t size = 0;
+
+    for (size_t i = 0; i < streams->count; i++)
+        size += streams->stream[i].size;
+    return size;
 }
 
 uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t section_size,
@@ -54,23 +74,6 @@ static void pack_stream(void *context, size_t index)
         frame->size = 0;
 }
 
-static bool append_packed(const struct packer *packer, struct buffer *packed)
-{
-    const struct streams *streams = packer->streams;
-    bool done = buffer_append_uleb128(packed, streams->count);
-
-    for (size_t i = 0; done && i < streams->count; i++)
-        done =
-            buffer_append_uleb128(packed, streams->stream[i].size) &&
-            (streams->stream[i].size == 0 || buffer_append_uleb128(packed, packer->frames[i].size));
-    for (size_t i = 0; done && i < streams->count; i++) {
-        const struct buffer *stored =
-            packer->frames[i].size != 0 ? &packer->frames[i] : &streams->stream[i];
-        done = buffer_append(packed, stored->data, stored->size);
-    }
-    return done;
-}
-
 bool streams_pack(const struct streams *streams, const struct codec_options *options,
                   const char *name, struct buffer *packed, struct error *error)
 {
@@ -78,98 +81,84 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
     bool done = true;
 
     parallel_run(streams->count, options->threads, pack_stream, &packer);
-    for (size_t i = 0; done && i < streams->count; i++) {
-        done = packer.done[i];
-        if (!done)
+    buffer_append_uleb128(packed, streams->count);
+    for (size_t i = 0; i < streams->count; i++) {
+        if (done && !packer.done[i]) {
             *error = packer.errors[i];
+            done = false;
+        }
+        buffer_append_uleb128(packed, streams->stream[i].size);
+        if (streams->stream[i].size != 0)
+            buffer_append_uleb128(packed, packer.frames[i].size);
     }
-    if (done && !append_packed(&packer, packed))
-        done = error_out_of_memory(error, name, packed->size);
-    for (size_t i = 0; i < streams->count; i++)
+    for (size_t i = 0; i < streams->count; i++) {
+        const struct buffer *stored =
+            packer.frames[i].size != 0 ? &packer.frames[i] : &streams->stream[i];
+
+        buffer_append(packed, stored->data, stored->size);
         buffer_free(&packer.frames[i]);
-    return done;
+    }
+    return done && (!packed->failed || error_out_of_memory(error, name, packed->size));
 }
 
 /* ---- unpacking ---- */
-
-static bool damaged(const struct packed *packed, struct error *error)
-{
-    return packed_damaged(packed, "its parts are inconsistent", error);
-}
-
-static bool take(struct bytes *from, uint64_t size, struct bytes *taken)
-{
-    return bytes_slice(*from, 0, size, taken) && bytes_slice(*from, size, from->size - size, from);
-}
-
-/* Unpacks a stream that is stored uncompressed or as a zstd frame. */
-static bool unpack_stream(struct codec_stream **stream, const struct packed *stored, bool is_frame,
-                          struct buffer *to, struct error *error)
-{
-    if (is_frame)
-        return codec_decompress_next(stream, stored, to, error);
-    return buffer_append(to, stored->bytes.data, (size_t)stored->bytes.size) ||
-           error_out_of_memory(error, stored->name, stored->bytes.size);
-}
 
 static bool is_wanted(uint64_t wanted, size_t index)
 {
     return index >= 64 || (wanted >> index & 1) != 0;
 }
 
-/* How a stream is stored. */
-struct stored_stream {
-    uint64_t size;
-    uint64_t frame_size; /* 0: stored uncompressed */
-};
-
-/* Takes the number of streams and their sizes off the front of `rest`. */
-static bool take_sizes(const struct packed *packed, struct bytes *rest, uint64_t wanted,
-                       const struct streams_limits *limits, struct streams *streams,
-                       struct stored_stream stored[STREAMS_MAX], struct error *error)
+/* Decompresses a stream, or copies it if it is stored as it is. */
+static bool unpack_stream(struct codec_stream **decompressor, const struct packed *stored,
+                          bool is_frame, struct buffer *to, struct error *error)
 {
-    uint64_t count, left = limits->streams, memory = 0;
-
-    if (!bytes_take_uleb128(rest, &count) || count > STREAMS_MAX)
-        return damaged(packed, error);
-    streams->count = (size_t)count;
-    for (size_t i = 0; i < count; i++) {
-        stored[i].frame_size = 0;
-        if (!bytes_take_uleb128(rest, &stored[i].size) || stored[i].size > left ||
-            (stored[i].size != 0 && !bytes_take_uleb128(rest, &stored[i].frame_size)))
-            return damaged(packed, error);
-        left -= stored[i].size;
-        if (is_wanted(wanted, i))
-            memory += stored[i].size;
-    }
-    return memory_limit_allows(limits->memory, memory, packed->name, packed->what, error);
+    if (is_frame)
+        return codec_decompress_next(decompressor, stored, to, error);
+    return buffer_append(to, stored->bytes.data, (size_t)stored->bytes.size) ||
+           error_out_of_memory(error, stored->name, stored->bytes.size);
 }
 
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,
                     struct error *error)
 {
-    struct stored_stream stored[STREAMS_MAX];
-    struct codec_stream *stream = NULL;
-    struct bytes rest = packed->bytes;
+    struct cursor cursor = cursor_open(packed->bytes, false, false);
+    uint64_t sizes[STREAMS_MAX], frame_sizes[STREAMS_MAX] = {0}; /* 0: stored uncompressed */
+    uint64_t count = cursor_uleb128(&cursor), left = limits->streams, memory = 0;
+    struct codec_stream *decompressor = NULL;
     bool done = true;
 
     streams->checked = 0;
-    if (!take_sizes(packed, &rest, wanted, limits, streams, stored, error))
-        return false;
+    if (count > STREAMS_MAX)
+        cursor_spoil(&cursor);
+    for (size_t i = 0; i < count && !cursor.bad; i++) {
+        sizes[i] = cursor_uleb128(&cursor);
+        if (sizes[i] != 0)
+            frame_sizes[i] = cursor_uleb128(&cursor);
+        if (sizes[i] > left)
+            cursor_spoil(&cursor);
+        left -= sizes[i];
+        if (is_wanted(wanted, i))
+            memory += sizes[i];
+    }
+    streams->count = cursor.bad ? 0 : (size_t)count;
+    done = memory_limit_allows(limits->memory, cursor.bad ? 0 : memory, packed->name, packed->what,
+                               error);
     for (size_t i = 0; done && i < streams->count; i++) {
-        bool is_frame = stored[i].frame_size != 0;
-        struct packed one = *packed;
+        bool is_frame = frame_sizes[i] != 0;
+        struct packed stored = *packed;
 
-        one.size = stored[i].size;
-        if (!take(&rest, is_frame ? stored[i].frame_size : one.size, &one.bytes)) {
-            done = damaged(packed, error);
-        } else if (is_wanted(wanted, i)) {
-            done = unpack_stream(&stream, &one, is_frame, &streams->stream[i], error);
-            if (i < 64 && is_frame && codec_has_checksum(one.bytes))
+        stored.size = sizes[i];
+        stored.bytes = cursor_bytes(&cursor, is_frame ? frame_sizes[i] : sizes[i]);
+        if (cursor.bad)
+            break;
+        if (is_wanted(wanted, i)) {
+            done = unpack_stream(&decompressor, &stored, is_frame, &streams->stream[i], error);
+            if (i < 64 && is_frame && codec_has_checksum(stored.bytes))
                 streams->checked |= UINT64_C(1) << i;
         }
     }
-    codec_stream_free(stream);
-    return done && (rest.size == 0 || damaged(packed, error));
+    codec_stream_free(decompressor);
+    return done && (cursor_finished(&cursor) ||
+                    packed_damaged(packed, "its parts are inconsistent", error));
 }

@@ -1,5 +1,5 @@
 /*
- * The streams into which a transform splits a section, and their compressed form.
+ * The streams into which a transform divides a section, and their packed form.
  *
  * Each stream holds numbers or texts of one kind, which zstd compresses well together. The packed
  * form is described in docs/format.md ("Compact forms").
@@ -17,6 +17,8 @@
 
 #define STREAMS_MAX 96
 
+/* Initialize to {0}; free with streams_free. Encoders append without looking whether memory ran
+ * out, which streams_failed tells at the end. */
 struct streams {
     struct buffer stream[STREAMS_MAX];
     size_t count;
@@ -25,9 +27,16 @@ struct streams {
      * without decoding the whole section, when its digest cannot be checked. Unpacking sets the
      * bits of the wanted streams. */
     uint64_t checked;
+    struct buffer proved; /* while encoding: what zlib_text_prove has shown (deflate.h) */
 };
 
 void streams_free(struct streams *streams);
+
+/* True if memory ran out while the streams were filled. */
+bool streams_failed(const struct streams *streams);
+
+/* The size of all streams together, in bytes. */
+uint64_t streams_size(const struct streams *streams);
 
 /* Limits how many bytes a transform makes of streams, which may be hostile. */
 struct stream_proportion {

@@ -20,37 +20,28 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/digest.h"
 #include "common/base/result.h"
 #include "common/codec/streams.h"
 #include "common/llvm/section.h"
 
 struct data_records;
-struct memo;
 struct names;
 
 /* The ch_type of sections in these forms, in the gABI's range for operating systems. Stored in
  * sidecars: a number never changes its meaning, and a changed form gets a new number. Retired
- * numbers: 0x6c760101, 201, 202, 301, and 401 to 404. */
+ * numbers: 0x6c760101, 201 to 203, 301, and 401 to 406. */
 enum transform_id {
     TRANSFORM_NAMES = 0x6c760102,
-    TRANSFORM_DATA = 0x6c760203,
+    TRANSFORM_DATA = 0x6c760204,
     TRANSFORM_FILENAMES = 0x6c760302,
-    TRANSFORM_MAPPING = 0x6c760405,
-    TRANSFORM_MAPPING_BLOCKS = 0x6c760406, /* blocks of TRANSFORM_MAPPING */
+    TRANSFORM_MAPPING = 0x6c760407,
+    TRANSFORM_MAPPING_BLOCKS = 0x6c760408, /* blocks of TRANSFORM_MAPPING */
     TRANSFORM_LINKED_COVMAP = 0x6c760501,
     TRANSFORM_LINKED_COVFUN = 0x6c760601,
 };
 
 /* Larger sections should be cut into blocks of about this size, in bytes. */
 #define TRANSFORM_BLOCK_SIZE ((uint64_t)4 << 20)
-
-/* Digests of what a context's parts come from, by which a memo identifies them: the packed names
- * section, and the other sections themselves. All zeros if there is none. */
-struct transform_sources {
-    struct digest names, data;
-    struct digest covmap, covfun; /* of the sections */
-};
 
 /* What a transform may use. It must be the same when a section is written and when it is read. */
 struct transform_context {
@@ -65,9 +56,7 @@ struct transform_context {
     /* The following do not affect what is decoded. */
     uint64_t block_size;                /* of blocks to write, in bytes; not 0 */
     const struct data_records *records; /* of `data`; NULL: made where they are needed */
-    struct memo *memo;                  /* may be NULL; grows when sections are encoded */
     uint64_t memory_limit;              /* in bytes (memory_limit.h); 0: no limit */
-    struct transform_sources sources;   /* needed with a memo */
     unsigned threads;
 };
 
@@ -79,7 +68,7 @@ struct transform {
     bool needs_mapping; /* covmap and covfun */
     /* The most bytes of streams for each byte of the section; more are neither written nor read. */
     unsigned streams_per_byte;
-    /* If not NULL, the section is cut into blocks (blocks.h), which this transform encodes. Then
+    /* If not NULL, the section is cut into blocks (codec.h), which this transform encodes. Then
      * encode and decode are NULL, and `cut` returns how many bytes of the section the first block
      * takes: more than 0, and about `wanted`. */
     const struct transform *block;
@@ -92,6 +81,14 @@ struct transform {
     enum result (*decode)(const struct transform_context *context, struct streams *streams,
                           uint64_t size, struct buffer *section);
 };
+
+extern const struct transform names_transform;
+extern const struct transform data_transform;
+extern const struct transform filenames_transform;
+extern const struct transform mapping_transform;
+extern const struct transform mapping_blocks_transform;
+extern const struct transform linked_covmap_transform;
+extern const struct transform linked_covfun_transform;
 
 /* The context's memory limit in bytes, UINT64_MAX for no limit. */
 static inline uint64_t transform_memory_limit(const struct transform_context *context)

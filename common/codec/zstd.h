@@ -1,5 +1,5 @@
 /*
- * Compression with zstd. Only this module (and zstd_file.c, a part of it) uses libzstd.
+ * Compression with zstd. Only this module uses libzstd.
  *
  * Compressed data is one zstd frame that contains its decompressed size and no checksum (the
  * sidecar's own digests cover the contents). Decompression is a stream of exact reads, so the
@@ -14,7 +14,23 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
-#include "common/codec/packed.h"
+
+/* Stored bytes that are to be decoded, with what error messages say about them. Owns none of what
+ * it points to. */
+struct packed {
+    struct bytes bytes;
+    uint64_t size; /* the declared decoded size, in bytes; not to be trusted */
+    /* For messages: "`name`: `what` is damaged (how); get an intact copy". */
+    const char *name;
+    const char *what;
+};
+
+/* Reports that the bytes are damaged. Returns false. */
+static inline bool packed_damaged(const struct packed *packed, const char *how, struct error *error)
+{
+    return error_set(error, "%s: %s is damaged (%s); get an intact copy", packed->name,
+                     packed->what, how);
+}
 
 #define CODEC_LEVEL_MIN 1
 #define CODEC_LEVEL_MAX 19

@@ -15,8 +15,8 @@
 #include <stdlib.h>
 
 #include "common/base/memory_limit.h"
-#include "common/codec/blocks.h"
-#include "common/codec/names/chunks.h"
+#include "common/codec/codec.h"
+#include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
 #include "common/llvm/names.h"
 
@@ -135,51 +135,50 @@ static bool load_sections(const struct sidecar *sidecar, const struct transform 
              load_kind(sidecar, SECTION_COVFUN, &needed->covfun, &context->covfun, error)));
 }
 
-/* The context without the contents of other sections, but with the sources by which a memo
- * identifies them. */
+/* The context without the contents of other sections. */
 static struct transform_context reader_context(const struct sidecar *sidecar)
 {
-    const struct sidecar_content *names = names_content(sidecar);
-    const struct sidecar_content *data = content_of_kind(sidecar, SECTION_DATA);
-    const struct sidecar_content *covmap = content_of_kind(sidecar, SECTION_COVMAP);
-    const struct sidecar_content *covfun = content_of_kind(sidecar, SECTION_COVFUN);
     const struct sidecar_facts *facts = &sidecar->notes.facts;
-    struct transform_context context = {.big_endian = facts->elf_data == ELFDATA2MSB,
-                                        .pointer_size = (unsigned)facts->pointer_size,
-                                        .raw_version = facts->raw_version,
-                                        .threads = sidecar->threads,
-                                        .memo = sidecar->memo,
-                                        .memory_limit = sidecar->memory_limit};
 
-    if (context.memo != NULL && names != NULL)
-        context.sources.names = digest_of(names->packed.bytes);
-    /* load_kind checks the sections against these digests. */
-    if (data != NULL)
-        context.sources.data = data->digest;
-    if (covmap != NULL)
-        context.sources.covmap = covmap->digest;
-    if (covfun != NULL)
-        context.sources.covfun = covfun->digest;
-    return context;
+    return (struct transform_context){.big_endian = facts->elf_data == ELFDATA2MSB,
+                                      .pointer_size = (unsigned)facts->pointer_size,
+                                      .raw_version = facts->raw_version,
+                                      .threads = sidecar->threads,
+                                      .memory_limit = sidecar->memory_limit};
+}
+
+/* True if the sidecar has just been made, and the content was shown to come back then. */
+static bool is_proved(const struct sidecar *sidecar, const struct sidecar_content *content,
+                      struct bytes *section)
+{
+    const struct proved_section *proved;
+    struct digest digest;
+
+    if (sidecar->proved == NULL || content->transform == NULL)
+        return false;
+    proved = &sidecar->proved->kinds[sidecar->sections[content - sidecar->contents].kind];
+    digest = digest_of(content->packed.bytes);
+    *section = proved->content;
+    return proved->content.size == content->packed.size && digest_equal(&digest, &proved->packed);
 }
 
 /* ---- as a whole ---- */
 
-/* Asks the memo first: what it knows can be loaded without names. */
 static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
                          struct buffer *loaded, struct error *error)
 {
     const struct transform *transform = content->transform;
     struct transform_context context = reader_context(sidecar);
     struct needed needed = {0};
-    bool found = false;
-    bool done = load_sections(sidecar, transform, &context, &needed, error);
+    struct bytes known;
+    bool done;
 
-    if (done && context.memo != NULL)
-        done = codec_recall(transform, &context, &content->packed, loaded, &found, error);
-    if (done && !found)
-        done = load_names(sidecar, transform, &context, error) &&
-               codec_decode(transform, &context, &content->packed, loaded, error);
+    if (is_proved(sidecar, content, &known))
+        return buffer_append(loaded, known.data, (size_t)known.size) ||
+               error_out_of_memory(error, sidecar->name, known.size);
+    done = load_sections(sidecar, transform, &context, &needed, error) &&
+           load_names(sidecar, transform, &context, error) &&
+           codec_decode(transform, &context, &content->packed, loaded, error);
     free_needed(&needed);
     return done;
 }
@@ -237,6 +236,8 @@ static bool open_content(struct content_stream *stream)
 {
     const struct sidecar_content *content = stream->content;
 
+    if (is_proved(stream->sidecar, content, &stream->rest))
+        return true;
     if (content->transform != NULL && content->transform->block != NULL)
         return open_blocks(stream);
     if (content->transform != NULL) {

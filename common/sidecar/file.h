@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/codec/registry.h"
+#include "common/codec/codec.h"
 #include "common/sidecar/note.h"
 #include "common/sidecar/sidecar.h"
 
@@ -51,7 +51,7 @@ struct sidecar {
     struct sidecar_content inverse;
     /* See sidecar_help_restore. */
     unsigned threads;
-    struct memo *memo;
+    const struct proved_sections *proved;
     uint64_t memory_limit; /* in bytes (memory_limit.h) */
 };
 

@@ -179,7 +179,8 @@ static bool read_form(const struct sidecar *sidecar, uint32_t type, struct sidec
     return content->transform != NULL ||
            error_set(error,
                      "%s: %s is stored in a form (ch_type 0x%" PRIx32
-                     ") that this covsplit does not know; use the covsplit that wrote it",
+                     ") that this version of covsplit does not read; split the image again, or use "
+                     "the covsplit that wrote it",
                      sidecar->name, content->packed.what, type);
 }
 
@@ -346,11 +347,12 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo)
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
+                          const struct proved_sections *proved)
 {
     /* Limited since each thread holds a block in memory. */
     sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
-    sidecar->memo = memo;
+    sidecar->proved = proved;
 }
 
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)

@@ -8,7 +8,8 @@
 
 #include <elf.h>
 
-#include "common/codec/names/chunks.h"
+#include "common/codec/names/names.h"
+#include "common/sidecar/sidecar.h"
 
 /* Sections that others depend on come first. */
 static const enum section_kind order[] = {
@@ -47,7 +48,6 @@ static bool take_names(struct sidecar_packed *packed, enum section_kind kind, ui
     if (!names_decode(context, &stored, names, NULL, error))
         return false;
     context->names = names;
-    context->sources.names = digest_of(stored.bytes);
     return names_index(names, context->threads) ||
            error_out_of_memory(error, name, names->text.size);
 }
@@ -59,18 +59,15 @@ static void take_section(const struct sidecar_section_source *section,
     const struct {
         enum section_kind kind;
         struct bytes *content;
-        struct digest *digest;
     } used[] = {
-        {SECTION_DATA, &context->data, &context->sources.data},
-        {SECTION_COVMAP, &context->covmap, &context->sources.covmap},
-        {SECTION_COVFUN, &context->covfun, &context->sources.covfun},
+        {SECTION_DATA, &context->data},
+        {SECTION_COVMAP, &context->covmap},
+        {SECTION_COVFUN, &context->covfun},
     };
 
     for (size_t i = 0; i < sizeof(used) / sizeof(used[0]); i++) {
-        if (section->kind == used[i].kind) {
+        if (section->kind == used[i].kind)
             *used[i].content = section->content;
-            *used[i].digest = digest_of(section->content);
-        }
     }
 }
 
@@ -105,7 +102,6 @@ bool sidecar_pack(struct sidecar_packed *packed, const struct sidecar_source *so
         .pointer_size = (unsigned)source->facts.pointer_size,
         .raw_version = source->facts.raw_version,
         .block_size = options->block_size != 0 ? options->block_size : TRANSFORM_BLOCK_SIZE,
-        .memo = options->memo,
         .threads = options->threads,
     };
     struct codec_options codec = {.level = options->level, .threads = options->threads};
@@ -117,6 +113,10 @@ bool sidecar_pack(struct sidecar_packed *packed, const struct sidecar_source *so
 
         if (section != NULL && section->content.size != 0)
             done = encode_section(packed, section, &codec, &context, &names, name, error);
+        if (done && section != NULL && options->proved != NULL &&
+            packed->sections[order[i]].transform != NULL)
+            options->proved->kinds[order[i]] = (struct proved_section){
+                digest_of(buffer_view(&packed->sections[order[i]].packed)), section->content};
     }
     names_free(&names);
     return done;

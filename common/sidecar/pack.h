@@ -1,5 +1,5 @@
 /*
- * Encodes the sections of a new sidecar in their compact forms (codec/registry.h), and determines
+ * Encodes the sections of a new sidecar in their compact forms (codec/codec.h), and determines
  * which sections each of them may use.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_PACK_H
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-#include "common/codec/registry.h"
+#include "common/codec/codec.h"
 #include "common/sidecar/write.h"
 
 /* The packed sections, by kind. Initialize to {0}. */

@@ -7,7 +7,6 @@
  */
 #include "common/sidecar/repack.h"
 
-#include "common/codec/deflate/memo.h"
 #include "common/sidecar/content.h"
 
 /* What is written, taken out of a sidecar. */
@@ -93,10 +92,10 @@ static void unpacked_free(struct unpacked *unpacked)
 /* ---- packing ---- */
 
 static bool check(const struct sidecar *sidecar, struct sidecar *written, unsigned threads,
-                  struct memo *memo, struct error *error)
+                  const struct proved_sections *proved, struct error *error)
 {
     sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
-    sidecar_help_restore(written, threads, memo);
+    sidecar_help_restore(written, threads, proved);
     if (!sidecar_holds_same(sidecar, written))
         return error_set(error, "%s: does not come out as it was; it stays as it is",
                          sidecar->name);
@@ -104,7 +103,7 @@ static bool check(const struct sidecar *sidecar, struct sidecar *written, unsign
 }
 
 static bool check_output(const struct sidecar *sidecar, struct output *output, unsigned threads,
-                         struct memo *memo, struct error *error)
+                         const struct proved_sections *proved, struct error *error)
 {
     struct input input = {.fd = -1};
     struct sidecar *written = NULL;
@@ -112,7 +111,7 @@ static bool check_output(const struct sidecar *sidecar, struct output *output, u
 
     if (done)
         written = sidecar_open(input.bytes, output->path, error);
-    done = written != NULL && check(sidecar, written, threads, memo, error);
+    done = written != NULL && check(sidecar, written, threads, proved, error);
     sidecar_close(written);
     input_close(&input);
     return done;
@@ -130,15 +129,14 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
         .kept = sidecar->notes.kept,
         .kept_count = sidecar->notes.kept_count,
     };
-    struct sidecar_write_options with_memo = *options;
+    struct sidecar_write_options proving = *options;
+    struct proved_sections proved = {0};
     bool done = unpack(&unpacked, sidecar, error);
 
-    /* Without one, streams are made twice. */
-    with_memo.memo = memo_new();
+    proving.proved = &proved;
     source.inverse = buffer_view(&unpacked.inverse);
-    done = done && sidecar_write(&source, &with_memo, output, error) &&
-           check_output(sidecar, output, options->threads, with_memo.memo, error);
-    memo_free(with_memo.memo);
+    done = done && sidecar_write(&source, &proving, output, error) &&
+           check_output(sidecar, output, options->threads, &proved, error);
     unpacked_free(&unpacked);
     return done;
 }

@@ -19,7 +19,7 @@ bool sidecar_is_compact(const struct sidecar *sidecar);
 bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other);
 
 /* Writes what the sidecar holds to a started output, as a split of the image would have written it
- * with these options (the memo is not used), and reads it back: each section must come out with the
+ * with these options (`proved` is not used), and reads it back: each section must come out with the
  * digest that the sidecar has for it. The caller commits it. */
 bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_options *options,
                     struct output *output, struct error *error);

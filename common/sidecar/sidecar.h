@@ -32,7 +32,18 @@
 #include "common/sidecar/facts.h"
 
 struct sidecar;
-struct memo;
+
+/* Sections of a new sidecar whose packed bytes were shown to come back when they were made, so that
+ * the check of the finished sidecar need not decode them again. By kind; initialize to {0}. The
+ * contents must outlive it. */
+struct proved_section {
+    struct digest packed;
+    struct bytes content; /* empty: nothing is known */
+};
+
+struct proved_sections {
+    struct proved_section kinds[SECTION_KIND_MAX + 1];
+};
 
 struct sidecar_section {
     enum section_kind kind;
@@ -115,9 +126,10 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_secti
  * exact, the bounds of the inverse script. */
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
 
-/* Sets how many threads may recreate zlib streams (the default is 1), and a memo of what need not
- * be decoded again (may be NULL), which must outlive the sidecar. */
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads, struct memo *memo);
+/* Sets how many threads may recreate zlib streams (the default is 1), and what need not be decoded
+ * again (may be NULL), which must outlive the sidecar. */
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
+                          const struct proved_sections *proved);
 
 /* Makes the checks that come first in sidecar_restore: that the sidecar can restore an original,
  * and from this stripped image. *is_other is set if it was made with another image. */

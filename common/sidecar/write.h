@@ -38,14 +38,12 @@ struct sidecar_source {
     const struct input *image; /* the file that contains the contents; NULL if it is not mapped */
 };
 
-struct memo;
-
 struct sidecar_write_options {
     int level;           /* zstd's 1 to 19 */
     unsigned threads;    /* 1 or more */
     bool portable;       /* no compact forms */
     uint64_t block_size; /* larger sections are cut into blocks of this size; 0: the default */
-    struct memo *memo;   /* remembers what has been proved; may be NULL */
+    struct proved_sections *proved; /* receives what was shown to come back; may be NULL */
 };
 
 /* Compresses and writes the sidecar to a started output; the caller commits it. */

@@ -92,7 +92,7 @@ static size_t list_sections(const struct slice_split *split,
 
 /* With --no-exact, replaces each section of names by one that holds every name once, uncompressed.
  * Names that cannot be read stay as they are. `contents` are empty at first, indexed by kind, and
- * owned by the caller, who must free them after the memo, which points into them. */
+ * owned by the caller, who must free them after what was proved, which points into them. */
 static bool replace_names(struct sidecar_section_source *sections, size_t count,
                           const struct sidecar_facts *facts,
                           struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
@@ -134,7 +134,7 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
         .level = is_fast ? CODEC_LEVEL_MIN : (int)option_number(options, OPTION_LEVEL),
         .threads = split->job->threads,
         .portable = is_fast || option_given(options, OPTION_PORTABLE),
-        .memo = split->memo,
+        .proved = &split->proved,
     };
     struct buffer inverse = {0};
     struct sidecar_source source = {
@@ -209,7 +209,7 @@ bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, stru
         split->sizes[section->kind] = section->size;
         split->stored_sizes[section->kind] = section->stored_size;
     }
-    sidecar_help_restore(sidecar, split->job->threads, split->memo);
+    sidecar_help_restore(sidecar, split->job->threads, &split->proved);
     done = output_map(&split->stripped, &stripped, error);
     if (is_inexact) {
         done = done && input_digest(&stripped, &digest, error);

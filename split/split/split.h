@@ -11,7 +11,6 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
-#include "common/codec/deflate/memo.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/container.h"
 #include "formats/image.h"
@@ -70,7 +69,7 @@ struct slice_split {
     /* By kind: bytes of the sidecar's sections, and how many bytes of the file they take. */
     uint64_t sizes[SECTION_KIND_MAX + 1];
     uint64_t stored_sizes[SECTION_KIND_MAX + 1];
-    struct memo *memo; /* what was proved while making the sidecar; may be NULL */
+    struct proved_sections proved; /* while the sidecar was made */
     /* Contents that are not the image's own, by kind: with --no-exact the new names, and of an
      * image of packed objects the ordinary coverage mapping. */
     struct buffer made[SECTION_KIND_MAX + 1];

@@ -61,8 +61,6 @@ static bool plan_slice(struct slice_split *split, struct error *error)
         strdup(split->job->container.is_universal ? split->image.path : split->job->output_path);
     if (split->row_name == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
-    /* If this fails, streams are compressed twice. */
-    split->memo = memo_new();
     return true;
 }
 
@@ -227,7 +225,6 @@ static void end(struct split_job *job)
 
         output_discard(&split->stripped);
         output_discard(&split->sidecar);
-        memo_free(split->memo);
         for (size_t kind = 0; kind <= SECTION_KIND_MAX; kind++)
             buffer_free(&split->made[kind]);
         image_plan_free(split->plan);

@@ -22,8 +22,8 @@
 #define OVERSHOOT_TIMES 16
 
 const struct codec_transform codec_transforms[CODEC_TRANSFORMS] = {
-    {&names_transform, 7, 0},    {&data_transform, 14, 13},        {&filenames_transform, 5, 4},
-    {&mapping_transform, 75, 9}, {&linked_covmap_transform, 7, 6}, {&linked_covfun_transform, 7, 6},
+    {&names_transform, 7, 0},    {&data_transform, 10, 9},         {&filenames_transform, 5, 4},
+    {&mapping_transform, 74, 8}, {&linked_covmap_transform, 7, 6}, {&linked_covfun_transform, 7, 6},
 };
 
 /* Inputs are small and many, so what ASan remembers of each allocation is most of the time. A

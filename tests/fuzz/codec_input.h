@@ -6,7 +6,7 @@
 #ifndef COVSPLIT_TESTS_FUZZ_CODEC_INPUT_H
 #define COVSPLIT_TESTS_FUZZ_CODEC_INPUT_H
 
-#include "common/codec/transforms.h"
+#include "common/codec/transform.h"
 #include "common/llvm/names.h"
 #include "tests/fuzz/parts.h"
 
@@ -14,7 +14,7 @@
 #define CODEC_FIXED 5
 
 /* What is allowed for what a transform holds in memory. Texts may take 16 MiB beside what is in
- * proportion to them (deflate/text.c), which inputs of a few bytes never get to. */
+ * proportion to them (deflate/recompress.c), which inputs of a few bytes never get to. */
 #define CODEC_MEMORY_LIMIT ((uint64_t)1 << 22)
 
 /* By the number in inputs. */

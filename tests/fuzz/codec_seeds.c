@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/codec.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/codec/names/text.h"
 #include "common/codec/names/token_text.h"
-#include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
 #include "common/sidecar/sidecar.h"
 #include "tests/fuzz/codec_input.h"
@@ -172,7 +172,7 @@ static void write_names(struct seeds *seeds)
     }
     for (unsigned kind = ENCODERS_QUICK; kind < ENCODERS_KINDS; kind++)
         write_parts(seeds, "encoders", kind, text.size, text, none);
-    need(recompress(text, ZLIB_LEVEL_DEFAULT, UINT64_MAX, &stream) == RESULT_OK);
+    need(recompress(text, ZLIB_FORM_DEFAULT, UINT64_MAX, &stream) == RESULT_OK);
     write_parts(seeds, "decoders", DECODERS_INFLATE, text.size, buffer_view(&stream), none);
     write_parts(seeds, "decoders", DECODERS_NAME_CHUNKS, 0,
                 buffer_view(&seeds->contents.section[0]), none);

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "common/base/inflate.h"
-#include "common/codec/names/chunks.h"
+#include "common/codec/codec.h"
+#include "common/codec/names/names.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/registry.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/mapping.h"
 #include "common/llvm/names.h"

@@ -3,11 +3,10 @@
  * same again, or else the encoder refuses. Inputs: codec_input.h.
  */
 #include "common/base/inflate.h"
-#include "common/codec/deflate/quick.h"
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/codec.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/registry.h"
 #include "tests/fuzz/codec_input.h"
 #include "tests/fuzz/decoders.h"
 #include "tests/fuzz/support.h"
@@ -119,12 +118,12 @@ static void run_quick(struct codec_run *run, size_t number)
 static void run_recompress(struct codec_run *run, size_t number)
 {
     struct bytes text = parts_get(&run->parts, 0);
-    enum zlib_level level = number == 0 ? ZLIB_LEVEL_DEFAULT : ZLIB_LEVEL_BEST, found;
+    enum zlib_form level = number == 0 ? ZLIB_FORM_DEFAULT : ZLIB_FORM_BEST, found;
     struct buffer stream = {0};
 
     if (recompress(text, level, run->size, &stream) == RESULT_OK) {
         FUZZ_EXPECT(stream.size <= run->size, "a zlib stream larger than its limit");
-        FUZZ_EXPECT(recompress_level(buffer_view(&stream), &found) && found == level,
+        FUZZ_EXPECT(recompress_form(buffer_view(&stream), &found) && found == level,
                     "a zlib stream of another level");
         check_inflates(&stream, text);
     }

@@ -32,38 +32,30 @@ class Counters:
     """A counter is (tag, number), or an Expression."""
 
     def __init__(self, streams):
-        self.streams, self.highest, self.come = streams, 0, set()
+        self.streams, self.highest = streams, 0
         self.zero = Value((ZERO, 0))
         self.entry = Value((COUNTER, 0))
-        self.values, self.mtf, self.list = [self.zero, self.entry], [self.entry], []
+        self.values, self.used, self.list = [self.zero, self.entry], [self.entry], []
         self.branch_values = (self.zero, self.zero)
         for value in self.values:
             value.opposite = self.zero
 
-    def lowest(self):
-        number = 1
-        while number in self.come:
-            number += 1
-        return number
-
-    def touch(self, value):
+    def use(self, value):
         if value is not self.zero:
-            if value in self.mtf:
-                self.mtf.remove(value)
-            self.mtf.insert(0, value)
-            del self.mtf[64:]
+            if value in self.used:
+                self.used.remove(value)
+            self.used.insert(0, value)
+            del self.used[8:]
         return value
 
     def add(self, counter):
         value = Value(counter)
         value.opposite = self.zero
         self.values.append(value)
-        return self.touch(value)
+        return self.use(value)
 
     def add_number(self, number):
         self.highest = max(self.highest, number)
-        if number < self.lowest() + 64:
-            self.come.add(number)
         return self.add((COUNTER, number))
 
     def add_expression(self, tag, left, right):
@@ -75,52 +67,49 @@ class Counters:
         if byte == 0:
             return self.zero
         if byte == 1:
-            return self.add_number(self.lowest())
+            return self.add_number(self.highest + 1)
         if byte in (SUBTRACT, ADD):
-            right = self.token(16)
-            return self.add_expression(byte, self.token(15), right)
+            right = self.token(15)
+            return self.add_expression(byte, self.token(14), right)
         if byte == 4:
-            return self.add_number(self.highest + 1 + self.streams[17].signed())
-        if byte <= 68:
-            return self.touch(self.mtf[byte - 5])
-        if byte == 255:
-            return self.touch(self.values[-1 - self.streams[17].take()])
-        sys.exit("no such counter")
+            return self.add_number(self.highest + 1 + self.streams[16].signed())
+        if byte < 13:
+            return self.use(self.used[byte - 5])
+        return self.use(self.values[-1 - (byte - 13 if byte < 255 else self.streams[16].take())])
 
     def simple(self, symbol, part):
         """A value that needs no others."""
         if symbol == 0:
             return self.zero
         if symbol == 2:
-            return self.add_number(self.lowest())
-        if symbol == 3:
             return self.add_number(self.highest + 1)
-        if 10 <= symbol <= 12:
-            return self.touch(self.mtf[symbol - 10])
-        if symbol == 31:
+        if 9 <= symbol <= 11:
+            return self.use(self.used[symbol - 9])
+        if symbol == 12:
             return self.token(part)
         sys.exit("no such symbol")
 
     def code(self, symbol, enclosing, completed, part):
-        if symbol == 8:
+        if symbol == 7:
             return self.add_expression(SUBTRACT, enclosing, completed)
-        if symbol == 9:
-            return self.add_expression(ADD, enclosing, self.add_number(self.lowest()))
-        known = {1: enclosing, 4: completed, 5: completed.opposite, 6: self.branch_values[0], 7: self.branch_values[1]}
+        if symbol == 8:
+            return self.add_expression(ADD, enclosing, self.add_number(self.highest + 1))
+        known = {1: enclosing, 3: completed, 4: completed.opposite, 5: self.branch_values[0],
+                 6: self.branch_values[1]}
         if symbol in known:
-            return self.touch(known[symbol])
+            return self.use(known[symbol])
         return self.simple(symbol, part)
 
     def branch(self, symbols, condition):
-        if symbols[0] == 8:
-            second = self.simple(symbols[1], 14)
+        if symbols[0] == 7:
+            second = self.simple(symbols[1], 13)
             first = self.add_expression(SUBTRACT, condition, second)
         else:
-            first = self.simple(symbols[0], 13)
-            if symbols[1] == 8:
+            first = self.simple(symbols[0], 12)
+            if symbols[1] == 7:
                 second = self.add_expression(SUBTRACT, condition, first)
             else:
-                second = self.simple(symbols[1], 14)
+                second = self.simple(symbols[1], 13)
         self.branch_values = (first, second)
         for value, other in ((first, second), (second, first)):
             if value is not self.zero:
@@ -191,16 +180,16 @@ class Pattern:
 class Patterns:
     def __init__(self, streams):
         self.streams, self.table, number = streams, [], 0
-        while not streams[24].at_end():
-            number = streams[24].take() + (0 if len(self.table) == 240 else number)
+        while not streams[23].at_end():
+            number = streams[23].take() + (0 if len(self.table) == 240 else number)
             self.table.append(number)
 
     def take(self):
-        byte = self.streams[25].byte()
+        byte = self.streams[24].byte()
         if byte == 255:
-            return Pattern(self.streams[27].take())
+            return Pattern(self.streams[26].take())
         if byte >= 240:
-            byte = 240 + 256 * (byte - 240) + self.streams[26].byte()
+            byte = 240 + 256 * (byte - 240) + self.streams[25].byte()
         return Pattern(self.table[byte])
 
 
@@ -246,10 +235,10 @@ class Mappings:
         """The bytes of the next mapping."""
         self.counters = Counters(self.streams)
         self.next_file, self.origins, self.expansions = 1, {}, 0
-        count = self.streams[18].take()
+        count = self.streams[17].take()
         names, regions = [], []
         while len(names) < (count - 1 if count else 1 + self.expansions):
-            names.append(self.streams[20 if names else 19].take())
+            names.append(self.streams[19 if names else 18].take())
             regions.append(self.take_file(len(regions)))
         for region in [region for file in regions for region in file]:
             for counter in region.counters():
@@ -278,12 +267,12 @@ class Mappings:
     def take_template(self, list_name):
         size = 32 if list_name[0] == "length" else 4
         expected = self.lists.setdefault(list_name, [])
-        code = self.streams[21].take()
+        code = self.streams[20].take()
         if code == 0:
             template = len(self.templates)
             self.templates.append([])
         elif code == 1:
-            template = len(self.templates) - self.streams[22].take()
+            template = len(self.templates) - self.streams[21].take()
         else:
             template = expected[code - 2]
         if template in expected:
@@ -296,8 +285,8 @@ class Mappings:
         regions = []
         for region in [region.of_template() for region in self.templates[template]]:
             count = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
-            symbols = [self.streams[23].byte() for _ in range(count)]
-            value = self.take_operands(region, symbols, enclosing, self.counters.zero, 12,
+            symbols = [self.streams[22].byte() for _ in range(count)]
+            value = self.take_operands(region, symbols, enclosing, self.counters.zero, 11,
                                        self.inner(template, len(regions)))
             if not regions:
                 enclosing = value
@@ -316,7 +305,7 @@ class Mappings:
             if file.is_first:
                 list_name = ("length", self.length(region))
             value = self.take_operands(region, pattern.symbols, enclosing, completed,
-                                       11 if region.gap else 10, list_name)
+                                       10 if region.gap else 9, list_name)
             file.regions.append(region)
             if region.kind == NONE:
                 value = self.counters.zero
@@ -356,11 +345,11 @@ class Mappings:
     def take_first(self, region, file, pattern):
         is_zero, streams = region.kind == NONE, self.streams
         if file.is_first:
-            region.line = self.first_line + streams[30 + is_zero].signed()
-            region.column = streams[33 + is_zero].take()
+            region.line = self.first_line + streams[29 + is_zero].signed()
+            region.column = streams[32 + is_zero].take()
             self.first_line = region.line
         else:
-            region.line, region.column = streams[32].take(), streams[35].take()
+            region.line, region.column = streams[31].take(), streams[34].take()
         self.take_end(region, file, pattern.end)
 
     def take_start(self, region, file, anchor, form):
@@ -368,10 +357,10 @@ class Mappings:
         if form < 5:
             column += form
         elif form == 5:
-            column += self.streams[48 + range_class].signed()
+            column += self.streams[47 + range_class].signed()
         else:
-            line += 1 if form < 9 else self.streams[36 + range_class].take()
-            column = self.take_column(file, self.starts[range_class], 42 + range_class, form % 3)
+            line += 1 if form < 9 else self.streams[35 + range_class].take()
+            column = self.take_column(file, self.starts[range_class], 41 + range_class, form % 3)
         line %= LINES
         region.line, region.column = (line - file.line) % LINES, column
         file.line = line
@@ -384,11 +373,11 @@ class Mappings:
             line, region.column_end = file.active[form - 1][0]
             region.num_lines = (line - file.line) % LINES
         elif form < 19:
-            length = form - 16 if form < 18 else self.streams[68 + range_class].signed()
+            length = form - 16 if form < 18 else self.streams[67 + range_class].signed()
             region.column_end = region.column + length
         else:
-            region.num_lines = 1 if form < 22 else self.streams[54 + range_class].take()
-            region.column_end = self.take_column(file, self.ends[range_class], 61 + range_class,
+            region.num_lines = 1 if form < 22 else self.streams[53 + range_class].take()
+            region.column_end = self.take_column(file, self.ends[range_class], 60 + range_class,
                                                  (form - 19) % 3)
 
     def take_column(self, file, frequent, part, which):
@@ -406,12 +395,12 @@ class Mappings:
             value = self.counters.code(symbols[0], enclosing, completed, part)
             region.operands = [value.counter]
         elif region.kind == EXPANSION:
-            file = self.next_file + (self.streams[28].signed() if symbols[0] else 0)
+            file = self.next_file + (self.streams[27].signed() if symbols[0] else 0)
             self.next_file = max(self.next_file, file + 1)
             self.expansions += 1
             self.origins[file] = (enclosing, list_name)
             region.operands, numbers = [file], 0
         elif region.kind in (BRANCH, MCDC):
             region.operands = self.counters.branch(symbols, enclosing)
-        region.operands += [self.streams[29].take() for _ in range(numbers)]
+        region.operands += [self.streams[28].take() for _ in range(numbers)]
         return value

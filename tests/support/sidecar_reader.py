@@ -27,8 +27,8 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
          9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
-ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760203, 0x6c760302
-MAPPING, MAPPING_BLOCKS = 0x6c760405, 0x6c760406
+ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760204, 0x6c760302
+MAPPING, MAPPING_BLOCKS = 0x6c760407, 0x6c760408
 LINKED_COVMAP, LINKED_COVFUN = 0x6c760501, 0x6c760601
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS = range(0x1001, 0x1009)
 
@@ -313,74 +313,45 @@ class Record:
 
 
 class NameRefs:
-    def __init__(self, sidecar, codes, others, data=()):
-        """`data`: the NameRefs of its records."""
+    def __init__(self, sidecar, codes, others):
         self.names = [int.from_bytes(hashlib.md5(name).digest()[:8], "little")
                       for name in sidecar.compact_names()]
         self.codes, self.others = codes, others
         self.next, self.left = 0, []
-        self.data, self.before = data, 0
 
     def take_number(self, code):
         number = self.next
         if 1 <= code <= 4:
             number = self.left.pop(code - 1)
-        elif code >= 7:
-            number += unzigzag(code - 8) if code > 7 else self.others.signed()
+        elif code >= 6:
+            number += unzigzag(code - 7) if code > 6 else self.others.signed()
         if code != 0:
             self.left = [self.next] + self.left[:3]
         require(number >= 0, "a name before all names")
         self.next = number + 1
         return number
 
-    def take_of_data(self):
-        expected = self.data.index(self.before) + 1 if self.before in self.data else 0
-        return self.data[expected + self.others.signed()]
-
     def take(self):
         code = self.codes.byte()
         if code == 5:
-            self.before = self.others.low_first(8)
-        elif code == 6:
-            self.before = self.take_of_data()
-        else:
-            self.before = self.names[self.take_number(code)]
-        return self.before
+            return self.others.low_first(8)
+        return self.names[self.take_number(code)]
 
 
-class Functions:
-    """FuncHash and NumCounters."""
-
-    def __init__(self, codes, digits, hashes, counters, counters_of_hashes):
-        self.codes, self.digits, self.hashes = codes, digits, hashes
-        self.counters, self.counters_of_hashes = counters, counters_of_hashes
-        self.known = []
-
-    def take_new(self):
-        value, digit = 0, self.digits.byte()
-        if digit == 64:
-            return self.hashes.low_first(8), self.counters_of_hashes.take()
-        while digit:
-            value, digit = value * 64 + digit, self.digits.byte()
-        return value, self.counters.take()
-
-    def take(self):
-        code = self.codes.byte()
-        if code < 2:
-            pair = self.take_new()
-            self.known += [pair] * code
-            return pair
-        if code < 202:
-            return self.known[code - 2]
-        if code < 255:
-            return self.known[(code - 202) * 256 + self.codes.byte() + 200]
-        return self.known[self.codes.take() + 13768]
+def take_func_hash(numbers):
+    """By its digits in base 64, or as it is."""
+    value, digit = 0, numbers.byte()
+    if digit == 64:
+        return numbers.low_first(8)
+    while digit:
+        value, digit = value * 64 + digit, numbers.byte()
+    return value
 
 
 def decode_data(sidecar, streams, size):
     record = Record(sidecar)
     cursors = [Numbers(part) for part in streams]
-    references, functions = NameRefs(sidecar, cursors[0], cursors[1]), Functions(*cursors[2:7])
+    references = NameRefs(sidecar, cursors[0], cursors[1])
     expected = {name: 0 for name in record.fields}
     relative = sidecar.raw_version & 0xffffff >= 8
     units = {"CounterPtr": ("NumCounters", 1 if sidecar.raw_version >> 60 & 1 else 8),
@@ -389,9 +360,10 @@ def decode_data(sidecar, streams, size):
     while size - len(section) >= record.end:
         offset, values = len(section), {}
         values["NameRef"] = references.take()
-        values["FuncHash"], values["NumCounters"] = functions.take()
-        for name, part in (("CounterPtr", 7), ("BitmapPtr", 11), ("FunctionPointer", 8),
-                           ("Values", 9)):
+        values["NumCounters"] = cursors[2].take()
+        values["FuncHash"] = take_func_hash(cursors[2])
+        for name, part in (("CounterPtr", 3), ("BitmapPtr", 7), ("FunctionPointer", 4),
+                           ("Values", 5)):
             if name not in record.fields:
                 continue
             code = cursors[part].take()
@@ -400,9 +372,9 @@ def decode_data(sidecar, streams, size):
                 moved = offset if relative and name in units else 0
                 values[name] = unzigzag(code - 1) + expected[name] - moved
         for kind in range(record.kinds):
-            values["NumValueSites%d" % kind] = cursors[10].take()
+            values["NumValueSites%d" % kind] = cursors[6].take()
         if "NumBitmapBytes" in record.fields:
-            values["NumBitmapBytes"] = cursors[12].take()
+            values["NumBitmapBytes"] = cursors[8].take()
         for name in ("CounterPtr", "BitmapPtr", "FunctionPointer", "Values"):
             if values.get(name, 0) == 0:
                 continue
@@ -415,7 +387,7 @@ def decode_data(sidecar, streams, size):
             value = values.get(name, 0) % 256 ** width
             packed[place:place + width] = value.to_bytes(width, sidecar.byte_order())
         section += packed
-    return section + streams[13]
+    return section + streams[9]
 
 
 def records_of_data(sidecar):
@@ -441,34 +413,34 @@ class FilenamesRefs:
         return self.before
 
 
-def take_func_hash(cursors, reference, hashes):
+def func_hash_of_record(cursors, reference, hashes):
     form = cursors[2].byte()
     if form == 0:
         return hashes[reference]
-    return 0 if form == 1 else cursors[4].low_first(cursors[3].byte())
+    return 0 if form == 1 else take_func_hash(cursors[3])
 
 
 def decode_covfun(sidecar, streams, size):
     cursors = [Numbers(part) for part in streams]
     data = records_of_data(sidecar)
-    references = NameRefs(sidecar, cursors[0], cursors[1], [reference for reference, _ in data])
+    references = NameRefs(sidecar, cursors[0], cursors[1])
     hashes = dict(reversed(data))  # the first of each
-    filenames, mappings = FilenamesRefs(cursors[5], cursors[6]), Mappings(cursors)
+    filenames, mappings = FilenamesRefs(cursors[4], cursors[5]), Mappings(cursors)
     known, section = [], bytearray()
     while not cursors[0].at_end():
         reference = references.take()
-        func_hash = take_func_hash(cursors, reference, hashes)
-        filenames_ref, code = filenames.take(), cursors[7].take()
+        func_hash = func_hash_of_record(cursors, reference, hashes)
+        filenames_ref, code = filenames.take(), cursors[6].take()
         if code == 0:
             known.append(mappings.take())
         elif code == 1:
-            known.append(cursors[8].rest(cursors[7].take()))
+            known.append(cursors[7].rest(cursors[6].take()))
         mapping = known[-1] if code < 2 else known[-(code - 1)]
         section += struct.pack(sidecar.order + "QIQQ", reference, len(mapping), func_hash,
                                filenames_ref) + mapping
         section += bytes(min(-len(section) % 8, size - len(section)))
-    require(all(cursor.at_end() for cursor in cursors[:9] + cursors[10:]), "a stream has more")
-    return section + streams[9]
+    require(all(cursor.at_end() for cursor in cursors[:8] + cursors[9:]), "a stream has more")
+    return section + streams[8]
 
 
 DECODERS = {NAMES: decode_names, DATA: decode_data, FILENAMES: decode_covmap,

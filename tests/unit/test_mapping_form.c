@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec/mapping/streams.h"
-#include "common/codec/registry.h"
+#include "common/codec/codec.h"
+#include "common/codec/mapping/coder.h"
+#include "common/llvm/mapping.h"
 #include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"
 

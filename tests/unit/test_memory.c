@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec/mapping/streams.h"
+#include "common/codec/codec.h"
+#include "common/codec/mapping/coder.h"
 #include "common/codec/names/token_text.h"
-#include "common/codec/registry.h"
-#include "common/codec/transforms.h"
+#include "common/codec/transform.h"
+#include "common/llvm/mapping.h"
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "tests/support/suite.h"

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "common/base/md5.h"
-#include "common/codec/deflate/quick.h"
-#include "common/codec/registry.h"
+#include "common/codec/codec.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"

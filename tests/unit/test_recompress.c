@@ -8,31 +8,31 @@
 #include <zlib.h>
 
 #include "common/base/md5.h"
-#include "common/codec/deflate/memo.h"
-#include "common/codec/deflate/quick.h"
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/deflate/deflate.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 
-static const enum zlib_level levels[] = {ZLIB_LEVEL_DEFAULT, ZLIB_LEVEL_BEST};
+static const struct {
+    enum zlib_form form;
+    int level;
+} levels[] = {{ZLIB_FORM_DEFAULT, 6}, {ZLIB_FORM_BEST, 9}};
 
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 
-static void check_level(struct bytes text, enum zlib_level level)
+static void check_level(struct bytes text, enum zlib_form form, int level)
 {
     uLongf size = compressBound((uLong)text.size);
     struct buffer expected = {0}, again = {0};
-    enum zlib_level told;
+    enum zlib_form told;
 
     ck_assert(buffer_reserve(&expected, size));
-    ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, (int)level),
-                     Z_OK);
+    ck_assert_int_eq(compress2(expected.data, &size, text.data, (uLong)text.size, level), Z_OK);
     expected.size = size;
-    ck_assert_int_eq(recompress(text, level, size, &again), RESULT_OK);
+    ck_assert_int_eq(recompress(text, form, size, &again), RESULT_OK);
     ck_assert_uint_eq(again.size, expected.size);
     ck_assert_mem_eq(again.data, expected.data, expected.size);
-    ck_assert(recompress_level(buffer_view(&again), &told));
-    ck_assert_int_eq(told, level);
+    ck_assert(recompress_form(buffer_view(&again), &told));
+    ck_assert_int_eq(told, form);
     buffer_free(&expected);
     buffer_free(&again);
 }
@@ -58,7 +58,7 @@ static void check_text(struct bytes text)
 {
     check_quick(text);
     for (size_t i = 0; i < LEVELS; i++)
-        check_level(text, levels[i]);
+        check_level(text, levels[i].form, levels[i].level);
 }
 
 START_TEST(test_short)
@@ -201,15 +201,13 @@ START_TEST(test_other_streams)
 {
     static const uint8_t fastest[] = {0x78, 0x01, 3, 0}, gzip[] = {0x1f, 0x8b, 8, 0};
     struct buffer stream = {0};
-    enum zlib_level level;
+    enum zlib_form form;
 
-    ck_assert(!recompress_level((struct bytes){fastest, sizeof(fastest)}, &level));
-    ck_assert(!recompress_level((struct bytes){gzip, sizeof(gzip)}, &level));
-    ck_assert(!recompress_level((struct bytes){fastest, 1}, &level));
-    ck_assert_int_eq(recompress((struct bytes){fastest, 4}, (enum zlib_level)1, 99, &stream),
-                     RESULT_UNFIT);
+    ck_assert(!recompress_form((struct bytes){fastest, sizeof(fastest)}, &form));
+    ck_assert(!recompress_form((struct bytes){gzip, sizeof(gzip)}, &form));
+    ck_assert(!recompress_form((struct bytes){fastest, 1}, &form));
     ck_assert_int_eq(
-        recompress((struct bytes){fastest, RECOMPRESS_SIZE_MAX}, ZLIB_LEVEL_BEST, 99, &stream),
+        recompress((struct bytes){fastest, DEFLATE_SIZE_MAX}, ZLIB_FORM_BEST, 99, &stream),
         RESULT_UNFIT);
     ck_assert_uint_eq(stream.size, 0);
 }
@@ -225,14 +223,13 @@ START_TEST(test_limit)
     for (size_t i = 0; i < text.size; i++)
         text.data[i] = (uint8_t)random_next(&random);
     ck_assert(buffer_append(&whole, "before", 6));
-    ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_LEVEL_BEST, UINT64_MAX, &whole),
-                     RESULT_OK);
+    ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_FORM_BEST, UINT64_MAX, &whole), RESULT_OK);
     for (uint64_t less = 1; less < 2000000; less *= 7) {
         uint64_t size = whole.size - 6, most = less < size ? size - less : 0;
         struct buffer stream = {0};
 
         ck_assert(buffer_append(&stream, "before", 6));
-        ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_LEVEL_BEST, most, &stream),
+        ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_FORM_BEST, most, &stream),
                          RESULT_UNFIT);
         ck_assert_uint_le(stream.size, 6 + most + 100000);
         ck_assert_mem_eq(stream.data, whole.data, stream.size);
@@ -243,37 +240,12 @@ START_TEST(test_limit)
 }
 END_TEST
 
-START_TEST(test_memo)
-{
-    struct memo *memo = memo_new();
-    uint8_t texts[1000][4], streams[1000];
-    struct bytes found;
-
-    ck_assert_ptr_nonnull(memo);
-    for (uint32_t i = 0; i < 1000; i++) {
-        store_u32(texts[i], i, false);
-        ck_assert(memo_add(memo, (struct bytes){texts[i], 4}, levels[i % 2],
-                           (struct bytes){&streams[i], 1}));
-    }
-    for (uint32_t i = 0; i < 1000; i++) {
-        struct bytes text = {texts[i], 4};
-
-        ck_assert(memo_find(memo, text, levels[i % 2], &found));
-        ck_assert_ptr_eq(found.data, &streams[i]);
-        ck_assert(!memo_find(memo, text, levels[(i + 1) % 2], &found));
-        ck_assert(!memo_find(memo, (struct bytes){texts[i], 3}, levels[i % 2], &found));
-    }
-    memo_free(memo);
-    memo_free(NULL);
-}
-END_TEST
-
 int main(void)
 {
     TCase *same = suite_case("same", 300, NULL);
     tcase_add_test(same, test_short);
     suite_loops(same, 8, test_random);
     suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,
-                test_memo, test_quick_is_fixed);
+                test_quick_is_fixed);
     return suite_main("zlib again", same);
 }

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/codec/registry.h"
+#include "common/codec/codec.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/write.h"
@@ -439,7 +439,7 @@ START_TEST(test_by_the_page)
     ck_assert_int_eq(write(descriptor, file.data, file.size), (ssize_t)file.size);
     close(descriptor);
     snprintf(command, sizeof(command),
-             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760406' >/dev/null",
+             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760408' >/dev/null",
              COVSPLIT_SIDECAR_READER, path);
     ck_assert_int_eq(system(command), 0);
     unlink(path);

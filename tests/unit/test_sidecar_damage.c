@@ -392,7 +392,8 @@ START_TEST(test_unknown_form_is_refused)
     reseal(&file, &layout);
     ck_assert_str_eq(refusal(&file),
                      "bad: __llvm_covmap is stored in a form (ch_type 0x6c7603ff) that this "
-                     "covsplit does not know; use the covsplit that wrote it");
+                     "version of covsplit does not read; split the image again, or use the "
+                     "covsplit that wrote it");
     buffer_free(&file);
     sample_free(sample);
 }

@@ -1,12 +1,12 @@
 /*
- * Quick compression: see deflate/quick.h.
+ * Quick compression: see deflate.h.
  *
  * At each place, only the latest place whose four bytes have the same hash is tried, and a match
  * that is found there is taken. The bytes that this makes are stored in sidecars only as a text and
  * the promise to make them again, so the search must never change: neither the hash, nor the size
  * of the table, nor which places are entered.
  */
-#include "common/codec/deflate/quick.h"
+#include "common/codec/deflate/deflate.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ enum result quick_compress(struct bytes text, struct buffer *stream)
     uint8_t sum[4];
     bool done;
 
-    if (text.size >= QUICK_SIZE_MAX)
+    if (text.size >= DEFLATE_SIZE_MAX)
         return RESULT_UNFIT;
     quick = malloc(sizeof(*quick));
     if (quick == NULL)

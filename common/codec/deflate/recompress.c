@@ -1,5 +1,5 @@
 /*
- * Recreating zlib streams: see deflate/recompress.h.
+ * Recreating zlib streams: see deflate.h.
  *
  * This file is the search for matches. At each place, zlib looks through a chain of the earlier
  * places whose three bytes have the same hash, the nearest first, and defers a match if the next
@@ -14,13 +14,16 @@
  * eight (or three) bytes that end with that byte, which is short. Places in zlib's chains are
  * numbered, to know where zlib would have stopped.
  */
-#include "common/codec/deflate/recompress.h"
+#include "common/codec/deflate/deflate.h"
 
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/digest.h"
+#include "common/base/inflate.h"
 #include "common/codec/deflate/blocks.h"
+#include "common/codec/streams.h"
 
 #define WINDOW_SIZE   32768u
 #define LOOKAHEAD_MIN (DEFLATE_MATCH_MAX + DEFLATE_MATCH_MIN + 1)
@@ -50,7 +53,7 @@
 
 /* The limits of the search, which depend on the level; as in zlib's configuration_table. */
 struct effort {
-    enum zlib_level level;
+    enum zlib_form form;
     uint8_t header[2];
     unsigned good; /* if the previous match has this length, search only a quarter of the chain */
     unsigned lazy; /* if a match has this length, do not try the next place */
@@ -59,8 +62,8 @@ struct effort {
 };
 
 static const struct effort efforts[] = {
-    {ZLIB_LEVEL_DEFAULT, {0x78, 0x9c}, 8, 16, 128, 128},
-    {ZLIB_LEVEL_BEST, {0x78, 0xda}, 32, 258, 258, 4096},
+    {ZLIB_FORM_DEFAULT, {0x78, 0x9c}, 8, 16, 128, 128},
+    {ZLIB_FORM_BEST, {0x78, 0xda}, 32, 258, 258, 4096},
 };
 
 struct matcher {
@@ -82,20 +85,11 @@ struct matcher {
     struct deflate_blocks blocks;
 };
 
-static const struct effort *effort_of(enum zlib_level level)
-{
-    for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]); i++) {
-        if (efforts[i].level == level)
-            return &efforts[i];
-    }
-    return NULL;
-}
-
-bool recompress_level(struct bytes stream, enum zlib_level *level)
+bool recompress_form(struct bytes stream, enum zlib_form *form)
 {
     for (size_t i = 0; i < sizeof(efforts) / sizeof(efforts[0]); i++) {
         if (stream.size >= 2 && memcmp(stream.data, efforts[i].header, 2) == 0) {
-            *level = efforts[i].level;
+            *form = efforts[i].form;
             return true;
         }
     }
@@ -397,15 +391,14 @@ static bool deflate_all(struct matcher *matcher)
     return end_block(matcher, place, true);
 }
 
-enum result recompress(struct bytes text, enum zlib_level level, uint64_t most,
-                       struct buffer *stream)
+enum result recompress(struct bytes text, enum zlib_form form, uint64_t most, struct buffer *stream)
 {
-    const struct effort *effort = effort_of(level);
+    const struct effort *effort = &efforts[form == ZLIB_FORM_BEST];
     struct matcher *matcher;
     uint8_t sum[4];
     bool done;
 
-    if (effort == NULL || text.size >= RECOMPRESS_SIZE_MAX)
+    if (text.size >= DEFLATE_SIZE_MAX)
         return RESULT_UNFIT;
     matcher = malloc(sizeof(*matcher));
     if (matcher == NULL)
@@ -427,4 +420,70 @@ enum result recompress(struct bytes text, enum zlib_level level, uint64_t most,
     if (stream->size > most)
         return RESULT_UNFIT;
     return done ? RESULT_OK : RESULT_NO_MEMORY;
+}
+
+/* ---- texts in sections ---- */
+
+/* In real sections each name takes at least one byte of the streams, and the texts are about ten
+ * times as large as their zlib streams. */
+static const struct stream_proportion proportion_of_texts = {
+    .per_part_byte = 1024,
+    .per_section_byte = 256,
+    .besides = (uint64_t)16 << 20,
+};
+
+uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t section_size)
+{
+    return streams_bound(streams, count, section_size, &proportion_of_texts);
+}
+
+enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
+                              enum zlib_form *form)
+{
+    struct buffer again = {0};
+    enum result result;
+
+    if (size >= DEFLATE_SIZE_MAX || !recompress_form(stream, form))
+        return RESULT_UNFIT;
+    result = inflate_exactly(stream, size, text);
+    if (result == RESULT_OK)
+        result = recompress(buffer_view(text), *form, stream.size, &again);
+    if (result == RESULT_OK && !bytes_equal(buffer_view(&again), stream))
+        result = RESULT_UNFIT;
+    buffer_free(&again);
+    return result;
+}
+
+struct proof {
+    struct digest text;
+    struct bytes stream;
+};
+
+void zlib_text_prove(struct buffer *proved, struct bytes text, struct bytes stream)
+{
+    struct proof proof = {digest_of(text), stream};
+
+    buffer_append(proved, &proof, sizeof(proof));
+}
+
+enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct bytes text,
+                                 enum zlib_form form, uint64_t most, struct buffer *stream)
+{
+    struct bytes known = text;
+    struct proof proof;
+
+    if (form != ZLIB_FORM_NONE) {
+        struct digest digest;
+
+        if (index >= proved->size / sizeof(proof))
+            return recompress(text, form, most, stream);
+        memcpy(&proof, proved->data + index * sizeof(proof), sizeof(proof));
+        digest = digest_of(text);
+        if (!digest_equal(&digest, &proof.text))
+            return recompress(text, form, most, stream);
+        known = proof.stream;
+    }
+    if (known.size > most)
+        return RESULT_UNFIT;
+    return buffer_append(stream, known.data, (size_t)known.size) ? RESULT_OK : RESULT_NO_MEMORY;
 }

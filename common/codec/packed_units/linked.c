@@ -21,12 +21,12 @@
 #include "common/base/intern_table.h"
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
-#include "common/codec/deflate/text.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/codec/record_padding.h"
+#include "common/codec/records.h"
 #include "common/codec/streams.h"
-#include "common/codec/transforms.h"
+#include "common/codec/transform.h"
 #include "common/llvm/names.h"
 
 enum linked_stream {

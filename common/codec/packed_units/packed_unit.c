@@ -22,7 +22,7 @@
 #include "common/base/inflate.h"
 #include "common/base/md5.h"
 #include "common/base/numbers.h"
-#include "common/codec/deflate/quick.h"
+#include "common/codec/deflate/deflate.h"
 
 /* The first byte behind the header. As the number of filenames, 0 is an error for LLVM. */
 #define NO_FILENAMES 0

@@ -72,8 +72,8 @@ END_TEST
 /* All compact forms, which are checked by their digests, and the way back from them. */
 START_TEST(test_compact)
 {
-    static const char *const types[] = {" 0x6c760102\n", " 0x6c760203\n", " 0x6c760302\n",
-                                        " 0x6c760405\n"};
+    static const char *const types[] = {" 0x6c760102\n", " 0x6c760204\n", " 0x6c760302\n",
+                                        " 0x6c760407\n"};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");
     split(images[_i], "");

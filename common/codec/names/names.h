@@ -1,8 +1,8 @@
 /*
  * Reads the distinct names of a names section without decoding the whole section.
  */
-#ifndef COVSPLIT_COMMON_CODEC_NAMES_CHUNKS_H
-#define COVSPLIT_COMMON_CODEC_NAMES_CHUNKS_H
+#ifndef COVSPLIT_COMMON_CODEC_NAMES_NAMES_H
+#define COVSPLIT_COMMON_CODEC_NAMES_NAMES_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * them zlib streams. The name of a function in a header is in many chunks, compressed differently
  * each time. So each name is stored once, and of each chunk only which names it holds.
  */
-#include "common/codec/names/chunks.h"
+#include "common/codec/names/names.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -14,11 +14,11 @@
 #include "common/base/array.h"
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
-#include "common/codec/coding.h"
-#include "common/codec/deflate/text.h"
+#include "common/codec/codec.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
 #include "common/codec/names/text.h"
-#include "common/codec/transforms.h"
+#include "common/codec/transform.h"
 #include "common/llvm/names.h"
 
 enum stream {
@@ -170,7 +170,7 @@ static enum result add_names(struct encoder *encoder, struct piece *piece)
             return RESULT_NO_MEMORY;
         piece->name_count++;
     }
-    return zlib_text_remember(encoder->context->memo, text_of(piece), piece->form, piece->stream);
+    return RESULT_OK;
 }
 
 static enum result put_pieces(struct encoder *encoder)
@@ -210,6 +210,7 @@ static enum result encode_all(struct encoder *encoder, struct bytes section)
 
         if (result == RESULT_OK && has_names(piece->form))
             result = add_names(encoder, piece);
+        zlib_text_prove(&encoder->streams->proved, text_of(piece), piece->stream);
         buffer_free(&piece->text);
         if (result != RESULT_OK)
             return result;
@@ -257,6 +258,7 @@ struct decoder {
     struct plan *plans;
     size_t count;
     struct bytes bytes;
+    const struct buffer *proved;
     uint64_t size;                     /* of the section */
     uint64_t inflated_left;            /* bytes that the texts of further chunks may have */
     bool is_over_limit;                /* the text of a chunk exceeds the memory limit */
@@ -347,7 +349,7 @@ static void make_stream(void *context, size_t index)
     plan->result = RESULT_NO_MEMORY;
     if (gather_text(decoder, plan, &text))
         plan->result =
-            zlib_text_recompress(decoder->context->memo, buffer_view(&text),
+            zlib_text_recompress(decoder->proved, index, buffer_view(&text),
                                  (enum zlib_form)plan->form, decoder->size, &plan->stream);
     atomic_fetch_add(&decoder->stream_size, plan->stream.size);
     buffer_free(&text);
@@ -425,8 +427,10 @@ static enum result start_decoder(struct decoder *decoder, const struct buffer *s
 static enum result decode(const struct transform_context *context, struct streams *streams,
                           uint64_t size, struct buffer *section)
 {
-    struct decoder decoder = {
-        .context = context, .bytes = buffer_view(&streams->stream[STREAM_RAW_BYTES]), .size = size};
+    struct decoder decoder = {.context = context,
+                              .bytes = buffer_view(&streams->stream[STREAM_RAW_BYTES]),
+                              .size = size,
+                              .proved = &streams->proved};
     enum result result;
 
     if (streams->count != STREAM_COUNT)
@@ -473,13 +477,13 @@ bool names_decode(const struct transform_context *context, const struct packed *
                   struct names *names, bool *are_all, struct error *error)
 {
     struct streams streams = {0};
-    bool done = coding_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, &streams, error);
+    bool done = codec_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, &streams, error);
 
     *names = (struct names){0};
     if (done)
-        done = coding_check(name_text_decode(&streams.stream[STREAM_TEXT], packed->size,
-                                             transform_memory_limit(context), names),
-                            context, packed, error);
+        done = codec_check(name_text_decode(&streams.stream[STREAM_TEXT], packed->size,
+                                            transform_memory_limit(context), names),
+                           context, packed, error);
     if (are_all != NULL)
         *are_all = streams.checked == STREAMS_OF_NAMES &&
                    has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));

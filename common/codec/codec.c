@@ -1,0 +1,379 @@
+/*
+ * Encoding and decoding sections: see codec.h.
+ */
+#include "common/codec/codec.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/base/cursor.h"
+#include "common/base/memory_limit.h"
+#include "common/base/parallel.h"
+
+static const struct transform *const transforms[] = {
+    &names_transform,         &data_transform,           &filenames_transform,
+    &mapping_transform,       &mapping_blocks_transform, &linked_covmap_transform,
+    &linked_covfun_transform,
+};
+
+#define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))
+
+/* A thread needs several times as much memory as a block, so threads are only started if each gets
+ * this many blocks. */
+#define BLOCKS_PER_THREAD 4
+
+/* The minimum size of a directory entry, in bytes. */
+#define ENTRY_SIZE_MIN (2 + DIGEST_SIZE)
+
+const struct transform *transform_for(enum section_kind kind, bool in_blocks)
+{
+    const struct transform *found = NULL;
+
+    for (size_t i = 0; i < TRANSFORM_COUNT; i++) {
+        bool is_blocks = transforms[i]->block != NULL;
+
+        if ((transforms[i]->kinds & SECTION_BIT(kind)) != 0 &&
+            (is_blocks ? in_blocks : found == NULL))
+            found = transforms[i];
+    }
+    return found;
+}
+
+const struct transform *transform_of(uint32_t type, enum section_kind kind)
+{
+    for (size_t i = 0; i < TRANSFORM_COUNT; i++) {
+        if (transforms[i]->id == type && (transforms[i]->kinds & SECTION_BIT(kind)) != 0)
+            return transforms[i];
+    }
+    return NULL;
+}
+
+/* ---- a section or a block that a transform handles at once ---- */
+
+/* The most bytes that the streams of a section of `size` bytes may have. */
+static uint64_t streams_limit(const struct transform *transform, uint64_t size)
+{
+    uint64_t limit;
+
+    return __builtin_mul_overflow(size, transform->streams_per_byte, &limit) ? UINT64_MAX : limit;
+}
+
+bool codec_unpack(const struct transform *transform, const struct transform_context *context,
+                  const struct packed *packed, uint64_t wanted, struct streams *streams,
+                  struct error *error)
+{
+    const struct streams_limits limits = {streams_limit(transform, packed->size),
+                                          transform_memory_limit(context)};
+
+    return streams_unpack(packed, wanted, &limits, streams, error);
+}
+
+bool codec_check(enum result result, const struct transform_context *context,
+                 const struct packed *packed, struct error *error)
+{
+    switch (result) {
+    case RESULT_OK:
+        return true;
+    case RESULT_NO_MEMORY:
+        return error_out_of_memory(error, packed->name, packed->size);
+    case RESULT_OVER_LIMIT:
+        return error_set(error,
+                         "%s: the texts of %s take more memory than the limit of %" PRIu64
+                         " bytes; raise it (--memory-limit) if the file is to be trusted",
+                         packed->name, packed->what, transform_memory_limit(context));
+    case RESULT_UNFIT:
+        break;
+    }
+    return packed_damaged(packed, "it cannot be decoded", error);
+}
+
+/* `proved` is what the encoder has shown already; it is empty if the section is from a file. */
+static bool decode_unit(const struct transform *transform, const struct transform_context *context,
+                        const struct packed *packed, struct buffer *proved, struct buffer *section,
+                        struct error *error)
+{
+    struct streams streams = {.proved = *proved};
+    size_t start = section->size;
+    bool done = memory_limit_allows(transform_memory_limit(context), packed->size, packed->name,
+                                    packed->what, error) &&
+                codec_unpack(transform, context, packed, UINT64_MAX, &streams, error) &&
+                codec_check(transform->decode(context, &streams, packed->size, section), context,
+                            packed, error) &&
+                (section->size - start == packed->size ||
+                 codec_check(RESULT_UNFIT, context, packed, error));
+
+    *proved = (struct buffer){0};
+    streams_free(&streams);
+    return done;
+}
+
+static bool encode_unit(const struct transform *transform, const struct transform_context *context,
+                        struct bytes section, const struct codec_options *options, const char *name,
+                        struct buffer *packed, bool *fits, struct error *error)
+{
+    struct packed made = {.size = section.size, .name = name, .what = "a section"};
+    struct streams streams = {0};
+    struct buffer again = {0};
+    size_t start = packed->size;
+    enum result result = transform->encode(context, section, &streams);
+    bool done = true;
+
+    if (streams_failed(&streams))
+        result = RESULT_NO_MEMORY;
+    *fits = result == RESULT_OK && streams_size(&streams) <= streams_limit(transform, section.size);
+    if (result == RESULT_NO_MEMORY)
+        done = error_out_of_memory(error, name, section.size);
+    else if (*fits)
+        done = streams_pack(&streams, options, name, packed, error);
+    if (done && *fits) {
+        struct buffer proved = streams.proved;
+
+        streams.proved = (struct buffer){0};
+        streams_free(&streams);
+        made.bytes = (struct bytes){packed->data + start, packed->size - start};
+        *fits = decode_unit(transform, context, &made, &proved, &again, error) &&
+                bytes_equal(buffer_view(&again), section);
+        done = *fits || !error_is_of_memory(error);
+    }
+    if (!done || !*fits)
+        packed->size = start;
+    streams_free(&streams);
+    buffer_free(&again);
+    return done;
+}
+
+/* ---- blocks ---- */
+
+/* A block that is being encoded or decoded. */
+struct task {
+    struct bytes content; /* only for encoding */
+    struct buffer result; /* the packed form, or the decoded contents */
+    bool fits;
+    bool done;
+    struct error error;
+};
+
+struct encoder {
+    const struct transform *transform; /* of a block */
+    struct transform_context context;
+    struct codec_options options;
+    const char *name;
+    struct task *tasks;
+    size_t count, capacity;
+};
+
+static void encode_block(void *context, size_t index)
+{
+    struct encoder *encoder = context;
+    struct task *task = &encoder->tasks[index];
+
+    task->done =
+        encode_unit(encoder->transform, &encoder->context, task->content, &encoder->options,
+                    encoder->name, &task->result, &task->fits, &task->error);
+}
+
+/* Cuts the section into blocks and encodes these. */
+static bool encode_all(struct encoder *encoder, const struct transform *transform,
+                       struct bytes section, bool *fits, struct error *error)
+{
+    size_t threads;
+
+    for (struct bytes block = section; section.size != 0; block = section) {
+        if (!ARRAY_ROOM_FOR_ONE(encoder->tasks, encoder->capacity, encoder->count))
+            return error_out_of_memory(error, encoder->name, section.size);
+        if (section.size > encoder->context.block_size)
+            block.size = transform->cut(&encoder->context, section, encoder->context.block_size);
+        encoder->tasks[encoder->count++] = (struct task){.content = block};
+        section = (struct bytes){section.data + block.size, section.size - block.size};
+    }
+    threads = encoder->count / BLOCKS_PER_THREAD + 1;
+    if (threads > encoder->options.threads)
+        threads = encoder->options.threads;
+    encoder->options.threads = encoder->context.threads = 1;
+    parallel_run(encoder->count, (unsigned)threads, encode_block, encoder);
+    for (size_t i = 0; i < encoder->count; i++) {
+        if (!encoder->tasks[i].done) {
+            *error = encoder->tasks[i].error;
+            return false;
+        }
+        *fits = *fits && encoder->tasks[i].fits;
+    }
+    return true;
+}
+
+static bool encode_blocks(const struct transform *transform,
+                          const struct transform_context *context, struct bytes section,
+                          const struct codec_options *options, const char *name,
+                          struct buffer *packed, bool *fits, struct error *error)
+{
+    struct encoder encoder = {
+        .transform = transform->block, .context = *context, .options = *options, .name = name};
+    struct data_records records = {.big_endian = false};
+    bool done;
+
+    *fits = section.size != 0;
+    /* Made once, rather than by each block for itself. */
+    encoder.context.records = &records;
+    done = !transform->needs_data || data_records_start(&records, context) ||
+           error_out_of_memory(error, name, section.size);
+    done = done && encode_all(&encoder, transform, section, fits, error);
+    if (done && *fits) {
+        buffer_append_uleb128(packed, encoder.count);
+        for (size_t i = 0; i < encoder.count; i++) {
+            struct digest digest = digest_of(encoder.tasks[i].content);
+
+            buffer_append_uleb128(packed, encoder.tasks[i].content.size);
+            buffer_append_uleb128(packed, encoder.tasks[i].result.size);
+            buffer_append(packed, digest.bytes, sizeof(digest.bytes));
+        }
+        for (size_t i = 0; i < encoder.count; i++)
+            buffer_append(packed, encoder.tasks[i].result.data, encoder.tasks[i].result.size);
+        done = !packed->failed || error_out_of_memory(error, name, packed->size);
+    }
+    for (size_t i = 0; i < encoder.count; i++)
+        buffer_free(&encoder.tasks[i].result);
+    free(encoder.tasks);
+    data_records_free(&records);
+    return done;
+}
+
+bool blocks_open(struct blocks *blocks, const struct transform *transform,
+                 const struct transform_context *context, const struct packed *packed,
+                 struct error *error)
+{
+    struct cursor cursor = cursor_open(packed->bytes, false, false);
+    uint64_t count = cursor_uleb128(&cursor), left = packed->size;
+
+    *blocks =
+        (struct blocks){.transform = transform->block, .context = *context, .packed = *packed};
+    if (count > cursor_left(&cursor) / ENTRY_SIZE_MIN) {
+        cursor_spoil(&cursor);
+        count = 0;
+    }
+    blocks->blocks = calloc((size_t)count + 1, sizeof(*blocks->blocks));
+    if (blocks->blocks == NULL ||
+        (transform->needs_data && !data_records_start(&blocks->records, context)))
+        return error_out_of_memory(error, packed->name, packed->bytes.size);
+    blocks->context.records = &blocks->records;
+    blocks->count = (size_t)count;
+    for (size_t i = 0; i < count; i++) {
+        struct block *block = &blocks->blocks[i];
+        struct bytes digest;
+
+        block->size = cursor_uleb128(&cursor);
+        block->packed.size = cursor_uleb128(&cursor);
+        digest = cursor_bytes(&cursor, DIGEST_SIZE);
+        if (block->size == 0 || block->size > left)
+            cursor_spoil(&cursor);
+        if (cursor.bad)
+            break;
+        left -= block->size;
+        memcpy(block->digest.bytes, digest.data, DIGEST_SIZE);
+    }
+    for (size_t i = 0; i < count; i++)
+        blocks->blocks[i].packed = cursor_bytes(&cursor, blocks->blocks[i].packed.size);
+    /* The sizes add up to the section's, so none is too large. */
+    return (cursor_finished(&cursor) && left == 0) ||
+           packed_damaged(packed, "its blocks are inconsistent", error);
+}
+
+void blocks_close(struct blocks *blocks)
+{
+    data_records_free(&blocks->records);
+    free(blocks->blocks);
+    *blocks = (struct blocks){0};
+}
+
+struct decoder {
+    const struct blocks *blocks;
+    size_t first;
+    struct task *tasks;
+};
+
+static void decode_block(void *context, size_t index)
+{
+    struct decoder *decoder = context;
+    const struct blocks *blocks = decoder->blocks;
+    const struct block *block = &blocks->blocks[decoder->first + index];
+    struct task *task = &decoder->tasks[index];
+    struct packed packed = blocks->packed;
+    struct buffer nothing = {0};
+    struct digest digest;
+
+    packed.bytes = block->packed;
+    packed.size = block->size;
+    task->done = decode_unit(blocks->transform, &blocks->context, &packed, &nothing, &task->result,
+                             &task->error);
+    digest = digest_of(buffer_view(&task->result));
+    if (task->done && !digest_equal(&digest, &block->digest))
+        task->done = packed_damaged(&blocks->packed, "its blocks are inconsistent", &task->error);
+}
+
+bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, struct buffer *section,
+                   struct error *error)
+{
+    size_t threads = blocks->context.threads == 0 ? 1 : blocks->context.threads;
+    struct decoder decoder = {.blocks = blocks, .first = first};
+    bool done = true;
+
+    decoder.tasks = calloc(threads, sizeof(*decoder.tasks));
+    if (decoder.tasks == NULL)
+        return error_out_of_memory(error, blocks->packed.name, threads);
+    while (done && count != 0) {
+        size_t now = count < threads ? count : threads;
+
+        parallel_run(now, blocks->context.threads, decode_block, &decoder);
+        for (size_t i = 0; i < now; i++) {
+            struct task *task = &decoder.tasks[i];
+
+            if (done && !task->done) {
+                *error = task->error;
+                done = false;
+            }
+            if (done && !buffer_append(section, task->result.data, task->result.size))
+                done = error_out_of_memory(error, blocks->packed.name, task->result.size);
+            buffer_free(&task->result);
+        }
+        decoder.first += now;
+        count -= now;
+    }
+    free(decoder.tasks);
+    return done;
+}
+
+/* ---- sections ---- */
+
+bool codec_encode(const struct transform *transform, const struct transform_context *context,
+                  struct bytes section, const struct codec_options *options, const char *name,
+                  struct buffer *packed, bool *fits, struct error *error)
+{
+    size_t start = packed->size;
+    bool done = (transform->block != NULL ? encode_blocks : encode_unit)(
+        transform, context, section, options, name, packed, fits, error);
+
+    if (done && *fits && packed->size - start > section.size + section.size / 8) {
+        packed->size = start;
+        *fits = false;
+    }
+    return done;
+}
+
+bool codec_decode(const struct transform *transform, const struct transform_context *context,
+                  const struct packed *packed, struct buffer *section, struct error *error)
+{
+    struct buffer nothing = {0};
+    struct blocks blocks = {0};
+    bool done;
+
+    /* On 32-bit machines: transforms rely on sizes that fit a size_t. */
+    if (packed->size >= SIZE_MAX)
+        return error_out_of_memory(error, packed->name, packed->size);
+    if (transform->block == NULL)
+        return decode_unit(transform, context, packed, &nothing, section, error);
+    done = blocks_open(&blocks, transform, context, packed, error) &&
+           blocks_decode(&blocks, 0, blocks.count, section, error);
+    blocks_close(&blocks);
+    return done;
+}

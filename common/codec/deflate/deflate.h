@@ -1,0 +1,70 @@
+/*
+ * Makes zlib streams, always in the same way.
+ *
+ * LLVM writes function names and file names as zlib streams. A sidecar that holds their text can
+ * only restore the streams if the same compressor runs again years later, on another machine, where
+ * zlib may be another version or another implementation (zlib-ng produces other bytes). So this
+ * module contains the compressor: the algorithm of zlib's deflate for a single piece of input, with
+ * a window of 32 KiB and the default memLevel, with the same choices as zlib 1.2.0 to 1.3. The
+ * split proves for each stream that it can be recreated, and otherwise stores the stream itself.
+ * After that, the result only depends on this code.
+ */
+#ifndef COVSPLIT_COMMON_CODEC_DEFLATE_DEFLATE_H
+#define COVSPLIT_COMMON_CODEC_DEFLATE_DEFLATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/result.h"
+
+/* Texts of this many bytes or more are not compressed. */
+#define DEFLATE_SIZE_MAX ((uint64_t)1 << 31)
+
+/* How a text is stored in a section. These numbers are stored in sidecars. */
+enum zlib_form {
+    ZLIB_FORM_NONE = 1,    /* uncompressed */
+    ZLIB_FORM_DEFAULT = 2, /* as zlib's level 6 makes it */
+    ZLIB_FORM_BEST = 3,    /* as level 9 does */
+};
+
+/* Appends the zlib stream (RFC 1950) of the text as zlib's compress2 makes it, in one of the two
+ * forms that are compressed. The bytes do not depend on the installed zlib. Unfit if the text is
+ * too large, or if the stream would have more than `most` bytes; then it is left unfinished. */
+enum result recompress(struct bytes text, enum zlib_form form, uint64_t most,
+                       struct buffer *stream);
+
+/* The form according to the stream's header; false if zlib's level is not a supported one. */
+bool recompress_form(struct bytes stream, enum zlib_form *form);
+
+/* Appends a stream that a simpler search makes in a third of the time, for streams that are
+ * covsplit's own. Unfit if the text is too large. */
+enum result quick_compress(struct bytes text, struct buffer *stream);
+
+/* ---- texts in sections ---- */
+
+/* streams_per_byte of transforms for such texts. zlib streams are a tenth of the size of the names
+ * in them. */
+#define ZLIB_TEXT_STREAMS_PER_BYTE 64
+
+/* The most bytes that all texts decoded from these streams may have together. Bounds the time and
+ * the memory that a hostile sidecar can take. */
+uint64_t zlib_text_limit(const struct buffer *streams, size_t count, uint64_t section_size);
+
+/* Appends the text of a stream, which must have `size` bytes, and determines its form. Unfit if the
+ * stream is damaged, or is not what recompress makes of the text. */
+enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer *text,
+                              enum zlib_form *form);
+
+/* Appends to `proved` (struct streams) that zlib_text_inflate has proved the stream, which must
+ * outlive it: then decoding at once, as a proof of everything else, need not make it again. Called
+ * for each text of a section in order, also for those that were not inflated. */
+void zlib_text_prove(struct buffer *proved, struct bytes text, struct bytes stream);
+
+/* Appends the text, compressed in this form. Unfit if that would be more than `most` bytes. `index`
+ * is the text's number in `proved`, which may be empty. */
+enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct bytes text,
+                                 enum zlib_form form, uint64_t most, struct buffer *stream);
+
+#endif
