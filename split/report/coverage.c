@@ -1,7 +1,7 @@
 /*
- * Line and branch coverage, and Cobertura's form of it: see coverage.h.
+ * Line and branch coverage, and Cobertura's form of it: see report.h.
  */
-#include "split/report/coverage.h"
+#include "split/report/report.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/array.h"
+#include "split/cli/memory.h"
 
 /* ---- reading ---- */
 
@@ -69,88 +69,71 @@ static struct line_coverage *find_line(const struct coverage *coverage,
                                            file->line_count, sizeof(key), compare_lines);
 }
 
-/* DA:line,count */
-static bool read_line(struct coverage *coverage, struct bytes rest, bool *is_sound)
+/* DA:line,count. Lines ascend. */
+static bool read_line(struct coverage *coverage, struct bytes rest)
 {
     struct file_coverage *file = &coverage->files[coverage->count - 1];
     uint64_t line, count;
 
-    *is_sound = take_decimal(&rest, &line) && take_prefix(&rest, ",") &&
-                take_decimal(&rest, &count) && line <= UINT32_MAX &&
-                (file->line_count == 0 || coverage->lines[coverage->line_count - 1].line < line);
-    if (!*is_sound)
-        return true;
-    if (!ARRAY_ROOM_FOR_ONE(coverage->lines, coverage->line_capacity, coverage->line_count))
+    if (!take_decimal(&rest, &line) || !take_prefix(&rest, ",") || !take_decimal(&rest, &count) ||
+        line > UINT32_MAX ||
+        (file->line_count != 0 && coverage->lines[coverage->line_count - 1].line >= line))
         return false;
+    COMMAND_ROOM_FOR_ONE(coverage->lines, coverage->line_capacity, coverage->line_count);
     coverage->lines[coverage->line_count++] =
         (struct line_coverage){.line = (uint32_t)line, .count = count};
     file->line_count++;
     return true;
 }
 
-/* BRDA:line,block,branch,taken; it may come before the line itself. */
-static bool read_branch(struct bytes rest, uint64_t *line, bool *is_taken)
-{
-    uint64_t ignored, taken = 0;
-    bool is_sound = take_decimal(&rest, line) && take_prefix(&rest, ",") &&
-                    take_decimal(&rest, &ignored) && take_prefix(&rest, ",") &&
-                    take_decimal(&rest, &ignored) && take_prefix(&rest, ",") &&
-                    (take_prefix(&rest, "-") || take_decimal(&rest, &taken));
-
-    *is_taken = taken != 0;
-    return is_sound && *line <= UINT32_MAX;
-}
-
-/* Adds the branches of a file, whose part of the tracefile it is, to its lines. */
+/* BRDA:line,block,branch,taken. Adds the branches of a file, whose part of the tracefile it is, to
+ * its lines, which may come after them. */
 static bool read_branches(struct coverage *coverage, struct bytes part)
 {
     const struct file_coverage *file = &coverage->files[coverage->count - 1];
     struct bytes line;
-    bool is_sound = true;
 
-    while (is_sound && take_line(&part, &line)) {
+    while (take_line(&part, &line)) {
         struct line_coverage *found;
-        uint64_t number;
-        bool is_taken;
+        uint64_t number, ignored, taken = 0;
 
         if (!take_prefix(&line, "BRDA:"))
             continue;
-        is_sound = read_branch(line, &number, &is_taken);
-        found = is_sound ? find_line(coverage, file, (uint32_t)number) : NULL;
+        if (!take_decimal(&line, &number) || !take_prefix(&line, ",") ||
+            !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
+            !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
+            !(take_prefix(&line, "-") || take_decimal(&line, &taken)) || number > UINT32_MAX)
+            return false;
+        found = find_line(coverage, file, (uint32_t)number);
         if (found != NULL) {
             found->branches++;
-            found->branches_taken += is_taken;
+            found->branches_taken += taken != 0;
         }
     }
-    return is_sound;
+    return true;
 }
 
 bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct error *error)
 {
     struct bytes rest = tracefile, part = {0}, line;
-    bool is_open = false, is_sound = true, has_memory = true;
+    bool is_open = false, is_sound = true;
 
-    while (is_sound && has_memory && take_line(&rest, &line)) {
+    while (is_sound && take_line(&rest, &line)) {
         if (take_prefix(&line, "SF:")) {
-            has_memory = ARRAY_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
             is_sound = !is_open;
-            if (!has_memory || !is_sound)
-                break;
+            COMMAND_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
             coverage->files[coverage->count++] =
                 (struct file_coverage){.path = line, .first_line = coverage->line_count};
             is_open = true;
             part = rest;
         } else if (take_prefix(&line, "DA:")) {
-            is_sound = is_open;
-            has_memory = !is_open || read_line(coverage, line, &is_sound);
+            is_sound = is_open && read_line(coverage, line);
         } else if (take_prefix(&line, "end_of_record")) {
             part.size -= rest.size;
             is_sound = is_open && read_branches(coverage, part);
             is_open = false;
         }
     }
-    if (!has_memory)
-        return error_out_of_memory(error, "the report", tracefile.size);
     return (is_sound && !is_open) ||
            error_set(error,
                      "the report: llvm-cov wrote a tracefile that cannot be read; give another "
@@ -178,12 +161,8 @@ static void append_format(struct buffer *text, const char *format, ...)
     va_start(arguments, format);
     size = vasprintf(&line, format, arguments);
     va_end(arguments);
-    if (size < 0)
-        text->failed = true;
-    else
-        buffer_append(text, line, (size_t)size);
-    if (size >= 0)
-        free(line);
+    command_require(size >= 0 && buffer_append(text, line, (size_t)size), text->size);
+    free(line);
 }
 
 /* ---- Cobertura ---- */
@@ -263,8 +242,8 @@ static struct bytes below(struct bytes path, const char *root)
     return path;
 }
 
-bool coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
-                              struct buffer *text, struct error *error)
+void coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
+                              struct buffer *text)
 {
     struct totals all = count_lines(coverage, 0, coverage->line_count);
 
@@ -298,7 +277,7 @@ bool coverage_write_cobertura(const struct coverage *coverage, const char *root,
         append_format(text, "          </lines>\n        </class>\n");
     }
     append_format(text, "      </classes>\n    </package>\n  </packages>\n</coverage>\n");
-    return !text->failed || error_out_of_memory(error, "the report", text->size);
+    command_require(!text->failed, text->size);
 }
 
 /* ---- a change ---- */
@@ -412,7 +391,6 @@ static void end_file(struct changed_file *changed, struct change_coverage *chang
     }
     change->with_code += changed->with_code;
     change->covered += changed->covered;
-    change->table.failed |= changed->uncovered.text.failed;
     buffer_free(&changed->uncovered.text);
     *changed = (struct changed_file){0};
 }
@@ -452,8 +430,6 @@ bool coverage_of_change(const struct coverage *coverage, struct bytes diff, cons
         }
     }
     end_file(&changed, change);
-    if (change->table.failed)
-        return error_out_of_memory(error, name, change->table.size);
     return has_files || diff.size == 0 ||
            error_set(error, "%s: not a unified diff; give one as of 'git diff'", name);
 }

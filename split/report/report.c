@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"
@@ -24,12 +23,12 @@
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"
 #include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
-#include "split/report/coverage.h"
 #include "split/report/report.h"
 
 enum report_format { /* the words of --format */
@@ -64,23 +63,21 @@ struct report {
 
 /* ---- the images ---- */
 
-static bool add_image(struct report *report, struct report_image image, struct error *error)
+/* Adds an image, unless it is there already or has nothing for a report. */
+static void add_image(struct report *report, struct report_image image)
 {
     const struct uuid *uuid = &sidecar_facts(image.sidecar)->uuid;
     bool is_needless = sidecar_holds_nothing(image.sidecar);
 
     for (size_t i = 0; i < report->image_count; i++)
         is_needless |= uuid_equal(&sidecar_facts(report->images[i].sidecar)->uuid, uuid);
-    if (!is_needless &&
-        !ARRAY_ROOM_FOR_ONE(report->images, report->image_capacity, report->image_count)) {
-        error_out_of_memory(error, "the images", report->image_count * sizeof(image));
-    } else if (!is_needless) {
-        report->images[report->image_count++] = image;
-        return true;
+    if (is_needless) {
+        sidecar_close(image.own);
+        profile_sidecars_release(&report->sidecars, image.found);
+        return;
     }
-    sidecar_close(image.own);
-    profile_sidecars_release(&report->sidecars, image.found);
-    return is_needless;
+    COMMAND_ROOM_FOR_ONE(report->images, report->image_capacity, report->image_count);
+    report->images[report->image_count++] = image;
 }
 
 /* Takes the operands apart: images and sidecars are read, the others are profiles. */
@@ -120,8 +117,10 @@ static bool read_operands(struct report *report, struct error *error)
         image.sidecar = image.own;
         if (!is_image && !is_sidecar)
             report->profiles[report->profile_count++] = path;
-        else if (image.own == NULL || !add_image(report, image, error))
+        else if (image.own == NULL)
             return false;
+        else
+            add_image(report, image);
     }
     return true;
 }
@@ -133,8 +132,7 @@ static bool add_merged(struct report *report, const struct merge *merge, struct 
 
     for (size_t i = 0; i < merge->groups.count; i++) {
         const struct profile_group *group = merge->groups.list[i];
-        struct profile_sidecar *found =
-            group->sidecar != NULL ? group->sidecar : group->sidecar_of_split;
+        struct profile_sidecar *found = profile_group_sidecar(group);
         struct uuid uuid = profile_group_uuid(group);
         struct report_image image = {0};
         bool is_known = false;
@@ -161,8 +159,7 @@ static bool add_merged(struct report *report, const struct merge *merge, struct 
         if (found == NULL)
             return false;
         image.sidecar = found->sidecar;
-        if (!add_image(report, image, error))
-            return false;
+        add_image(report, image);
     }
     return true;
 }
@@ -175,12 +172,14 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
     struct report_image image = {.own = sidecar_read_for(report->options, path, error)};
 
     image.sidecar = image.own;
-    if (image.own != NULL &&
-        !store_check_uuid(path, &sidecar_facts(image.own)->uuid, uuid, error)) {
+    if (image.own == NULL)
+        return false;
+    if (!store_check_uuid(path, &sidecar_facts(image.own)->uuid, uuid, error)) {
         sidecar_close(image.own);
         return false;
     }
-    return image.own != NULL && add_image(report, image, error);
+    add_image(report, image);
+    return true;
 }
 
 /* By name, then UUID: the same however the profiles are named. */
@@ -236,11 +235,10 @@ static bool is_included(const struct report *report, struct bytes path)
         return is_below(path, report->root);
     for (size_t i = 0; (directory = option_text_at(report->options, OPTION_INCLUDE, i)) != NULL;
          i++) {
-        char *real = realpath(directory, NULL), *named = NULL;
-        bool is_in =
-            (real != NULL && is_below(path, real)) ||
-            (directory[0] == '/' && is_below(path, directory)) ||
-            (asprintf(&named, "%s/%s", report->root, directory) >= 0 && is_below(path, named));
+        char *real = realpath(directory, NULL);
+        char *named = command_text("%s/%s", report->root, directory);
+        bool is_in = (real != NULL && is_below(path, real)) ||
+                     (directory[0] == '/' && is_below(path, directory)) || is_below(path, named);
 
         free(real);
         free(named);
@@ -268,29 +266,29 @@ static bool select_files(struct report *report, struct error *error)
 {
     bool is_told = option_given(report->options, OPTION_INCLUDE), done = true;
     struct names files = {0};
+    struct buffer list = {0};
     uint64_t selected = 0;
 
     for (size_t i = 0; done && i < report->image_count; i++)
         done = covered_files_read(report->images[i].sidecar, &files, error);
-    done = done && output_create_in_memory(&report->selection, "the list of source files", error);
-    for (uint64_t i = 0; done && i < files.count; i++) {
+    for (uint64_t i = 0; i < files.count; i++) {
         struct bytes path = names_get(&files, i);
 
         if (!is_included(report, path))
             continue;
         selected++;
         /* Response files know quotes and escapes, so each byte that may be one is escaped. */
-        for (uint64_t j = 0; done && j < path.size; j++) {
-            bool is_special = strchr("\\\"' \t\n\r", path.data[j]) != NULL;
-
-            done = (!is_special || output_write(&report->selection,
-                                                (struct bytes){(const uint8_t *)"\\", 1}, error)) &&
-                   output_write(&report->selection, (struct bytes){path.data + j, 1}, error);
+        for (uint64_t j = 0; j < path.size; j++) {
+            if (strchr("\\\"' \t\n\r", path.data[j]) != NULL)
+                buffer_append(&list, "\\", 1);
+            buffer_append(&list, path.data + j, 1);
         }
-        done = done &&
-               output_write(&report->selection, (struct bytes){(const uint8_t *)"\n", 1}, error);
+        buffer_append(&list, "\n", 1);
     }
-    done = done && output_lend(&report->selection, error);
+    command_require(!list.failed, list.size);
+    done = done && output_create_in_memory(&report->selection, "the list of source files", error) &&
+           output_write(&report->selection, buffer_view(&list), error) &&
+           output_lend(&report->selection, error);
     report->is_selected = selected != 0 && selected != files.count;
     if (done && is_told && selected == 0)
         done = error_set(error, "%s: no source file of the report is there; name another directory",
@@ -300,20 +298,37 @@ static bool select_files(struct report *report, struct error *error)
                 "covsplit: %ju of %ju source files are not below %s and left out; '--include /' "
                 "shows all\n",
                 (uintmax_t)(files.count - selected), (uintmax_t)files.count, report->root);
+    buffer_free(&list);
     names_free(&files);
     return done;
 }
 
 /* ---- llvm-cov ---- */
 
-/* Runs `llvm-cov VERB` with the two files, and up to two more options. */
+/* The output of llvm-cov, in memory. */
+struct capture {
+    struct output output;
+    struct input text;
+};
+
+static void capture_free(struct capture *capture)
+{
+    input_close(&capture->text);
+    output_discard(&capture->output);
+}
+
+/* Runs `llvm-cov VERB` with the two files, and up to two more options. Its output goes to the
+ * capture, which must be freed even after a failure; NULL: it has none but the files in
+ * `directory`.
+ */
 static bool run_llvm_cov(const struct report *report, const char *verb, const char *first,
-                         const char *second, int output_fd, const char *name, struct error *error)
+                         const char *second, struct capture *capture, const char *directory,
+                         struct error *error)
 {
     const struct parsed_options *options = report->options;
     struct llvm_command command = {0};
     const char *text;
-    bool done;
+    bool done = true;
 
     llvm_command_add(&command, "%s", report->program);
     llvm_command_add(&command, "%s", verb);
@@ -333,29 +348,28 @@ static bool run_llvm_cov(const struct report *report, const char *verb, const ch
     }
     if (report->is_selected)
         llvm_command_add_file(&command, "@", report->selection.fd, report->selection.path);
-    done = llvm_command_run(&command, output_fd, name, error);
+    if (capture == NULL) {
+        done = llvm_command_run(&command, -1, directory, error);
+    } else {
+        *capture = (struct capture){.output.fd = -1, .text.fd = -1};
+        done = output_create_in_memory(&capture->output, "the report", error) &&
+               output_lend(&capture->output, error) &&
+               llvm_command_run(&command, capture->output.fd, capture->output.path, error) &&
+               output_take_back(&capture->output, error) &&
+               output_map(&capture->output, &capture->text, error);
+    }
     llvm_command_free(&command);
     return done;
 }
 
-/* The same for `llvm-cov export`; its output is in memory. Close the text, and discard `output`. */
-static bool export(const struct report *report, const char *first, const char *second,
-                   struct output *output, struct input *text, struct error *error)
-{
-    text->fd = -1;
-    return output_create_in_memory(output, "the report", error) && output_lend(output, error) &&
-           run_llvm_cov(report, "export", first, second, output->fd, output->path, error) &&
-           output_take_back(output, error) && output_map(output, text, error);
-}
-
 /* ---- formats ---- */
 
-/* Appends the text with the paths of --path-map changed. A path begins behind `mark`. */
-static bool map_paths(const struct report *report, struct bytes text, const char *mark,
-                      struct buffer *mapped, struct error *error)
+/* The text with the paths of --path-map changed, as a new buffer. A path begins behind `mark`. */
+static struct buffer map_paths(const struct report *report, struct bytes text, const char *mark)
 {
     size_t mark_size = strlen(mark);
     uint64_t at = 0, copied = 0;
+    struct buffer mapped = {0};
 
     while (at < text.size) {
         const uint8_t *found = memmem(text.data + at, (size_t)(text.size - at), mark, mark_size);
@@ -372,15 +386,16 @@ static bool map_paths(const struct report *report, struct bytes text, const char
             if (from > text.size - at || memcmp(text.data + at, map, from) != 0 ||
                 (behind != '/' && behind != '\n' && behind != '"'))
                 continue;
-            buffer_append(mapped, text.data + copied, (size_t)(at - copied));
-            buffer_append(mapped, map + from + 1, strlen(map + from + 1));
+            buffer_append(&mapped, text.data + copied, (size_t)(at - copied));
+            buffer_append(&mapped, map + from + 1, strlen(map + from + 1));
             at += from;
             copied = at;
             break;
         }
     }
-    buffer_append(mapped, text.data + copied, (size_t)(text.size - copied));
-    return !mapped->failed || error_out_of_memory(error, "the report", text.size);
+    buffer_append(&mapped, text.data + copied, (size_t)(text.size - copied));
+    command_require(!mapped.failed, text.size);
+    return mapped;
 }
 
 /* Writes to -o, or else to standard output. */
@@ -411,47 +426,39 @@ static bool write_format(const struct report *report, enum report_format format,
     bool is_lines = format == REPORT_LCOV || format == REPORT_COBERTURA;
     struct coverage coverage = {0};
     struct buffer mapped = {0}, xml = {0};
-    struct output output = {.fd = -1};
-    struct input text;
-    bool done = export(report, first[format], second, &output, &text, error) &&
-                map_paths(report, text.bytes, is_lines ? "SF:" : "\"", &mapped, error);
+    struct capture capture;
+    bool done = run_llvm_cov(report, "export", first[format], second, &capture, NULL, error);
 
-    if (done && format == REPORT_COBERTURA)
-        done = coverage_read(&coverage, buffer_view(&mapped), error) &&
-               coverage_write_cobertura(&coverage, report->root, report->newest, &xml, error);
+    if (done)
+        mapped = map_paths(report, capture.text.bytes, is_lines ? "SF:" : "\"");
+    if (done && format == REPORT_COBERTURA) {
+        done = coverage_read(&coverage, buffer_view(&mapped), error);
+        coverage_write_cobertura(&coverage, report->root, report->newest, &xml);
+    }
     done = done &&
            write_result(report, buffer_view(format == REPORT_COBERTURA ? &xml : &mapped), error);
     coverage_free(&coverage);
     buffer_free(&mapped);
     buffer_free(&xml);
-    input_close(&text);
-    output_discard(&output);
+    capture_free(&capture);
     return done;
 }
 
 static bool write_table(const struct report *report, struct error *error)
 {
-    struct output output = {.fd = -1};
-    struct input text = {.fd = -1};
-    bool done = output_create_in_memory(&output, "the report", error) &&
-                output_lend(&output, error) &&
-                run_llvm_cov(report, "report", NULL, NULL, output.fd, output.path, error) &&
-                output_take_back(&output, error) && output_map(&output, &text, error) &&
-                write_result(report, text.bytes, error);
+    struct capture capture;
+    bool done = run_llvm_cov(report, "report", NULL, NULL, &capture, NULL, error) &&
+                write_result(report, capture.text.bytes, error);
 
-    input_close(&text);
-    output_discard(&output);
+    capture_free(&capture);
     return done;
 }
 
 static bool write_html(const struct report *report, const char *directory, struct error *error)
 {
-    char *option;
-    bool done;
+    char *option = command_text("-output-dir=%s", directory);
+    bool done = run_llvm_cov(report, "show", "-format=html", option, NULL, directory, error);
 
-    if (asprintf(&option, "-output-dir=%s", directory) < 0)
-        return error_out_of_memory(error, directory, strlen(directory));
-    done = run_llvm_cov(report, "show", "-format=html", option, -1, directory, error);
     free(option);
     return done;
 }
@@ -517,17 +524,19 @@ static bool report_change(const struct report *report, struct error *error)
     uint64_t size_limit = option_number(report->options, OPTION_MEMORY_LIMIT);
     struct change_coverage change = {0};
     struct coverage coverage = {0};
-    struct output output = {.fd = -1};
-    struct input diff = {.fd = -1}, text = {.fd = -1};
+    struct capture capture = {.output.fd = -1, .text.fd = -1};
+    struct input diff = {.fd = -1};
     struct buffer mapped = {0};
-    bool done =
-        stream_read_input(&diff, path, memory_limit_given(size_limit), NULL, NULL, error) &&
-        export(report, "-format=lcov", NULL, &output, &text, error) &&
-        map_paths(report, text.bytes, "SF:", &mapped, error) &&
-        coverage_read(&coverage, buffer_view(&mapped), error) &&
-        coverage_of_change(&coverage, diff.bytes, stream_name(path), report->root, &change, error);
+    bool done = stream_read_input(&diff, path, memory_limit_given(size_limit), NULL, NULL, error) &&
+                run_llvm_cov(report, "export", "-format=lcov", NULL, &capture, NULL, error);
     char added[COUNT_TEXT_MAX], code[COUNT_TEXT_MAX], covered[COUNT_TEXT_MAX];
 
+    if (done) {
+        mapped = map_paths(report, capture.text.bytes, "SF:");
+        done = coverage_read(&coverage, buffer_view(&mapped), error) &&
+               coverage_of_change(&coverage, diff.bytes, stream_name(path), report->root, &change,
+                                  error);
+    }
     if (done) {
         fwrite(change.table.data, 1, change.table.size, stdout);
         printf("%s added, %s with code, %s covered (%.2f%%)\n",
@@ -547,17 +556,16 @@ static bool report_change(const struct report *report, struct error *error)
     buffer_free(&change.table);
     coverage_free(&coverage);
     buffer_free(&mapped);
-    input_close(&text);
+    capture_free(&capture);
     input_close(&diff);
-    output_discard(&output);
     return done;
 }
 
 static bool check_limits(const struct report *report, struct error *error)
 {
-    struct output output = {.fd = -1};
-    struct input text = {.fd = -1};
-    bool done = export(report, "-format=text", "-summary-only", &output, &text, error);
+    struct capture capture;
+    bool done =
+        run_llvm_cov(report, "export", "-format=text", "-summary-only", &capture, NULL, error);
     const char *limit;
 
     for (size_t i = 0;
@@ -567,15 +575,14 @@ static bool check_limits(const struct report *report, struct error *error)
         size_t metric;
 
         read_limit(limit, &metric, &percent);
-        done = find_total(text.bytes, metrics[metric], &count, &covered)
+        done = find_total(capture.text.bytes, metrics[metric], &count, &covered)
                    ? check_limit(metrics[metric], count, covered, percent, error)
                    : error_set(error,
                                "--fail-under %s: this llvm-cov does not tell these; give another "
                                "--llvm-cov",
                                limit);
     }
-    input_close(&text);
-    output_discard(&output);
+    capture_free(&capture);
     return done;
 }
 
@@ -675,26 +682,25 @@ int command_report(const struct parsed_options *options)
     struct report report = {
         .options = options, .merging = *options, .mapping = {.fd = -1}, .selection = {.fd = -1}};
     const char *temporary = getenv("TMPDIR");
-    char *spool = NULL;
     struct error error = {0};
     int status = report_check_usage(options);
+    char *spool;
     bool done;
 
     if (status != STATUS_DONE)
         return status;
     /* merge puts unnamed files there. */
-    done = asprintf(&spool, "%s/profiles",
-                    temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary) >= 0;
+    spool =
+        command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
     report.root = current_directory();
-    report.profiles = calloc(options->operand_count + 1, sizeof(*report.profiles));
-    if (!done || report.root == NULL || report.profiles == NULL)
-        done = error_out_of_memory(&error, "the command line", options->operand_count);
+    command_require(report.root != NULL, 1);
+    report.profiles = command_array(options->operand_count, sizeof(*report.profiles));
     report.merging.values[OPTION_OUTPUT] = (struct option_value){.given = true, .text = spool};
     report.merging.values[OPTION_FORMAT] = (struct option_value){.given = false};
     report.merging.values[OPTION_FAILURE_MODE].number =
         option_given(options, OPTION_IGNORE_MISSING) ? 1 : 0;
-    done = done && profile_sidecars_open(&report.sidecars, options, &error) &&
-           read_operands(&report, &error);
+    done =
+        profile_sidecars_open(&report.sidecars, options, &error) && read_operands(&report, &error);
     if (done && report.profile_count == 0)
         done = error_set(&error, "%s: an image, and no profile is named; name the profiles, too",
                          options->operands[0]);

@@ -15,6 +15,7 @@
 #include "common/base/directory.h"
 #include "common/base/file.h"
 #include "split/cli/commands.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/process.h"
 #include "split/report/report.h"
@@ -26,35 +27,35 @@
 static char *make_directory(const char *given, struct error *error)
 {
     const char *temporary = getenv("TMPDIR");
-    char *path = NULL;
+    char *path, *made;
 
     if (temporary == NULL || temporary[0] != '/')
         temporary = "/tmp";
-    if (given != NULL && !directory_make(given, error))
-        return NULL;
-    if (given != NULL)
-        path = realpath(given, NULL);
-    else if (asprintf(&path, "%s/covsplit-test-XXXXXX", temporary) >= 0 && mkdtemp(path) == NULL) {
-        free(path);
-        path = NULL;
+    if (given != NULL) {
+        if (!directory_make(given, error))
+            return NULL;
+        made = path = realpath(given, NULL);
+    } else {
+        path = command_text("%s/covsplit-test-XXXXXX", temporary);
+        made = mkdtemp(path);
     }
-    if (path == NULL)
+    if (made == NULL) {
         error_set_errno(error, errno,
                         "%s: no directory for profiles can be made there; name another",
                         given != NULL ? given : temporary);
-    return path;
+        free(path);
+    }
+    return made;
 }
 
 /* Names the pools to the programs, which may run in any directory. */
-static bool set_environment(const char *directory, unsigned threads, struct error *error)
+static void set_environment(const char *directory, unsigned threads)
 {
-    char *pattern = NULL;
-    bool done = asprintf(&pattern, "%s/%%%um.profraw", directory,
-                         threads < POOL_MAX ? threads : POOL_MAX) >= 0 &&
-                setenv("LLVM_PROFILE_FILE", pattern, 1) == 0;
+    char *pattern =
+        command_text("%s/%%%um.profraw", directory, threads < POOL_MAX ? threads : POOL_MAX);
 
+    command_require(setenv("LLVM_PROFILE_FILE", pattern, 1) == 0, strlen(pattern));
     free(pattern);
-    return done || error_out_of_memory(error, "the environment", strlen(directory));
 }
 
 static bool is_profile(const char *name)
@@ -72,12 +73,10 @@ static void remove_directory(const char *path)
 
     if (directory_names_read(path, is_profile, &names, &ignored)) {
         for (size_t i = 0; i < names.count; i++) {
-            char *profile;
+            char *profile = command_text("%s/%s", path, names.items[i]);
 
-            if (asprintf(&profile, "%s/%s", path, names.items[i]) >= 0) {
-                unlink(profile);
-                free(profile);
-            }
+            unlink(profile);
+            free(profile);
         }
     }
     directory_names_free(&names);
@@ -130,8 +129,9 @@ int command_test(const struct parsed_options *options)
         return reported;
     reported = STATUS_FAILED;
     directory = make_directory(given, &error);
-    done = directory != NULL && set_environment(directory, option_threads(options), &error) &&
-           run(options, &status, &error);
+    if (directory != NULL)
+        set_environment(directory, option_threads(options));
+    done = directory != NULL && run(options, &status, &error);
     if (done && !WIFSIGNALED(status)) {
         const char *operands[] = {directory, NULL};
 
