@@ -10,7 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/mapping/coder.h"
-#include "common/codec/names/text.h"
+#include "common/codec/names/names.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/transform.h"
 #include "common/llvm/names.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/codec/names/text.h"
+#include "common/codec/names/names.h"
 #include "common/codec/names/token_text.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -26,22 +26,35 @@ static void append(struct buffer *buffer, const char *text)
 
 /* ---- tokens ---- */
 
-/* The tokens of a string, each with "|" behind it, counted ones with "#" before. */
+/* The tokens of a string, each with "|" behind it, counted ones with "#" before. None of them is so
+ * frequent that it has a code of one byte. */
 static void cut(enum token_rule rule, const char *string, char *tokens, size_t room)
 {
-    struct tokenizer tokenizer;
-    struct token token;
-    size_t size = 0;
+    struct buffer text = {0}, codes = {0}, dictionary = {0};
+    struct bytes known[64], rest;
+    bool counted[64];
+    size_t size = 0, count = 0, number;
 
-    tokens[0] = '\0';
-    tokenizer_start(&tokenizer, rule, view(string));
-    while (tokenizer_take(&tokenizer, &token)) {
-        int written = snprintf(tokens + size, room - size, "%s%.*s|", token.counted ? "#" : "",
-                               (int)token.bytes.size, (const char *)token.bytes.data);
-        ck_assert_int_gt(written, 0);
-        size += (size_t)written;
+    append(&text, string);
+    append(&text, "\1");
+    ck_assert_int_eq(token_text_encode(buffer_view(&text), rule, &codes, &dictionary), RESULT_OK);
+    rest = buffer_view(&dictionary);
+    for (const uint8_t *code = codes.data + 5; *code != TOKEN_CODE_END; code++) {
+        number = *code == TOKEN_CODE_NEW_PLAIN || *code == TOKEN_CODE_NEW_COUNTED ? count : *++code;
+        if (number == count) {
+            const uint8_t *end = memchr(rest.data, NAME_SEPARATOR, (size_t)rest.size);
+
+            counted[count] = *code == TOKEN_CODE_NEW_COUNTED;
+            known[count++] = (struct bytes){rest.data, (uint64_t)(end - rest.data)};
+            rest = (struct bytes){end + 1, rest.size - known[number].size - 1};
+        }
+        size += (size_t)snprintf(tokens + size, room - size, "%s%.*s|", counted[number] ? "#" : "",
+                                 (int)known[number].size, (const char *)known[number].data);
         ck_assert_uint_lt(size, room);
     }
+    buffer_free(&text);
+    buffer_free(&codes);
+    buffer_free(&dictionary);
 }
 
 static const struct {

@@ -12,14 +12,13 @@
 #include <string.h>
 
 #include "common/base/array.h"
+#include "common/base/cursor.h"
 #include "common/base/numbers.h"
 #include "common/base/parallel.h"
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
-#include "common/codec/names/text.h"
-#include "common/codec/transform.h"
-#include "common/llvm/names.h"
+#include "common/codec/names/token_text.h"
 
 enum stream {
     STREAM_TEXT = 0,
@@ -34,15 +33,67 @@ enum stream {
 #define STREAMS_OF_NAMES                                                                           \
     (((UINT64_C(1) << NAME_TEXT_STREAMS) - 1) << STREAM_TEXT | UINT64_C(1) << STREAM_PIECES)
 
-/* Forms of pieces, in addition to enum zlib_form in deflate/text.h. */
+/* Forms of pieces, in addition to enum zlib_form. */
 enum {
     FORM_ZEROS = 0,
     FORM_BYTES = 4,
 };
 
-static bool has_names(unsigned form)
+static bool has_names(uint64_t form)
 {
     return form != FORM_ZEROS && form != FORM_BYTES;
+}
+
+/* ---- the text ---- */
+
+/* Typical C++ names have about four bytes for each byte of their streams and of the section. */
+static const struct stream_proportion proportion_of_text = {
+    .per_part_byte = 256,
+    .per_section_byte = 64,
+    .besides = (uint64_t)1 << 20,
+};
+
+enum result name_text_encode(struct bytes text, struct buffer *streams)
+{
+    struct buffer dictionary = {0};
+    enum result result =
+        token_text_encode(text, TOKENS_OF_NAMES, &streams[NAME_TEXT_CODES], &dictionary);
+
+    if (result == RESULT_OK)
+        result = token_text_encode(buffer_view(&dictionary), TOKENS_OF_WORDS,
+                                   &streams[NAME_TEXT_WORD_CODES], &streams[NAME_TEXT_WORDS]);
+    buffer_free(&dictionary);
+    return result;
+}
+
+/* Decodes a text of at most `limit` bytes; over the limit if it has more than `memory` bytes. */
+static enum result decode_text(struct bytes codes, struct bytes dictionary, uint64_t limit,
+                               uint64_t memory, struct names *strings)
+{
+    struct cursor cursor = cursor_open(codes, false, false);
+    uint64_t size = cursor_uleb128(&cursor);
+
+    *strings = (struct names){0};
+    if (size > memory && size <= limit)
+        return RESULT_OVER_LIMIT;
+    return token_text_decode(codes, dictionary, limit < memory ? limit : memory, strings);
+}
+
+enum result name_text_decode(const struct buffer *streams, uint64_t section_size, uint64_t memory,
+                             struct names *names)
+{
+    struct names dictionary;
+    uint64_t limit = streams_bound(streams, NAME_TEXT_STREAMS, section_size, &proportion_of_text);
+    enum result result;
+
+    *names = (struct names){0};
+    result = decode_text(buffer_view(&streams[NAME_TEXT_WORD_CODES]),
+                         buffer_view(&streams[NAME_TEXT_WORDS]), limit, memory, &dictionary);
+    if (result == RESULT_OK)
+        result = decode_text(buffer_view(&streams[NAME_TEXT_CODES]), buffer_view(&dictionary.text),
+                             limit, memory, names);
+    names_free(&dictionary);
+    return result;
 }
 
 /* ---- encoding ---- */
@@ -53,74 +104,39 @@ struct piece {
     struct bytes stream; /* what follows the sizes */
     uint64_t claimed;    /* the declared size of the text */
     struct buffer text;
-    size_t name_count;
     enum result result;
 };
 
 struct encoder {
-    const struct transform_context *context;
     struct piece *pieces;
-    size_t count;
-    size_t capacity;
-    struct name_list_writer lists;
-    struct streams *streams;
+    size_t count, capacity;
 };
 
-static bool add_piece(struct encoder *encoder, struct piece piece)
+/* Takes the chunk, or the zeros between chunks, off the front. The rest of a section whose first
+ * bytes are neither, or a chunk whose sizes would not round-trip, is stored verbatim. */
+static struct piece take_piece(struct bytes *section)
 {
-    if (!ARRAY_ROOM_FOR_ONE(encoder->pieces, encoder->capacity, encoder->count))
-        return false;
-    encoder->pieces[encoder->count++] = piece;
-    return true;
-}
-
-/* Takes the chunk off the front. False if there is none, or its sizes would not round-trip. */
-static bool take_chunk(struct bytes *section, struct piece *piece)
-{
+    struct piece piece = {.form = FORM_ZEROS, .whole = {section->data, 0}};
     struct bytes rest = *section;
     struct name_chunk chunk;
     uint64_t stored;
 
-    if (!name_chunk_take(&rest, &chunk) || chunk.content.size == 0)
-        return false;
-    stored = chunk.compressed ? chunk.content.size : 0;
-    *piece = (struct piece){.form = chunk.compressed ? ZLIB_FORM_BEST : ZLIB_FORM_NONE,
-                            .whole = {section->data, section->size - rest.size},
-                            .stream = chunk.content,
-                            .claimed = chunk.size};
-    if (piece->whole.size != uleb128_size(chunk.size) + uleb128_size(stored) + chunk.content.size)
-        return false;
-    *section = rest;
-    return true;
-}
-
-static size_t leading_zeros(struct bytes view)
-{
-    size_t count = 0;
-
-    while (count < view.size && view.data[count] == 0)
-        count++;
-    return count;
-}
-
-/* Splits the section into pieces. From the first bytes on that are no chunk, the rest is stored
- * verbatim. */
-static bool find_pieces(struct encoder *encoder, struct bytes section)
-{
-    while (section.size != 0) {
-        size_t zeros = leading_zeros(section);
-        struct piece piece = {.form = FORM_ZEROS, .whole = {section.data, zeros}};
-
-        if (zeros != 0) {
-            section = (struct bytes){section.data + zeros, section.size - zeros};
-        } else if (!take_chunk(&section, &piece)) {
-            piece = (struct piece){.form = FORM_BYTES, .whole = section};
-            section.size = 0;
+    while (piece.whole.size < section->size && section->data[piece.whole.size] == 0)
+        piece.whole.size++;
+    if (piece.whole.size == 0) {
+        piece = (struct piece){.form = FORM_BYTES, .whole = *section};
+        if (name_chunk_take(&rest, &chunk) && chunk.content.size != 0) {
+            stored = chunk.compressed ? chunk.content.size : 0;
+            if (section->size - rest.size ==
+                uleb128_size(chunk.size) + uleb128_size(stored) + chunk.content.size)
+                piece = (struct piece){.form = chunk.compressed ? ZLIB_FORM_BEST : ZLIB_FORM_NONE,
+                                       .whole = {section->data, section->size - rest.size},
+                                       .stream = chunk.content,
+                                       .claimed = chunk.size};
         }
-        if (!add_piece(encoder, piece))
-            return false;
     }
-    return true;
+    *section = (struct bytes){section->data + piece.whole.size, section->size - piece.whole.size};
+    return piece;
 }
 
 /* Inflates a chunk and tests whether its stream can be recreated. */
@@ -138,102 +154,96 @@ static void prove_piece(void *context, size_t index)
         piece->result = RESULT_OK;
 }
 
-/* The uncompressed text of a chunk. */
-static struct bytes text_of(const struct piece *piece)
-{
-    return piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
-}
-
-/* Takes the name off the front; the last one has no separator after it. False if none is left. */
-static bool take_name(struct bytes *text, bool *at_end, struct bytes *name)
+/* Adds the names of a text to the lists. The last one has no separator after it. */
+static bool add_names(struct name_list_writer *lists, struct bytes text, uint64_t *count)
 {
     const uint8_t *separator;
 
-    if (*at_end)
-        return false;
-    separator = text->size == 0 ? NULL : memchr(text->data, NAME_SEPARATOR, (size_t)text->size);
-    *at_end = separator == NULL;
-    *name = (struct bytes){text->data, *at_end ? text->size : (uint64_t)(separator - text->data)};
-    if (!*at_end)
-        *text = (struct bytes){separator + 1, text->size - name->size - 1};
+    name_list_writer_start_list(lists);
+    do {
+        struct bytes name = text;
+
+        separator = text.size == 0 ? NULL : memchr(text.data, NAME_SEPARATOR, (size_t)text.size);
+        if (separator != NULL) {
+            name.size = (uint64_t)(separator - text.data);
+            text = (struct bytes){separator + 1, text.size - name.size - 1};
+        }
+        if (!name_list_writer_put(lists, name))
+            return false;
+        ++*count;
+    } while (separator != NULL);
     return true;
 }
 
-static enum result add_names(struct encoder *encoder, struct piece *piece)
+/* Writes all pieces after what comes before them, which is known at the end: *pieces. */
+static enum result put_pieces(struct encoder *encoder, struct name_list_writer *lists,
+                              struct streams *streams, struct buffer *pieces)
 {
-    struct bytes rest = text_of(piece), name;
-    bool at_end = false;
-
-    name_list_writer_start_list(&encoder->lists);
-    while (take_name(&rest, &at_end, &name)) {
-        if (!name_list_writer_put(&encoder->lists, name))
-            return RESULT_NO_MEMORY;
-        piece->name_count++;
-    }
-    return RESULT_OK;
-}
-
-static enum result put_pieces(struct encoder *encoder)
-{
-    struct buffer *pieces = &encoder->streams->stream[STREAM_PIECES];
-    unsigned width;
-    bool done;
-
-    if (encoder->lists.names.count == 0 || !name_list_writer_finish(&encoder->lists, &width))
-        return RESULT_UNFIT;
-    done = buffer_append_uleb128(pieces, width) && buffer_append_uleb128(pieces, encoder->count);
-    for (size_t i = 0; done && i < encoder->count; i++) {
-        const struct piece *piece = &encoder->pieces[i];
-        uint64_t size = has_names(piece->form) ? piece->name_count : piece->whole.size;
-
-        done = buffer_append_uleb128(pieces, piece->form) && buffer_append_uleb128(pieces, size) &&
-               (piece->form != FORM_BYTES ||
-                buffer_append(&encoder->streams->stream[STREAM_RAW_BYTES], piece->whole.data,
-                              (size_t)piece->whole.size));
-    }
-    return done ? RESULT_OK : RESULT_NO_MEMORY;
-}
-
-static enum result encode_all(struct encoder *encoder, struct bytes section)
-{
-    struct buffer *streams = encoder->streams->stream;
-    enum result put;
-
-    encoder->lists = (struct name_list_writer){.codes = &streams[STREAM_LIST_CODES],
-                                               .numbers = &streams[STREAM_LIST_NUMBERS]};
-    if (!find_pieces(encoder, section))
-        return RESULT_NO_MEMORY;
-    parallel_run(encoder->count, encoder->context->threads, prove_piece, encoder);
     for (size_t i = 0; i < encoder->count; i++) {
         struct piece *piece = &encoder->pieces[i];
-        enum result result = piece->result;
+        struct bytes text =
+            piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
+        uint64_t number = 0;
 
-        if (result == RESULT_OK && has_names(piece->form))
-            result = add_names(encoder, piece);
-        zlib_text_prove(&encoder->streams->proved, text_of(piece), piece->stream);
+        if (piece->result != RESULT_OK)
+            return piece->result;
+        if (!has_names(piece->form))
+            number = piece->whole.size;
+        else if (!add_names(lists, text, &number))
+            return RESULT_NO_MEMORY;
+        buffer_append_uleb128(pieces, piece->form);
+        buffer_append_uleb128(pieces, number);
+        if (piece->form == FORM_BYTES)
+            buffer_append(&streams->stream[STREAM_RAW_BYTES], piece->whole.data,
+                          (size_t)piece->whole.size);
+        zlib_text_prove(&streams->proved, text, piece->stream);
         buffer_free(&piece->text);
-        if (result != RESULT_OK)
-            return result;
     }
-    put = put_pieces(encoder);
-    return put == RESULT_OK
-               ? name_text_encode(buffer_view(&encoder->lists.names.text), &streams[STREAM_TEXT])
-               : put;
+    return pieces->failed ? RESULT_NO_MEMORY : RESULT_OK;
+}
+
+static enum result encode_with(struct encoder *encoder, const struct transform_context *context,
+                               struct bytes section, struct name_list_writer *lists,
+                               struct streams *streams, struct buffer *pieces)
+{
+    struct buffer *stream = streams->stream;
+    unsigned width;
+    enum result result;
+
+    while (section.size != 0) {
+        if (!ARRAY_ROOM_FOR_ONE(encoder->pieces, encoder->capacity, encoder->count))
+            return RESULT_NO_MEMORY;
+        encoder->pieces[encoder->count++] = take_piece(&section);
+    }
+    parallel_run(encoder->count, context->threads, prove_piece, encoder);
+    result = put_pieces(encoder, lists, streams, pieces);
+    if (result != RESULT_OK)
+        return result;
+    if (lists->names.count == 0 || !name_list_writer_finish(lists, &width))
+        return RESULT_UNFIT;
+    buffer_append_uleb128(&stream[STREAM_PIECES], width);
+    buffer_append_uleb128(&stream[STREAM_PIECES], encoder->count);
+    buffer_append(&stream[STREAM_PIECES], pieces->data, pieces->size);
+    return name_text_encode(buffer_view(&lists->names.text), &stream[STREAM_TEXT]);
 }
 
 static enum result encode(const struct transform_context *context, struct bytes section,
                           struct streams *streams)
 {
-    struct encoder encoder = {.context = context, .streams = streams};
+    struct name_list_writer lists = {.codes = &streams->stream[STREAM_LIST_CODES],
+                                     .numbers = &streams->stream[STREAM_LIST_NUMBERS]};
+    struct encoder encoder = {0};
+    struct buffer pieces = {0};
     enum result result;
 
     streams->count = STREAM_COUNT;
     streams->checked = STREAMS_OF_NAMES;
-    result = encode_all(&encoder, section);
+    result = encode_with(&encoder, context, section, &lists, streams, &pieces);
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.pieces[i].text);
     free(encoder.pieces);
-    name_list_writer_free(&encoder.lists);
+    buffer_free(&pieces);
+    name_list_writer_free(&lists);
     return result;
 }
 
@@ -251,88 +261,76 @@ struct plan {
 
 struct decoder {
     const struct transform_context *context;
+    const struct buffer *proved;
     struct names names;
     struct name_list_reader reader;
     uint32_t *name_numbers; /* the numbers of the names of all chunks */
-    uint32_t *next;         /* where the numbers of the next chunk go */
     struct plan *plans;
     size_t count;
-    struct bytes bytes;
-    const struct buffer *proved;
     uint64_t size;                     /* of the section */
-    uint64_t inflated_left;            /* bytes that the texts of further chunks may have */
-    bool is_over_limit;                /* the text of a chunk exceeds the memory limit */
     atomic_uint_least64_t stream_size; /* of all streams made so far */
 };
 
-/* Reads the numbers of a chunk's names, and computes the size of its text without making it. */
-static bool measure_chunk(struct decoder *decoder, struct plan *plan)
+/* Reads the numbers of a chunk's names to *next, and computes the size of its text without making
+ * it. *left: how many bytes the texts of this and further chunks may have. */
+static enum result measure_chunk(struct decoder *decoder, struct plan *plan, uint32_t **next,
+                                 uint64_t *left)
 {
     name_list_reader_start_list(&decoder->reader);
-    plan->name_numbers = decoder->next;
+    plan->name_numbers = *next;
     for (uint64_t i = 0; i < plan->size; i++) {
         uint64_t number, size;
 
         if (!name_list_reader_take(&decoder->reader, &number))
-            return false;
+            return RESULT_UNFIT;
         size = names_get(&decoder->names, (size_t)number).size + 1;
-        if (size > decoder->inflated_left)
-            return false;
-        decoder->inflated_left -= size;
+        if (size > *left)
+            return RESULT_UNFIT;
+        *left -= size;
         plan->text_size += size;
-        decoder->is_over_limit = plan->text_size > transform_memory_limit(decoder->context);
-        if (decoder->is_over_limit)
-            return false;
-        *decoder->next++ = (uint32_t)number;
+        if (plan->text_size > transform_memory_limit(decoder->context))
+            return RESULT_OVER_LIMIT;
+        *(*next)++ = (uint32_t)number;
     }
     plan->text_size--; /* the last name has no separator */
-    return true;
+    return plan->size == 0 ? RESULT_UNFIT : RESULT_OK;
 }
 
-static bool take_plan(struct decoder *decoder, struct bytes *pieces, struct plan *plan)
+static enum result take_plans(struct decoder *decoder, const struct buffer *streams)
 {
-    uint64_t form;
+    struct bytes pieces = buffer_view(&streams[STREAM_PIECES]);
+    uint64_t left = zlib_text_limit(streams, STREAM_LIST_NUMBERS + 1, decoder->size), count;
+    uint32_t *next = decoder->name_numbers;
+    struct cursor cursor;
 
-    if (!bytes_take_uleb128(pieces, &form) || !bytes_take_uleb128(pieces, &plan->size) ||
-        form > FORM_BYTES)
-        return false;
-    plan->form = (unsigned)form;
-    return !has_names(plan->form) || (plan->size != 0 && measure_chunk(decoder, plan));
-}
-
-static enum result take_plans(struct decoder *decoder, struct bytes pieces)
-{
-    uint64_t count;
-
-    if (!name_list_reader_take_width(&decoder->reader, &pieces) ||
-        !bytes_take_uleb128(&pieces, &count) || count > pieces.size / 2 || count > decoder->size)
+    if (!name_list_reader_take_width(&decoder->reader, &pieces))
+        return RESULT_UNFIT;
+    cursor = cursor_open(pieces, false, false);
+    count = cursor_uleb128(&cursor);
+    if (count > cursor_left(&cursor) / 2 || count > decoder->size)
         return RESULT_UNFIT;
     decoder->plans = calloc((size_t)count + 1, sizeof(*decoder->plans));
     if (decoder->plans == NULL)
         return RESULT_NO_MEMORY;
     decoder->count = (size_t)count;
     for (size_t i = 0; i < decoder->count; i++) {
-        if (!take_plan(decoder, &pieces, &decoder->plans[i]))
-            return decoder->is_over_limit ? RESULT_OVER_LIMIT : RESULT_UNFIT;
+        struct plan *plan = &decoder->plans[i];
+        uint64_t form = cursor_uleb128(&cursor);
+        enum result result = RESULT_OK;
+
+        plan->form = (unsigned)form;
+        plan->size = cursor_uleb128(&cursor);
+        if (cursor.bad || form > FORM_BYTES)
+            return RESULT_UNFIT;
+        if (has_names(form))
+            result = measure_chunk(decoder, plan, &next, &left);
+        if (result != RESULT_OK)
+            return result;
     }
     return name_list_reader_at_end(&decoder->reader) ? RESULT_OK : RESULT_UNFIT;
 }
 
-/* Makes the text of a chunk that has been measured. */
-static bool gather_text(const struct decoder *decoder, const struct plan *plan, struct buffer *text)
-{
-    if (!buffer_reserve(text, (size_t)plan->text_size + 1))
-        return false;
-    for (uint64_t i = 0; i < plan->size; i++) {
-        struct bytes name = names_get(&decoder->names, plan->name_numbers[i]);
-
-        memcpy(text->data + text->size, name.data, (size_t)name.size + 1);
-        text->size += (size_t)name.size + 1;
-    }
-    text->size--;
-    return true;
-}
-
+/* Makes the text of a chunk that has been measured, and its stream. */
 static void make_stream(void *context, size_t index)
 {
     struct decoder *decoder = context;
@@ -347,99 +345,93 @@ static void make_stream(void *context, size_t index)
     if (atomic_load(&decoder->stream_size) > decoder->size)
         return;
     plan->result = RESULT_NO_MEMORY;
-    if (gather_text(decoder, plan, &text))
+    if (buffer_reserve(&text, (size_t)plan->text_size + 1)) {
+        for (uint64_t i = 0; i < plan->size; i++) {
+            struct bytes name = names_get(&decoder->names, plan->name_numbers[i]);
+
+            /* With its separator. */
+            memcpy(text.data + text.size, name.data, (size_t)name.size + 1);
+            text.size += (size_t)name.size + 1;
+        }
+        text.size--;
         plan->result =
             zlib_text_recompress(decoder->proved, index, buffer_view(&text),
                                  (enum zlib_form)plan->form, decoder->size, &plan->stream);
+    }
     atomic_fetch_add(&decoder->stream_size, plan->stream.size);
     buffer_free(&text);
 }
 
-/* `left`: how many bytes the section may still grow by. */
-static enum result put_piece(struct decoder *decoder, struct plan *plan, uint64_t left,
-                             struct buffer *section)
+/* Appends the pieces, whose streams have been made. */
+static enum result put_section(struct decoder *decoder, struct bytes raw, struct buffer *section)
 {
-    const struct buffer *stream = &plan->stream;
-    const uint8_t *bytes;
-    bool done;
-
-    if (plan->result != RESULT_OK)
-        return plan->result;
-    if ((has_names(plan->form) ? stream->size : plan->size) > left)
-        return RESULT_UNFIT;
-    if (plan->form == FORM_ZEROS) {
-        done = buffer_append_zeros(section, (size_t)plan->size);
-    } else if (plan->form == FORM_BYTES) {
-        bytes = take_bytes(&decoder->bytes, plan->size);
-        if (bytes == NULL)
-            return RESULT_UNFIT;
-        done = buffer_append(section, bytes, (size_t)plan->size);
-    } else {
-        done = buffer_append_uleb128(section, plan->text_size) &&
-               buffer_append_uleb128(section, plan->form == ZLIB_FORM_NONE ? 0 : stream->size) &&
-               buffer_append(section, stream->data, stream->size);
-    }
-    return done ? RESULT_OK : RESULT_NO_MEMORY;
-}
-
-static enum result put_pieces_together(struct decoder *decoder, struct buffer *section)
-{
+    struct cursor cursor = cursor_open(raw, false, false);
     size_t start = section->size;
-    uint64_t size = decoder->size;
 
-    parallel_run(decoder->count, decoder->context->threads, make_stream, decoder);
     for (size_t i = 0; i < decoder->count; i++) {
+        struct plan *plan = &decoder->plans[i];
+        struct buffer *stream = &plan->stream;
         uint64_t made = section->size - start;
-        enum result result = made > size
-                                 ? RESULT_UNFIT
-                                 : put_piece(decoder, &decoder->plans[i], size - made, section);
 
-        if (result != RESULT_OK)
-            return result;
-        buffer_free(&decoder->plans[i].stream);
+        if (plan->result != RESULT_OK)
+            return plan->result;
+        if (made > decoder->size ||
+            (has_names(plan->form) ? stream->size : plan->size) > decoder->size - made)
+            return RESULT_UNFIT;
+        if (plan->form == FORM_ZEROS) {
+            buffer_append_zeros(section, (size_t)plan->size);
+        } else if (plan->form == FORM_BYTES) {
+            struct bytes bytes = cursor_bytes(&cursor, plan->size);
+
+            buffer_append(section, bytes.data, (size_t)bytes.size);
+        } else {
+            buffer_append_uleb128(section, plan->text_size);
+            buffer_append_uleb128(section, plan->form == ZLIB_FORM_NONE ? 0 : stream->size);
+            buffer_append(section, stream->data, stream->size);
+        }
+        if (cursor.bad)
+            return RESULT_UNFIT;
+        if (section->failed)
+            return RESULT_NO_MEMORY;
+        buffer_free(stream);
     }
     return RESULT_OK;
 }
 
-/* Decodes the names, and makes room for the numbers in the lists. */
-static enum result start_decoder(struct decoder *decoder, const struct buffer *streams)
+static enum result decode_with(struct decoder *decoder, const struct buffer *streams,
+                               struct buffer *section)
 {
+    size_t count = streams[STREAM_LIST_CODES].size;
     enum result result =
         name_text_decode(&streams[STREAM_TEXT], decoder->size,
                          transform_memory_limit(decoder->context), &decoder->names);
-    size_t count = streams[STREAM_LIST_CODES].size;
 
     if (result != RESULT_OK)
         return result;
     if (decoder->names.count > UINT32_MAX)
         return RESULT_UNFIT;
-    decoder->inflated_left = zlib_text_limit(streams, STREAM_LIST_NUMBERS + 1, decoder->size);
     decoder->name_numbers = malloc((count + 1) * sizeof(*decoder->name_numbers));
-    decoder->next = decoder->name_numbers;
-    return decoder->name_numbers != NULL &&
-                   name_list_reader_start(&decoder->reader, decoder->names.count,
-                                          buffer_view(&streams[STREAM_LIST_CODES]),
-                                          buffer_view(&streams[STREAM_LIST_NUMBERS]))
-               ? RESULT_OK
-               : RESULT_NO_MEMORY;
+    if (decoder->name_numbers == NULL ||
+        !name_list_reader_start(&decoder->reader, decoder->names.count,
+                                buffer_view(&streams[STREAM_LIST_CODES]),
+                                buffer_view(&streams[STREAM_LIST_NUMBERS])))
+        return RESULT_NO_MEMORY;
+    result = take_plans(decoder, streams);
+    if (result != RESULT_OK)
+        return result;
+    parallel_run(decoder->count, decoder->context->threads, make_stream, decoder);
+    return put_section(decoder, buffer_view(&streams[STREAM_RAW_BYTES]), section);
 }
 
 static enum result decode(const struct transform_context *context, struct streams *streams,
                           uint64_t size, struct buffer *section)
 {
-    struct decoder decoder = {.context = context,
-                              .bytes = buffer_view(&streams->stream[STREAM_RAW_BYTES]),
-                              .size = size,
-                              .proved = &streams->proved};
+    struct decoder decoder = {.context = context, .proved = &streams->proved, .size = size};
     enum result result;
 
     if (streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
-    result = start_decoder(&decoder, streams->stream);
-    if (result == RESULT_OK)
-        result = take_plans(&decoder, buffer_view(&streams->stream[STREAM_PIECES]));
-    if (result == RESULT_OK)
-        result = put_pieces_together(&decoder, section);
+    result = decode_with(&decoder, streams->stream, section);
     for (size_t i = 0; i < decoder.count; i++)
         buffer_free(&decoder.plans[i].stream);
     free(decoder.plans);
@@ -459,14 +451,21 @@ const struct transform names_transform = {
 
 /* ---- names alone ---- */
 
-/* Whether no chunk of the section is stored verbatim. */
+/* True if no piece of the section is stored verbatim. */
 static bool has_all_names(struct bytes pieces)
 {
-    uint64_t number, form, size;
+    struct cursor cursor = cursor_open(pieces, false, false);
 
-    if (!bytes_take_uleb128(&pieces, &number) || !bytes_take_uleb128(&pieces, &number))
+    cursor_uleb128(&cursor); /* the width of list numbers, and the number of pieces */
+    cursor_uleb128(&cursor);
+    if (cursor.bad)
         return false;
-    while (bytes_take_uleb128(&pieces, &form) && bytes_take_uleb128(&pieces, &size)) {
+    while (!cursor_finished(&cursor)) {
+        uint64_t form = cursor_uleb128(&cursor);
+
+        cursor_uleb128(&cursor);
+        if (cursor.bad)
+            break;
         if (form == FORM_BYTES)
             return false;
     }

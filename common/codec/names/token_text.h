@@ -1,5 +1,5 @@
 /*
- * Encodes a text of many strings by replacing the tokens that it consists of (tokens.h) by numbers.
+ * Encodes a text of many strings by replacing the tokens that it consists of by numbers.
  *
  * A text consists of strings, each followed by a byte 1, as in struct names. It is converted into
  * two parts that compress better: the *dictionary*, which holds each token once, followed by a byte
@@ -13,8 +13,19 @@
 
 #include "common/base/bytes.h"
 #include "common/base/result.h"
-#include "common/codec/names/tokens.h"
 #include "common/llvm/names.h"
+
+/* How strings are split into tokens, pieces that are likely to occur in other strings too. That
+ * affects how well they compress, but not the stored form: readers need not know the rules. */
+enum token_rule {
+    /* Splits mangled names (Itanium C++ ABI, 5.1; Rust's v0 mangling) into identifiers,
+     * substitutions, numbers and single letters. A file name before one is a token; any other name
+     * is a single token. */
+    TOKENS_OF_NAMES,
+    /* Splits identifiers and other texts into words (a capital letter starts a new one), numbers,
+     * and single bytes. */
+    TOKENS_OF_WORDS,
+};
 
 /* Special codes of one byte. The first bytes of token codes are less than these. */
 enum token_code {

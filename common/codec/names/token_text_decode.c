@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/cursor.h"
 #include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
@@ -210,22 +211,24 @@ static enum result make_room(struct decoder *decoder, uint64_t size, uint64_t li
 
 static enum result start(struct decoder *decoder, uint64_t limit, struct names *strings)
 {
-    uint64_t size, counted_singles, pairs, triples;
+    struct cursor cursor = cursor_open(decoder->codes, false, false);
+    uint64_t size = cursor_uleb128(&cursor), sum = 0,
+             *parts[] = {&decoder->plain_singles, &decoder->singles, &decoder->pairs_end,
+                         &decoder->triples_end};
     enum result result;
 
-    if (!bytes_take_uleb128(&decoder->codes, &size) ||
-        !bytes_take_uleb128(&decoder->codes, &decoder->plain_singles) ||
-        !bytes_take_uleb128(&decoder->codes, &counted_singles) ||
-        !bytes_take_uleb128(&decoder->codes, &pairs) ||
-        !bytes_take_uleb128(&decoder->codes, &triples) || size > limit || size > TEXT_SIZE_MAX ||
-        decoder->plain_singles > TOKEN_CODE_END || counted_singles > TOKEN_CODE_END ||
-        pairs > TOKEN_CODE_END || triples > TOKEN_CODE_END)
+    /* Counts, which become the ends of the ranges of first bytes. */
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        uint64_t count = cursor_uleb128(&cursor);
+
+        if (count > TOKEN_CODE_END - sum)
+            return RESULT_UNFIT;
+        sum += count;
+        *parts[i] = sum;
+    }
+    if (cursor.bad || size > limit || size > TEXT_SIZE_MAX)
         return RESULT_UNFIT;
-    decoder->singles = decoder->plain_singles + counted_singles;
-    decoder->pairs_end = decoder->singles + pairs;
-    decoder->triples_end = decoder->pairs_end + triples;
-    if (decoder->triples_end > TOKEN_CODE_END)
-        return RESULT_UNFIT;
+    decoder->codes = cursor_rest(&cursor);
     result = make_room(decoder, size, limit, strings);
     return result == RESULT_OK ? start_singles(decoder) : result;
 }

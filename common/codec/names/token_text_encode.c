@@ -14,6 +14,266 @@
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 
+/* ---- splitting strings ---- */
+
+/* A number with more digits is not taken for the size of an identifier. */
+#define COUNT_DIGITS_MAX 4
+
+/* A string whose words and numbers have less than 2.5 bytes on average is probably not made of
+ * words, but a hash in base 16 or 62: it becomes one token, unless it is shorter than this. */
+#define HASH_SIZE_MIN 8
+
+/* The most digits of a substitution's number, in base 36; larger numbers are rare. */
+#define SUBSTITUTION_DIGITS_MAX 2
+
+struct token {
+    struct bytes bytes; /* in the string, not empty */
+    /* True for an identifier that is preceded in the string by its size, as a decimal number
+     * without leading zeros. The size is not part of `bytes`. */
+    bool counted;
+};
+
+/* A string that is being split. */
+struct tokenizer {
+    enum token_rule rule;
+    bool mangled;
+    bool rust;
+    const uint8_t *start;
+    const uint8_t *at;
+    const uint8_t *end;
+};
+
+static bool is_digit(uint8_t byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+static bool is_lower(uint8_t byte)
+{
+    return byte >= 'a' && byte <= 'z';
+}
+
+static bool is_upper(uint8_t byte)
+{
+    return byte >= 'A' && byte <= 'Z';
+}
+
+static bool is_letter(uint8_t byte)
+{
+    return is_lower(byte) || is_upper(byte);
+}
+
+static bool begins_mangled(const uint8_t *at, const uint8_t *end)
+{
+    return end - at > 2 && at[0] == '_' && (at[1] == 'Z' || (at[1] == 'R' && is_upper(at[2])));
+}
+
+/* The name of a function with local linkage is preceded by its file name and ';' or ':' (LLVM's
+ * InstrProf.cpp, "getPGOFuncName"). Returns the start of the mangled name, or `end` if there is
+ * none.
+ */
+static const uint8_t *find_mangled(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *underscore = at;
+
+    while (underscore != end) {
+        if (begins_mangled(underscore, end) &&
+            (underscore == at || underscore[-1] == ':' || underscore[-1] == ';'))
+            return underscore;
+        underscore = memchr(underscore + 1, '_', (size_t)(end - underscore - 1));
+        if (underscore == NULL)
+            break;
+    }
+    return end;
+}
+
+/* Reads the size of an identifier; 0 if the number here is something else. */
+static size_t take_count(const uint8_t **at, const uint8_t *end)
+{
+    const uint8_t *digit = *at;
+    size_t count = 0;
+
+    for (; digit != end && is_digit(*digit) && digit - *at <= COUNT_DIGITS_MAX; digit++)
+        count = count * 10 + (size_t)(*digit - '0');
+    if (digit - *at > COUNT_DIGITS_MAX || count > (size_t)(end - digit) || digit == end ||
+        **at == '0' || !(is_letter(*digit) || *digit == '_'))
+        return 0;
+    *at = digit;
+    return count;
+}
+
+/* A literal: "Lj10E", in Rust "Kja_". */
+static bool is_literal(const struct tokenizer *tokenizer)
+{
+    const uint8_t *at = tokenizer->at;
+
+    return at - tokenizer->start >= 2 && is_lower(at[-1]) &&
+           at[-2] == (tokenizer->rust ? 'K' : 'L');
+}
+
+static size_t digits(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *digit = at;
+
+    while (digit != end && is_digit(*digit))
+        digit++;
+    return (size_t)(digit - at);
+}
+
+/* The size of one or two letters followed by a number in base 36 or 62 and '_'. If there is no such
+ * number, 1: the letter is a token by itself. */
+static size_t reference(const uint8_t *at, const uint8_t *end, size_t front, size_t most,
+                        bool (*is_also)(uint8_t))
+{
+    const uint8_t *digit = at + front;
+
+    while (digit < end && (size_t)(digit - at) < front + most &&
+           (is_digit(*digit) || is_upper(*digit) || is_also(*digit)))
+        digit++;
+    return digit < end && *digit == '_' ? (size_t)(digit - at) + 1 : 1;
+}
+
+static size_t size_in_rust(const uint8_t *at, const uint8_t *end)
+{
+    const size_t most = 16;
+
+    switch (at[0]) {
+    case 'C':
+        return end - at > 1 && at[1] == 's' ? reference(at, end, 2, most, is_lower) : 1;
+    case 'B':
+    case 's':
+        return reference(at, end, 1, most, is_lower);
+    default:
+        return 1;
+    }
+}
+
+/* The size of the token here, which does not begin with a digit, in an Itanium-mangled name. */
+static size_t size_in_itanium(const uint8_t *at, const uint8_t *end)
+{
+    size_t left = (size_t)(end - at);
+
+    switch (at[0]) {
+    case 'S':
+        if (left > 1 && is_lower(at[1]))
+            return 2;
+        return reference(at, end, 1, SUBSTITUTION_DIGITS_MAX, is_digit);
+    case 'T': {
+        size_t size = 1 + digits(at + 1, end);
+        return size < left && at[size] == '_' ? size + 1 : 1;
+    }
+    case 'C':
+    case 'D': /* a constructor or destructor, with the end of the nested name */
+        return left > 2 && is_digit(at[1]) && at[2] == 'E' ? 3 : 1;
+    /* Letters that usually occur together. */
+    case 'E':
+        return left > 1 && (at[1] == 'v' || at[1] == 'E') ? 2 : 1;
+    case 'L':
+        return left > 1 && is_lower(at[1]) ? 2 : 1;
+    case 'R':
+    case 'P':
+        return left > 1 && at[1] == 'K' ? 2 : 1;
+    case '_':
+        if (left > 1 && at[1] == 'Z')
+            return left <= 2 || at[2] != 'N' ? 2 : left > 3 && at[3] == 'K' ? 4 : 3;
+        return 1;
+    default:
+        return 1;
+    }
+}
+
+static void take_of_mangled(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *at = tokenizer->at, *end = tokenizer->end;
+    size_t size;
+
+    if (is_digit(*at)) {
+        size = is_literal(tokenizer) ? 0 : take_count(&at, end);
+        token->counted = size != 0;
+        if (size == 0)
+            size = digits(at, end);
+    } else {
+        size = (tokenizer->rust ? size_in_rust : size_in_itanium)(at, end);
+    }
+    token->bytes = (struct bytes){at, size};
+}
+
+static void take_of_names(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *mangled;
+
+    if (tokenizer->mangled) {
+        take_of_mangled(tokenizer, token);
+        return;
+    }
+    mangled = find_mangled(tokenizer->at, tokenizer->end);
+    if (mangled != tokenizer->end) {
+        tokenizer->mangled = true;
+        tokenizer->rust = mangled[1] == 'R';
+    }
+    if (mangled == tokenizer->at)
+        take_of_mangled(tokenizer, token);
+    else
+        token->bytes = (struct bytes){tokenizer->at, (uint64_t)(mangled - tokenizer->at)};
+}
+
+/* The size of a word: several capitals, or lower-case letters with or without a capital before. */
+static size_t word_size(const uint8_t *at, const uint8_t *end)
+{
+    const uint8_t *next = at;
+
+    while (next != end && is_upper(*next))
+        next++;
+    /* The last of several capitals belongs to the following word. */
+    if (next - at > 1)
+        return (size_t)(next - at) - (next != end && is_lower(*next));
+    while (next != end && is_lower(*next))
+        next++;
+    return (size_t)(next - at);
+}
+
+/* The size of the word, number or single byte here. */
+static size_t size_in_words(const uint8_t *at, const uint8_t *end)
+{
+    return is_letter(*at) ? word_size(at, end) : is_digit(*at) ? digits(at, end) : 1;
+}
+
+static bool is_hash(const uint8_t *at, const uint8_t *end)
+{
+    size_t size = 0, words = 0;
+
+    while (at != end) {
+        size_t word = size_in_words(at, end);
+
+        if (is_letter(*at) || is_digit(*at)) {
+            size += word;
+            words++;
+        }
+        at += word;
+    }
+    return size >= HASH_SIZE_MIN && 2 * size < 5 * words;
+}
+
+/* Takes the next token. False at the end of the string. */
+static bool take_token(struct tokenizer *tokenizer, struct token *token)
+{
+    const uint8_t *at = tokenizer->at, *end = tokenizer->end;
+
+    if (at == end)
+        return false;
+    token->counted = false;
+    if (tokenizer->rule == TOKENS_OF_NAMES)
+        take_of_names(tokenizer, token);
+    else if (at == tokenizer->start && is_hash(at, end))
+        token->bytes = (struct bytes){at, (uint64_t)(end - at)};
+    else
+        token->bytes = (struct bytes){at, size_in_words(at, end)};
+    tokenizer->at = token->bytes.data + token->bytes.size;
+    return true;
+}
+
+/* ---- encoding ---- */
+
 /* Rarer tokens get no one-byte code; they are stored better at their first occurrence. */
 #define SINGLE_COUNT_MIN 4
 
@@ -29,7 +289,6 @@
 struct kind {
     struct bytes bytes;
     bool counted;
-    uint32_t number; /* see token_number */
     size_t count;
     uint32_t code; /* its number in the dictionary; for singles, its one-byte code */
     bool is_single;
@@ -69,17 +328,6 @@ static uint64_t key_of(const struct token *token)
     return (load_u64(digest.bytes, false) & ~UINT64_C(0xff)) | low | sizeof(key);
 }
 
-static bool add_kind(struct encoder *encoder, const struct token *token)
-{
-    if (!ARRAY_ROOM_FOR_ONE(encoder->kinds, encoder->capacity, encoder->count))
-        return false;
-    encoder->kinds[encoder->count++] =
-        (struct kind){.bytes = token->bytes,
-                      .counted = token->counted,
-                      .number = token->counted ? TOKEN_NUMBER_NONE : token_number(token->bytes)};
-    return true;
-}
-
 /* False if out of memory. */
 static bool number_of(struct encoder *encoder, const struct token *token, uint32_t *number)
 {
@@ -91,16 +339,21 @@ static bool number_of(struct encoder *encoder, const struct token *token, uint32
         *number = *of_byte - 1;
         return true;
     }
-    if (!intern_table_add(&encoder->numbers, key_of(token), &found) ||
-        (found == encoder->count && !add_kind(encoder, token)))
+    if (!intern_table_add(&encoder->numbers, key_of(token), &found))
         return false;
+    if (found == encoder->count) {
+        if (!ARRAY_ROOM_FOR_ONE(encoder->kinds, encoder->capacity, encoder->count))
+            return false;
+        encoder->kinds[encoder->count++] =
+            (struct kind){.bytes = token->bytes, .counted = token->counted};
+    }
     *number = (uint32_t)found;
     if (of_byte != NULL)
         *of_byte = *number + 1;
     return true;
 }
 
-static bool put_number(struct encoder *encoder, uint32_t number)
+static bool add_number(struct encoder *encoder, uint32_t number)
 {
     if (encoder->token_count == encoder->token_capacity &&
         !ARRAY_ROOM_FOR_ONE(encoder->tokens, encoder->token_capacity, encoder->token_count))
@@ -113,11 +366,11 @@ static bool put_number(struct encoder *encoder, uint32_t number)
 static bool put_string(struct encoder *encoder, enum token_rule rule, struct bytes string)
 {
     uint32_t before = TOKEN_NUMBER_NONE, number;
-    struct tokenizer tokenizer;
+    struct tokenizer tokenizer = {
+        .rule = rule, .start = string.data, .at = string.data, .end = string.data + string.size};
     struct token token;
 
-    tokenizer_start(&tokenizer, rule, string);
-    while (tokenizer_take(&tokenizer, &token)) {
+    while (take_token(&tokenizer, &token)) {
         bool digit = !token.counted && token.bytes.data[0] >= '0' && token.bytes.data[0] <= '9';
         uint32_t value = digit ? token_number(token.bytes) : TOKEN_NUMBER_NONE;
 
@@ -130,10 +383,10 @@ static bool put_string(struct encoder *encoder, enum token_rule rule, struct byt
         }
         if (value != TOKEN_NUMBER_NONE)
             before = value;
-        if (!put_number(encoder, number))
+        if (!add_number(encoder, number))
             return false;
     }
-    return put_number(encoder, STRING_ENDS);
+    return add_number(encoder, STRING_ENDS);
 }
 
 static enum result take_tokens(struct encoder *encoder, struct bytes text, enum token_rule rule)
@@ -154,7 +407,7 @@ static enum result take_tokens(struct encoder *encoder, struct bytes text, enum 
 
 /* ---- their codes ---- */
 
-/* Whether there are codes for `count` tokens, if `first` different bytes may begin a code. */
+/* True if there are codes for `count` tokens, if `first` different bytes may begin a code. */
 static bool enough_codes(size_t count, size_t first, size_t pairs, size_t triples)
 {
     return first - pairs - triples + (pairs << 8) + (triples << 16) >= count;
@@ -247,10 +500,10 @@ static enum result choose_codes(struct encoder *encoder)
 
 /* ---- writing ---- */
 
-static bool put_in_dictionary(struct buffer *dictionary, const struct kind *kind)
+static void put_in_dictionary(struct buffer *dictionary, const struct kind *kind)
 {
-    return buffer_append(dictionary, kind->bytes.data, (size_t)kind->bytes.size) &&
-           buffer_append(dictionary, "\1", 1);
+    buffer_append(dictionary, kind->bytes.data, (size_t)kind->bytes.size);
+    buffer_append(dictionary, "\1", 1);
 }
 
 /* Writes the code of a token that has occurred before, or is a single. */
@@ -299,27 +552,10 @@ static enum result put_codes(struct encoder *encoder, struct buffer *codes,
         }
         *to++ = kind->counted ? TOKEN_CODE_NEW_COUNTED : TOKEN_CODE_NEW_PLAIN;
         kind->code = ++known;
-        if (!put_in_dictionary(dictionary, kind))
-            return RESULT_NO_MEMORY;
+        put_in_dictionary(dictionary, kind);
     }
     codes->size = (size_t)(to - codes->data);
-    return RESULT_OK;
-}
-
-static enum result put_all(struct encoder *encoder, uint64_t size, struct buffer *codes,
-                           struct buffer *dictionary)
-{
-    if (!buffer_append_uleb128(codes, size) ||
-        !buffer_append_uleb128(codes, encoder->plain_count) ||
-        !buffer_append_uleb128(codes, encoder->single_count - encoder->plain_count) ||
-        !buffer_append_uleb128(codes, encoder->pairs) ||
-        !buffer_append_uleb128(codes, encoder->triples))
-        return RESULT_NO_MEMORY;
-    for (size_t i = 0; i < encoder->single_count; i++) {
-        if (!put_in_dictionary(dictionary, &encoder->kinds[encoder->singles[i]]))
-            return RESULT_NO_MEMORY;
-    }
-    return put_codes(encoder, codes, dictionary);
+    return dictionary->failed ? RESULT_NO_MEMORY : RESULT_OK;
 }
 
 enum result token_text_encode(struct bytes text, enum token_rule rule, struct buffer *codes,
@@ -330,8 +566,16 @@ enum result token_text_encode(struct bytes text, enum token_rule rule, struct bu
 
     if (result == RESULT_OK)
         result = choose_codes(&encoder);
-    if (result == RESULT_OK)
-        result = put_all(&encoder, text.size, codes, dictionary);
+    if (result == RESULT_OK) {
+        buffer_append_uleb128(codes, text.size);
+        buffer_append_uleb128(codes, encoder.plain_count);
+        buffer_append_uleb128(codes, encoder.single_count - encoder.plain_count);
+        buffer_append_uleb128(codes, encoder.pairs);
+        buffer_append_uleb128(codes, encoder.triples);
+        for (size_t i = 0; i < encoder.single_count; i++)
+            put_in_dictionary(dictionary, &encoder.kinds[encoder.singles[i]]);
+        result = put_codes(&encoder, codes, dictionary);
+    }
     intern_table_free(&encoder.numbers);
     free(encoder.kinds);
     free(encoder.tokens);
