@@ -42,9 +42,7 @@
 /* ---- what the constructor finds ---- */
 
 typedef int open_function(const char *path, int flags, ...);
-typedef int open_2_function(const char *path, int flags);
 typedef int openat_function(int directory, const char *path, int flags, ...);
-typedef int openat_2_function(int directory, const char *path, int flags);
 typedef FILE *fopen_function(const char *path, const char *mode);
 typedef FILE *freopen_function(const char *path, const char *mode, FILE *stream);
 
@@ -52,9 +50,7 @@ typedef FILE *freopen_function(const char *path, const char *mode, FILE *stream)
  * none. */
 static struct {
     open_function *open, *open64;
-    open_2_function *open_2, *open64_2;
     openat_function *openat, *openat64;
-    openat_2_function *openat_2, *openat64_2;
     fopen_function *fopen, *fopen64;
     freopen_function *freopen, *freopen64;
 } next;
@@ -94,12 +90,8 @@ __attribute__((constructor(101))) static void prepare(void)
 {
     find_next(&next.open, "open");
     find_next(&next.open64, "open64");
-    find_next(&next.open_2, "__open_2");
-    find_next(&next.open64_2, "__open64_2");
     find_next(&next.openat, "openat");
     find_next(&next.openat64, "openat64");
-    find_next(&next.openat_2, "__openat_2");
-    find_next(&next.openat64_2, "__openat64_2");
     find_next(&next.fopen, "fopen");
     find_next(&next.fopen64, "fopen64");
     find_next(&next.freopen, "freopen");
@@ -109,31 +101,24 @@ __attribute__((constructor(101))) static void prepare(void)
 
 /* ---- what could be converted ---- */
 
-/* The first bytes of a kind of file. */
-struct magic {
-    const char *bytes;
-    size_t size;
-};
-
-#define MAGIC(text)                                                                                \
-    {                                                                                              \
-        text, sizeof(text) - 1                                                                     \
-    }
-
 /* Raw profiles: INSTR_PROF_RAW_MAGIC_64 and _32 in both byte orders, and sparse ones. COFF images:
  * the DOS header. Mach-O images: MH_MAGIC_64, and for universal ones FAT_MAGIC and FAT_MAGIC_64
  * with a small count (Java class files begin like that too; the broker recognizes these). */
-static const struct magic magics[] = {
-    MAGIC("\xfflprofr\x81"),
-    MAGIC("\x81rforpl\xff"),
-    MAGIC("\xfflprofR\x81"),
-    MAGIC("\x81Rforpl\xff"),
-    MAGIC("\xff"
-          "cspar"),
-    MAGIC("MZ"),
-    MAGIC("\xcf\xfa\xed\xfe"),
-    MAGIC("\xca\xfe\xba\xbe\0\0\0"),
-    MAGIC("\xca\xfe\xba\xbf\0\0\0"),
+static const struct {
+    const char *bytes;
+    size_t size;
+} magics[] = {
+    {"\xfflprofr\x81", 8},
+    {"\x81rforpl\xff", 8},
+    {"\xfflprofR\x81", 8},
+    {"\x81Rforpl\xff", 8},
+    {"\xff"
+     "cspar",
+     6},
+    {"MZ", 2},
+    {"\xcf\xfa\xed\xfe", 4},
+    {"\xca\xfe\xba\xbe\0\0\0", 7},
+    {"\xca\xfe\xba\xbf\0\0\0", 7},
 };
 
 /* Executables, shared libraries and objects, which may be packed. A sidecar has the type of its
@@ -154,15 +139,6 @@ static bool is_elf_image(const uint8_t *start)
  * effects and must be left to the program. */
 #define KERNEL_FILE_SIZE 4096
 
-/* Of a store. */
-static bool has_build_ids(int directory)
-{
-    struct statx status;
-
-    return syscall(SYS_statx, directory, ".build-id", 0, STATX_TYPE, &status) == 0 &&
-           S_ISDIR(status.stx_mode);
-}
-
 static bool may_be_converted(int file)
 {
     struct statx status;
@@ -171,8 +147,9 @@ static bool may_be_converted(int file)
     if (syscall(SYS_statx, file, "", AT_EMPTY_PATH, STATX_TYPE | STATX_SIZE | STATX_BLOCKS,
                 &status) != 0)
         return false;
-    if (S_ISDIR(status.stx_mode))
-        return has_build_ids(file);
+    if (S_ISDIR(status.stx_mode)) /* of a store? */
+        return syscall(SYS_statx, file, ".build-id", 0, STATX_TYPE, &status) == 0 &&
+               S_ISDIR(status.stx_mode);
     if (!S_ISREG(status.stx_mode) || status.stx_size < PRELOAD_SIZE_MIN ||
         (status.stx_blocks == 0 && status.stx_size == KERNEL_FILE_SIZE) ||
         syscall(SYS_pread64, file, start, sizeof(start), (off_t)0) != (long)sizeof(start))
@@ -202,11 +179,6 @@ static long retry(long number, long a, long b, long c)
         result = syscall(number, a, b, c);
     while (result < 0 && errno == EINTR);
     return result;
-}
-
-static void print(const char *text, size_t size)
-{
-    (void)!syscall(SYS_write, STDERR_FILENO, text, size);
 }
 
 /* Prints one line: the file might be one to convert, but there is no broker to tell. Nor is there
@@ -294,7 +266,7 @@ static bool receive_answer(int connection, int *content)
         header->cmsg_len == CMSG_LEN(sizeof(int)))
         memcpy(content, CMSG_DATA(header), sizeof(*content));
     if (reply.answer.text_size != 0)
-        print(reply.text, reply.answer.text_size);
+        (void)!syscall(SYS_write, STDERR_FILENO, reply.text, (size_t)reply.answer.text_size);
     return true;
 }
 
@@ -346,12 +318,6 @@ static int opened(int file, int directory, const char *path, int flags)
     return file;
 }
 
-/* Does what the next definition would do, if that is unknown. */
-static int open_by_kernel(int directory, const char *path, int flags, mode_t mode)
-{
-    return (int)syscall(SYS_openat, directory, path, flags, mode);
-}
-
 static bool takes_mode(int flags)
 {
     return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
@@ -368,21 +334,20 @@ static bool takes_mode(int flags)
         }                                                                                          \
     } while (0)
 
-static int open_with(open_function *function, const char *path, int flags, mode_t mode)
-{
-    int file = function != NULL ? function(path, flags, mode)
-                                : open_by_kernel(AT_FDCWD, path, flags, mode);
-
-    return opened(file, AT_FDCWD, path, flags);
-}
-
+/* The kernel does what the next definition would do, if that is unknown. */
 static int openat_with(openat_function *function, int directory, const char *path, int flags,
                        mode_t mode)
 {
     int file = function != NULL ? function(directory, path, flags, mode)
-                                : open_by_kernel(directory, path, flags, mode);
+                                : (int)syscall(SYS_openat, directory, path, flags, mode);
 
     return opened(file, directory, path, flags);
+}
+
+static int open_with(open_function *function, const char *path, int flags, mode_t mode)
+{
+    return function == NULL ? openat_with(NULL, AT_FDCWD, path, flags, mode)
+                            : opened(function(path, flags, mode), AT_FDCWD, path, flags);
 }
 
 int preload_open(const char *path, int flags, ...) INTERPOSE(open);
@@ -422,38 +387,38 @@ int preload_openat64(int directory, const char *path, int flags, ...)
     return openat_with(next.openat64, directory, path, flags, mode);
 }
 
-/* Programs compiled with _FORTIFY_SOURCE call these instead. */
+/* Programs compiled with _FORTIFY_SOURCE call these instead. They are for calls without a mode, and
+ * end a program that needed one. */
 int preload_open_2(const char *path, int flags) INTERPOSE(__open_2);
 int preload_open64_2(const char *path, int flags) INTERPOSE(__open64_2);
 int preload_openat_2(int directory, const char *path, int flags) INTERPOSE(__openat_2);
 int preload_openat64_2(int directory, const char *path, int flags) INTERPOSE(__openat64_2);
 
+static int without_mode(int flags)
+{
+    if (takes_mode(flags))
+        abort();
+    return flags;
+}
+
 int preload_open_2(const char *path, int flags)
 {
-    if (next.open_2 == NULL)
-        return open_with(next.open, path, flags, 0);
-    return opened(next.open_2(path, flags), AT_FDCWD, path, flags);
+    return open_with(next.open, path, without_mode(flags), 0);
 }
 
 int preload_open64_2(const char *path, int flags)
 {
-    if (next.open64_2 == NULL)
-        return open_with(next.open64, path, flags, 0);
-    return opened(next.open64_2(path, flags), AT_FDCWD, path, flags);
+    return open_with(next.open64, path, without_mode(flags), 0);
 }
 
 int preload_openat_2(int directory, const char *path, int flags)
 {
-    if (next.openat_2 == NULL)
-        return openat_with(next.openat, directory, path, flags, 0);
-    return opened(next.openat_2(directory, path, flags), directory, path, flags);
+    return openat_with(next.openat, directory, path, without_mode(flags), 0);
 }
 
 int preload_openat64_2(int directory, const char *path, int flags)
 {
-    if (next.openat64_2 == NULL)
-        return openat_with(next.openat64, directory, path, flags, 0);
-    return opened(next.openat64_2(directory, path, flags), directory, path, flags);
+    return openat_with(next.openat64, directory, path, without_mode(flags), 0);
 }
 
 /* ---- fopen ---- */
