@@ -43,6 +43,8 @@ struct spool {
     uint64_t position;       /* in the core */
     bool has_ended;
     uint64_t written;
+    struct error *error;
+    bool failed; /* with the error: nothing is read or written any more */
 
     bool keeps_all;
     struct address_ranges kept;  /* by offset in the core */
@@ -84,59 +86,59 @@ bool spool_check_format(struct bytes front, const char *path, struct error *erro
 
 /* ---- copying ---- */
 
-static bool read_plain(struct spool *spool, uint8_t *to, size_t size, size_t *have,
-                       struct error *error)
+static size_t read_plain(struct spool *spool, uint8_t *to, size_t size)
 {
-    *have = 0;
-    while (spool->front_used < spool->front_size && *have < size)
-        to[(*have)++] = spool->front[spool->front_used++];
-    while (*have < size) {
-        ssize_t part = read(spool->from, to + *have, size - *have);
+    size_t have = 0;
+
+    while (spool->front_used < spool->front_size && have < size)
+        to[have++] = spool->front[spool->front_used++];
+    while (have < size) {
+        ssize_t part = read(spool->from, to + have, size - have);
 
         if (part < 0 && errno == EINTR)
             continue;
         if (part < 0)
-            return error_set_errno(error, errno, "%s: cannot read", spool->path);
-        if (part == 0)
+            spool->failed = !error_set_errno(spool->error, errno, "%s: cannot read", spool->path);
+        if (part <= 0)
             break;
-        *have += (size_t)part;
+        have += (size_t)part;
     }
-    return true;
+    return have;
 }
 
-static bool write_out(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset,
-                      struct error *error)
+static void write_out(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset)
 {
     uint64_t limit =
         spool->zstd == NULL ? UINT64_MAX : memory_limit_for(codec_file_consumed(spool->zstd));
 
     spool->written += size;
     if (spool->written > limit)
-        return error_set(error,
-                         "%s: decompresses to more than %llu bytes that are not zero, which is too "
-                         "much for its size; if you trust the file: zstd -dc FILE | covsplit "
-                         "snapshot --core - ...",
-                         spool->path, (unsigned long long)limit);
-    while (size != 0) {
+        spool->failed =
+            !error_set(spool->error,
+                       "%s: decompresses to more than %llu bytes that are not zero, which is too "
+                       "much for its size; if you trust the file: zstd -dc FILE | covsplit "
+                       "snapshot --core - ...",
+                       spool->path, (unsigned long long)limit);
+    while (size != 0 && !spool->failed) {
         ssize_t part = pwrite(spool->to, data, size, (off_t)offset);
 
         if (part < 0 && errno == EINTR)
             continue;
-        if (part <= 0)
-            return error_set_errno(error, part < 0 ? errno : ENOSPC,
-                                   "cannot write a temporary file in %s; set TMPDIR to a directory "
-                                   "with more room",
-                                   spool->directory);
+        if (part <= 0) {
+            spool->failed = !error_set_errno(
+                spool->error, part < 0 ? errno : ENOSPC,
+                "cannot write a temporary file in %s; set TMPDIR to a directory with more room",
+                spool->directory);
+            return;
+        }
         data += part;
         offset += (uint64_t)part;
         size -= (size_t)part;
     }
-    return true;
 }
 
 /* Writes the pages that are not all zeros, as many at a time as follow each other. */
-static bool write_pages(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset,
-                        struct error *error)
+static void write_pages(struct spool *spool, const uint8_t *data, size_t size, uint64_t offset)
 {
     size_t begin = 0, end = 0;
 
@@ -145,120 +147,85 @@ static bool write_pages(struct spool *spool, const uint8_t *data, size_t size, u
         struct bytes view = {data + end, page < size - end ? page : size - end};
 
         if (bytes_all_zero(view)) {
-            if (begin != end && !write_out(spool, data + begin, end - begin, offset + begin, error))
-                return false;
+            if (begin != end)
+                write_out(spool, data + begin, end - begin, offset + begin);
             begin = end + (size_t)view.size;
         }
         end += (size_t)view.size;
     }
-    return begin == end || write_out(spool, data + begin, end - begin, offset + begin, error);
+    if (begin != end)
+        write_out(spool, data + begin, end - begin, offset + begin);
 }
 
-/* Writes those parts of a chunk that are kept. */
-static bool write_chunk(struct spool *spool, size_t size, struct error *error)
+/* Copies up to an offset in the core, or to its end: those parts that are kept. */
+static void copy_until(struct spool *spool, uint64_t end)
 {
-    size_t done = 0;
+    while (spool->position < end && !spool->has_ended && !spool->failed) {
+        uint64_t left = end - spool->position, at, run;
+        size_t wanted = left < CHUNK_SIZE ? (size_t)left : CHUNK_SIZE, have = 0;
 
-    while (done < size) {
-        uint64_t offset = spool->position + done, at, run = size - done;
-        bool is_kept = spool->keeps_all || address_ranges_find(&spool->kept, offset, &at, &run);
+        if (spool->zstd == NULL)
+            have = read_plain(spool, spool->chunk, wanted);
+        else if (!codec_file_read(spool->zstd, spool->chunk, wanted, &have, spool->error))
+            spool->failed = true;
+        for (size_t done = 0; done < have && !spool->failed; done += (size_t)run) {
+            uint64_t offset = spool->position + done;
+            bool is_kept = address_ranges_find(&spool->kept, offset, &at, &run);
 
-        if (run > size - done)
-            run = size - done;
-        if (is_kept && !write_pages(spool, spool->chunk + done, (size_t)run, offset, error))
-            return false;
-        done += (size_t)run;
-    }
-    return true;
-}
-
-/* Copies up to an offset in the core, or to its end. */
-static bool copy_until(struct spool *spool, uint64_t end, struct error *error)
-{
-    while (spool->position < end && !spool->has_ended) {
-        uint64_t left = end - spool->position;
-        size_t wanted = left < CHUNK_SIZE ? (size_t)left : CHUNK_SIZE, have;
-
-        if (spool->zstd != NULL ? !codec_file_read(spool->zstd, spool->chunk, wanted, &have, error)
-                                : !read_plain(spool, spool->chunk, wanted, &have, error))
-            return false;
-        if (!write_chunk(spool, have, error))
-            return false;
+            if (run > have - done || spool->keeps_all)
+                run = have - done;
+            if (is_kept || spool->keeps_all)
+                write_pages(spool, spool->chunk + done, (size_t)run, offset);
+        }
         spool->position += have;
         spool->has_ended = have < wanted;
         if (spool->position > INT64_MAX - CHUNK_SIZE)
-            return error_set(error, "%s: larger than any file can be; it is damaged", spool->path);
+            spool->failed = !error_set(
+                spool->error, "%s: larger than any file can be; it is damaged", spool->path);
     }
-    return true;
 }
 
 /* Gives the copy the size of what was read so far, which may end with a hole. */
-static bool extend(const struct spool *spool, struct error *error)
+static void extend(struct spool *spool)
 {
-    return ftruncate(spool->to, (off_t)spool->position) == 0 ||
-           error_set_errno(error, errno, "cannot write a temporary file in %s", spool->directory);
+    if (!spool->failed && ftruncate(spool->to, (off_t)spool->position) != 0)
+        spool->failed = !error_set_errno(spool->error, errno, "cannot write a temporary file in %s",
+                                         spool->directory);
 }
 
 /* ---- what is kept ---- */
 
-/* Copies the core up to the end of a part, and reads that part. *is_there is false if the core does
- * not have it, or it is not where or what headers and notes can be. */
-static bool read_back(struct spool *spool, uint64_t offset, uint64_t size, struct buffer *to,
-                      bool *is_there, struct error *error)
+/* Copies the core up to the end of a part, and reads that part into the buffer. It is empty if the
+ * core does not have it, or it is not where or what headers and notes can be. */
+static struct bytes read_back(struct spool *spool, uint64_t offset, uint64_t size,
+                              struct buffer *to)
 {
     uint64_t end;
 
-    *is_there = false;
-    if (size > HEADERS_MAX || !add_fits(offset, size, &end) || end > HEADERS_MAX)
-        return true;
-    if (!copy_until(spool, end, error))
-        return false;
-    if (spool->position < end)
-        return true;
     to->size = 0;
+    if (size > HEADERS_MAX || !add_fits(offset, size, &end) || end > HEADERS_MAX)
+        return (struct bytes){0};
+    copy_until(spool, end);
+    extend(spool);
+    if (spool->position < end || spool->failed)
+        return (struct bytes){0};
     command_require(buffer_reserve(to, (size_t)size), size);
-    if (!extend(spool, error))
-        return false;
-    if (pread(spool->to, to->data, (size_t)size, (off_t)offset) != (ssize_t)size)
-        return error_set_errno(error, EIO, "cannot read a temporary file in %s", spool->directory);
-    to->size = (size_t)size;
-    *is_there = true;
-    return true;
-}
-
-/* Reads the header and the program headers. *is_core is false if they are not there; if they are in
- * no known number (more than 65,534 are counted at the end of the file), there are no segments. */
-static bool read_headers(struct spool *spool, bool *is_core, struct error *error)
-{
-    struct elf_file *elf = &spool->elf;
-    bool is_there;
-
-    if (!read_back(spool, 0, sizeof(Elf64_Ehdr), &spool->table, &is_there, error))
-        return false;
-    *is_core = is_there && elf_file_open(elf, buffer_view(&spool->table));
-    elf->bytes = (struct bytes){0};
-    if (!*is_core || elf->header.e_phnum == PN_XNUM ||
-        elf->header.e_phentsize != ELF_SIZE(elf->wide, Phdr))
-        return true;
-    if (!read_back(spool, elf->header.e_phoff, elf->header.e_phnum * ELF_SIZE(elf->wide, Phdr),
-                   &spool->table, &is_there, error))
-        return false;
-    if (is_there) {
-        elf->segments = buffer_view(&spool->table);
-        elf->segment_count = elf->header.e_phnum;
-    }
-    return true;
+    if (pread(spool->to, to->data, (size_t)size, (off_t)offset) == (ssize_t)size)
+        to->size = (size_t)size;
+    else
+        spool->failed = !error_set_errno(spool->error, EIO, "cannot read a temporary file in %s",
+                                         spool->directory);
+    return buffer_view(to);
 }
 
 /* Lists the mapped files, if the notes come before the memory. */
-static bool read_notes(struct spool *spool, struct error *error)
+static void read_notes(struct spool *spool)
 {
     Elf64_Phdr notes = {0};
     struct elf_note_list list = {.big_endian = spool->elf.big_endian};
     struct elf_note note;
     uint64_t first = UINT64_MAX;
     size_t next = 0;
-    bool is_there;
 
     for (uint64_t i = 0; i < spool->elf.segment_count; i++) {
         const Elf64_Phdr phdr = elf_file_segment(&spool->elf, i);
@@ -270,11 +237,9 @@ static bool read_notes(struct spool *spool, struct error *error)
     }
     if (notes.p_type == PT_NULL || first < spool->position ||
         !range_within(notes.p_offset, notes.p_filesz, spool->position, first - spool->position))
-        return true;
-    if (!read_back(spool, notes.p_offset, notes.p_filesz, &spool->notes, &is_there, error))
-        return false;
-    list.bytes = buffer_view(&spool->notes);
-    while (is_there && elf_note_next(&list, &next, &note)) {
+        return;
+    list.bytes = read_back(spool, notes.p_offset, notes.p_filesz, &spool->notes);
+    while (elf_note_next(&list, &next, &note)) {
         struct nt_file files;
         struct nt_file_mapping mapping;
 
@@ -285,7 +250,6 @@ static bool read_notes(struct spool *spool, struct error *error)
             address_ranges_add(&spool->files, mapping.start, mapping.size, 0);
     }
     address_ranges_sort(&spool->files);
-    return true;
 }
 
 /* True if memory is that of a mapped file, or begins where one ends. */
@@ -310,13 +274,13 @@ static void drop_segment(struct spool *spool, uint64_t index)
         memset(entry + offsetof(Elf32_Phdr, p_filesz), 0, sizeof(uint32_t));
 }
 
-/* Decides what is kept, and takes the rest out of the program headers of the copy. *end is where
- * the last part ends that is needed. */
-static bool choose(struct spool *spool, uint64_t *end, struct error *error)
+/* Decides what is kept, by the mapped files, and takes the other segments out of the program
+ * headers of the copy. Returns the end of the last part that is needed. */
+static uint64_t choose(struct spool *spool)
 {
     bool knows_files = spool->files.count != 0;
+    uint64_t end = knows_files ? spool->position : 0;
 
-    *end = knows_files ? spool->position : 0;
     for (uint64_t i = 0; i < spool->elf.segment_count; i++) {
         const Elf64_Phdr phdr = elf_file_segment(&spool->elf, i);
         uint64_t part_end;
@@ -331,29 +295,35 @@ static bool choose(struct spool *spool, uint64_t *end, struct error *error)
             address_ranges_add(&spool->kept, phdr.p_offset, phdr.p_filesz, phdr.p_offset);
         if (!add_fits(phdr.p_offset, phdr.p_filesz, &part_end))
             part_end = knows_files ? 0 : UINT64_MAX;
-        *end = part_end > *end ? part_end : *end;
+        end = part_end > end ? part_end : end;
     }
-    if (!knows_files)
-        return true;
     address_ranges_sort(&spool->kept);
-    spool->keeps_all = false;
-    return write_out(spool, spool->table.data, spool->table.size, spool->elf.header.e_phoff, error);
+    spool->keeps_all = !knows_files;
+    if (knows_files)
+        write_out(spool, spool->table.data, spool->table.size, spool->elf.header.e_phoff);
+    return end;
 }
 
 /* Copies what is needed. Of what is no core, that is only the beginning; of a core whose program
- * headers are not known, everything. */
-static bool copy(struct spool *spool, struct error *error)
+ * headers are not there or in no known number (more than 65,534 are counted at the end of the
+ * file), everything. */
+static void copy(struct spool *spool)
 {
+    struct elf_file *elf = &spool->elf;
     uint64_t end = 0;
-    bool is_core;
 
-    if (!read_headers(spool, &is_core, error))
-        return false;
-    if (is_core && spool->elf.segment_count == 0 && spool->elf.header.e_phnum != 0)
-        end = UINT64_MAX;
-    else if (is_core && (!read_notes(spool, error) || !choose(spool, &end, error)))
-        return false;
-    return copy_until(spool, end, error) && extend(spool, error);
+    if (elf_file_open(elf, read_back(spool, 0, sizeof(Elf64_Ehdr), &spool->table)) &&
+        elf->header.e_phnum != 0) {
+        if (elf->header.e_phnum != PN_XNUM && elf->header.e_phentsize == ELF_SIZE(elf->wide, Phdr))
+            elf->segments =
+                read_back(spool, elf->header.e_phoff,
+                          elf->header.e_phnum * ELF_SIZE(elf->wide, Phdr), &spool->table);
+        elf->segment_count = elf->segments.size / ELF_SIZE(elf->wide, Phdr);
+        read_notes(spool);
+        end = elf->segment_count == 0 ? UINT64_MAX : choose(spool);
+    }
+    copy_until(spool, end);
+    extend(spool);
 }
 
 /* ---- the copy ---- */
@@ -377,22 +347,19 @@ static int create_file(const char *directory, struct error *error)
 }
 
 /* Reads the first bytes to see whether the core is compressed, and copies it. */
-static bool copy_from(struct spool *spool, struct error *error)
+static void copy_from(struct spool *spool)
 {
-    struct bytes front = {spool->front, 0};
-    size_t have;
+    struct bytes front = {spool->front, read_plain(spool, spool->front, sizeof(spool->front))};
 
-    if (!read_plain(spool, spool->front, sizeof(spool->front), &have, error))
-        return false;
-    front.size = have;
-    if (!spool_check_format(front, spool->path, error))
-        return false;
-    if (!codec_file_recognize(front)) {
-        spool->front_size = have;
-        return copy(spool, error);
+    if (!spool->failed)
+        spool->failed = !spool_check_format(front, spool->path, spool->error);
+    if (!spool->failed && codec_file_recognize(front)) {
+        spool->zstd = codec_file_open(spool->from, front, spool->path, spool->error);
+        spool->failed = spool->zstd == NULL;
+    } else {
+        spool->front_size = (size_t)front.size;
     }
-    spool->zstd = codec_file_open(spool->from, front, spool->path, error);
-    return spool->zstd != NULL && copy(spool, error);
+    copy(spool);
 }
 
 int spool_copy(int fd, const char *path, struct error *error)
@@ -405,8 +372,11 @@ int spool_copy(int fd, const char *path, struct error *error)
     spool->directory = directory != NULL && directory[0] != '\0' ? directory : "/tmp";
     spool->from = fd;
     spool->keeps_all = true;
+    spool->error = error;
     spool->to = to = create_file(spool->directory, error);
-    if (to >= 0 && !copy_from(spool, error)) {
+    if (to >= 0)
+        copy_from(spool);
+    if (to >= 0 && spool->failed) {
         close(to);
         to = -1;
     }
