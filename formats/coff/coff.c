@@ -249,37 +249,6 @@ static bool find_pointer(const struct planning *planning, const struct reference
 
 /* ---- stripped images ---- */
 
-/* The stub of a stripped image, whose runtime no longer tells the size of records: it follows a
- * marker of zeros of its own size, and only zeros follow it. */
-static bool find_stub(const struct coff_state *state, struct bytes *stub)
-{
-    size_t data = state->base.section_index[SECTION_DATA];
-    size_t counters = state->base.section_index[SECTION_COUNTERS];
-    struct profile_record_layout layout;
-    struct bytes whole, marker, rest;
-
-    if (data == NO_INDEX || counters == NO_INDEX)
-        return false;
-    whole = coff_section_bytes(&state->image, data);
-    for (uint64_t version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
-        uint64_t size, address;
-
-        if (!profile_record_layout(version, state->image.pointer_size, &layout) || !layout.relative)
-            continue;
-        size = layout.record_size;
-        if (!bytes_slice(whole, 0, size, &marker) || !bytes_slice(whole, size, size, stub) ||
-            !bytes_slice(whole, 2 * size, whole.size - 2 * size, &rest))
-            continue;
-        address = state->image.sections[data].address + size +
-                  (uint64_t)(int64_t)(int32_t)load_u32(stub->data + layout.counter_ptr, false);
-        if (bytes_all_zero(marker) && bytes_all_zero(rest) &&
-            coff_covers_all(&state->image.sections[counters], address,
-                            load_u32(stub->data + layout.num_counters, false)))
-            return true;
-    }
-    return false;
-}
-
 /* The tripwire, which follows the marker at the start of the names. */
 static bool find_tripwire(const struct coff_state *state, struct bytes *tripwire)
 {
@@ -326,7 +295,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
                (kind == SECTION_COVMAP && has_mapping_tripwire(state)) ||
                (section->SizeOfRawData == 0 && section->PointerToRawData == 0 &&
                 section->VirtualSize != 0);
-    if (*is_rest || kind != SECTION_DATA || !find_stub(state, &bytes))
+    if (*is_rest || kind != SECTION_DATA || !coff_find_stub(state, &bytes))
         return true;
     *is_rest = section->SizeOfRawData < section->VirtualSize || has_uuid(state, bytes.data);
     return *is_rest || state->data_host == NO_INDEX ||
@@ -338,7 +307,7 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
     const struct coff_state *state = (const struct coff_state *)planning;
     struct bytes rest = {0};
 
-    if (kind == SECTION_NAMES ? find_tripwire(state, &rest) : find_stub(state, &rest))
+    if (kind == SECTION_NAMES ? find_tripwire(state, &rest) : coff_find_stub(state, &rest))
         return rest;
     return (struct bytes){0};
 }
@@ -347,7 +316,7 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 
 /* The coverage mapping has no markers, and the runtime does not use it. With binary correlation
  * profiles have no records, which would tell how far before the first counter they begin (see
- * coff/state.h), so they could not be added up. */
+ * coff.h), so they could not be added up. */
 static void check_mapping(struct planning *planning, enum section_kind kind)
 {
     const struct bounds *whole = &planning->whole[kind];
@@ -383,7 +352,7 @@ static bool check_section(struct planning *planning, struct section *section, st
     return true;
 }
 
-/* Where the linker merged the counters into other data, a map file would not help either. */
+/* A map file would not help if the linker merged the counters into other data. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
     if (planning->section_index[SECTION_COUNTERS] == NO_INDEX)
@@ -395,7 +364,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
                            "the version of its raw profiles is not known to covsplit");
 }
 
-/* Whether only markers are before and behind the bounds. */
+/* True if only markers are before and behind the bounds. */
 static bool are_bounds(const struct planning *planning, enum section_kind kind,
                        const struct bounds *bounds)
 {
@@ -410,7 +379,7 @@ static bool are_bounds(const struct planning *planning, enum section_kind kind,
            bytes_all_zero(back) && whole.size == section->VirtualSize;
 }
 
-/* Whether profiles contain a bitmap that is in no known section, as the records tell or, if these
+/* True if profiles contain a bitmap that is in no known section, as the records tell or, if these
  * are not known, the functions. If so, gives that as the reason for `victim` to stay. */
 static bool has_hidden_bitmap(struct coff_state *state, enum section_kind victim)
 {

@@ -8,7 +8,7 @@
  * Fields have the names of Microsoft's "PE Format". Addresses are those at which the image prefers
  * to be loaded: ImageBase + RVA. Everything is little-endian.
  *
- * What belongs to whom in a section: the runtime puts a marker of its own before and behind what
+ * Markers: the runtime puts a marker of its own before and behind what
  * the compiler puts into a section: a zero byte for names, counters and bitmap, a record of zeros
  * for data. The functions that return the bounds return those of the bytes between the markers;
  * these bytes go into profiles, and the sidecar stores them as the section. (llvm-cov skips the
@@ -254,9 +254,9 @@ void coff_merged_find_stub(struct coff_state *state);
  * memory runs out. */
 bool coff_merged_is_nameless(const struct coff_state *state, struct bytes record, bool *nameless,
                              struct error *error);
-/* True if a record with `count` counters from the address `first` on covers all of the section,
- * except for the runtime's markers around the counters and the padding before them. */
-bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count);
+/* The stub of a stripped image, whose runtime no longer tells the size of records: in its section
+ * it follows a marker of zeros of its own size, and only zeros follow it. */
+bool coff_find_stub(const struct coff_state *state, struct bytes *stub);
 
 /* ---- layout.c, write.c ---- */
 

@@ -92,15 +92,15 @@ bool coff_check_claims(struct coff_state *state, enum section_kind kind)
 
 /* Leaves what is before `section`, `rest`, and zeros up to the next unit of `header`, the section
  * of the file that it is, or is a part of. */
-static bool cut_behind(struct coff_state *state, const struct section *section, struct bytes rest,
+static void cut_behind(struct coff_state *state, const struct section *section, struct bytes rest,
                        struct coff_section *header)
 {
     uint64_t start = header->PointerToRawData;
     uint64_t kept = align_up(section->offset + rest.size - start, state->image.file_alignment);
 
     header->kept_size = kept < header->SizeOfRawData ? (uint32_t)kept : header->SizeOfRawData;
-    return planning_empty(&state->base, section, rest, start + header->kept_size,
-                          start + header->SizeOfRawData);
+    planning_empty(&state->base, section, rest, start + header->kept_size,
+                   start + header->SizeOfRawData);
 }
 
 /* True if data that is merged into `host` is followed there only by zeros, which the loader
@@ -128,7 +128,7 @@ static bool nothing_follows(const struct coff_state *state, const struct section
            bytes_all_zero(rest) && !is_claimed(&state->image, &behind);
 }
 
-static bool take_out(struct coff_state *state, struct section *section)
+static void take_out(struct coff_state *state, struct section *section)
 {
     bool is_merged = section->kind == SECTION_DATA && state->data_host != NO_INDEX;
     struct coff_section *header =
@@ -141,22 +141,22 @@ static bool take_out(struct coff_state *state, struct section *section)
         section->fate = FATE_ZEROED;
         image_plan_explain(state->base.plan, section,
                            "the linker merged it into %s, where other data follows", header->name);
-        return planning_empty(&state->base, section, rest, end, end);
+        planning_empty(&state->base, section, rest, end, end);
+    } else if (rest.size != 0) {
+        cut_behind(state, section, rest, header);
+    } else {
+        header->kept_size = 0;
+        edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
     }
-    if (rest.size != 0)
-        return cut_behind(state, section, rest, header);
-    header->kept_size = 0;
-    return edit_cut(&state->base.plan->edits, header->PointerToRawData, header->SizeOfRawData);
 }
 
 /* Counters, bitmap and value nodes lose the zeros at their ends if nothing else uses these bytes.
  */
-static bool cut_zeros(struct coff_state *state)
+static void cut_zeros(struct coff_state *state)
 {
     static const char *const names[] = {".lprfc", ".lprfb", ".lprfnd"};
-    bool done = true;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names) && done; i++) {
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
         size_t index = coff_section_find(&state->image, names[i], NO_INDEX);
         struct coff_section *section = index == NO_INDEX ? NULL : &state->image.sections[index];
         uint64_t used;
@@ -170,11 +170,10 @@ static bool cut_zeros(struct coff_state *state)
         for (used = bytes.size; used > 0 && bytes.data[used - 1] == 0; used--)
             continue;
         section->kept_size = (uint32_t)align_up(used, state->image.file_alignment);
-        done = edit_cut(&state->base.plan->edits, section->PointerToRawData + section->kept_size,
-                        section->SizeOfRawData - section->kept_size);
+        edit_cut(&state->base.plan->edits, section->PointerToRawData + section->kept_size,
+                 section->SizeOfRawData - section->kept_size);
         state->base.plan->zeros_size += section->SizeOfRawData - section->kept_size;
     }
-    return done;
 }
 
 /* ---- what depends on the sections ---- */
@@ -199,8 +198,8 @@ static bool drop_certificates(struct coff_state *state, struct error *error)
                          "%s: damaged COFF image: its signature is not inside the file; link it "
                          "again",
                          image->path);
-    return edit_cut(&state->base.plan->edits, directory->rva, directory->size) ||
-           error_out_of_memory(error, image->path, directory->size);
+    edit_cut(&state->base.plan->edits, directory->rva, directory->size);
+    return true;
 }
 
 bool coff_is_removed(const struct coff_state *state, size_t index)
@@ -269,11 +268,11 @@ bool coff_layout(struct planning *planning, struct error *error)
     if (!drop_certificates(state, error))
         return false;
     for (size_t i = 0; i < plan->section_count; i++) {
-        if (section_goes(&plan->sections[i]) && !take_out(state, &plan->sections[i]))
-            return error_out_of_memory(error, planning->input->path, plan->sections[i].size);
+        if (section_goes(&plan->sections[i]))
+            take_out(state, &plan->sections[i]);
     }
-    if ((planning->options->sections & SECTION_ZEROS) != 0 && !cut_zeros(state))
-        return error_out_of_memory(error, planning->input->path, plan->zeros_size);
+    if ((planning->options->sections & SECTION_ZEROS) != 0)
+        cut_zeros(state);
     state->dropped_sections = count_dropped(state);
     return remove_relocations(state, error);
 }

@@ -24,14 +24,14 @@ struct run {
 };
 
 struct finding {
-    struct coff_state *state;
+    const struct coff_image *image;
     const struct coff_section *host;
     const struct coff_section *counters;
     struct bytes bytes; /* of the host */
     struct profile_record_layout layout;
 };
 
-static bool start_finding(struct coff_state *state, struct finding *finding)
+static bool start_finding(const struct coff_state *state, struct finding *finding)
 {
     const struct coff_image *image = &state->image;
     size_t host = coff_section_find(image, ".data", NO_INDEX);
@@ -39,7 +39,7 @@ static bool start_finding(struct coff_state *state, struct finding *finding)
 
     if (host == NO_INDEX || counters == NO_INDEX)
         return false;
-    *finding = (struct finding){.state = state,
+    *finding = (struct finding){.image = image,
                                 .host = &image->sections[host],
                                 .counters = &image->sections[counters],
                                 .bytes = coff_section_bytes(image, host)};
@@ -50,7 +50,7 @@ static bool start_finding(struct coff_state *state, struct finding *finding)
 static bool next_layout(struct finding *finding, uint64_t *version)
 {
     while (++*version <= PROFILE_VERSION_MAX) {
-        if (profile_record_layout(*version, finding->state->image.pointer_size, &finding->layout) &&
+        if (profile_record_layout(*version, finding->image->pointer_size, &finding->layout) &&
             finding->layout.relative)
             return true;
     }
@@ -58,11 +58,9 @@ static bool next_layout(struct finding *finding, uint64_t *version)
 }
 
 /* Makes a part of the host a section of the image. */
-static void add_part(const struct finding *finding, enum section_kind kind, uint64_t start,
-                     uint64_t size)
+static void add_part(struct coff_state *state, const struct coff_section *host,
+                     enum section_kind kind, uint64_t start, uint64_t size)
 {
-    struct coff_state *state = finding->state;
-    const struct coff_section *host = finding->host;
     size_t index = state->image.section_count + state->image.part_count++;
 
     state->image.sections[index] = (struct coff_section){
@@ -188,7 +186,7 @@ bool coff_merged_find_records(struct coff_state *state, struct error *error)
         return false;
     if (find_run(&finding, &names, &run)) {
         state->data_host = (size_t)(finding.host - state->image.sections);
-        add_part(&finding, SECTION_DATA, run.start - run.record_size,
+        add_part(state, finding.host, SECTION_DATA, run.start - run.record_size,
                  run.size + 2 * run.record_size);
     }
     names_free(&names);
@@ -219,10 +217,11 @@ void coff_merged_explain(struct coff_state *state)
 /* ---- the bitmap ---- */
 
 /* The bitmap bytes of all records, which follow each other: [*start, *end) in the host. */
-static bool bitmap_of_records(const struct finding *finding, uint64_t *start, uint64_t *end)
+static bool bitmap_of_records(const struct coff_state *state, const struct finding *finding,
+                              uint64_t *start, uint64_t *end)
 {
-    const struct profile_record_layout *layout = &finding->state->base.record_layout;
-    const struct section *data = image_plan_section(finding->state->base.plan, SECTION_DATA);
+    const struct profile_record_layout *layout = &state->base.record_layout;
+    const struct section *data = image_plan_section(state->base.plan, SECTION_DATA);
     uint64_t first = data->offset - finding->host->PointerToRawData, sum = 0;
 
     *start = UINT64_MAX;
@@ -253,14 +252,17 @@ void coff_merged_find_bitmap(struct coff_state *state)
 
     if (state->data_host != NO_INDEX && state->base.section_index[SECTION_BITMAP] == NO_INDEX &&
         state->base.has_record_layout && state->base.record_layout.bitmap_ptr != 0 &&
-        start_finding(state, &finding) && bitmap_of_records(&finding, &start, &end) && start != 0 &&
-        bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) && bytes_all_zero(whole))
-        add_part(&finding, SECTION_BITMAP, start - 1, whole.size);
+        start_finding(state, &finding) && bitmap_of_records(state, &finding, &start, &end) &&
+        start != 0 && bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) &&
+        bytes_all_zero(whole))
+        add_part(state, finding.host, SECTION_BITMAP, start - 1, whole.size);
 }
 
 /* ---- the stub ---- */
 
-bool coff_covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
+/* True if a record with `count` counters from the address `first` on covers all of the section,
+ * except for the runtime's markers around the counters and the padding before them. */
+static bool covers_all(const struct coff_section *counters, uint64_t first, uint64_t count)
 {
     uint64_t begin = counters->address + 1, end = counters->address + counters->VirtualSize - 1;
 
@@ -289,25 +291,48 @@ static bool is_stub(const struct finding *finding, uint64_t place)
     }
     return bytes_all_zero((struct bytes){rest, layout->record_size}) &&
            is_marker(finding, place - layout->record_size) &&
-           coff_covers_all(finding->counters, finding->host->address + place + distance, count);
+           covers_all(finding->counters, finding->host->address + place + distance, count);
+}
+
+bool coff_find_stub(const struct coff_state *state, struct bytes *stub)
+{
+    size_t data = state->base.section_index[SECTION_DATA];
+    size_t counters = state->base.section_index[SECTION_COUNTERS];
+    struct finding finding = {.image = &state->image};
+
+    if (data == NO_INDEX || counters == NO_INDEX)
+        return false;
+    finding.host = &state->image.sections[data];
+    finding.counters = &state->image.sections[counters];
+    finding.bytes = coff_section_bytes(&state->image, data);
+    for (uint64_t version = PROFILE_VERSION_MIN - 1; next_layout(&finding, &version);) {
+        uint64_t size = finding.layout.record_size;
+        struct bytes rest;
+
+        if (is_stub(&finding, size) && bytes_slice(finding.bytes, size, size, stub) &&
+            bytes_slice(finding.bytes, 2 * size, finding.bytes.size - 2 * size, &rest) &&
+            bytes_all_zero(rest))
+            return true;
+    }
+    return false;
 }
 
 /* The bitmap of a stub has the runtime's markers around it. */
-static void add_stub(const struct finding *finding, uint64_t place)
+static void add_stub(struct coff_state *state, const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
-    struct coff_state *state = finding->state;
     const uint8_t *stub = finding->bytes.data + place;
     uint64_t bitmap, size;
 
     state->data_host = (size_t)(finding->host - state->image.sections);
-    add_part(finding, SECTION_DATA, place - layout->record_size, 2 * layout->record_size);
+    add_part(state, finding->host, SECTION_DATA, place - layout->record_size,
+             2 * layout->record_size);
     if (layout->bitmap_ptr == 0 || state->base.section_index[SECTION_BITMAP] != NO_INDEX)
         return;
     bitmap = (uint32_t)(place + load_u32(stub + layout->bitmap_ptr, false));
     size = load_u32(stub + layout->num_bitmap_bytes, false);
     if (size != 0 && bitmap != 0 && range_within(bitmap - 1, size + 2, 0, finding->bytes.size))
-        add_part(finding, SECTION_BITMAP, bitmap - 1, size + 2);
+        add_part(state, finding->host, SECTION_BITMAP, bitmap - 1, size + 2);
 }
 
 void coff_merged_find_stub(struct coff_state *state)
@@ -323,7 +348,7 @@ void coff_merged_find_stub(struct coff_state *state)
         while (i + finding.layout.record_size <= finding.bytes.size && !is_stub(&finding, i))
             i += WORD_SIZE;
         if (i + finding.layout.record_size <= finding.bytes.size)
-            add_stub(&finding, i);
+            add_stub(state, &finding, i);
     }
     input_release_pages(state->image.input, finding.host->PointerToRawData, finding.bytes.size);
 }

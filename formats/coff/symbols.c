@@ -24,8 +24,8 @@
 /* Pages of tables are released in pieces of this size. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
 
-/* How many bytes at either end of a section count as near its bounds, for counters and bitmap: of
- * these only the markers are looked for. */
+/* The number of bytes at either end of a section that count as near its bounds, for counters and
+ * bitmap: of these only the markers are looked for. */
 #define MARKER_WINDOW UINT64_C(8)
 
 /* ---- the symbol table ---- */

@@ -233,85 +233,90 @@ struct relink {
 };
 
 /* Sets the distance from one fixup to the next. */
-static bool link_fixups(struct relink *relink, const struct chain *chain, uint64_t fileoff,
+static void link_fixups(struct relink *relink, const struct chain *chain, uint64_t fileoff,
                         uint64_t distance)
 {
     uint64_t word = load_u64(relink->state->image.file.data + fileoff, false);
     uint8_t bytes[FIXUP_SIZE];
 
-    if (next_of(chain, word) == distance)
-        return true;
     store_u64(bytes,
               (word & ~(chain->next_mask << NEXT_SHIFT)) | distance / chain->stride << NEXT_SHIFT,
               false);
-    return edit_replace(&relink->state->base.plan->edits, fileoff, sizeof(bytes),
-                        (struct bytes){bytes, sizeof(bytes)});
+    if (next_of(chain, word) != distance)
+        edit_replace(&relink->state->base.plan->edits, fileoff, sizeof(bytes),
+                     (struct bytes){bytes, sizeof(bytes)});
 }
 
-/* Relinks the chain of a page. It was walked before, so all of it is inside the file. *start is an
- * offset in the page, or DYLD_CHAINED_PTR_START_NONE. */
-static bool relink_page(struct relink *relink, size_t index, const struct chain *chain,
-                        uint64_t page, uint32_t *start)
+/* Relinks the chain of a page, of which the first fixup is at `start` in the page. It was walked
+ * before, so all of it is inside the file. Returns the new start, or DYLD_CHAINED_PTR_START_NONE.
+ */
+static uint32_t relink_page(struct relink *relink, size_t index, const struct chain *chain,
+                            uint64_t page, uint32_t start)
 {
     const struct macho_segment *segment = &relink->state->image.segments[index];
-    uint64_t offset = page + *start, last_kept = 0, next;
-    bool any_kept = false;
+    uint64_t offset = page + start, last_kept = 0, next;
 
+    start = DYLD_CHAINED_PTR_START_NONE;
     do {
-        next = next_of(chain,
-                       load_u64(relink->state->image.file.data + segment->fileoff + offset, false));
-        switch (macho_fixup_fate(relink->state, index, segment->vmaddr + offset)) {
-        case MACHO_FIXUP_GOES:
-            break;
-        case MACHO_FIXUP_IS_CUT:
+        uint64_t fileoff = segment->fileoff + offset;
+        enum macho_fixup_fate fate =
+            macho_fixup_fate(relink->state, index, segment->vmaddr + offset);
+
+        next = next_of(chain, load_u64(relink->state->image.file.data + fileoff, false));
+        if (fate == MACHO_FIXUP_IS_CUT)
             relink->problem = MACHO_FIXUP_IS_CUT_TEXT;
-            return false;
-        default:
-            if (any_kept &&
-                !link_fixups(relink, chain, segment->fileoff + last_kept, offset - last_kept))
-                return false;
-            if (!any_kept)
-                *start = (uint32_t)(offset - page);
-            any_kept = true;
-            last_kept = offset;
+        if (fate != MACHO_FIXUP_GOES) {
+            if (start != DYLD_CHAINED_PTR_START_NONE)
+                link_fixups(relink, chain, last_kept, fileoff - last_kept);
+            else
+                start = (uint32_t)(offset - page);
+            last_kept = fileoff;
         }
         offset += next;
     } while (next != 0);
-    if (any_kept)
-        return link_fixups(relink, chain, segment->fileoff + last_kept, 0);
-    *start = DYLD_CHAINED_PTR_START_NONE;
-    return true;
+    if (start != DYLD_CHAINED_PTR_START_NONE)
+        link_fixups(relink, chain, last_kept, 0);
+    return start;
 }
 
-/* Adds a dyld_chained_starts_in_segment for the pages from `first` up to but not including `end`,
- * and its offset to the table; adds nothing if no page has a fixup. */
-static void append_list(struct relink *relink, size_t index, const struct chain *chain,
-                        const uint8_t *page_starts, uint32_t first, uint32_t end)
+/* Relinks the pages of a segment from `first` up to but not including `end`. Adds a
+ * dyld_chained_starts_in_segment for them, and its offset in the place of segment `owner`; adds
+ * nothing if no page has a fixup. */
+static void relink_pages(struct relink *relink, size_t index, const struct chain *chain,
+                         uint32_t first, uint32_t end, size_t owner)
 {
     struct buffer *starts = &relink->starts;
-    uint64_t size, segment_offset;
-    uint8_t *list;
+    size_t before = starts->size, list, list_end = 0;
+    uint64_t segment_offset = load_u64(chain->header.data + CHAIN_SEGMENT_OFFSET, false);
 
-    while (end > first &&
-           load_u16(page_starts + 2 * (size_t)(end - 1), false) == DYLD_CHAINED_PTR_START_NONE)
-        end--;
-    if (end <= first)
-        return;
-    size = align_up(CHAIN_PAGE_START + UINT64_C(2) * (end - first), 8);
-    buffer_append_zeros(starts, (size_t)(0 - relink->chains.starts - starts->size) % 8);
+    buffer_append_zeros(starts, (size_t)(0 - relink->chains.starts - before) % 8);
+    list = starts->size;
     buffer_append(starts, chain->header.data, CHAIN_PAGE_START);
-    buffer_append(starts, page_starts + 2 * (size_t)first, 2 * (size_t)(end - first));
-    buffer_append_zeros(starts, (size_t)(size - CHAIN_PAGE_START - 2 * (uint64_t)(end - first)));
-    if (starts->failed)
+    for (uint32_t i = first; i < end; i++) {
+        uint32_t old = load_u16(chain->page_starts.data + 2 * (size_t)i, false), start = old;
+        uint8_t bytes[2];
+
+        if (old != DYLD_CHAINED_PTR_START_NONE)
+            start = relink_page(relink, index, chain, (uint64_t)i * chain->page_size, old);
+        store_u16(bytes, (uint16_t)start, false);
+        buffer_append(starts, bytes, sizeof(bytes));
+        if (start != DYLD_CHAINED_PTR_START_NONE)
+            list_end = starts->size;
+        relink->changed |= start != old;
+    }
+    if (starts->failed || list_end == 0) {
+        starts->size = before;
         return;
-    list = starts->data + starts->size - size;
-    segment_offset = load_u64(list + CHAIN_SEGMENT_OFFSET, false);
-    store_u32(list + CHAIN_SIZE, (uint32_t)size, false);
-    store_u64(list + CHAIN_SEGMENT_OFFSET, segment_offset + (uint64_t)first * chain->page_size,
-              false);
-    store_u16(list + CHAIN_PAGE_COUNT, (uint16_t)(end - first), false);
-    store_u32(starts->data + STARTS_SEG_INFO_OFFSET + 4 * index, (uint32_t)(list - starts->data),
-              false);
+    }
+    starts->size = list_end;
+    if (!buffer_append_zeros(starts, (list - list_end) % 8))
+        return;
+    store_u32(starts->data + list + CHAIN_SIZE, (uint32_t)(starts->size - list), false);
+    store_u64(starts->data + list + CHAIN_SEGMENT_OFFSET,
+              segment_offset + (uint64_t)first * chain->page_size, false);
+    store_u16(starts->data + list + CHAIN_PAGE_COUNT,
+              (uint16_t)((list_end - list - CHAIN_PAGE_START) / 2), false);
+    store_u32(starts->data + STARTS_SEG_INFO_OFFSET + 4 * owner, (uint32_t)list, false);
 }
 
 static uint32_t pages_of(const struct chain *chain, uint64_t size)
@@ -321,68 +326,38 @@ static uint32_t pages_of(const struct chain *chain, uint64_t size)
     return pages < chain->page_count ? (uint32_t)pages : chain->page_count;
 }
 
-/* Relinks the pages of a segment, and adds its list, or those of both parts. */
-static bool relink_segment(struct relink *relink, size_t index, const struct chain *chain)
-{
-    const struct macho_state *state = relink->state;
-    uint32_t kept = pages_of(chain, macho_filesize(state, index));
-    uint64_t split = state->split_fileoff - state->image.segments[index].fileoff;
-    struct buffer copy = {0};
-    bool done = buffer_append(&copy, chain->page_starts.data, (size_t)chain->page_starts.size);
-
-    for (uint32_t i = 0; done && i < chain->page_count; i++) {
-        uint32_t old = load_u16(copy.data + 2 * (size_t)i, false), start = old;
-
-        if (old == DYLD_CHAINED_PTR_START_NONE)
-            continue;
-        done = relink_page(relink, index, chain, (uint64_t)i * chain->page_size, &start);
-        store_u16(copy.data + 2 * (size_t)i, (uint16_t)start, false);
-        relink->changed |= start != old;
-    }
-    relink->changed |= kept != chain->page_count || index == state->split_segment;
-    if (done)
-        append_list(relink, index, chain, copy.data, 0, kept);
-    if (done && index == state->split_segment) {
-        done = split % chain->page_size == 0;
-        if (done)
-            append_list(relink, index + 1, chain, copy.data, pages_of(chain, split),
-                        chain->page_count);
-        else
-            relink->problem = "its fixups are chained over larger pages";
-    }
-    buffer_free(&copy);
-    return done;
-}
-
-static bool relink_segments(struct relink *relink)
+static void relink_segments(struct relink *relink)
 {
     const struct macho_state *state = relink->state;
     const struct chains *chains = &relink->chains;
 
     if (!buffer_append_zeros(&relink->starts,
                              STARTS_SEG_INFO_OFFSET + (size_t)4 * chains->seg_count))
-        return false;
+        return;
     store_u32(relink->starts.data, chains->seg_count, false);
-    if (state->split_segment != NO_INDEX && state->split_segment + 1 >= chains->seg_count) {
+    if (state->split_segment != NO_INDEX && state->split_segment + 1 >= chains->seg_count)
         relink->problem = "its chained fixups have fewer segments than the image";
-        return false;
-    }
-    for (size_t i = 0; i < chains->seg_count; i++) {
+    for (size_t i = 0; i < chains->seg_count && relink->problem == NULL; i++) {
+        uint64_t split = state->split_fileoff - state->image.segments[i].fileoff;
+        uint32_t kept, second;
         struct chain chain;
 
-        if (open_chain(&state->image, chains, i, &chain, &relink->problem)) {
-            relink->problem = NULL;
-            if (!relink_segment(relink, i, &chain))
-                return false;
-        } else if (relink->problem != NULL) {
-            return false;
-        }
+        if (!open_chain(&state->image, chains, i, &chain, &relink->problem))
+            continue;
+        relink->problem = NULL;
+        kept = pages_of(&chain, macho_filesize(state, i));
+        second = i == state->split_segment ? pages_of(&chain, split) : chain.page_count;
+        relink->changed |= kept != chain.page_count || i == state->split_segment;
+        relink_pages(relink, i, &chain, 0, kept, i);
+        relink_pages(relink, i, &chain, kept, second, i); /* they have none that stays */
+        relink_pages(relink, i, &chain, second, chain.page_count, i + 1);
+        if (i == state->split_segment && split % chain.page_size != 0)
+            relink->problem = "its fixups are chained over larger pages";
     }
-    return !relink->starts.failed;
 }
 
 /* Replaces the old tables, which are before the imports, by the new ones. */
-static bool replace_starts(struct relink *relink)
+static void replace_starts(struct relink *relink)
 {
     struct macho_state *state = relink->state;
     struct edit_script *edits = &state->base.plan->edits;
@@ -396,17 +371,16 @@ static bool replace_starts(struct relink *relink)
     state->chains_growth = growth;
     store_u32(offsets, (uint32_t)(chains->imports + growth), false);
     store_u32(offsets + 4, (uint32_t)(chains->symbols + growth), false);
-    return buffer_append_zeros(&relink->starts,
-                               (size_t)(old_size + growth - relink->starts.size)) &&
-           edit_replace(edits, blob + chains->starts, old_size, buffer_view(&relink->starts)) &&
-           (growth == 0 || edit_replace(edits, blob + CHAINS_IMPORTS_OFFSET, sizeof(offsets),
-                                        (struct bytes){offsets, sizeof(offsets)}));
+    buffer_append_zeros(&relink->starts, (size_t)(old_size + growth - relink->starts.size));
+    edit_replace(edits, blob + chains->starts, old_size, buffer_view(&relink->starts));
+    if (growth != 0)
+        edit_replace(edits, blob + CHAINS_IMPORTS_OFFSET, sizeof(offsets),
+                     (struct bytes){offsets, sizeof(offsets)});
 }
 
 bool macho_relink_plan(struct macho_state *state, const char **problem)
 {
     struct relink relink = {.state = state};
-    bool done;
 
     *problem = NULL;
     if (macho_find_command(&state->image, LC_DYLD_CHAINED_FIXUPS) == NULL)
@@ -415,12 +389,14 @@ bool macho_relink_plan(struct macho_state *state, const char **problem)
     if (!open_chains(&state->image, &relink.chains) || relink.chains.starts < CHAINS_HEADER_SIZE ||
         relink.chains.imports < relink.chains.starts ||
         relink.chains.symbols < relink.chains.imports ||
-        relink.chains.imports > relink.chains.blob.size) {
-        *problem = "its chained fixups have a layout that covsplit does not know";
-        return false;
-    }
-    done = relink_segments(&relink) && (!relink.changed || replace_starts(&relink));
-    *problem = relink.problem;
+        relink.chains.imports > relink.chains.blob.size)
+        relink.problem = "its chained fixups have a layout that covsplit does not know";
+    else
+        relink_segments(&relink);
+    if (relink.problem == NULL && relink.changed && !relink.starts.failed)
+        replace_starts(&relink);
+    state->base.plan->edits.has_no_memory |= relink.starts.failed;
     buffer_free(&relink.starts);
-    return done;
+    *problem = relink.problem;
+    return relink.problem == NULL && !state->base.plan->edits.has_no_memory;
 }

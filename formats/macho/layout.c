@@ -29,7 +29,8 @@
  * the file only if the stub is not there, but before the names' tripwire. The runtime's functions
  * then return the stub's new address.
  *
- * What cannot be cut is filled with zeros, which saves nothing in the file but compresses well.
+ * Pages that cannot be cut are filled with zeros, which saves nothing in the file but compresses
+ * well.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -475,10 +476,8 @@ enum macho_fixup_fate macho_fixup_fate(const struct macho_state *state, size_t s
 /* ---- edits ---- */
 
 /* Fills [start, end) with zeros, except for the holes, and stub and tripwires before a split. */
-static bool fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t end)
+static void fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t end)
 {
-    struct edit_script *edits = &state->base.plan->edits;
-
     while (start < end) {
         uint64_t zeros_end = end, next = end;
 
@@ -494,55 +493,44 @@ static bool fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t 
                 next = from + size;
             }
         }
-        if (zeros_end > start &&
-            !edit_replace_by_zeros(edits, start, zeros_end - start, zeros_end - start))
-            return false;
+        edit_replace_by_zeros(&state->base.plan->edits, start, zeros_end - start,
+                              zeros_end - start);
         start = next;
     }
-    return true;
 }
 
-/* Adds the mapping's tripwire, with the padding between it and that of the names, if that is
- * there. */
-static bool add_mapping_tripwire(struct macho_state *state)
-{
-    uint8_t bytes[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
-    size_t padding = state->split_segment == NO_INDEX
-                         ? 0
-                         : (size_t)(mapping_behind_names(state) - state->base.tripwire_size);
-    size_t size = padding + TRIPWIRE_MAPPING_SIZE;
-
-    memcpy(bytes + padding, state->base.mapping_tripwire, TRIPWIRE_MAPPING_SIZE);
-    return edit_replace(&state->base.plan->edits, macho_mapping_offset(state) - padding, size,
-                        (struct bytes){bytes, size});
-}
-
-static bool add_edits(struct macho_state *state)
+/* Adds what stays of removed sections, zeros, and cuts. Between the tripwires of names and mapping
+ * there may be padding. */
+static void add_edits(struct macho_state *state)
 {
     struct image_plan *plan = state->base.plan;
     struct bytes stub = planning_rest(&state->base, SECTION_DATA, 0);
     struct bytes tripwire = planning_rest(&state->base, SECTION_NAMES, 0);
-    bool done = true;
+    uint8_t mapping[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
+    size_t padding = state->split_segment == NO_INDEX
+                         ? 0
+                         : (size_t)(mapping_behind_names(state) - tripwire.size);
 
+    memcpy(mapping + padding, state->base.mapping_tripwire, TRIPWIRE_MAPPING_SIZE);
     if (removes(state, SECTION_DATA))
-        done = edit_replace(&plan->edits, macho_stub_offset(state), stub.size, stub);
+        edit_replace(&plan->edits, macho_stub_offset(state), stub.size, stub);
     if (removes(state, SECTION_NAMES))
-        done =
-            done && edit_replace(&plan->edits, macho_names_offset(state), tripwire.size, tripwire);
+        edit_replace(&plan->edits, macho_names_offset(state), tripwire.size, tripwire);
     if (removes(state, SECTION_COVMAP))
-        done = done && add_mapping_tripwire(state);
-    for (size_t i = 0; i < plan->section_count && done; i++) {
+        edit_replace(&plan->edits, macho_mapping_offset(state) - padding,
+                     padding + TRIPWIRE_MAPPING_SIZE,
+                     (struct bytes){mapping, padding + TRIPWIRE_MAPPING_SIZE});
+    for (size_t i = 0; i < plan->section_count; i++) {
         const struct section *section = &plan->sections[i];
 
         if (section_goes(section))
-            done = fill_with_zeros(state, section->offset + state->reserved[section->kind],
-                                   section->offset + section->size);
+            fill_with_zeros(state, section->offset + state->reserved[section->kind],
+                            section->offset + section->size);
     }
-    for (size_t i = 0; i < state->hole_count && done; i++) {
+    for (size_t i = 0; i < state->hole_count; i++) {
         if (state->holes[i].why == NULL)
-            done = edit_cut(&plan->edits, state->holes[i].offset, state->holes[i].size);
+            edit_cut(&plan->edits, state->holes[i].offset, state->holes[i].size);
     }
-    return done;
 }
 
 /* Says of sections in holes that are not cut how many bytes stay, and why. */
@@ -569,11 +557,11 @@ static void explain_holes(struct macho_state *state)
 }
 
 /* If only the mapping is removed, no fixup changes, so none needs to be understood. */
-static bool plan_fixups(struct macho_state *state, const char **problem)
+static void plan_fixups(struct macho_state *state, const char **problem)
 {
     *problem = NULL;
-    return (!removes(state, SECTION_NAMES) && !removes(state, SECTION_DATA)) ||
-           (macho_relink_plan(state, problem) && macho_recode_plan(state, problem));
+    if (removes(state, SECTION_NAMES) || removes(state, SECTION_DATA))
+        (void)(macho_relink_plan(state, problem) && macho_recode_plan(state, problem));
 }
 
 bool macho_layout(struct macho_state *state, struct error *error)
@@ -581,28 +569,28 @@ bool macho_layout(struct macho_state *state, struct error *error)
     struct edit_script *edits = &state->base.plan->edits;
     size_t edits_before = edits->count, literals_before = edits->literals.size;
     const char *problem;
-    bool done;
 
     state->names_may_move = !rules_is_shared(&state->base.code, RUNTIME_BEGIN_NAMES);
     place_names(state, NULL);
-    done = plan_fixups(state, &problem);
-    if (!done && problem != NULL && state->split_segment != NO_INDEX) {
+    plan_fixups(state, &problem);
+    if (problem != NULL && state->split_segment != NO_INDEX) {
         edits->count = edits_before;
         edits->literals.size = literals_before;
         state->chains_growth = 0;
         state->rebase_growth = 0;
         place_names(state, problem);
-        done = plan_fixups(state, &problem);
+        plan_fixups(state, &problem);
     }
     explain_holes(state);
-    if (!done && problem != NULL)
+    if (problem != NULL)
         return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
                          problem);
-    if (done && removes(state, SECTION_DATA) &&
-        !data_move(&state->base, macho_stub_address(state), error))
+    if ((removes(state, SECTION_DATA) &&
+         !data_move(&state->base, macho_stub_address(state), error)) ||
+        (removes(state, SECTION_NAMES) &&
+         !names_move(&state->base, macho_names_address(state), error)))
         return false;
-    if (!done || !add_edits(state))
-        return error_out_of_memory(error, state->image.path, edits->literals.size);
-    return !removes(state, SECTION_NAMES) ||
-           names_move(&state->base, macho_names_address(state), error);
+    add_edits(state);
+    return !edits->has_no_memory ||
+           error_out_of_memory(error, state->image.path, edits->literals.size);
 }

@@ -254,7 +254,7 @@ static inline const struct macho_image *macho_image_of(const struct planning *pl
  * removed sections and their fixups out of the file. */
 bool macho_layout(struct macho_state *state, struct error *error);
 
-/* What becomes of a fixup. */
+/* The fate of a fixup. */
 enum macho_fixup_fate {
     MACHO_FIXUP_STAYS,
     MACHO_FIXUP_BEHIND, /* it stays, in the second part of a split segment */

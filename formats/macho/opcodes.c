@@ -280,7 +280,8 @@ static bool collect_rebase(void *context, const struct macho_fixup *fixup)
     if (fate == MACHO_FIXUP_GOES)
         return true;
     store_u64(bytes, fixup->address, false);
-    return can_stay(recode, fate) && buffer_append(&recode->addresses, bytes, sizeof(bytes));
+    buffer_append(&recode->addresses, bytes, sizeof(bytes));
+    return can_stay(recode, fate);
 }
 
 struct place {
@@ -365,7 +366,7 @@ static void encode_rebases(const struct recode *recode, struct buffer *program)
     append_opcode(program, OPCODE_DONE);
 }
 
-static bool recode_rebases(struct recode *recode)
+static void recode_rebases(struct recode *recode)
 {
     struct macho_state *state = recode->state;
     struct bytes old =
@@ -373,24 +374,22 @@ static bool recode_rebases(struct recode *recode)
     struct buffer program = {0};
     uint64_t growth = 0;
     const char *reason;
-    bool done;
 
-    if (!run(&state->image, DYLD_INFO_REBASE, collect_rebase, recode, &reason)) {
-        recode->problem = reason != NULL ? reason : recode->problem;
-        return false;
+    run(&state->image, DYLD_INFO_REBASE, collect_rebase, recode, &reason);
+    recode->problem = reason != NULL ? reason : recode->problem;
+    if (recode->problem == NULL && recode->changed) {
+        encode_rebases(recode, &program);
+        if (program.size > old.size)
+            growth = align_up(program.size - old.size, MACHO_GROWTH_UNIT);
+        /* OPCODE_DONE is zero, so the rest of the table, which is zero, means nothing. */
+        buffer_append_zeros(&program, (size_t)(old.size + growth - program.size));
+        edit_replace(&state->base.plan->edits, (uint64_t)(old.data - state->image.file.data),
+                     old.size, buffer_view(&program));
+        state->rebase_growth = growth;
     }
-    if (!recode->changed)
-        return true;
-    encode_rebases(recode, &program);
-    if (program.size > old.size)
-        growth = align_up(program.size - old.size, MACHO_GROWTH_UNIT);
-    /* OPCODE_DONE is zero, so the rest of the table, which is zero, means nothing. */
-    done = buffer_append_zeros(&program, (size_t)(old.size + growth - program.size)) &&
-           edit_replace(&state->base.plan->edits, (uint64_t)(old.data - state->image.file.data),
-                        old.size, buffer_view(&program));
-    state->rebase_growth = growth;
+    state->base.plan->edits.has_no_memory |= recode->addresses.failed || program.failed;
     buffer_free(&program);
-    return done;
+    buffer_free(&recode->addresses);
 }
 
 /* Overwrites the operand of the opcode that set the place, in the same number of bytes. */
@@ -412,8 +411,9 @@ static bool move_place(struct recode *recode)
     value -= split;
     for (size_t i = 1; i < size; i++, value >>= 7)
         bytes[i] = (uint8_t)((value & 0x7f) | (i + 1 < size ? 0x80u : 0));
-    return edit_replace(&state->base.plan->edits, (uint64_t)(old - state->image.file.data), size,
-                        (struct bytes){bytes, size});
+    edit_replace(&state->base.plan->edits, (uint64_t)(old - state->image.file.data), size,
+                 (struct bytes){bytes, size});
+    return true;
 }
 
 static bool recode_bind(void *context, const struct macho_fixup *fixup)
@@ -437,18 +437,19 @@ bool macho_recode_plan(struct macho_state *state, const char **problem)
 {
     const struct macho_command *dyld_info = macho_find_dyld_info(&state->image);
     struct recode recode = {.state = state};
-    bool done = dyld_info == NULL || recode_rebases(&recode);
-    const char *reason;
 
-    for (size_t i = 1; i < sizeof(tables) / sizeof(*tables) && done; i++) {
+    if (dyld_info != NULL)
+        recode_rebases(&recode);
+    for (size_t i = 1; i < sizeof(tables) / sizeof(*tables) && recode.problem == NULL; i++) {
+        const char *reason;
+
         recode.program = macho_linkedit_bytes(&state->image, dyld_info, tables[i]);
         recode.has_place = false;
-        reason = NULL;
-        done = state->split_segment == NO_INDEX || recode.program.size == 0 ||
-               run(&state->image, tables[i], recode_bind, &recode, &reason);
+        if (state->split_segment == NO_INDEX || recode.program.size == 0)
+            continue;
+        run(&state->image, tables[i], recode_bind, &recode, &reason);
         recode.problem = reason != NULL ? reason : recode.problem;
     }
     *problem = recode.problem;
-    buffer_free(&recode.addresses);
-    return done;
+    return recode.problem == NULL && !state->base.plan->edits.has_no_memory;
 }

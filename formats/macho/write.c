@@ -12,12 +12,12 @@
 
 bool macho_commands_reserve(struct macho_state *state, struct error *error)
 {
-    struct bytes commands;
+    struct edit_script *edits = &state->base.plan->edits;
+    struct bytes commands = {state->image.file.data, state->image.commands_end};
 
-    state->commands_literal = state->base.plan->edits.literals.size;
-    return (bytes_slice(state->image.file, 0, state->image.commands_end, &commands) &&
-            edit_replace(&state->base.plan->edits, 0, commands.size, commands)) ||
-           error_out_of_memory(error, state->image.path, state->image.commands_end);
+    state->commands_literal = edits->literals.size;
+    return edit_replace(edits, 0, commands.size, commands) ||
+           error_out_of_memory(error, state->image.path, commands.size);
 }
 
 /* The new bytes of the load command that is at `offset` in the original file. */
