@@ -9,7 +9,6 @@
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/tripwire.h"
-#include "formats/plan.h"
 #include "formats/runtime/runtime.h"
 
 /* A range of addresses: the first one, and the one behind the last. */
@@ -162,5 +161,17 @@ void outline_append(struct buffer *outline, const char *format, ...)
  * to `cut_end`, and zeros up to the section's end (offsets in the file). */
 bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
                     uint64_t cut, uint64_t cut_end);
+
+/* ---- names and records (names_and_data.c) ---- */
+
+/* Decides which of the two sections can go, and adds the edits to the runtime's functions. False
+ * only on an error: a section that cannot go is kept, with its reason. */
+bool names_and_data_plan(struct planning *planning, struct error *error);
+
+/* Called when the tripwire's address is known: makes the runtime's functions return its bounds. */
+bool names_move(struct planning *planning, uint64_t address, struct error *error);
+
+/* The same for the stub, which is written anew for this address. */
+bool data_move(struct planning *planning, uint64_t address, struct error *error);
 
 #endif

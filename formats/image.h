@@ -1,15 +1,100 @@
 /*
- * Images of all formats behind one interface: the table of formats.
+ * Images of all formats behind one interface.
  *
  * A format recognizes an image, describes it, and *plans* the edits that strip it. It writes no
- * file and prints nothing. A new format is one folder, declared in format.h, and one line in the
- * table of image.c.
+ * file and prints nothing. A plan says what a split would do: the sections of the image, what
+ * becomes of each and why, and the edits. It depends on no format; the command carries it out. A
+ * new format is one folder, declared in format.h, and one line in the table of planner.c.
  */
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/arena.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/uuid.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "formats/plan.h"
+#include "common/edit/inverse.h"
+#include "common/edit/script.h"
+#include "common/llvm/section.h"
+#include "common/sidecar/sidecar.h"
+
+/* The index of a section that an image does not have. */
+#define NO_INDEX SIZE_MAX
+
+/* A longer reason is truncated. */
+#define IMAGE_REASON_MAX 256
+
+struct image_options {
+    unsigned sections;       /* mask of SECTION_BIT: what to remove */
+    struct uuid uuid;        /* --uuid; size 0: none given */
+    const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
+    bool drop_signature;     /* remove a code signature that cannot be made again */
+};
+
+/* What an image is, and what a split would do to it. Owns everything in it, except the input. */
+struct image_plan {
+    struct sidecar_facts facts; /* except sizes and digests, which only the split knows */
+    bool already_split;         /* the image is a stripped one: nothing is planned */
+    uint64_t zeros_size;        /* bytes of zeros of sections that stay, which leave the file */
+    bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
+    struct section sections[SECTION_KIND_MAX]; /* those present, by file offset */
+    size_t section_count;
+    struct edit_script edits;                      /* finished */
+    struct section_range ranges[SECTION_KIND_MAX]; /* those that go to the sidecar */
+    size_t range_count;
+    struct arena reasons; /* the texts of `sections` */
+};
+
+/* What identifies a stripped image and its sidecar. */
+struct split_image {
+    struct uuid uuid;  /* size 0: not in the image */
+    bool uuid_is_stub; /* only the part of it in the stub record (uuid.h) */
+    bool has_stub;     /* the image has a stub record, which begins with stub_id */
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
+    /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
+    uint64_t counters_size;
+    uint64_t bitmap_size;
+    /* Told of any image: */
+    bool has_mapping; /* there is coverage mapping, or what is left of it */
+    bool is_packed;   /* there are packed units in it */
+};
+
+/* An empty plan for the input; NULL if memory runs out. To be freed with image_plan_free. */
+struct image_plan *image_plan_new(const struct input *input, struct error *error);
+void image_plan_free(struct image_plan *plan);
+
+/* The description of a section; NULL if the image has none of that kind. */
+struct section *image_plan_section(struct image_plan *plan, enum section_kind kind);
+
+/* Its bytes in the image; empty if the image has none of that kind. */
+struct bytes image_plan_bytes(const struct image_plan *plan, const struct input *image,
+                              enum section_kind kind);
+
+/* True if the image has the section and the plan moves it to the sidecar. */
+bool image_plan_removes(struct image_plan *plan, enum section_kind kind);
+
+/* The kind under which a sidecar keeps the bytes of an image's section. */
+enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum section_kind kind);
+
+/* Gives a section of the plan another reason. If memory runs out, plan->reasons has failed, and the
+ * plan is not given out. */
+void image_plan_explain(struct image_plan *plan, struct section *section, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Keeps the section in the image, for this reason. Returns false, so that checks can return it. */
+bool image_plan_keep(struct image_plan *plan, enum section_kind kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Adds a section; call image_plan_sort after the last one. */
+void image_plan_add(struct image_plan *plan, const struct section *section);
+void image_plan_sort(struct image_plan *plan);
+
+/* ---- images (planner.c) ---- */
 
 /* True if some format recognizes the bytes; *format_name is then its name. */
 bool image_recognize(struct bytes bytes, const char **format_name);
@@ -39,5 +124,29 @@ struct image_plan *image_describe(const struct input *input, struct error *error
  * before. Fails if the image has no room for it. */
 bool image_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
                            struct edit_script *edits, struct error *error);
+
+/* ---- packed coverage mapping ---- */
+
+/* Makes the ordinary coverage mapping of an image of which plan->is_packed is true: the mapping
+ * that the image would have if none of its objects had been packed
+ * (codec/packed_units/packed_unit.h). The image must be the one that was planned. Fails if the
+ * packed units are damaged, or if this would take more than `limit` bytes of memory; if that is 0,
+ * more than an image of this size may (memory_limit.h). */
+bool image_plan_unpack(const struct image_plan *plan, const struct input *image, uint64_t limit,
+                       struct buffer *covmap, struct buffer *covfun, struct error *error);
+
+/* The packed units of an image, and the records in them. */
+struct packed_counts {
+    uint64_t units;
+    uint64_t records;
+};
+
+/* Both fail like image_plan_unpack, whose limit is that of ordinary_plan. The latter adds the edits
+ * that give the image its ordinary sections, and finishes the script. */
+bool ordinary_count(const struct input *image, const struct image_plan *plan,
+                    struct packed_counts *counts, struct error *error);
+
+bool ordinary_plan(const struct input *image, const struct image_plan *plan, uint64_t limit,
+                   struct edit_script *edits, struct error *error);
 
 #endif

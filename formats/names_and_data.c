@@ -8,11 +8,9 @@
  * functions that return the end of a section are then made to return the end of the stub or of the
  * tripwire.
  */
-#include "formats/names_and_data.h"
-
 #include <inttypes.h>
 
-#include "formats/runtime/runtime.h"
+#include "formats/format.h"
 
 static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
@@ -54,7 +52,7 @@ static bool find_bounds(struct planning *planning, enum section_kind kind, enum 
            rules_returned(&planning->code, victim, end_of(kind), &bounds->end);
 }
 
-/* Whether the section has the bounds that the runtime's functions return. If not, the section
+/* True if the section has the bounds that the runtime's functions return. If not, the section
  * `victim` stays. */
 static bool check_bounds(struct planning *planning, enum section_kind kind,
                          enum section_kind victim)
@@ -77,7 +75,7 @@ static bool check_bounds(struct planning *planning, enum section_kind kind,
     return true;
 }
 
-/* Which counters and bitmap bytes profiles hold must be known, or no sidecar could complete
+/* The counters and bitmap bytes that profiles hold must be known, or no sidecar could complete
  * them. */
 static bool check_counted(struct planning *planning, enum section_kind victim)
 {
@@ -111,7 +109,7 @@ static bool keep_of_unknown_version(struct planning *planning, enum section_kind
                            "the version of its raw profiles is not known to covsplit");
 }
 
-/* Whether enough is known about the image's profiles. */
+/* True if enough is known about the image's profiles. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
     if (!planning->format->check_known(planning, kind))
@@ -153,20 +151,9 @@ static bool check_references(struct planning *planning, enum section_kind kind)
     }
 }
 
-static bool check_claims(struct planning *planning, enum section_kind kind)
-{
-    return planning->format->check_claims == NULL || planning->format->check_claims(planning, kind);
-}
-
-static bool settle_relocations(struct planning *planning, enum section_kind kind)
-{
-    return planning->format->settle_relocations == NULL ||
-           planning->format->settle_relocations(planning, kind);
-}
-
 /* A program that reads its own names and records through the runtime's functions, by a call or a
  * pointer, keeps both. */
-static void keep_what_is_watched(struct planning *planning)
+static void keep_sections_program_reads(struct planning *planning)
 {
     static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
     uint64_t from;
@@ -204,14 +191,16 @@ static bool place_tripwire(struct planning *planning)
 
 static bool check_names(struct planning *planning)
 {
+    const struct format *format = planning->format;
     const struct section *names = section_of(planning, SECTION_NAMES);
     enum section_kind kind = SECTION_NAMES;
     uint64_t address;
 
     /* With markers, profiles begin with bytes that are not counters; the sidecar says how many. */
-    if (!check_known(planning, kind) || !check_claims(planning, kind) ||
+    if (!check_known(planning, kind) ||
+        !(format->check_claims == NULL || format->check_claims(planning, kind)) ||
         !check_bounds(planning, kind, kind) ||
-        (planning->format->has_markers && !check_counted(planning, kind)))
+        (format->has_markers && !check_counted(planning, kind)))
         return false;
     if (!place_tripwire(planning))
         return image_plan_keep(planning->plan, kind, "it is too small to gain anything");
@@ -220,7 +209,8 @@ static bool check_names(struct planning *planning)
             rules_check_rewrite(&planning->code, kind, RUNTIME_BEGIN_NAMES, address)) &&
            rules_check_rewrite(&planning->code, kind, RUNTIME_END_NAMES,
                                address + planning->tripwire_size) &&
-           check_references(planning, kind) && settle_relocations(planning, kind);
+           check_references(planning, kind) &&
+           (format->settle_relocations == NULL || format->settle_relocations(planning, kind));
 }
 
 /* ---- data ---- */
@@ -291,12 +281,13 @@ static bool encode_stub(struct planning *planning, uint64_t address)
  * profile lacks its records. */
 static bool check_data(struct planning *planning, bool names_go)
 {
+    const struct format *format = planning->format;
     enum section_kind kind = SECTION_DATA;
 
     if (!check_known(planning, kind) || !check_bounds(planning, kind, kind) ||
         !check_records(planning) || !check_counted(planning, kind) ||
         !encode_stub(planning, section_of(planning, kind)->address) ||
-        !check_claims(planning, kind) ||
+        !(format->check_claims == NULL || format->check_claims(planning, kind)) ||
         !rules_check_rewrite(&planning->code, kind, RUNTIME_END_DATA,
                              section_of(planning, kind)->address +
                                  planning->record_layout.record_size) ||
@@ -306,7 +297,7 @@ static bool check_data(struct planning *planning, bool names_go)
         return image_plan_keep(planning->plan, kind,
                                "the names stay, so nothing would show that a profile lacks its "
                                "records; remove both");
-    return settle_relocations(planning, kind);
+    return (format->settle_relocations == NULL || format->settle_relocations(planning, kind));
 }
 
 /* ---- names without data ---- */
@@ -437,7 +428,7 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
     struct bytes records = {0};
     bool data, names;
 
-    keep_what_is_watched(planning);
+    keep_sections_program_reads(planning);
     names = image_plan_removes(plan, SECTION_NAMES) && check_names(planning);
     data = image_plan_removes(plan, SECTION_DATA) && check_data(planning, names);
     names = names && (data || check_first_record(planning, &records));

@@ -1,5 +1,5 @@
 /*
- * The planner: see planner.h.
+ * The planner, and the table of image formats: see image.h and format.h.
  *
  * An image is opened and described: its UUID, its sections, the symbols of the profile runtime, the
  * version of its profiles. A stripped image is known by what a split leaves in it. For any other
@@ -7,43 +7,73 @@
  * decided, section by section, what can go; the layout makes all edits that change sizes; and once
  * these are sorted, the headers and tables are written.
  */
-#include "formats/planner.h"
-
 #include <elf.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/codec/packed_units/packed_unit.h"
 #include "common/edit/apply.h"
-#include "formats/names_and_data.h"
+#include "common/sidecar/object.h"
+#include "formats/format.h"
+#include "formats/object/object.h"
 
-/* The state of a split, with the format's own part behind it; NULL if memory runs out. */
-static struct planning *start(const struct format *format, const struct input *input,
-                              const struct image_options *options, struct error *error)
+#define OUTLINE_LINE_MAX 256
+
+/* Of an image that is only described. */
+static const struct image_options no_options;
+
+/* ---- for the formats ---- */
+
+void planning_add_section(struct planning *planning, enum section_kind kind, size_t index)
 {
-    struct planning *planning = calloc(1, format->state_size);
-    struct image_plan *plan = image_plan_new(input, error);
+    const struct format *format = planning->format;
+    struct section section = {.kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
 
-    if (planning == NULL || plan == NULL) {
-        error_out_of_memory(error, input->path, format->state_size);
-        image_plan_free(plan);
-        free(planning);
-        return NULL;
+    format->describe_section(planning, index, &section);
+    planning->section_index[kind] = index;
+    planning->whole[kind] = (struct bounds){section.address, section.address + section.size};
+    image_plan_add(planning->plan, &section);
+}
+
+struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size)
+{
+    switch (kind) {
+    case SECTION_DATA:
+        return (struct bytes){planning->stub, planning->record_layout.record_size};
+    case SECTION_NAMES:
+        return (struct bytes){planning->tripwire, planning->tripwire_size};
+    case SECTION_COVMAP:
+        return (struct bytes){planning->mapping_tripwire,
+                              size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE};
+    default:
+        return (struct bytes){0};
     }
-    planning->format = format;
-    planning->input = input;
-    planning->options = options;
-    planning->plan = plan;
-    planning->code = (struct image_code){
-        .operations = &format->code,
-        .planning = planning,
-        .input = input,
-        .plan = plan,
-        /* A record, and the marker beside it if there is one. */
-        .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
-    };
-    return planning;
+}
+
+bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
+                    uint64_t cut, uint64_t cut_end)
+{
+    struct edit_script *edits = &planning->plan->edits;
+    uint64_t behind = section->offset + rest.size, end = section->offset + section->size;
+
+    return edit_replace(edits, section->offset, rest.size, rest) &&
+           edit_replace_by_zeros(edits, behind, cut - behind, cut - behind) &&
+           edit_cut(edits, cut, cut_end - cut) &&
+           (cut_end >= end || edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end));
+}
+
+void outline_append(struct buffer *outline, const char *format, ...)
+{
+    char line[OUTLINE_LINE_MAX];
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    buffer_append(outline, line, (size_t)size < sizeof(line) ? (size_t)size : sizeof(line) - 1);
 }
 
 /* ---- describing ---- */
@@ -72,20 +102,12 @@ static bool find_sections(struct planning *planning, struct error *error)
     return true;
 }
 
-static void find_packed_units(struct planning *planning)
-{
-    struct image_plan *plan = planning->plan;
-    const struct section *covmap = image_plan_section(plan, SECTION_COVMAP);
-
-    plan->is_packed = covmap != NULL && !covmap->encoded &&
-                      unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
-                                       planning->big_endian);
-}
-
-/* What the headers say. */
+/* Describes what the headers say. */
 static bool describe_headers(struct planning *planning, struct error *error)
 {
-    struct sidecar_facts *facts = &planning->plan->facts;
+    struct image_plan *plan = planning->plan;
+    struct sidecar_facts *facts = &plan->facts;
+    const struct section *covmap;
 
     facts->format = planning->format->id;
     if (!planning->format->describe(planning, error))
@@ -95,7 +117,10 @@ static bool describe_headers(struct planning *planning, struct error *error)
     tripwire_write_mapping(planning->mapping_tripwire, planning->big_endian);
     if (!find_sections(planning, error))
         return false;
-    find_packed_units(planning);
+    covmap = image_plan_section(plan, SECTION_COVMAP);
+    plan->is_packed = covmap != NULL && !covmap->encoded &&
+                      unpack_is_needed(image_plan_bytes(plan, planning->input, SECTION_COVMAP),
+                                       planning->big_endian);
     return true;
 }
 
@@ -224,32 +249,6 @@ static void describe_split(struct planning *planning, struct split_image *split)
     split->bitmap_size = bitmap == NULL ? 0 : bitmap->size;
 }
 
-bool planner_find_split(const struct format *format, const struct input *input,
-                        struct split_image *split, struct error *error)
-{
-    static const struct image_options none;
-    struct planning *planning = start(format, input, &none, error);
-    bool found = false;
-
-    if (planning == NULL)
-        return false;
-    if (format->open(planning, error)) {
-        if (describe_headers(planning, error)) {
-            if (format->find_hidden_rests != NULL)
-                format->find_hidden_rests(planning);
-            found = find_out_whether_split(planning, &found, error) && found;
-            split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
-            split->is_packed = planning->plan->is_packed;
-        }
-        if (found)
-            describe_split(planning, split);
-        format->close(planning);
-    }
-    image_plan_free(planning->plan);
-    free(planning);
-    return found;
-}
-
 /* ---- deciding ---- */
 
 static bool decide(struct planning *planning, struct error *error)
@@ -336,7 +335,7 @@ static void list_ranges(struct image_plan *plan)
     for (size_t i = 0; i < plan->section_count; i++) {
         const struct section *section = &plan->sections[i];
 
-        if (section->fate != FATE_STAYS)
+        if (section_goes(section))
             plan->ranges[plan->range_count++] = (struct section_range){
                 image_plan_stored_kind(plan, section->kind), section->offset, section->size};
     }
@@ -382,42 +381,40 @@ static bool plan_edits(struct planning *planning, struct error *error)
            (format->seal == NULL || format->seal(planning, error));
 }
 
-/* What all that is said of an image begins with. */
-static bool describe_all(struct planning *planning, struct error *error)
+/* The state of a split, with the format's own part behind it; NULL if memory runs out. */
+static struct planning *start(const struct format *format, const struct input *input,
+                              const struct image_options *options, struct error *error)
 {
-    bool *is_split = &planning->plan->already_split;
+    struct planning *planning = calloc(1, format->state_size);
+    struct image_plan *plan = image_plan_new(input, error);
 
-    if (!describe(planning, error) || !find_out_whether_split(planning, is_split, error))
-        return false;
-    if (*is_split)
-        take_split_uuid(planning);
-    return settle_uuid(planning, error);
+    if (planning == NULL || plan == NULL) {
+        error_out_of_memory(error, input->path, format->state_size);
+        image_plan_free(plan);
+        free(planning);
+        return NULL;
+    }
+    planning->format = format;
+    planning->input = input;
+    planning->options = options;
+    planning->plan = plan;
+    planning->code = (struct image_code){
+        .operations = &format->code,
+        .planning = planning,
+        .input = input,
+        .plan = plan,
+        /* A record, and the marker beside it if there is one. */
+        .bound_window = (format->has_markers ? 2 : 1) * PROFILE_RECORD_SIZE_MAX,
+    };
+    return planning;
 }
 
-static bool plan_split(struct planning *planning, struct error *error)
+/* Describes the image, and plans its split unless `options` is NULL. NULL on an error. */
+static struct image_plan *make_plan(const struct format *format, const struct input *input,
+                                    const struct image_options *options, struct error *error)
 {
-    if (!describe_all(planning, error) ||
-        (!planning->plan->already_split && !plan_edits(planning, error)))
-        return false;
-    plan_copies(planning->plan);
-    return true;
-}
-
-static bool plan_nothing(struct planning *planning, struct error *error)
-{
-    if (!describe_all(planning, error))
-        return false;
-    describe_contents(planning);
-    return edit_script_finish(&planning->plan->edits, planning->input->path, error);
-}
-
-/* Opens the image for the function, and gives out the plan that it makes. */
-static struct image_plan *with_image(const struct format *format, const struct input *input,
-                                     const struct image_options *options,
-                                     bool (*make)(struct planning *planning, struct error *error),
-                                     struct error *error)
-{
-    struct planning *planning = start(format, input, options, error);
+    struct planning *planning =
+        start(format, input, options != NULL ? options : &no_options, error);
     struct image_plan *plan;
     bool done = false;
 
@@ -425,7 +422,18 @@ static struct image_plan *with_image(const struct format *format, const struct i
         return NULL;
     plan = planning->plan;
     if (format->open(planning, error)) {
-        done = make(planning, error);
+        done = describe(planning, error) &&
+               find_out_whether_split(planning, &plan->already_split, error);
+        if (done && plan->already_split)
+            take_split_uuid(planning);
+        done = done && settle_uuid(planning, error);
+        if (done && options == NULL) {
+            describe_contents(planning);
+            done = edit_script_finish(&plan->edits, input->path, error);
+        } else if (done) {
+            done = plan->already_split || plan_edits(planning, error);
+            plan_copies(plan);
+        }
         if (done && plan->reasons.failed)
             done = error_out_of_memory(error, input->path, IMAGE_REASON_MAX);
         format->close(planning);
@@ -437,16 +445,129 @@ static struct image_plan *with_image(const struct format *format, const struct i
     return NULL;
 }
 
-struct image_plan *planner_plan(const struct format *format, const struct input *input,
-                                const struct image_options *options, struct error *error)
+/* ---- all formats ---- */
+
+static const struct format *const formats[] = {
+    &elf_format,
+    &macho_format,
+    &coff_format,
+};
+
+static const struct format *find_format(struct bytes bytes)
 {
-    return with_image(format, input, options, plan_split, error);
+    for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+        if (formats[i]->recognize(bytes))
+            return formats[i];
+    }
+    return NULL;
 }
 
-struct image_plan *planner_describe(const struct format *format, const struct input *input,
-                                    struct error *error)
+bool image_recognize(struct bytes bytes, const char **format_name)
 {
-    static const struct image_options none;
+    const struct format *format = find_format(bytes);
 
-    return with_image(format, input, &none, plan_nothing, error);
+    if (format == NULL)
+        return false;
+    *format_name = format->name;
+    return true;
+}
+
+bool image_is_linked(struct bytes bytes)
+{
+    const struct format *format = find_format(bytes);
+
+    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes)) &&
+           !sidecar_recognize(bytes) && !object_recognize(bytes);
+}
+
+bool image_find_split(const struct input *input, struct split_image *split, struct error *error)
+{
+    const struct format *format = find_format(input->bytes);
+    struct planning *planning;
+    bool found = false;
+
+    *split = (struct split_image){.uuid_is_stub = false};
+    error->number = 0;
+    if (object_is_packed(input->bytes)) {
+        split->has_mapping = split->is_packed = true;
+        return false;
+    }
+    planning = format != NULL ? start(format, input, &no_options, error) : NULL;
+    if (planning == NULL)
+        return false;
+    if (format->open(planning, error)) {
+        if (describe_headers(planning, error)) {
+            if (format->find_hidden_rests != NULL)
+                format->find_hidden_rests(planning);
+            found = find_out_whether_split(planning, &found, error) && found;
+            split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
+            split->is_packed = planning->plan->is_packed;
+        }
+        if (found)
+            describe_split(planning, split);
+        format->close(planning);
+    }
+    image_plan_free(planning->plan);
+    free(planning);
+    return found;
+}
+
+bool image_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    const struct format *format = find_format(input->bytes);
+
+    return format == NULL || format->outline == NULL || format->outline(input, outline, error);
+}
+
+/* NULL, with an error, if the file is not an image. */
+static const struct format *format_of(const struct input *input, struct error *error)
+{
+    const struct format *format = find_format(input->bytes);
+
+    if (object_recognize(input->bytes)) {
+        error_set(error,
+                  "%s: an object that covsplit export made, not an image; name the executable or "
+                  "shared library",
+                  input->path);
+        return NULL;
+    }
+    if (format == NULL)
+        error_set(error,
+                  "%s: %s; name an ELF, Mach-O or COFF executable or "
+                  "library",
+                  input->path, input->bytes.size == 0 ? "the file is empty" : "not an image");
+    return format;
+}
+
+struct image_plan *image_plan_make(const struct input *input, const struct image_options *options,
+                                   struct error *error)
+{
+    const struct format *format = format_of(input, error);
+
+    return format != NULL ? make_plan(format, input, options, error) : NULL;
+}
+
+struct image_plan *image_describe(const struct input *input, struct error *error)
+{
+    const struct format *format;
+
+    if (object_is_packed(input->bytes))
+        return object_describe(input, error);
+    format = format_of(input, error);
+    return format != NULL ? make_plan(format, input, NULL, error) : NULL;
+}
+
+bool image_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
+                           struct edit_script *edits, struct error *error)
+{
+    const struct format *format = format_of(input, error);
+
+    if (format == NULL)
+        return false;
+    return format->replace_mapping != NULL
+               ? format->replace_mapping(input, mapping, edits, error)
+               : error_set(error,
+                           "%s: other coverage mapping cannot be put into %s images; use "
+                           "'covsplit run' or 'covsplit export'",
+                           input->path, format->name);
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "formats/elf/elf.h"
-#include "formats/names_and_data.h"
 
 /* In firmware, cuts of the file are multiples of this at least, which keeps its tables aligned; and
  * segments are split at multiples of the largest unit in which flash memory is written, so that no

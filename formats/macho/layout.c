@@ -35,8 +35,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "formats/format.h"
 #include "formats/macho/macho.h"
-#include "formats/names_and_data.h"
 
 /* The alignment of the records in __llvm_covmap. */
 #define MAPPING_ALIGNMENT 8

@@ -16,7 +16,7 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "formats/plan.h"
+#include "formats/image.h"
 
 enum object_outcome {
     OBJECT_PACKED,      /* `contents` is the packed object */

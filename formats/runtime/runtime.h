@@ -15,8 +15,8 @@
 
 #include "common/base/bytes.h"
 #include "common/llvm/profile.h"
+#include "formats/image.h"
 #include "formats/machine/machine.h"
-#include "formats/plan.h"
 
 /* ---- symbols (accessors.c) ---- */
 

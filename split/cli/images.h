@@ -13,7 +13,7 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/facts.h"
 #include "common/sidecar/sidecar.h"
-#include "formats/plan.h"
+#include "formats/image.h"
 #include "split/cli/json.h"
 
 /* ---- files that the user did not name as images ----

@@ -6,7 +6,7 @@
  * after that.
  *
  * With --mapping, the original is written to a file without a name first. If objects of it were
- * packed, the output is that file with ordinary coverage mapping (formats/ordinary.h). An image
+ * packed, the output is that file with ordinary coverage mapping (formats/image.h). An image
  * that was not split needs no sidecar for that.
  */
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "common/edit/apply.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/container.h"
-#include "formats/ordinary.h"
+#include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"

@@ -11,7 +11,7 @@
 #include "common/edit/apply.h"
 #include "common/edit/inverse.h"
 #include "formats/container.h"
-#include "formats/ordinary.h"
+#include "formats/image.h"
 
 /* What an edit script may add to an image: headers and tables that are written anew. */
 #define GROWTH_MAX (UINT64_C(1) << 20)

@@ -11,9 +11,9 @@
 #include "common/base/digest.h"
 #include "common/edit/apply.h"
 #include "formats/container.h"
+#include "formats/image.h"
 #include "formats/object/archive.h"
 #include "formats/object/object.h"
-#include "formats/ordinary.h"
 #include "tests/fuzz/image.h"
 #include "tests/unit/refused_memory.h"
 
