@@ -28,6 +28,7 @@
 
 #include "common/base/digest_set.h"
 #include "common/base/file.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/run/convert.h"
 #include "split/run/preload_protocol.h"
@@ -75,7 +76,7 @@ struct broker {
     char address[PRELOAD_NAME_MAX + 16];
     const struct parsed_options *options;
     int listener;
-    struct run_sidecars *sidecars;
+    struct run_sidecars sidecars;
     size_t threads_max, cache_max;
     atomic_bool ends;
 
@@ -494,7 +495,7 @@ static bool try_to_answer(struct broker *broker, const struct question *question
                                     .name = question->path,
                                     .real_name = question->real_path,
                                     .options = broker->options,
-                                    .sidecars = broker->sidecars,
+                                    .sidecars = &broker->sidecars,
                                     .stop = &broker->ends};
     struct digest identity;
     struct error error;
@@ -691,20 +692,16 @@ static bool share_descriptors(struct broker *broker, struct error *error)
 
 struct broker *broker_open(const struct parsed_options *options, struct error *error)
 {
-    struct broker *broker = calloc(1, sizeof(*broker));
+    /* No program waits for it yet. */
+    struct broker *broker = command_array(1, sizeof(*broker));
 
-    if (broker == NULL) {
-        error_out_of_memory(error, "the command", sizeof(*broker));
-        return NULL;
-    }
     broker->options = options;
     broker->listener = -1;
     pthread_mutex_init(&broker->lock, NULL);
     pthread_cond_init(&broker->has_slot, NULL);
     pthread_cond_init(&broker->has_ended, NULL);
-    if (share_descriptors(broker, error))
-        broker->sidecars = run_sidecars_open(options, error);
-    if (broker->sidecars == NULL || !open_listener(broker, error)) {
+    run_sidecars_open(&broker->sidecars, options);
+    if (!share_descriptors(broker, error) || !open_listener(broker, error)) {
         broker_close(broker);
         return NULL;
     }
@@ -746,7 +743,7 @@ void broker_close(struct broker *broker)
         pthread_join(broker->threads[i], NULL);
     if (broker->listener >= 0)
         close(broker->listener);
-    run_sidecars_close(broker->sidecars);
+    run_sidecars_close(&broker->sidecars);
     while (broker->cache != NULL)
         drop_entry(&broker->cache);
     digest_set_free(&broker->reports);

@@ -14,7 +14,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,13 +27,6 @@ struct run_sidecar {
     struct digest identity;        /* of the file it was read from */
     bool is_lent;
     struct run_sidecar *next;
-};
-
-struct run_sidecars {
-    struct sidecar_places places;
-    pthread_mutex_t lock;    /* protects the members below */
-    struct run_sidecar *all; /* most recently used first */
-    pthread_cond_t returned; /* some sidecar that was lent */
 };
 
 struct digest run_sidecars_file_identity(const struct stat *status)
@@ -54,18 +46,12 @@ struct digest run_sidecars_file_identity(const struct stat *status)
 
 /* ---- the set ---- */
 
-struct run_sidecars *run_sidecars_open(const struct parsed_options *options, struct error *error)
+void run_sidecars_open(struct run_sidecars *sidecars, const struct parsed_options *options)
 {
-    struct run_sidecars *sidecars = calloc(1, sizeof(*sidecars));
-
-    if (sidecars == NULL) {
-        error_out_of_memory(error, "the command", sizeof(*sidecars));
-        return NULL;
-    }
+    *sidecars = (struct run_sidecars){.all = NULL};
     pthread_mutex_init(&sidecars->lock, NULL);
     pthread_cond_init(&sidecars->returned, NULL);
     sidecar_places_open(&sidecars->places, options, true);
-    return sidecars;
 }
 
 static struct run_sidecar *take_out(struct run_sidecar **place)
@@ -84,14 +70,11 @@ static void close_one(struct run_sidecar *sidecar)
 
 void run_sidecars_close(struct run_sidecars *sidecars)
 {
-    if (sidecars == NULL)
-        return;
     while (sidecars->all != NULL)
         close_one(take_out(&sidecars->all));
     sidecar_places_close(&sidecars->places);
     pthread_cond_destroy(&sidecars->returned);
     pthread_mutex_destroy(&sidecars->lock);
-    free(sidecars);
 }
 
 /* Also closes the least recently used ones. */

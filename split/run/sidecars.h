@@ -5,6 +5,7 @@
 #ifndef COVSPLIT_SPLIT_RUN_SIDECARS_H
 #define COVSPLIT_SPLIT_RUN_SIDECARS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 
@@ -13,11 +14,16 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 
-struct run_sidecars;
+struct run_sidecars {
+    struct sidecar_places places;
+    pthread_mutex_t lock;    /* protects the members below */
+    struct run_sidecar *all; /* most recently used first */
+    pthread_cond_t returned; /* some sidecar that was lent */
+};
 
-/* Sets up the search from the options, without opening anything. NULL with an error if out of
- * memory. Close with run_sidecars_close (NULL is allowed), when no thread uses it any more. */
-struct run_sidecars *run_sidecars_open(const struct parsed_options *options, struct error *error);
+/* Sets up the search from the options, without opening anything, before threads are started. Close
+ * it when no thread uses it any more. */
+void run_sidecars_open(struct run_sidecars *sidecars, const struct parsed_options *options);
 void run_sidecars_close(struct run_sidecars *sidecars);
 
 /* The identity of a file, apart from its name: device, inode, size and times. The UUID is not
