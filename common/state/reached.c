@@ -229,14 +229,9 @@ bool reached_add(struct reached *reached, const char *test, const uint8_t *funct
     return true;
 }
 
-uint64_t reached_memory_of_test(uint64_t function_count)
-{
-    return function_count / 8 + 2 * sizeof(uint64_t);
-}
-
 uint64_t reached_memory(const struct reached *reached)
 {
-    return reached->test_count * reached_memory_of_test(reached->function_count) +
+    return reached->test_count * (reached->function_count / 8 + 2 * sizeof(uint64_t)) +
            reached->name_bytes;
 }
 

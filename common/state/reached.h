@@ -71,9 +71,8 @@ void reached_free(struct reached *reached);
  * checked. False if out of memory; the matrix is unchanged then. */
 bool reached_add(struct reached *reached, const char *test, const uint8_t *functions);
 
-/* How much memory it takes, and what one more test takes. */
+/* How much memory it takes. */
 uint64_t reached_memory(const struct reached *reached);
-uint64_t reached_memory_of_test(uint64_t function_count);
 
 /* Appends the encoded matrix. `name` is for messages. */
 bool reached_encode(const struct reached *reached, const char *name, struct buffer *to,

@@ -145,30 +145,7 @@ bool state_file_damaged(const char *path, const char *what, struct error *error)
                      path, what);
 }
 
-static bool read_header(int fd, const char *path, enum state_file_kind kind,
-                        const struct digest *name, uint64_t size, struct error *error)
-{
-    uint8_t header[HEADER_SIZE], expected[HEADER_SIZE];
-    uint32_t version;
-
-    encode_header(expected, kind, name);
-    if (size < HEADER_SIZE)
-        return state_file_damaged(path, "it is too short", error);
-    if (!file_read_at(fd, path, 0, header, sizeof(header), error))
-        return false;
-    version = load_u32(header + MAGIC_SIZE, false);
-    if (memcmp(header, expected, MAGIC_SIZE) != 0)
-        return state_file_damaged(path, "it does not begin like a file of a state", error);
-    if (version != STATE_FILE_VERSION)
-        return error_set(error,
-                         "%s: has version %u; this covsplit knows %d: use the version of covsplit "
-                         "that wrote it",
-                         path, (unsigned)version, STATE_FILE_VERSION);
-    return memcmp(header, expected, HEADER_SIZE) == 0 ||
-           state_file_damaged(path, "it is the file of another name", error);
-}
-
-/* Whether a record may follow the one before; `previous` is STATE_RECORD_END for the first one. */
+/* True if a record may follow the one before; `previous` is STATE_RECORD_END for the first one. */
 static bool may_follow(enum state_file_kind kind, enum state_record_tag previous,
                        enum state_record_tag tag)
 {
@@ -194,42 +171,7 @@ static bool may_follow(enum state_file_kind kind, enum state_record_tag previous
     return false;
 }
 
-/* The sizes of records that are known before. */
-static bool has_right_size(const struct state_record *record)
-{
-    switch (record->tag) {
-    case STATE_RECORD_PART:
-        return record->size == STATE_PART_RECORD_SIZE;
-    case STATE_RECORD_FOLDED:
-        return record->size % DIGEST_SIZE == 0;
-    case STATE_RECORD_END:
-        return record->size == DIGEST_SIZE;
-    default:
-        return true;
-    }
-}
-
-static bool read_record_header(int fd, const struct state_file *file, uint64_t offset,
-                               uint64_t size, struct state_record *record, struct error *error)
-{
-    uint8_t header[RECORD_HEADER_SIZE];
-    uint64_t left = size - offset;
-
-    if (left < RECORD_HEADER_SIZE)
-        return state_file_damaged(file->path, "it is cut short", error);
-    if (!file_read_at(fd, file->path, offset, header, sizeof(header), error))
-        return false;
-    *record = (struct state_record){load_u32(header, false), offset + RECORD_HEADER_SIZE,
-                                    load_u64(header + 2 * sizeof(uint32_t), false)};
-    left -= RECORD_HEADER_SIZE;
-    if (record->size > left || align_up(record->size, RECORD_ALIGNMENT) > left)
-        return state_file_damaged(file->path, "it is cut short", error);
-    if (load_u32(header + sizeof(uint32_t), false) != 0 || !has_right_size(record))
-        return state_file_damaged(file->path, "a record is not what it should be", error);
-    return true;
-}
-
-/* *end is the last record. */
+/* Lists the records; *end is the last one. */
 static bool list_records(int fd, struct state_file *file, enum state_file_kind kind, uint64_t size,
                          struct state_record *end, struct error *error)
 {
@@ -237,10 +179,24 @@ static bool list_records(int fd, struct state_file *file, enum state_file_kind k
     uint64_t offset = HEADER_SIZE;
 
     for (;;) {
+        uint8_t header[RECORD_HEADER_SIZE];
         struct state_record record;
+        uint64_t left = size - offset;
 
-        if (!read_record_header(fd, file, offset, size, &record, error))
+        if (left < RECORD_HEADER_SIZE)
+            return state_file_damaged(file->path, "it is cut short", error);
+        if (!file_read_at(fd, file->path, offset, header, sizeof(header), error))
             return false;
+        record = (struct state_record){load_u32(header, false), offset + RECORD_HEADER_SIZE,
+                                       load_u64(header + 2 * sizeof(uint32_t), false)};
+        left -= RECORD_HEADER_SIZE;
+        if (record.size > left || align_up(record.size, RECORD_ALIGNMENT) > left)
+            return state_file_damaged(file->path, "it is cut short", error);
+        if (load_u32(header + sizeof(uint32_t), false) != 0 ||
+            (record.tag == STATE_RECORD_PART && record.size != STATE_PART_RECORD_SIZE) ||
+            (record.tag == STATE_RECORD_FOLDED && record.size % DIGEST_SIZE != 0) ||
+            (record.tag == STATE_RECORD_END && record.size != DIGEST_SIZE))
+            return state_file_damaged(file->path, "a record is not what it should be", error);
         if (!may_follow(kind, previous, record.tag))
             return state_file_damaged(file->path, "its records are in no order", error);
         offset = record.offset + align_up(record.size, RECORD_ALIGNMENT);
@@ -259,21 +215,40 @@ static bool list_records(int fd, struct state_file *file, enum state_file_kind k
 static bool check_file(int fd, struct state_file *file, enum state_file_kind kind,
                        struct error *error)
 {
+    uint8_t header[HEADER_SIZE], known[HEADER_SIZE];
+    const char *path = file->path;
     struct digest found, expected;
     struct state_record end = {0};
     struct stat status;
+    uint64_t size;
+    uint32_t version;
 
     if (fstat(fd, &status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", file->path);
+        return error_set_errno(error, errno, "%s: cannot be read", path);
     if (!S_ISREG(status.st_mode))
-        return state_file_damaged(file->path, "it is not a regular file", error);
-    if (!read_header(fd, file->path, kind, &file->name, (uint64_t)status.st_size, error) ||
-        !list_records(fd, file, kind, (uint64_t)status.st_size, &end, error) ||
-        !digest_file(fd, file->path, end.offset - RECORD_HEADER_SIZE, &found, error) ||
-        !file_read_at(fd, file->path, end.offset, expected.bytes, DIGEST_SIZE, error))
+        return state_file_damaged(path, "it is not a regular file", error);
+    size = (uint64_t)status.st_size;
+    if (size < HEADER_SIZE)
+        return state_file_damaged(path, "it is too short", error);
+    if (!file_read_at(fd, path, 0, header, sizeof(header), error))
+        return false;
+    encode_header(known, kind, &file->name);
+    version = load_u32(header + MAGIC_SIZE, false);
+    if (memcmp(header, known, MAGIC_SIZE) != 0)
+        return state_file_damaged(path, "it does not begin like a file of a state", error);
+    if (version != STATE_FILE_VERSION)
+        return error_set(error,
+                         "%s: has version %u; this covsplit knows %d: use the version of covsplit "
+                         "that wrote it",
+                         path, (unsigned)version, STATE_FILE_VERSION);
+    if (memcmp(header, known, HEADER_SIZE) != 0)
+        return state_file_damaged(path, "it is the file of another name", error);
+    if (!list_records(fd, file, kind, size, &end, error) ||
+        !digest_file(fd, path, end.offset - RECORD_HEADER_SIZE, &found, error) ||
+        !file_read_at(fd, path, end.offset, expected.bytes, DIGEST_SIZE, error))
         return false;
     return digest_equal(&found, &expected) ||
-           state_file_damaged(file->path, "its digest is another one", error);
+           state_file_damaged(path, "its digest is another one", error);
 }
 
 static int open_file(const char *path, struct error *error)

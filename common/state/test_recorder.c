@@ -188,16 +188,6 @@ bool test_recorder_add(struct test_recorder *recorder, const struct digest *iden
     return added || error_out_of_memory(error, name, functions.count / 8);
 }
 
-uint64_t test_recorder_memory(struct test_recorder *recorder)
-{
-    uint64_t memory;
-
-    pthread_mutex_lock(&recorder->lock);
-    memory = recorder->test_memory;
-    pthread_mutex_unlock(&recorder->lock);
-    return memory;
-}
-
 bool test_recorder_encode(struct test_recorder *recorder, const struct digest *identity,
                           const char *name, struct buffer *to, struct error *error)
 {

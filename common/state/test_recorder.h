@@ -67,7 +67,7 @@ struct test_recorder {
     pthread_mutex_t lock;
     struct recorded_image *images;
     size_t count, capacity;
-    uint64_t test_memory; /* of the matrices */
+    uint64_t test_memory; /* what the tests take, and test_recorder_clear frees */
 };
 
 void test_recorder_start(struct test_recorder *recorder);
@@ -84,9 +84,6 @@ bool test_recorder_know(struct test_recorder *recorder, const struct digest *ide
 bool test_recorder_add(struct test_recorder *recorder, const struct digest *identity,
                        const struct profile *profile, const char *test, const char *name,
                        struct error *error);
-
-/* How much memory the tests take, which is freed by test_recorder_clear. */
-uint64_t test_recorder_memory(struct test_recorder *recorder);
 
 /* Adds the encoded matrix of an image to *to, which has another one of it, or is empty. After a
  * failure it is as it was. */

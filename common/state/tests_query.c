@@ -260,7 +260,6 @@ static bool answer_all(void *context, struct state_image *image, struct error *e
                  text_set_add(&answer->tests, image->tests.tests, image->tests.test_count)) ||
                 error_out_of_memory(error, image->file, image->tests.test_count);
 
-    answer->image_count++;
     for (size_t i = 0; done && i < question->count; i++)
         done = answer_one(question, i, image, set, error);
     free(set);

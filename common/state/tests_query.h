@@ -69,7 +69,6 @@ struct found_function {
 /* Initialize to {0}; free with tests_answer_free. */
 struct tests_answer {
     struct text_set tests; /* all tests of the state */
-    size_t image_count;    /* all images of the state */
     /* By index, name of the image and UUID. A function that no test reaches is here, too. What a
      * state has of one image twice, from before and after a split, is united. */
     struct found_function *found;

@@ -302,7 +302,7 @@ static bool read_claims(struct consumer *consumer, struct error *error)
         profile_sidecar_unload(merge->groups.list[i]->sidecar);
         held += merge->groups.list[i]->sum->size;
     }
-    if (done && (held + test_recorder_memory(&consumer->recorder) >= BATCH_MOST_BYTES ||
+    if (done && (held + consumer->recorder.test_memory >= BATCH_MOST_BYTES ||
                  merge->groups.count >= BATCH_MOST_IMAGES))
         done = write_sums(consumer, error);
     return done;

@@ -53,7 +53,10 @@ struct row {
     uint32_t counters; /* NumCounters */
     uint32_t file;     /* the number of its file; NO_FILE: not known */
     size_t image;
-    size_t leader; /* of a conflict: the first image in which what is in conflict is the same */
+    /* Of a conflict: what all rows agree in, what they disagree in, and the first image in which
+     * that is the same. */
+    uint64_t key[3], value;
+    size_t leader;
 };
 
 /* Rows that agree in one respect and disagree in another. */
@@ -277,69 +280,75 @@ static bool collect_image(struct explainer *explainer, size_t image, struct erro
 
 /* ---- conflicts among the rows of a function ---- */
 
-/* An order of rows, for qsort_r. Where files are not known, any may be the same. */
-struct row_order {
-    enum conflict_kind kind;
-    bool any_file;
-};
-
 static int compare_numbers(uint64_t a, uint64_t b)
 {
     return a < b ? -1 : a > b;
 }
 
-/* Compares what the rows of a conflict agree in. */
-static int compare_keys(const struct row_order *by, const struct row *a, const struct row *b)
+static int compare_keys(const struct row *a, const struct row *b)
 {
-    int order = 0;
+    int order = compare_numbers(a->key[0], b->key[0]);
 
-    if ((by->kind == CONFLICT_HASH || by->kind == CONFLICT_REGIONS) && !by->any_file)
-        order = compare_numbers(a->file, b->file);
-    if (order == 0 && by->kind != CONFLICT_HASH)
-        order = compare_numbers(a->hash, b->hash);
-    if (order == 0 && by->kind == CONFLICT_REGIONS)
-        order = compare_numbers(a->counters, b->counters);
-    return order;
-}
-
-/* The value that they disagree in. */
-static uint64_t value_of(enum conflict_kind kind, const struct row *row)
-{
-    return kind == CONFLICT_COUNTERS  ? row->counters
-           : kind == CONFLICT_HASH    ? row->hash
-           : kind == CONFLICT_REGIONS ? row->regions
-                                      : row->file;
+    if (order == 0)
+        order = compare_numbers(a->key[1], b->key[1]);
+    return order != 0 ? order : compare_numbers(a->key[2], b->key[2]);
 }
 
 /* By key and image, the images' values in ascending order. */
-static int compare_by_image(const void *a, const void *b, void *context)
+static int compare_by_image(const void *a, const void *b)
 {
     const struct row *left = a, *right = b;
-    const struct row_order *by = context;
-    int order = compare_keys(by, left, right);
+    int order = compare_keys(left, right);
 
     if (order == 0)
         order = compare_numbers(left->image, right->image);
-    return order != 0 ? order
-                      : compare_numbers(value_of(by->kind, left), value_of(by->kind, right));
+    return order != 0 ? order : compare_numbers(left->value, right->value);
 }
 
 /* By leader, then image: what the first image has is what LLVM's tools keep. */
-static int compare_by_leader(const void *a, const void *b, void *context)
+static int compare_by_leader(const void *a, const void *b)
 {
     const struct row *left = a, *right = b;
-    const struct row_order *by = context;
     int order = compare_numbers(left->leader, right->leader);
 
     if (order == 0)
-        order = compare_numbers(value_of(by->kind, left), value_of(by->kind, right));
+        order = compare_numbers(left->value, right->value);
     return order != 0 ? order : compare_numbers(left->image, right->image);
+}
+
+/* Sets key and value of the row. False if too little is known of it. With any_file, its file may be
+ * the same as any other. */
+static bool set_key(struct row *row, enum conflict_kind kind, bool any_file)
+{
+    bool is_known = row->file != NO_FILE;
+
+    memset(row->key, 0, sizeof(row->key));
+    switch (kind) {
+    case CONFLICT_COUNTERS:
+        row->key[0] = row->hash;
+        row->value = row->counters;
+        return true;
+    case CONFLICT_HASH:
+        row->key[0] = any_file ? 0 : row->file;
+        row->value = row->hash;
+        return is_known || any_file;
+    case CONFLICT_REGIONS:
+        row->key[0] = row->file;
+        row->key[1] = row->hash;
+        row->key[2] = row->counters;
+        row->value = row->regions;
+        return is_known && row->regions != 0;
+    default:
+        row->key[0] = row->hash;
+        row->value = row->file;
+        return is_known;
+    }
 }
 
 /* True if the values of all images are the same ones. An image may have several functions of one
  * name, if these are static, and so may the others. The rows have one key and are sorted by image.
  */
-static bool images_agree(enum conflict_kind kind, const struct row *rows, size_t count)
+static bool images_agree(const struct row *rows, size_t count)
 {
     size_t first_count = 1;
 
@@ -350,19 +359,18 @@ static bool images_agree(enum conflict_kind kind, const struct row *rows, size_t
     for (size_t i = first_count; i < count; i++) {
         bool starts_image = rows[i].image != rows[i - 1].image;
 
-        if (starts_image != (i % first_count == 0) ||
-            value_of(kind, &rows[i]) != value_of(kind, &rows[i % first_count]))
+        if (starts_image != (i % first_count == 0) || rows[i].value != rows[i % first_count].value)
             return false;
     }
     return true;
 }
 
-static void add_conflict(struct explainer *explainer, struct row_order *by, struct row *rows,
-                         size_t count)
+static void add_conflict(struct explainer *explainer, enum conflict_kind kind, bool any_file,
+                         struct row *rows, size_t count)
 {
     const struct function *function = &explainer->functions[rows[0].function];
-    struct conflict conflict = {.kind = by->kind,
-                                .is_possible = by->any_file,
+    struct conflict conflict = {.kind = kind,
+                                .is_possible = any_file,
                                 .function = function->name,
                                 .row_count = count,
                                 .number = explainer->conflict_count};
@@ -370,77 +378,70 @@ static void add_conflict(struct explainer *explainer, struct row_order *by, stru
     for (size_t i = 0; i < count; i++) {
         size_t first = 0;
 
-        while (value_of(by->kind, &rows[first]) != value_of(by->kind, &rows[i]))
+        while (rows[first].value != rows[i].value)
             first++;
         rows[i].leader = rows[first].image;
     }
-    qsort_r(rows, count, sizeof(*rows), compare_by_leader, by);
+    qsort(rows, count, sizeof(*rows), compare_by_leader);
     if (conflict.function == NULL)
         conflict.function = arena_text(&explainer->arena, "0x%016" PRIx64, function->name_ref);
-    conflict.rows = (struct row *)arena_copy(
-        &explainer->arena, (struct bytes){(const uint8_t *)rows, count * sizeof(*rows)});
+    conflict.rows =
+        arena_copy(&explainer->arena, (struct bytes){(const uint8_t *)rows, count * sizeof(*rows)});
     command_require(!explainer->arena.failed, count * sizeof(*rows));
     COMMAND_ROOM_FOR_ONE(explainer->conflicts, explainer->conflict_capacity,
                          explainer->conflict_count);
     explainer->conflicts[explainer->conflict_count++] = conflict;
 }
 
-/* Adds the conflicts of one kind among the rows of a function; `rows` is room for as many. */
-static void add_kind(struct explainer *explainer, struct row_order *by, const struct row *all,
-                     size_t count, struct row *rows)
+/* Adds the conflicts of one kind among the rows of a function, and returns their number. */
+static size_t add_kind(struct explainer *explainer, enum conflict_kind kind, bool any_file,
+                       const struct row *all, size_t count)
 {
-    size_t known = 0, kept = 0;
+    struct row *rows = command_array(count, sizeof(*rows));
+    size_t known = 0, kept = 0, before = explainer->conflict_count;
 
     for (size_t i = 0; i < count; i++) {
-        const struct row *row = &all[i];
-        bool has_file = row->file != NO_FILE || by->any_file || by->kind == CONFLICT_COUNTERS;
-
-        if (has_file && (by->kind != CONFLICT_REGIONS || row->regions != 0))
-            rows[known++] = *row;
+        rows[known] = all[i];
+        known += set_key(&rows[known], kind, any_file);
     }
-    qsort_r(rows, known, sizeof(*rows), compare_by_image, by);
+    qsort(rows, known, sizeof(*rows), compare_by_image);
     /* Static functions of one name may be equal too. */
     for (size_t i = 0; i < known; i++) {
-        if (kept == 0 || compare_by_image(&rows[i], &rows[kept - 1], by) != 0)
+        if (kept == 0 || compare_by_image(&rows[i], &rows[kept - 1]) != 0)
             rows[kept++] = rows[i];
     }
     for (size_t start = 0, end; start < kept; start = end) {
-        for (end = start + 1; end < kept && compare_keys(by, &rows[start], &rows[end]) == 0;)
+        for (end = start + 1; end < kept && compare_keys(&rows[start], &rows[end]) == 0;)
             end++;
-        if (!images_agree(by->kind, &rows[start], end - start))
-            add_conflict(explainer, by, &rows[start], end - start);
+        if (!images_agree(&rows[start], end - start))
+            add_conflict(explainer, kind, any_file, &rows[start], end - start);
     }
+    free(rows);
+    return explainer->conflict_count - before;
 }
 
 /* Adds the conflicts among the rows of a function: those of the first two kinds, with --explain of
  * all kinds. */
-static void add_conflicts(struct explainer *explainer, const struct row *all, size_t count)
+static void add_conflicts(struct explainer *explainer, const struct row *rows, size_t count)
 {
-    unsigned kinds = explainer->thorough ? CONFLICT_KINDS : CONFLICT_REGIONS;
-    struct row *rows = command_array(count, sizeof(*rows));
-    size_t hash_conflicts = 0;
     bool has_unknown_file = false;
+    size_t hash_conflicts;
 
-    for (unsigned kind = 0; kind < kinds; kind++) {
-        struct row_order by = {.kind = (enum conflict_kind)kind};
-        size_t before = explainer->conflict_count;
-
-        add_kind(explainer, &by, all, count, rows);
-        if (kind == CONFLICT_HASH)
-            hash_conflicts = explainer->conflict_count - before;
+    add_kind(explainer, CONFLICT_COUNTERS, false, rows, count);
+    hash_conflicts = add_kind(explainer, CONFLICT_HASH, false, rows, count);
+    if (explainer->thorough) {
+        add_kind(explainer, CONFLICT_REGIONS, false, rows, count);
+        add_kind(explainer, CONFLICT_FILES, false, rows, count);
     }
     for (size_t i = 0; i < count; i++)
-        has_unknown_file = has_unknown_file || all[i].file == NO_FILE;
+        has_unknown_file = has_unknown_file || rows[i].file == NO_FILE;
     if (hash_conflicts == 0 && has_unknown_file)
-        add_kind(explainer, &(struct row_order){CONFLICT_HASH, true}, all, count, rows);
-    free(rows);
+        add_kind(explainer, CONFLICT_HASH, true, rows, count);
 }
 
 static int compare_functions(const void *a, const void *b)
 {
-    const struct row *left = a, *right = b;
-
-    return compare_numbers(left->function, right->function);
+    return compare_numbers(((const struct row *)a)->function, ((const struct row *)b)->function);
 }
 
 static int compare_conflicts(const void *a, const void *b)

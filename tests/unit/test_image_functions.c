@@ -181,9 +181,9 @@ START_TEST(test_recorder)
     assert_tests(&first, 1, "ab");
     assert_tests(&first, 4, "a");
     assert_tests(&first, 0, "");
-    ck_assert_uint_gt(test_recorder_memory(&recorder), 0);
+    ck_assert_uint_gt(recorder.test_memory, 0);
     test_recorder_clear(&recorder);
-    ck_assert_uint_eq(test_recorder_memory(&recorder), 0);
+    ck_assert_uint_eq(recorder.test_memory, 0);
     none = recorded(&recorder, &one);
     ck_assert_uint_eq(none.size, 0);
     record(&recorder, &one, &made, "c");
