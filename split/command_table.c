@@ -270,7 +270,7 @@ static const struct option_description show_options[] = {
     VALUE(OPTION_TESTS, TEXT, "tests", NO_LETTER, "FUNCTION",
           "show which tests of the STATE reach FUNCTION", .repeats = true, .excludes = OPTION_MAP),
     SIDECARS("of a STATE: a sidecar, or a directory of them"),
-    STORE("with --map, or of a STATE: look for sidecars in the store DIR"),
+    STORE("of a STATE: look for sidecars in the store DIR"),
     MEMORY_LIMIT,
     JSON("FILE or FUNCTION"),
 };

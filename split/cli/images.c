@@ -70,7 +70,9 @@ struct section_row section_row_make(enum section_kind kind, uint64_t size, const
     return (struct section_row){
         .name = section_kind_name(kind),
         .kind = section_kind_word(kind),
-        .size = section_number_known(size),
+        .address = NUMBER_UNKNOWN,
+        .size = size,
+        .stored_size = NUMBER_UNKNOWN,
         .status = status,
         .reason = "",
     };
@@ -91,7 +93,7 @@ struct section_row section_row_of_image(const struct image_plan *plan,
     row.name = section->name;
     row.reason = section->reason;
     if (section->loaded)
-        row.address = section_number_known(section->address);
+        row.address = section->address;
     if (plan->already_split && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0)
         row.status = "left";
     return row;
@@ -99,17 +101,16 @@ struct section_row section_row_of_image(const struct image_plan *plan,
 
 bool section_row_ratio(const struct section_row *row, uint64_t *ten_thousandths)
 {
-    if (!row->size.known || !row->stored_size.known || row->size.value == 0)
+    if (row->size == NUMBER_UNKNOWN || row->stored_size == NUMBER_UNKNOWN || row->size == 0)
         return false;
-    *ten_thousandths =
-        (uint64_t)((double)row->stored_size.value / (double)row->size.value * 10000 + 0.5);
+    *ten_thousandths = (uint64_t)((double)row->stored_size / (double)row->size * 10000 + 0.5);
     return true;
 }
 
-static void write_number(struct json_writer *json, const char *key, struct section_number number)
+static void write_number(struct json_writer *json, const char *key, uint64_t number)
 {
-    if (number.known)
-        json_number(json, key, number.value);
+    if (number != NUMBER_UNKNOWN)
+        json_number(json, key, number);
     else
         json_null(json, key);
 }

@@ -42,25 +42,13 @@ const char *machine_text(const struct sidecar_facts *facts, char *text);
  * JSON are those of `covsplit show --json`: name, kind, address, size, stored_size, ratio, status
  * and reason. */
 
-/* A number that may be unknown or not applicable: null in JSON, empty in text. */
-struct section_number {
-    bool known;
-    uint64_t value;
-};
-
-#define SECTION_NUMBER_UNKNOWN ((struct section_number){false, 0})
-
-static inline struct section_number section_number_known(uint64_t value)
-{
-    return (struct section_number){true, value};
-}
+/* A number that is not known, or does not apply: null in JSON, empty in text. */
+#define NUMBER_UNKNOWN UINT64_MAX
 
 struct section_row {
     const char *name;
     const char *kind; /* a word of section.h */
-    struct section_number address;
-    struct section_number size;
-    struct section_number stored_size;
+    uint64_t address, size, stored_size;
     const char *status; /* one of the words in show's --help */
     const char *reason; /* "" for none */
 };

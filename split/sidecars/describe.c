@@ -79,9 +79,9 @@ static void add_digest(struct report *report, const char *key, const char *label
     report_text(report, key, label, digest_format(digest, hex));
 }
 
-static struct section_number address_unless_zero(uint64_t address)
+static uint64_t address_unless_zero(uint64_t address)
 {
-    return address != 0 ? section_number_known(address) : SECTION_NUMBER_UNKNOWN;
+    return address != 0 ? address : NUMBER_UNKNOWN;
 }
 
 /* ---- images ---- */
@@ -226,7 +226,7 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
 
         row.address = address_unless_zero(section->address);
         if (section->has_content)
-            row.stored_size = section_number_known(section->stored_size);
+            row.stored_size = section->stored_size;
         if ((SECTION_BIT(section->kind) & SECTION_LINKED) != 0)
             row.reason = "as it was linked, with packed units; only join needs it";
         for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {

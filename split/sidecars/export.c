@@ -37,10 +37,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 
-/* The units of progress for each sidecar, whatever its size: the work for a sidecar is known only
- * when it is open. */
-#define UNITS_PER_SIDECAR 1000
-
 struct export
 {
     const struct parsed_options *options;
@@ -52,29 +48,6 @@ struct export
 };
 
 /* ---- one object ---- */
-
-/* A sink that also shows progress. */
-struct object_sink {
-    struct output *output;
-    struct progress *progress;
-    uint64_t expected; /* bytes: approximately, at least 1 */
-    uint64_t written;
-    uint64_t units; /* units that the progress bar has counted */
-};
-
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    struct object_sink *sink = context;
-    uint64_t units;
-
-    sink->written += part.size;
-    units = (uint64_t)((double)sink->written / (double)sink->expected * UNITS_PER_SIDECAR);
-    if (units > UNITS_PER_SIDECAR)
-        units = UNITS_PER_SIDECAR;
-    progress_add(sink->progress, units - sink->units);
-    sink->units = units;
-    return output_write(sink->output, part, error);
-}
 
 /* Checks that a file may be replaced: only what another export has written may. A sidecar must not
  * be replaced even with --replace: it may be the only place with an image's coverage data. */
@@ -110,24 +83,16 @@ static bool export_to(struct export *export, const struct sidecar *sidecar, cons
 {
     struct output_options options = {.mode = file_new_mode()};
     struct output output;
-    struct object_sink sink = {.output = &output, .progress = &export->progress, .expected = 1};
     enum output_result result;
 
     if (!check_existing(export, path, error) ||
         !(in_store ? store_output_create(&output, path, &options, error)
                    : output_create(&output, path, &options, error)))
         return false;
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        const struct sidecar_section *section = sidecar_section(sidecar, i);
-
-        if (section->stored_size != 0 && !add_fits(sink.expected, section->size, &sink.expected))
-            sink.expected = UINT64_MAX;
-    }
-    if (!object_write(sidecar, write_part, &sink, error)) {
+    if (!object_write(sidecar, output_sink, &output, error)) {
         output_discard(&output);
         return false;
     }
-    progress_add(&export->progress, UNITS_PER_SIDECAR - sink.units);
     return output_commit(&output, &result, error);
 }
 
@@ -165,7 +130,6 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
 {
     bool is_named = export->options->operand_count != 0;
 
-    progress_add(&export->progress, UNITS_PER_SIDECAR);
     return export->failed ||
            (sidecar_holds_nothing(sidecar) &&
             !(is_named && sidecar_facts(sidecar)->is_placeholder)) ||
@@ -188,17 +152,16 @@ static void export_opened(struct export *export, struct sidecar *sidecar, struct
     const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
     bool done = false;
 
-    if (sidecar == NULL)
-        progress_add(&export->progress, UNITS_PER_SIDECAR);
-    else if (export->all != NULL)
+    if (sidecar != NULL && export->all != NULL)
         done = export_to_union(export, sidecar, error);
-    else if (directory != NULL)
+    else if (sidecar != NULL && directory != NULL)
         done = export_to_directory(export, sidecar, directory, error);
-    else
+    else if (sidecar != NULL)
         done =
             export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false, error);
     if (!done)
         report_failure(export, error);
+    progress_add(&export->progress, 1);
     sidecar_close(sidecar);
 }
 
@@ -309,7 +272,7 @@ static bool export_stores(struct export *export, const struct store_list *stores
                          "to split --store",
                          names);
     if (done)
-        progress_start(&export->progress, names, all.count * UNITS_PER_SIDECAR);
+        progress_start(&export->progress, names, all.count);
     for (size_t i = 0; done && i < all.count; i++)
         export_stored(export, &all.items[i]);
     found_sidecars_free(&all);
@@ -323,14 +286,14 @@ static bool export_named(struct export *export, struct error *error)
     bool done = list_named(export, &all, error) && check_count(export, all.count, error);
 
     if (done)
-        progress_start(&export->progress, "sidecars", all.count * UNITS_PER_SIDECAR);
+        progress_start(&export->progress, "sidecars", all.count);
     for (size_t i = 0; done && i < all.count; i++) {
         const struct sidecar_wanted wanted = {.uuid = &all.items[i].uuid};
         struct error why;
         struct sidecar *sidecar = sidecar_search(&export->places, &wanted, NULL, &why);
 
         if (sidecar != NULL ? sidecar_holds_nothing(sidecar) : why.number == ENODATA) {
-            progress_add(&export->progress, UNITS_PER_SIDECAR);
+            progress_add(&export->progress, 1);
             sidecar_close(sidecar);
             continue;
         }
@@ -350,15 +313,14 @@ static bool export_all(struct export *export, struct error *error)
     struct sidecar *sidecar;
 
     if (options->operand_count != 0) {
-        progress_start(&export->progress, options->operands[0],
-                       options->operand_count * UNITS_PER_SIDECAR);
+        progress_start(&export->progress, options->operands[0], options->operand_count);
         for (size_t i = 0; i < options->operand_count; i++)
             export_operand(export, options->operands[i]);
         return true;
     }
     if (only != NULL) {
         sidecar = sidecar_read_for(options, only, error);
-        progress_start(&export->progress, only, UNITS_PER_SIDECAR);
+        progress_start(&export->progress, only, 1);
         export_opened(export, sidecar, error);
         return true;
     }

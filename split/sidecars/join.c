@@ -20,6 +20,7 @@
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 
 #define PERMISSION_BITS 07777
@@ -37,49 +38,34 @@ struct joining {
 
 /* ---- sidecars ---- */
 
-/* A slice for which no plan can be made was not split, and is copied. */
-static bool find_out_whether_split(const struct input *slice, bool *is_split, struct error *error)
+/* A slice of a universal image for which no plan can be made was not split, and is copied, as is
+ * one that was not split. A thin image that was not split has a sidecar too, if there was nothing
+ * to take out. Files that --sidecar names may belong to only some of the slices; digests tell to
+ * which. */
+static bool find_sidecar(struct joining *joining, size_t index, struct error *error)
 {
     struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
-    struct image_plan *plan = image_plan_make(slice, &options, error);
-    bool is_known = plan != NULL || !error_is_of_memory(error);
-
-    *is_split = plan != NULL && plan->already_split;
-    image_plan_free(plan);
-    return is_known;
-}
-
-/* *sidecar is NULL if the slice is to be copied: files that --sidecar names may belong to only some
- * of the slices; digests tell to which. */
-static bool find_sidecar(const struct joining *joining, const struct input *slice,
-                         struct sidecar **sidecar, struct error *error)
-{
-    const char *const names[] = {slice->path, NULL};
-    const struct sidecar_wanted wanted = {.name = slice->path, .names = names, .stripped = slice};
-
-    *sidecar = sidecar_search(&joining->places, &wanted, NULL, error);
-    if (*sidecar != NULL)
-        return sidecar_check_output(joining->options, sidecar_name(*sidecar), error);
-    return joining->container.is_universal && joining->places.files.count != 0 &&
-           joining->places.directories.count == 0 && error->number == ENODATA;
-}
-
-/* A thin image that was not split has a sidecar too, if there was nothing to take out. */
-static bool find_sidecar_of_slice(struct joining *joining, size_t index, struct error *error)
-{
     struct slice *slice = &joining->container.slices[index];
-    struct sidecar **sidecar = &joining->sidecars[index];
-    bool is_split = true;
+    const char *const names[] = {slice->input.path, NULL};
+    const struct sidecar_wanted wanted = {
+        .name = slice->input.path, .names = names, .stripped = &slice->input};
+    struct sidecar *sidecar;
 
-    if (joining->container.is_universal && !find_out_whether_split(&slice->input, &is_split, error))
-        return false;
-    if (!is_split)
-        return true;
-    if (!find_sidecar(joining, &slice->input, sidecar, error))
-        return false;
-    if (*sidecar != NULL)
-        slice->size = sidecar_facts(*sidecar)->original_size;
-    return true;
+    if (joining->container.is_universal) {
+        struct image_plan *plan = image_plan_make(&slice->input, &options, error);
+        bool is_split = plan != NULL && plan->already_split, is_known = plan != NULL;
+
+        image_plan_free(plan);
+        if (!is_split)
+            return is_known || !error_is_of_memory(error);
+    }
+    sidecar = sidecar_search(&joining->places, &wanted, NULL, error);
+    if (sidecar == NULL)
+        return joining->container.is_universal && joining->places.files.count != 0 &&
+               joining->places.directories.count == 0 && error->number == ENODATA;
+    joining->sidecars[index] = sidecar;
+    slice->size = sidecar_facts(sidecar)->original_size;
+    return sidecar_check_output(joining->options, sidecar_name(sidecar), error);
 }
 
 static bool find_sidecars(struct joining *joining, struct error *error)
@@ -87,7 +73,7 @@ static bool find_sidecars(struct joining *joining, struct error *error)
     bool found = false;
 
     for (size_t i = 0; i < joining->container.count; i++) {
-        if (!find_sidecar_of_slice(joining, i, error))
+        if (!find_sidecar(joining, i, error))
             return false;
         found |= joining->sidecars[i] != NULL;
     }
@@ -142,14 +128,6 @@ static bool create_output(struct joining *joining, struct error *error)
     return output_create(&joining->output, path, &options, error);
 }
 
-static bool join_to_original(struct joining *joining, struct error *error)
-{
-    enum output_result result;
-
-    return create_output(joining, error) && write_original(joining, &joining->output, error) &&
-           output_commit(&joining->output, &result, error);
-}
-
 /* ---- ordinary mapping ---- */
 
 /* Writes the image, with ordinary mapping if some is packed. */
@@ -175,17 +153,25 @@ static bool write_ordinary(struct joining *joining, const struct input *image, s
     return done;
 }
 
-/* Mach-O objects are not packed, so neither are the slices of a universal image. */
-static bool join_to_ordinary(struct joining *joining, struct error *error)
+/* ---- the whole ---- */
+
+/* With --mapping, the original is made without a name first. Mach-O objects are not packed, so
+ * neither are the slices of a universal image. */
+static bool join_with_sidecars(struct joining *joining, bool with_mapping, struct error *error)
 {
-    const struct output_options options = {.mode = 0600, .is_nameless = true};
+    const struct output_options nameless = {.mode = 0600, .is_nameless = true};
     const char *path = option_text(joining->options, OPTION_OUTPUT);
     struct input original = {.fd = -1};
+    enum output_result result;
     bool done;
 
-    if (joining->container.is_universal)
-        return join_to_original(joining, error);
-    done = output_create(&joining->original, path, &options, error) &&
+    sidecar_places_open(&joining->places, joining->options, false);
+    if (!find_sidecars(joining, error))
+        return false;
+    if (!with_mapping || joining->container.is_universal)
+        return create_output(joining, error) && write_original(joining, &joining->output, error) &&
+               output_commit(&joining->output, &result, error);
+    done = output_create(&joining->original, path, &nameless, error) &&
            write_original(joining, &joining->original, error) &&
            output_map(&joining->original, &original, error) &&
            write_ordinary(joining, &original, error);
@@ -193,41 +179,24 @@ static bool join_to_ordinary(struct joining *joining, struct error *error)
     return done;
 }
 
-/* ---- the whole ---- */
-
-/* Sets *is_packed if the image was not split, and has packed mapping. False if memory ran out. */
-static bool find_out_whether_packed(const struct joining *joining, bool *is_packed,
-                                    struct error *error)
-{
-    struct split_image split;
-
-    *is_packed = !image_find_split(&joining->stripped, &split, error) && split.is_packed;
-    return !error_is_of_memory(error);
-}
-
-static bool join_with_sidecars(struct joining *joining, struct error *error)
-{
-    sidecar_places_open(&joining->places, joining->options, false);
-    return find_sidecars(joining, error) &&
-           (option_given(joining->options, OPTION_MAPPING) ? join_to_ordinary(joining, error)
-                                                           : join_to_original(joining, error));
-}
-
 static bool join(struct joining *joining, const struct parsed_options *options, struct error *error)
 {
-    bool is_packed = false, done;
+    bool with_mapping = option_given(options, OPTION_MAPPING), is_packed = false, done;
+    struct split_image split;
 
     joining->options = options;
     joining->original.fd = joining->output.fd = -1;
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
     done = container_open(&joining->container, &joining->stripped, error) &&
-           sidecar_check_no_output(options, error) &&
-           (!option_given(options, OPTION_MAPPING) ||
-            find_out_whether_packed(joining, &is_packed, error));
+           sidecar_check_no_output(options, error);
+    if (done && with_mapping) {
+        is_packed = !image_find_split(&joining->stripped, &split, error) && split.is_packed;
+        done = !error_is_of_memory(error);
+    }
     if (done)
         done = is_packed ? write_ordinary(joining, &joining->stripped, error)
-                         : join_with_sidecars(joining, error);
+                         : join_with_sidecars(joining, with_mapping, error);
     if (done && joining->unkept.message[0] != '\0')
         message_warning("%s", joining->unkept.message);
     for (size_t i = 0; i < SLICES_MAX; i++)
@@ -242,11 +211,9 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
 
 int command_join(const struct parsed_options *options)
 {
-    struct joining *joining = calloc(1, sizeof(*joining));
-    struct error error;
-    bool done = joining != NULL
-                    ? join(joining, options, &error)
-                    : error_out_of_memory(&error, options->operands[0], sizeof(*joining));
+    struct joining *joining = command_array(1, sizeof(*joining));
+    struct error error = {0};
+    bool done = join(joining, options, &error);
 
     free(joining);
     if (!done)

@@ -113,11 +113,11 @@ void report_begin_sections(struct report *report)
         json_begin_array(report->json, "sections");
 }
 
-static void add_number_cell(struct table *table, struct section_number number)
+static void add_number_cell(struct table *table, uint64_t number)
 {
     char text[COUNT_TEXT_MAX];
 
-    table_cell(table, "%s", number.known ? number_text(number.value, text) : "");
+    table_cell(table, "%s", number != NUMBER_UNKNOWN ? number_text(number, text) : "");
 }
 
 void report_section(struct report *report, const struct section_row *section)
@@ -132,14 +132,14 @@ void report_section(struct report *report, const struct section_row *section)
     }
     table_cell(table, "%s", section->name);
     table_cell(table, "%s", section->kind);
-    if (section->address.known)
-        table_cell(table, "0x%" PRIx64, section->address.value);
+    if (section->address != NUMBER_UNKNOWN)
+        table_cell(table, "0x%" PRIx64, section->address);
     else
         table_cell(table, "%s", "");
     add_number_cell(table, section->size);
     table_cell(table, "%s",
-               section->size.known && section->size.value >= 1024
-                   ? human_size(section->size.value, human)
+               section->size != NUMBER_UNKNOWN && section->size >= 1024
+                   ? human_size(section->size, human)
                    : "");
     add_number_cell(table, section->stored_size);
     if (section_row_ratio(section, &ratio))

@@ -123,7 +123,7 @@ static void write_sections(const struct slice_split *split, struct json_writer *
         enum section_kind kind = image_plan_stored_kind(plan, plan->sections[i].kind);
 
         if (split->stored_sizes[kind] != 0)
-            row.stored_size = section_number_known(split->stored_sizes[kind]);
+            row.stored_size = split->stored_sizes[kind];
         section_row_write(&row, json);
     }
     /* In place of packed units the sidecar has the ordinary mapping. */
@@ -131,7 +131,7 @@ static void write_sections(const struct slice_split *split, struct json_writer *
         struct section_row row =
             section_row_make((enum section_kind)kind, split->sizes[kind], "made");
 
-        row.stored_size = section_number_known(split->stored_sizes[kind]);
+        row.stored_size = split->stored_sizes[kind];
         if (split->stored_sizes[kind] != 0)
             section_row_write(&row, json);
     }
