@@ -72,7 +72,7 @@ struct sidecar_opener {
     void *context;
 };
 
-/* What a sidecar is wanted for: exactly one of the last four members. The sidecar that fits is, for
+/* The purpose of a sidecar: exactly one of the last four members. The sidecar that fits is, for
  *
  *   profile    the one of the image that wrote it (correlation_check);
  *   stripped   the one that was made with this file (sidecar_check_stripped);

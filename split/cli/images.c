@@ -1,5 +1,5 @@
 /*
- * What commands do with images: see images.h.
+ * Images in commands: see images.h.
  */
 #include "split/cli/images.h"
 
@@ -136,7 +136,7 @@ void section_row_write(const struct section_row *row, struct json_writer *json)
 
 /* ---- the sidecar of an image that was not split ---- */
 
-/* What is read of an image. */
+/* The parts of an image that are read. */
 struct readable {
     const struct input *image;
     struct image_plan *plan;
@@ -199,15 +199,6 @@ static bool list_sections(struct readable *readable, uint64_t limit, struct erro
     return true;
 }
 
-static bool check_not_split(const struct readable *readable, struct error *error)
-{
-    return !readable->plan->already_split ||
-           error_set(error,
-                     "%s: the image was split, and its coverage mapping is in its sidecar; give "
-                     "the sidecar, or the UUID",
-                     readable->image->path);
-}
-
 /* Writes the sidecar, and opens it. */
 static struct sidecar *write_and_open(struct readable *readable, struct error *error)
 {
@@ -247,8 +238,12 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     struct readable readable = {.image = image, .plan = image_describe(image, error)};
     struct sidecar *sidecar = NULL;
 
-    if (readable.plan != NULL && check_not_split(&readable, error) &&
-        list_sections(&readable, limit, error))
+    if (readable.plan != NULL && readable.plan->already_split)
+        error_set(error,
+                  "%s: the image was split, and its coverage mapping is in its sidecar; give the "
+                  "sidecar, or the UUID",
+                  image->path);
+    else if (readable.plan != NULL && list_sections(&readable, limit, error))
         sidecar = write_and_open(&readable, error);
     buffer_free(&readable.covmap);
     buffer_free(&readable.covfun);

@@ -1,5 +1,5 @@
 /*
- * What several commands do with images: find them, describe them, and make sidecars of them.
+ * Images in commands: finding them, describing them, and making sidecars of them.
  */
 #ifndef COVSPLIT_SPLIT_CLI_IMAGES_H
 #define COVSPLIT_SPLIT_CLI_IMAGES_H

@@ -24,7 +24,7 @@
 /* The longest tick of a file system's clock, in seconds: that of FAT. */
 #define CLOCK_STEP 2
 
-/* How long the files of a directory are trusted not to be overwritten, in seconds. */
+/* The time for which the files of a directory are trusted not to be overwritten, in seconds. */
 #define AGE_MAX 1
 
 struct directory {

@@ -6,7 +6,7 @@
  * file is read, and the list is sorted by UUID. A search is then a binary search, so that finding
  * thousands of sidecars among thousands stays cheap.
  *
- * What is found is only a candidate. The caller opens it and checks that it is an intact sidecar
+ * A file that is found is only a candidate. The caller opens it and checks that it is an intact sidecar
  * and the right one. All functions can be called by several threads at the same time.
  */
 #ifndef COVSPLIT_SPLIT_CLI_SIDECAR_INDEX_H

@@ -1,5 +1,5 @@
 /*
- * What `covsplit show` says of each kind of file: see describe.h.
+ * Descriptions of each kind of file: see describe.h.
  *
  * Each kind has a function that fills in a report (report.h), which is printed when no more errors
  * are possible.

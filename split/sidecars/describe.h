@@ -1,5 +1,5 @@
 /*
- * What `covsplit show` says of each kind of file, for show.c, whose opening comment lists the keys.
+ * Descriptions of each kind of file, for show.c, whose opening comment lists the keys.
  */
 #ifndef COVSPLIT_SPLIT_SIDECARS_DESCRIBE_H
 #define COVSPLIT_SPLIT_SIDECARS_DESCRIBE_H

@@ -18,7 +18,7 @@
 #include "common/base/file.h"
 #include "split/cli/memory.h"
 
-/* How many names an error lists if several functions match. */
+/* The most names that an error lists if several functions match. */
 #define LISTED_MOST 8
 
 /* ---- the demangler ----
@@ -183,7 +183,7 @@ static size_t without_template(const char *name, size_t length)
     return length;
 }
 
-/* What comes before the name: what the function returns, and a space. */
+/* The length of what comes before the name: the returned type, and a space. */
 static size_t return_length(const char *name, size_t length)
 {
     size_t depth = 0;

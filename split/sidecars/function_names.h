@@ -1,5 +1,5 @@
 /*
- * Which functions of a state a name stands for.
+ * The functions of a state that a name stands for.
  *
  * A function may be given as in profiles; or if there is none, without the file that the names of
  * static functions begin with ("helper" for "file.c:helper"); or if there is none of these either,

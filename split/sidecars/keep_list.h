@@ -39,7 +39,7 @@ bool keep_list_read(struct keep_list *list, const char *path, struct error *erro
 bool keep_list_read_stream(struct keep_list *list, FILE *stream, const char *name,
                            struct error *error);
 
-/* Whether the list has the UUID or a prefix of it. Marks all matching entries as used. */
+/* True if the list has the UUID or a prefix of it. Marks all matching entries as used. */
 bool keep_list_has(struct keep_list *list, const struct uuid *uuid);
 
 void keep_list_free(struct keep_list *list);

@@ -22,7 +22,7 @@
 
 #define PERMISSION_BITS 07777
 
-/* How often to start again with a sidecar because others have replaced it. */
+/* The most attempts with a sidecar that others keep replacing. */
 #define ATTEMPTS 10
 
 enum outcome {

@@ -318,7 +318,7 @@ struct asking {
     size_t count;
 };
 
-/* What is printed of a function. */
+/* The answer for one function. */
 struct told {
     const char *function;                /* as it was given */
     const struct text_set *names;        /* as profiles have it */

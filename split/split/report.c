@@ -53,7 +53,7 @@ static bool is_for_debug_info(const struct image_plan *plan)
                       SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
 }
 
-/* Why there is nothing to take out of an image. */
+/* The reason that there is nothing to take out of an image. */
 static const char *nothing_because(const struct image_plan *plan)
 {
     bool has_some = false, has_reason = false;
