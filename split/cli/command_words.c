@@ -12,6 +12,7 @@
 #include "common/base/bytes.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
+#include "split/cli/memory.h"
 
 /* Response files are never nested this deep in practice. */
 #define DEPTH_MAX 10
@@ -172,8 +173,7 @@ static bool take_response_file(struct reading *reading, const char *path, unsign
     bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, reading->error);
     char *rest, *word;
 
-    if (done && !buffer_append(&text, "", 1))
-        done = error_out_of_memory(reading->error, path, text.size);
+    command_require(buffer_append(&text, "", 1), text.size);
     if (done)
         narrow(&text);
     if (done && strlen((char *)text.data) + 1 < text.size)
@@ -188,8 +188,10 @@ static bool take_response_file(struct reading *reading, const char *path, unsign
 
 static bool take(struct reading *reading, const char *word, unsigned depth)
 {
-    if (word[0] != '@' || access(word + 1, F_OK) != 0)
-        return path_list_add(reading->words, word, reading->error);
+    if (word[0] != '@' || access(word + 1, F_OK) != 0) {
+        path_list_add(reading->words, word);
+        return true;
+    }
     if (depth == DEPTH_MAX)
         return error_set(reading->error, "%s: response files name each other; leave one out",
                          word + 1);

@@ -70,9 +70,12 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
         .for_run = for_run,
         .index = sidecar_index_new(&places->files),
     };
-    for (size_t i = 0; (path = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++)
-        done = done && (path_is_directory(path) ? store_list_add(&places->directories, path, &error)
-                                                : path_list_add(&places->files, path, &error));
+    for (size_t i = 0; (path = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
+        if (!path_is_directory(path))
+            path_list_add(&places->files, path);
+        else
+            done = done && store_list_add(&places->directories, path, &error);
+    }
     if (store != NULL)
         done = done && store_list_open(&places->store, store, false, &error);
     else if (!places->are_given && environment != NULL)

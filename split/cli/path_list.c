@@ -8,22 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/directory.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/stream.h"
+#include "split/cli/memory.h"
 
-bool path_list_add(struct path_list *list, const char *path, struct error *error)
+void path_list_add(struct path_list *list, const char *path)
 {
-    if (!ARRAY_ROOM_FOR_ONE(list->paths, list->capacity, list->count))
-        return error_out_of_memory(error, path, list->count * sizeof(*list->paths));
-    list->paths[list->count] = strdup(path);
-    if (list->paths[list->count] == NULL)
-        return error_out_of_memory(error, path, strlen(path));
-    list->count++;
-    return true;
+    COMMAND_ROOM_FOR_ONE(list->paths, list->capacity, list->count);
+    list->paths[list->count++] = command_copy(path);
 }
 
 void path_list_free(struct path_list *list)
@@ -90,8 +85,9 @@ static bool add_entry(const struct walk *walk, const struct place *parent, const
         return true;
     if (S_ISDIR(status.st_mode))
         return add_directory(walk, &place, error);
-    return !S_ISREG(status.st_mode) || !walk->filter(walk->context, path, &status) ||
-           path_list_add(walk->list, path, error);
+    if (S_ISREG(status.st_mode) && walk->filter(walk->context, path, &status))
+        path_list_add(walk->list, path);
+    return true;
 }
 
 static bool add_directory(const struct walk *walk, const struct place *place, struct error *error)
@@ -104,12 +100,8 @@ static bool add_directory(const struct walk *walk, const struct place *place, st
         return error_set(error, "%s: a directory inside itself; name files", place->path);
     added = directory_names_read(place->path, NULL, &names, error);
     for (size_t i = 0; added && i < names.count; i++) {
-        char *path;
+        char *path = command_text("%s%s%s", place->path, has_slash ? "" : "/", names.items[i]);
 
-        if (asprintf(&path, "%s%s%s", place->path, has_slash ? "" : "/", names.items[i]) < 0) {
-            added = error_out_of_memory(error, place->path, strlen(names.items[i]));
-            break;
-        }
         added = add_entry(walk, place, path, error);
         free(path);
     }
@@ -150,8 +142,7 @@ static bool visit_list(const char *path, operand_visitor visit, void *context, s
     bool done = stream_read_into(&text, path, MEMORY_LIMIT_MOST, check_list, NULL, error) &&
                 check_list(NULL, stream_name(path), buffer_view(&text), error);
 
-    if (done && !buffer_append(&text, "", 1))
-        done = error_out_of_memory(error, path, text.size);
+    command_require(buffer_append(&text, "", 1), text.size);
     rest = (char *)text.data;
     while (done && (line = strsep(&rest, "\n")) != NULL) {
         size_t length = strlen(line);

@@ -18,7 +18,7 @@ struct path_list {
 };
 
 /* Adds a copy of the path. */
-bool path_list_add(struct path_list *list, const char *path, struct error *error);
+void path_list_add(struct path_list *list, const char *path);
 void path_list_free(struct path_list *list);
 
 /* Returns true if a file is wanted. */

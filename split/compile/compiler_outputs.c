@@ -71,13 +71,6 @@ static bool is_listed(const char *word, const char *const *list)
     return *list != NULL;
 }
 
-static void add_path(struct path_list *list, const char *path)
-{
-    struct error error;
-
-    command_require(path_list_add(list, path, &error), strlen(path));
-}
-
 /* ---- outputs ---- */
 
 static void add_output(struct reading *reading, const char *format, ...)
@@ -92,7 +85,7 @@ static void add_output(struct reading *reading, const char *format, ...)
     va_start(values, format);
     command_require(vasprintf(&path, format, values) >= 0, strlen(format));
     va_end(values);
-    add_path(reading->outputs, path);
+    path_list_add(reading->outputs, path);
     free(path);
 }
 
@@ -301,7 +294,7 @@ bool compiler_outputs_read(struct path_list *outputs, const char *const *words, 
         else if (is_option)
             take_gnu_option(&reading, word);
         else if (is_ended || is_source(&reading, word))
-            add_path(&reading.sources, word);
+            path_list_add(&reading.sources, word);
     }
     if (reading.style == STYLE_RUST)
         add_rust_outputs(&reading);

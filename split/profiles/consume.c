@@ -472,9 +472,9 @@ static bool take_directory(struct consumer *consumer, const char *directory,
             char *path = command_text("%s%s%s", directory, has_slash ? "" : "/", entry->d_name);
 
             if (!is_directory(path, entry))
-                done = path_list_add(&files, path, error);
+                path_list_add(&files, path);
             else if (!state_is(path))
-                done = path_list_add(directories, path, error);
+                path_list_add(directories, path);
             free(path);
         }
         if (done && (entry == NULL || files.count == READ_MOST))
@@ -490,14 +490,15 @@ static bool consume_operand(struct consumer *consumer, const char *path, struct 
 {
     struct path_list files = {0}, directories = {0};
     char directory[PATH_MAX];
-    bool done;
+    bool done = true;
 
     consumer->root = path_is_directory(path) ? path : NULL;
-    if (consumer->root == NULL)
-        return path_list_add(&files, path, error) &&
-               take_files(consumer, path_directory(path, directory) ? directory : "", &files,
+    if (consumer->root == NULL) {
+        path_list_add(&files, path);
+        return take_files(consumer, path_directory(path, directory) ? directory : "", &files,
                           error);
-    done = path_list_add(&directories, path, error);
+    }
+    path_list_add(&directories, path);
     while (done && directories.count != 0 && !stop_wanted(consumer)) {
         char *next = directories.paths[--directories.count];
 
@@ -618,7 +619,8 @@ static bool add_operand(void *context, const char *path, struct error *error)
                          path);
     if (collecting->only_directories && !path_is_directory(path))
         return error_set(error, "%s: not a directory; name directories with --watch", path);
-    return path_list_add(collecting->operands, path, error);
+    path_list_add(collecting->operands, path);
+    return true;
 }
 
 bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,

@@ -138,8 +138,10 @@ static bool add_directory(struct operands *operands, const char *path, struct er
 
     if (state_is(path) && stat(path, &status) == 0 && file_is(operands->output, &status))
         return error_set(error, "%s: the state itself; name what is to be added to it", path);
-    if (state_is(path))
-        return path_list_add(&operands->inputs, path, error);
+    if (state_is(path)) {
+        path_list_add(&operands->inputs, path);
+        return true;
+    }
     if (operands->outputs != NULL && paths_meet(path, operands->outputs))
         return error_set(error,
                          "%s: is to be read, and to get the output of each image; give another "
@@ -168,7 +170,9 @@ static bool add_operand(void *context, const char *path, struct error *error)
         if (stream_is_standard_input(inputs->paths[i]))
             return error_set(error, "standard input: named twice ('-'); name it once");
     }
-    if (!(is_directory ? add_directory(operands, path, error) : path_list_add(inputs, path, error)))
+    if (!is_directory)
+        path_list_add(inputs, path);
+    else if (!add_directory(operands, path, error))
         return false;
     for (size_t i = before; i < inputs->count; i++) {
         const char *input = inputs->paths[i];

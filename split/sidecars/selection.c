@@ -122,7 +122,9 @@ static bool is_sidecar_name(void *context, const char *path, const struct stat *
 static bool add_entry(void *context, const char *path, const struct uuid *uuid, struct error *error)
 {
     (void)uuid;
-    return path_list_add(context, path, error);
+    (void)error;
+    path_list_add(context, path);
+    return true;
 }
 
 static void report_fault(const struct collecting *collecting, const struct error *error)
@@ -151,7 +153,7 @@ static bool add_one(void *context, const char *path, struct error *error)
                     : path_list_add_directory(files, path, false, is_sidecar_name, NULL, error);
         free(root);
     } else {
-        added = path_list_add(files, path, error);
+        path_list_add(files, path);
     }
     if (!added)
         report_fault(collecting, error);

@@ -241,7 +241,9 @@ static bool place_profile(struct snapshot *snapshot, const struct memory *memory
             is_done = !is_taken;
         }
     }
-    return is_written(snapshot, path) || path_list_add(&snapshot->profiles, path, error);
+    if (!is_written(snapshot, path))
+        path_list_add(&snapshot->profiles, path);
+    return true;
 }
 
 /* ---- reports ---- */

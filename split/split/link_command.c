@@ -131,7 +131,6 @@ static void take_msvc_option(struct search *search, const char *word)
 static void take_word(struct search *search, const char *word)
 {
     const char *value = NULL;
-    struct error error;
 
     if (search->is_awaited) {
         name_output(search, word, search->is_msvc_compiler);
@@ -147,7 +146,7 @@ static void take_word(struct search *search, const char *word)
     if (search->is_awaited || pass_other_word(search, word))
         return;
     if (word[0] != '-' && (word[0] != '/' || !search->is_msvc)) {
-        command_require(path_list_add(search->inputs, word, &error), strlen(word));
+        path_list_add(search->inputs, word);
     } else if (search->is_msvc) {
         take_msvc_option(search, word);
     } else {

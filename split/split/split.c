@@ -72,7 +72,7 @@ static bool collect(struct batch *batch, struct error *error)
             done = error_set(
                 error, "%s: is a directory; give --recursive to split all images in it", path);
         else
-            done = path_list_add(is_directory ? &directories : &batch->paths, path, error);
+            path_list_add(is_directory ? &directories : &batch->paths, path);
     }
     batch->named = batch->paths.count;
     for (size_t i = 0; done && i < directories.count; i++)
