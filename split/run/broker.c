@@ -356,7 +356,6 @@ static struct entry **find_entry(struct broker *broker, const struct digest *ide
     return place;
 }
 
-/* Removes the entry at the place, or makes it the first. */
 static void drop_entry(struct entry **place)
 {
     struct entry *entry = *place;
@@ -367,6 +366,7 @@ static void drop_entry(struct entry **place)
     free(entry);
 }
 
+/* Makes an entry the most recently used one. */
 static void use_entry(struct broker *broker, struct entry **place)
 {
     struct entry *entry = *place;
@@ -405,21 +405,18 @@ static int open_entry(const struct entry *entry)
 
 /* ---- converting ---- */
 
+/* The lock must be held for these. */
 static void take_slot(struct broker *broker)
 {
-    pthread_mutex_lock(&broker->lock);
     while (broker->free_slots == 0)
         pthread_cond_wait(&broker->has_slot, &broker->lock);
     broker->free_slots--;
-    pthread_mutex_unlock(&broker->lock);
 }
 
 static void give_slot_back(struct broker *broker)
 {
-    pthread_mutex_lock(&broker->lock);
     broker->free_slots++;
     pthread_cond_signal(&broker->has_slot);
-    pthread_mutex_unlock(&broker->lock);
 }
 
 /* Looks a conversion up. *fd is the converted file, or -1 with errno; *is_own is true if there is
@@ -448,13 +445,10 @@ static bool look_up(struct broker *broker, const struct digest *identity, int *f
     } else {
         size_t ended = broker->ended_count;
 
-        broker->free_slots++;
-        pthread_cond_signal(&broker->has_slot);
+        give_slot_back(broker);
         while (broker->ended_count == ended)
             pthread_cond_wait(&broker->has_ended, &broker->lock);
-        while (broker->free_slots == 0)
-            pthread_cond_wait(&broker->has_slot, &broker->lock);
-        broker->free_slots--;
+        take_slot(broker);
         is_there = false;
     }
     pthread_mutex_unlock(&broker->lock);
@@ -570,7 +564,9 @@ static void serve_connection(struct broker *broker, int connection)
 
     if (!is_of_same_user(connection, &question.process) || !asks_in_time(broker, connection))
         return;
+    pthread_mutex_lock(&broker->lock);
     take_slot(broker);
+    pthread_mutex_unlock(&broker->lock);
     if (!broker->ends && receive(&question)) {
         trade = trade_of(&question, program);
         if (makes_files(trade))
@@ -579,9 +575,11 @@ static void serve_connection(struct broker *broker, int connection)
             while (!try_to_answer(broker, &question, trade) && !broker->ends)
                 continue;
     }
-    give_slot_back(broker);
     if (question.file >= 0)
         close(question.file);
+    pthread_mutex_lock(&broker->lock);
+    give_slot_back(broker);
+    pthread_mutex_unlock(&broker->lock);
 }
 
 static void *serve(void *context);

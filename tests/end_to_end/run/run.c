@@ -130,6 +130,46 @@ START_TEST(test_many_files)
 }
 END_TEST
 
+#define CACHED_MOST ((uint64_t)256 << 20) /* of profiles */
+#define LARGE_COUNT 12
+#define LARGE_SIZE  (CACHED_MOST / 8)
+
+/* Converted profiles take a bounded amount of memory: those that were used last. */
+START_TEST(test_cache)
+{
+    char *directory = sample_directory(&files.sample);
+    struct contents contents = file_read(files.light);
+    size_t counter = last_counter(files.light);
+    for (unsigned i = 1; i <= LARGE_COUNT; i++) {
+        contents.data[counter] = (uint8_t)i;
+        FILE *file = fopen(text_format("%s/%u.profraw", directory, i), "wb");
+        ck_assert_ptr_nonnull(file);
+        for (uint64_t size = 0; size < LARGE_SIZE; size += file_size(files.full)) {
+            ck_assert_uint_eq(fwrite(contents.data, 1, contents.size, file), contents.size);
+        }
+        ck_assert_int_eq(fclose(file), 0);
+    }
+    struct command command = covsplit_command(
+        directory, "run", "-v", "--store", files.store, "--", "sh", "-c",
+        "for i in 1 2 3 4 5 6 7 8 9 10 11 12 12 1; do cat $i.profraw | wc -c; done | sort -u; "
+        "for i in /proc/$PPID/fd/*; do "
+        "case $(readlink $i) in /memfd:*) stat -L -c %s $i;; esac; done",
+        NULL);
+    struct outcome outcome = command_expect(&command, 0);
+    struct text_list lines = text_list_of_lines(outcome.errors);
+    ck_assert_uint_eq(lines.count, LARGE_COUNT + 1);
+    ck_assert_ptr_nonnull(strstr(lines.items[LARGE_COUNT], "/1.profraw: converted to"));
+    struct text_list sizes = text_list_of_lines(outcome.output);
+    uint64_t one = strtoull(sizes.items[0], NULL, 10), cached = 0;
+    ck_assert_uint_ge(one, LARGE_SIZE);
+    for (size_t i = 1; i < sizes.count; i++) {
+        cached += strtoull(sizes.items[i], NULL, 10);
+    }
+    ck_assert_uint_le(cached, CACHED_MOST);
+    ck_assert_uint_gt(cached, CACHED_MOST - 2 * one);
+}
+END_TEST
+
 /* Several programs read many files while there are few descriptors: they wait for each other, and
  * the cache keeps less. */
 START_TEST(test_few_descriptors)
@@ -489,9 +529,9 @@ int main(void)
 {
     TCase *test_case = suite_case("run", 120, prepare);
     suite_tests(test_case, test_every_function, test_sanitizers, test_threads, test_many_files,
-                test_few_descriptors, test_huge_hole, test_verbose_to_nobody, test_python,
-                test_cxx_streams, test_hostile_clients, test_silent_connections, test_descriptors,
-                test_edited_images, test_untouched_files, test_programs_for_files,
+                test_cache, test_few_descriptors, test_huge_hole, test_verbose_to_nobody,
+                test_python, test_cxx_streams, test_hostile_clients, test_silent_connections,
+                test_descriptors, test_edited_images, test_untouched_files, test_programs_for_files,
                 test_covsplit_itself, test_nested);
     return suite_main("run", test_case);
 }
