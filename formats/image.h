@@ -18,8 +18,7 @@
 #include "common/base/file.h"
 #include "common/base/uuid.h"
 #include "common/codec/packed_units/packed_unit.h"
-#include "common/edit/inverse.h"
-#include "common/edit/script.h"
+#include "common/edit/edit.h"
 #include "common/llvm/section.h"
 #include "common/sidecar/sidecar.h"
 
@@ -44,10 +43,9 @@ struct image_plan {
     bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
     struct section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
-    struct edit_script edits;                      /* finished */
-    struct section_range ranges[SECTION_KIND_MAX]; /* those that go to the sidecar */
-    size_t range_count;
-    struct arena reasons; /* the texts of `sections` */
+    bool removes_sections;    /* some of them go */
+    struct edit_script edits; /* finished */
+    struct arena reasons;     /* the texts of `sections` */
 };
 
 /* What identifies a stripped image and its sidecar. */

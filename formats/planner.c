@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 #include "common/sidecar/object.h"
 #include "formats/format.h"
 #include "formats/object/object.h"
@@ -314,7 +314,7 @@ static void keep_covdata(struct image_plan *plan)
 /* Coverage mapping is of no use without names. If all of it goes to the sidecar and names stay in
  * the image, the sidecar gets a copy of the names, so that reports need nothing else; it also gets
  * a copy of archived sections, for use when the image is not available. Joining does not need these
- * copies: no edit and no range refers to them. */
+ * copies: no edit refers to them. */
 static void plan_copies(struct image_plan *plan)
 {
     const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
@@ -327,17 +327,6 @@ static void plan_copies(struct image_plan *plan)
         if (section->fate == FATE_STAYS && section->size != 0 && !section->encoded &&
             (SECTION_BIT(section->kind) & (SECTION_ARCHIVED | (mapping_goes ? names : 0))) != 0)
             section->fate = FATE_COPIED;
-    }
-}
-
-static void list_ranges(struct image_plan *plan)
-{
-    for (size_t i = 0; i < plan->section_count; i++) {
-        const struct section *section = &plan->sections[i];
-
-        if (section_goes(section))
-            plan->ranges[plan->range_count++] = (struct section_range){
-                image_plan_stored_kind(plan, section->kind), section->offset, section->size};
     }
 }
 
@@ -372,8 +361,9 @@ static bool plan_edits(struct planning *planning, struct error *error)
     keep_covdata(plan);
     if (!names_and_data_plan(planning, error))
         return false;
-    list_ranges(plan);
-    if (plan->range_count == 0)
+    for (size_t i = 0; i < plan->section_count; i++)
+        plan->removes_sections |= section_goes(&plan->sections[i]);
+    if (!plan->removes_sections)
         return edit_script_finish(edits, path, error);
     plan->facts.has_stub = image_plan_removes(plan, SECTION_DATA);
     return format->layout(planning, error) && edit_script_finish(edits, path, error) &&

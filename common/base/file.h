@@ -85,6 +85,15 @@ bool input_read_descriptor(struct input *input, int fd, const char *name, struct
 bool input_from_buffer(struct input *input, struct buffer *buffer, const char *name,
                        struct error *error);
 
+/* An input over bytes that stay the caller's: it must not be closed. */
+static inline struct input input_of_bytes(struct bytes bytes, const char *name)
+{
+    return (struct input){.path = (char *)(uintptr_t)name,
+                          .fd = -1,
+                          .bytes = bytes,
+                          .held = {.data = (uint8_t *)(uintptr_t)bytes.data}};
+}
+
 /* Reads a whole regular file into the buffer, replacing its contents. For many files that are read
  * once each: reusing one buffer is cheaper than mapping every file. A file that grows meanwhile is
  * read up to its old size. Fails if the file has more than `limit` bytes (memory_limit.h). */

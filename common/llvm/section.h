@@ -69,6 +69,11 @@ struct section {
     bool loaded;
     bool encoded; /* its bytes in the file are not its contents: compressed, or of another type */
     const char *reason; /* why it is not cut out of the file; "" if it is */
+    /* In sidecars. */
+    struct bytes content; /* in a sidecar that was opened: as it is stored, in this form */
+    uint32_t form;        /* a ch_type: ELFCOMPRESS_ZSTD or an enum transform_id */
+    uint64_t stored_size; /* in bytes, with the compression header */
+    struct digest digest; /* of what the section contains, decompressed */
 };
 
 /* True if the split takes its bytes out of the image. */

@@ -1,5 +1,5 @@
 /*
- * Decompressing what a sidecar holds, and checking it against its digests: see content.h.
+ * The contents of a sidecar, and restoring the original from them: see sidecar.h.
  *
  * A size in a sidecar is not trusted. Memory is allocated as decompressed bytes fill it; if the
  * bytes themselves are not needed, only a buffer of fixed size is used.
@@ -8,9 +8,12 @@
  * both, and the linked one needs the coverage mapping. When a section is read, only what it needs
  * is decoded with it. Of the names that is only their text, so no zlib stream is ever recreated for
  * another section.
+ *
+ * The inverse edit script says what to copy from the stripped image and what to take from the
+ * sections, each in ascending order. So everything is processed as streams, and the memory needed
+ * does not depend on the size of the image, only on that of the largest section in a compact form.
  */
-#include "common/sidecar/content.h"
-
+#include <elf.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -18,41 +21,48 @@
 #include "common/codec/codec.h"
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
+#include "common/edit/edit.h"
 #include "common/llvm/names.h"
+#include "common/sidecar/notes.h"
+#include "common/sidecar/sidecar.h"
 
 /* How much of a zstd frame is decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
 
-/* ---- checks ---- */
+/* How much of the stripped image goes to the sink at a time, and how much of a mapped one stays in
+ * memory. */
+#define PIECE_SIZE ((size_t)1 << 20)
 
-static bool check_digest(const struct sidecar_content *content, struct digest found,
-                         struct error *error)
+static struct packed packed_of(const struct sidecar *sidecar, const struct section *section)
 {
-    return digest_equal(&found, &content->digest) ||
-           packed_damaged(&content->packed, "its digest is not the one recorded", error);
+    return (struct packed){section->content, section->size, sidecar->name, section->name};
+}
+
+/* NULL for a plain zstd frame. */
+static const struct transform *form_of(const struct section *section)
+{
+    return section->form == ELFCOMPRESS_ZSTD ? NULL : transform_of(section->form, section->kind);
+}
+
+static bool check_digest(const struct sidecar *sidecar, const struct section *section,
+                         struct digest found, struct error *error)
+{
+    struct packed packed = packed_of(sidecar, section);
+
+    return digest_equal(&found, &section->digest) ||
+           packed_damaged(&packed, "its digest is not the one recorded", error);
 }
 
 /* ---- what compact forms need from other sections ---- */
 
-/* NULL if the sidecar holds no contents of this kind. */
-static const struct sidecar_content *content_of_kind(const struct sidecar *sidecar,
-                                                     enum section_kind kind)
-{
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
-
-    return section == NULL || !section->has_content
-               ? NULL
-               : &sidecar->contents[section - sidecar->sections];
-}
-
 /* The section whose names the other sections need; NULL if there is none. */
-static const struct sidecar_content *names_content(const struct sidecar *sidecar)
+static const struct section *shared_names(const struct sidecar *sidecar)
 {
-    const struct sidecar_content *content = content_of_kind(sidecar, SECTION_NAMES);
+    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
 
-    if (content == NULL || content->transform == NULL)
-        content = content_of_kind(sidecar, SECTION_COVNAMES);
-    return content == NULL || content->transform == NULL ? NULL : content;
+    if (names == NULL || form_of(names) == NULL)
+        names = sidecar_find(sidecar, SECTION_COVNAMES);
+    return names == NULL || form_of(names) == NULL ? NULL : names;
 }
 
 /* Keeps the NameRefs of the names for other sections; moves them out of `names`. */
@@ -78,227 +88,264 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     return true;
 }
 
-/* Loads the names that the form needs, without their text. */
-static bool load_names(const struct sidecar *sidecar, const struct transform *transform,
-                       struct transform_context *context, struct error *error)
-{
-    const struct sidecar_content *content = names_content(sidecar);
-    struct names names;
-    bool done = true;
-
-    if (content == NULL || !transform->needs_names)
-        return true;
-    if (atomic_load(&sidecar->references->known) == NULL) {
-        done = names_decode(context, &content->packed, &names, NULL, error) &&
-               keep_references(sidecar, &names, error);
-        names_free(&names);
-    }
-    context->names = atomic_load(&sidecar->references->known);
-    return done;
-}
-
-/* Other sections that a form needs. */
-struct needed {
-    struct buffer data, covmap, covfun;
+/* What a section is decoded with. */
+struct decoding {
+    struct transform_context context;
+    struct buffer data, covmap, covfun; /* other sections */
 };
 
-static void free_needed(struct needed *needed)
+static void end_decoding(struct decoding *decoding)
 {
-    buffer_free(&needed->data);
-    buffer_free(&needed->covmap);
-    buffer_free(&needed->covfun);
+    buffer_free(&decoding->data);
+    buffer_free(&decoding->covmap);
+    buffer_free(&decoding->covfun);
 }
 
-/* Loads a section of this kind, if there is one, and sets *view to it. */
-static bool load_kind(const struct sidecar *sidecar, enum section_kind kind, struct buffer *loaded,
-                      struct bytes *view, struct error *error)
+/* Loads a section that the form needs, if there is one. */
+static bool load_other(const struct sidecar *sidecar, enum section_kind kind, struct buffer *loaded,
+                       struct bytes *view, struct error *error)
 {
-    const struct sidecar_content *content = content_of_kind(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
-    if (content == NULL)
-        return true;
-    if (!content_load(sidecar, content, loaded, error))
+    if (section != NULL && !sidecar_read_section(sidecar, section, loaded, error))
         return false;
     *view = buffer_view(loaded);
     return true;
 }
 
-/* Loads what the form needs, except for names. */
-static bool load_sections(const struct sidecar *sidecar, const struct transform *transform,
-                          struct transform_context *context, struct needed *needed,
-                          struct error *error)
+/* Fills in everything but the names. Free with end_decoding, even after a failure. */
+static bool start_decoding(const struct sidecar *sidecar, const struct transform *transform,
+                           struct decoding *decoding, struct error *error)
 {
+    struct transform_context *context = &decoding->context;
+
+    *decoding = (struct decoding){
+        .context = {.big_endian = sidecar->facts.elf_data == ELFDATA2MSB,
+                    .pointer_size = (unsigned)sidecar->facts.pointer_size,
+                    .raw_version = sidecar->facts.raw_version,
+                    .threads = sidecar->threads,
+                    .memory_limit = sidecar->memory_limit},
+    };
     return (!transform->needs_data ||
-            load_kind(sidecar, SECTION_DATA, &needed->data, &context->data, error)) &&
+            load_other(sidecar, SECTION_DATA, &decoding->data, &context->data, error)) &&
            (!transform->needs_mapping ||
-            (load_kind(sidecar, SECTION_COVMAP, &needed->covmap, &context->covmap, error) &&
-             load_kind(sidecar, SECTION_COVFUN, &needed->covfun, &context->covfun, error)));
+            (load_other(sidecar, SECTION_COVMAP, &decoding->covmap, &context->covmap, error) &&
+             load_other(sidecar, SECTION_COVFUN, &decoding->covfun, &context->covfun, error)));
 }
 
-/* The context without the contents of other sections. */
-static struct transform_context reader_context(const struct sidecar *sidecar)
+/* Loads the names that the form needs, without their text. */
+static bool load_names(const struct sidecar *sidecar, const struct transform *transform,
+                       struct transform_context *context, struct error *error)
 {
-    const struct sidecar_facts *facts = &sidecar->notes.facts;
+    const struct section *section = shared_names(sidecar);
 
-    return (struct transform_context){.big_endian = facts->elf_data == ELFDATA2MSB,
-                                      .pointer_size = (unsigned)facts->pointer_size,
-                                      .raw_version = facts->raw_version,
-                                      .threads = sidecar->threads,
-                                      .memory_limit = sidecar->memory_limit};
-}
+    if (section == NULL || !transform->needs_names)
+        return true;
+    if (atomic_load(&sidecar->references->known) == NULL) {
+        struct packed packed = packed_of(sidecar, section);
+        struct names names;
+        bool done = names_decode(context, &packed, &names, NULL, error) &&
+                    keep_references(sidecar, &names, error);
 
-/* True if the sidecar has just been made, and the content was shown to come back then. */
-static bool is_proved(const struct sidecar *sidecar, const struct sidecar_content *content,
-                      struct bytes *section)
-{
-    const struct proved_section *proved;
-    struct digest digest;
-
-    if (sidecar->proved == NULL || content->transform == NULL)
-        return false;
-    proved = &sidecar->proved->kinds[sidecar->sections[content - sidecar->contents].kind];
-    digest = digest_of(content->packed.bytes);
-    *section = proved->content;
-    return proved->content.size == content->packed.size && digest_equal(&digest, &proved->packed);
+        names_free(&names);
+        if (!done)
+            return false;
+    }
+    context->names = atomic_load(&sidecar->references->known);
+    return true;
 }
 
 /* ---- as a whole ---- */
 
-static bool load_compact(const struct sidecar *sidecar, const struct sidecar_content *content,
-                         struct buffer *loaded, struct error *error)
+/* False, with an error, if only address and size are recorded. */
+static bool has_content(const struct sidecar *sidecar, const struct section *section,
+                        struct error *error)
 {
-    const struct transform *transform = content->transform;
-    struct transform_context context = reader_context(sidecar);
-    struct needed needed = {0};
+    return section->form != 0 ||
+           error_set(error, "%s: only address and size of %s are recorded; read it from the image",
+                     sidecar->name, section->name);
+}
+
+/* True if the sidecar has just been made, and the section was shown to come back then. */
+static bool is_proved(const struct sidecar *sidecar, const struct section *section,
+                      struct bytes *content)
+{
+    const struct proved_section *proved;
+    struct digest digest;
+
+    if (sidecar->proved == NULL || form_of(section) == NULL)
+        return false;
+    proved = &sidecar->proved->kinds[section->kind];
+    digest = digest_of(section->content);
+    *content = proved->content;
+    return proved->content.size == section->size && digest_equal(&digest, &proved->packed);
+}
+
+bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,
+                          struct buffer *content, struct error *error)
+{
+    const struct transform *transform = form_of(section);
+    struct packed packed = packed_of(sidecar, section);
+    size_t start = content->size;
     struct bytes known;
     bool done;
 
-    if (is_proved(sidecar, content, &known))
-        return buffer_append(loaded, known.data, (size_t)known.size) ||
+    if (!has_content(sidecar, section, error) ||
+        !memory_limit_allows(sidecar->memory_limit, section->size, sidecar->name, section->name,
+                             error))
+        return false;
+    if (transform == NULL) {
+        done = codec_decompress(&packed, content, error);
+    } else if (is_proved(sidecar, section, &known)) {
+        done = buffer_append(content, known.data, (size_t)known.size) ||
                error_out_of_memory(error, sidecar->name, known.size);
-    done = load_sections(sidecar, transform, &context, &needed, error) &&
-           load_names(sidecar, transform, &context, error) &&
-           codec_decode(transform, &context, &content->packed, loaded, error);
-    free_needed(&needed);
+    } else {
+        struct decoding decoding;
+
+        done = start_decoding(sidecar, transform, &decoding, error) &&
+               load_names(sidecar, transform, &decoding.context, error) &&
+               codec_decode(transform, &decoding.context, &packed, content, error);
+        end_decoding(&decoding);
+    }
+    if (done) {
+        struct bytes view = {content->data == NULL ? NULL : content->data + start,
+                             content->size - start};
+
+        done = check_digest(sidecar, section, digest_of(view), error);
+    }
+    if (!done)
+        content->size = start;
     return done;
 }
 
-bool content_load(const struct sidecar *sidecar, const struct sidecar_content *content,
-                  struct buffer *loaded, struct error *error)
+/* Moves the distinct names to *set. Sets *taken to false instead if these are not all names, or one
+ * of them is empty, which does not count as a name. */
+static bool take_distinct(const struct sidecar *sidecar, const struct section *section,
+                          bool for_others, struct names *set, bool *taken, struct error *error)
 {
-    size_t start = loaded->size;
-    bool done = memory_limit_allows(sidecar->memory_limit, content->packed.size, sidecar->name,
-                                    content->packed.what, error);
+    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
+    struct packed packed = packed_of(sidecar, section);
+    struct names names;
+    bool done = names_decode(&context, &packed, &names, taken, error);
 
-    if (done)
-        done = content->transform != NULL ? load_compact(sidecar, content, loaded, error)
-                                          : codec_decompress(&content->packed, loaded, error);
-    if (done) {
-        struct bytes view = {loaded->data == NULL ? NULL : loaded->data + start,
-                             loaded->size - start};
-
-        done = check_digest(content, digest_of(view), error);
+    if (done && for_others && section == shared_names(sidecar))
+        done = keep_references(sidecar, &names, error);
+    for (size_t i = 0; *taken && i < names.count; i++)
+        *taken = names_get(&names, i).size != 0;
+    if (done && *taken) {
+        *set = names;
+        names = (struct names){0};
     }
-    if (!done)
-        loaded->size = start;
+    names_free(&names);
+    return done;
+}
+
+bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
+                        bool for_others, struct names *set, struct error *error)
+{
+    struct buffer loaded = {0};
+    bool taken = false;
+    bool done =
+        form_of(section) == NULL || take_distinct(sidecar, section, for_others, set, &taken, error);
+
+    if (done && !taken)
+        done = sidecar_read_section(sidecar, section, &loaded, error) &&
+               names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
+                                 error);
+    buffer_free(&loaded);
     return done;
 }
 
 /* ---- as streams ---- */
 
-struct content_stream {
+/* A section that is read piece by piece. */
+struct stream {
     const struct sidecar *sidecar;
-    const struct sidecar_content *content;
+    const struct section *section;
     struct error *error;
-    uint64_t left;
+    uint64_t left;             /* bytes that have been neither taken nor skipped */
     struct bytes rest;         /* the part of `loaded` that has not been taken yet */
     struct buffer loaded;      /* the content, or a piece of it */
     struct codec_stream *zstd; /* NULL for a compact form */
     /* For a section in blocks: those from `next` on are not decoded yet. */
+    struct decoding decoding; /* what the blocks need */
     struct blocks blocks;
     size_t next;
-    struct needed needed; /* what the blocks need */
 };
 
-static bool open_blocks(struct content_stream *stream)
-{
-    const struct sidecar *sidecar = stream->sidecar;
-    const struct sidecar_content *content = stream->content;
-    struct transform_context context = reader_context(sidecar);
-
-    return load_names(sidecar, content->transform, &context, stream->error) &&
-           load_sections(sidecar, content->transform, &context, &stream->needed, stream->error) &&
-           blocks_open(&stream->blocks, content->transform, &context, &content->packed,
-                       stream->error);
-}
-
-static bool open_content(struct content_stream *stream)
-{
-    const struct sidecar_content *content = stream->content;
-
-    if (is_proved(stream->sidecar, content, &stream->rest))
-        return true;
-    if (content->transform != NULL && content->transform->block != NULL)
-        return open_blocks(stream);
-    if (content->transform != NULL) {
-        if (!content_load(stream->sidecar, content, &stream->loaded, stream->error))
-            return false;
-        stream->rest = buffer_view(&stream->loaded);
-        return true;
-    }
-    if (!buffer_reserve(&stream->loaded, STREAM_STEP))
-        return error_out_of_memory(stream->error, stream->sidecar->name, STREAM_STEP);
-    stream->zstd = codec_stream_open(&content->packed, stream->error);
-    return stream->zstd != NULL;
-}
-
-struct content_stream *content_stream_open(const struct sidecar *sidecar,
-                                           const struct sidecar_content *content,
-                                           struct error *error)
-{
-    struct content_stream *stream = calloc(1, sizeof(*stream));
-
-    if (stream == NULL) {
-        error_out_of_memory(error, sidecar->name, sizeof(*stream));
-        return NULL;
-    }
-    *stream = (struct content_stream){
-        .sidecar = sidecar, .content = content, .error = error, .left = content->packed.size};
-    if (!open_content(stream)) {
-        content_stream_free(stream);
-        return NULL;
-    }
-    return stream;
-}
-
-void content_stream_free(struct content_stream *stream)
+static void stream_close(struct stream *stream)
 {
     if (stream == NULL)
         return;
     codec_stream_free(stream->zstd);
     blocks_close(&stream->blocks);
-    free_needed(&stream->needed);
+    end_decoding(&stream->decoding);
     buffer_free(&stream->loaded);
     free(stream);
 }
 
-uint64_t content_stream_left(const struct content_stream *stream)
+static bool open_blocks(struct stream *stream, const struct transform *transform)
 {
-    return stream->left;
+    struct packed packed = packed_of(stream->sidecar, stream->section);
+
+    return start_decoding(stream->sidecar, transform, &stream->decoding, stream->error) &&
+           load_names(stream->sidecar, transform, &stream->decoding.context, stream->error) &&
+           blocks_open(&stream->blocks, transform, &stream->decoding.context, &packed,
+                       stream->error);
+}
+
+/* NULL on failure. All further errors of the stream are reported in *error too. */
+static struct stream *stream_open(const struct sidecar *sidecar, const struct section *section,
+                                  struct error *error)
+{
+    const struct transform *transform = form_of(section);
+    struct packed packed = packed_of(sidecar, section);
+    struct stream *stream;
+    bool done;
+
+    if (!has_content(sidecar, section, error))
+        return NULL;
+    stream = calloc(1, sizeof(*stream));
+    if (stream == NULL) {
+        error_out_of_memory(error, sidecar->name, sizeof(*stream));
+        return NULL;
+    }
+    stream->sidecar = sidecar;
+    stream->section = section;
+    stream->error = error;
+    stream->left = section->size;
+    if (transform == NULL) {
+        done = buffer_reserve(&stream->loaded, STREAM_STEP) ||
+               error_out_of_memory(error, sidecar->name, STREAM_STEP);
+        if (done)
+            stream->zstd = codec_stream_open(&packed, error);
+        done = done && stream->zstd != NULL;
+    } else if (is_proved(sidecar, section, &stream->rest)) {
+        done = true;
+    } else if (transform->block != NULL) {
+        done = open_blocks(stream, transform);
+    } else {
+        done = sidecar_read_section(sidecar, section, &stream->loaded, error);
+        stream->rest = buffer_view(&stream->loaded);
+    }
+    if (done)
+        return stream;
+    stream_close(stream);
+    return NULL;
 }
 
 /* Decodes a piece of the frame, or as many blocks as there are threads. */
-static bool decode_more(struct content_stream *stream)
+static bool decode_more(struct stream *stream)
 {
-    size_t count = stream->blocks.count - stream->next;
-    size_t threads = stream->blocks.context.threads;
-
     if (stream->zstd != NULL) {
         stream->loaded.size = stream->left < STREAM_STEP ? (size_t)stream->left : STREAM_STEP;
         if (!codec_stream_read(stream->zstd, stream->loaded.data, stream->loaded.size,
                                stream->error))
             return false;
     } else {
+        size_t count = stream->blocks.count - stream->next;
+        size_t threads = stream->sidecar->threads;
+
         if (count > threads)
             count = threads == 0 ? 1 : threads;
         stream->loaded.size = 0;
@@ -310,14 +357,17 @@ static bool decode_more(struct content_stream *stream)
     return true;
 }
 
-static bool check_left(const struct content_stream *stream, uint64_t size)
+static bool check_left(const struct stream *stream, uint64_t size)
 {
+    struct packed packed = packed_of(stream->sidecar, stream->section);
+
     return size <= stream->left ||
-           packed_damaged(&stream->content->packed, "it is shorter than what refers to it",
-                          stream->error);
+           packed_damaged(&packed, "it is shorter than what refers to it", stream->error);
 }
 
-bool content_stream_take(struct content_stream *stream, uint64_t most, struct bytes *part)
+/* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until
+ * the next call. */
+static bool stream_take(struct stream *stream, uint64_t most, struct bytes *part)
 {
     if (!check_left(stream, most) || (stream->rest.size == 0 && most != 0 && !decode_more(stream)))
         return false;
@@ -332,181 +382,262 @@ bool content_stream_take(struct content_stream *stream, uint64_t most, struct by
 }
 
 /* Skips whole blocks without decoding them. */
-static uint64_t skip_blocks(struct content_stream *stream, uint64_t size)
-{
-    uint64_t skipped = 0;
-
-    while (stream->rest.size == 0 && stream->next < stream->blocks.count &&
-           stream->blocks.blocks[stream->next].size <= size - skipped)
-        skipped += stream->blocks.blocks[stream->next++].size;
-    stream->left -= skipped;
-    return skipped;
-}
-
-bool content_stream_skip(struct content_stream *stream, uint64_t size)
+static bool stream_skip(struct stream *stream, uint64_t size)
 {
     struct bytes part;
 
     if (!check_left(stream, size))
         return false;
-    while ((size -= skip_blocks(stream, size)) != 0) {
-        if (!content_stream_take(stream, size, &part))
+    while (size != 0) {
+        if (stream->rest.size == 0 && stream->next < stream->blocks.count &&
+            stream->blocks.blocks[stream->next].size <= size) {
+            part.size = stream->blocks.blocks[stream->next++].size;
+            stream->left -= part.size;
+        } else if (!stream_take(stream, size, &part)) {
             return false;
+        }
         size -= part.size;
     }
     return true;
 }
 
-static bool pass_stream(struct content_stream *stream, struct digest_stream *digest,
-                        bytes_sink sink, void *context)
-{
-    struct bytes part;
-
-    while (stream->left != 0) {
-        if (!content_stream_take(stream, stream->left, &part))
-            return false;
-        digest_stream_add(digest, part);
-        if (sink != NULL && !sink(context, part, stream->error))
-            return false;
-    }
-    return (stream->zstd == NULL || codec_stream_finish(stream->zstd, stream->error)) &&
-           check_digest(stream->content, digest_stream_finish(digest), stream->error);
-}
-
-bool content_pass(const struct sidecar *sidecar, const struct sidecar_content *content,
-                  bytes_sink sink, void *context, struct error *error)
-{
-    struct content_stream *stream = content_stream_open(sidecar, content, error);
-    struct digest_stream *digest = stream == NULL ? NULL : digest_stream_new();
-    bool done = false;
-
-    if (digest != NULL)
-        done = pass_stream(stream, digest, sink, context);
-    else if (stream != NULL)
-        error_out_of_memory(error, sidecar->name, STREAM_STEP);
-    digest_stream_free(digest);
-    content_stream_free(stream);
-    return done;
-}
-
-/* ---- sections ---- */
-
-/* NULL if only address and size are recorded. */
-static const struct sidecar_content *content_of(const struct sidecar *sidecar,
-                                                const struct sidecar_section *section,
-                                                struct error *error)
-{
-    if (section->has_content)
-        return &sidecar->contents[section - sidecar->sections];
-    error_set(error, "%s: only address and size of %s are recorded; read it from the image",
-              sidecar->name, section->name);
-    return NULL;
-}
-
-bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
-                          struct buffer *content, struct error *error)
-{
-    const struct sidecar_content *stored = content_of(sidecar, section, error);
-
-    return stored != NULL && content_load(sidecar, stored, content, error);
-}
-
-bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error)
 {
-    const struct sidecar_content *stored = content_of(sidecar, section, error);
+    struct stream *stream = stream_open(sidecar, section, error);
+    struct digest_stream *digest = stream == NULL ? NULL : digest_stream_new();
+    bool done = stream != NULL &&
+                (digest != NULL || error_out_of_memory(error, sidecar->name, STREAM_STEP));
 
-    return stored != NULL && content_pass(sidecar, stored, sink, context, error);
-}
-
-/* The digest of a zstd frame can only be checked at its end, so the whole frame is checked before
- * its first part is returned. The other forms are checked as they are decoded. */
-static bool check_frame(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        const struct sidecar_content *stored, struct error *error)
-{
-    atomic_uint *checked = &sidecar->references->checked;
-
-    if (stored->transform != NULL || (atomic_load(checked) & SECTION_BIT(section->kind)) != 0)
-        return true;
-    if (!content_pass(sidecar, stored, NULL, NULL, error))
-        return false;
-    atomic_fetch_or(checked, SECTION_BIT(section->kind));
-    return true;
-}
-
-static bool append_part(struct content_stream *stream, size_t size, struct buffer *content)
-{
-    size_t end = content->size + size;
-
-    while (content->size < end) {
+    while (done && stream->left != 0) {
         struct bytes part;
 
-        if (!content_stream_take(stream, end - content->size, &part))
+        done = stream_take(stream, stream->left, &part);
+        if (done)
+            digest_stream_add(digest, part);
+        done = done && (sink == NULL || sink(context, part, error));
+    }
+    done = done && (stream->zstd == NULL || codec_stream_finish(stream->zstd, error)) &&
+           check_digest(sidecar, section, digest_stream_finish(digest), error);
+    digest_stream_free(digest);
+    stream_close(stream);
+    return done;
+}
+
+bool sidecar_read_part(const struct sidecar *sidecar, const struct section *section,
+                       uint64_t offset, size_t size, struct buffer *content, struct error *error)
+{
+    _Atomic(unsigned) *checked = &sidecar->references->checked;
+    size_t start = content->size, end = start + size;
+    struct stream *stream;
+    bool done;
+
+    if (!has_content(sidecar, section, error))
+        return false;
+    if (!range_within(offset, size, 0, section->size))
+        return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
+                         section->name, section->size);
+    /* The digest of a zstd frame can only be checked at its end, so the whole frame is checked
+     * before its first part is returned. The other forms are checked as they are decoded. */
+    if (form_of(section) == NULL && (atomic_load(checked) & SECTION_BIT(section->kind)) == 0) {
+        if (!sidecar_stream_section(sidecar, section, NULL, NULL, error))
             return false;
-        if (!buffer_append(content, part.data, (size_t)part.size))
-            return error_out_of_memory(stream->error, stream->sidecar->name, size);
+        atomic_fetch_or(checked, SECTION_BIT(section->kind));
+    }
+    stream = stream_open(sidecar, section, error);
+    done = stream != NULL && stream_skip(stream, offset);
+    while (done && content->size < end) {
+        struct bytes part;
+
+        done = stream_take(stream, end - content->size, &part) &&
+               (buffer_append(content, part.data, (size_t)part.size) ||
+                error_out_of_memory(error, sidecar->name, size));
+    }
+    if (!done)
+        content->size = start;
+    stream_close(stream);
+    return done;
+}
+
+/* ---- restoring ---- */
+
+/* *inverse reads what was appended to *encoded. */
+static bool load_inverse(const struct sidecar *sidecar, struct buffer *encoded,
+                         struct inverse *inverse, struct error *error)
+{
+    if (!sidecar_read_section(sidecar, &sidecar->inverse, encoded, error))
+        return false;
+    *inverse =
+        inverse_open(buffer_view(encoded), sidecar->facts.stripped_size,
+                     sidecar->facts.original_size, sidecar->sections, sidecar->section_count);
+    return true;
+}
+
+struct restorer {
+    const struct sidecar *sidecar;
+    const struct input *stripped;
+    bytes_sink sink;
+    void *context;
+    struct digest_stream *digest; /* of the output so far */
+    struct stream *streams[SECTION_KIND_MAX + 1];
+    struct error *error;
+};
+
+static bool produce(struct restorer *restorer, struct bytes piece)
+{
+    if (piece.size == 0)
+        return true;
+    digest_stream_add(restorer->digest, piece);
+    return restorer->sink(restorer->context, piece, restorer->error);
+}
+
+/* Produces a part of the stripped image, and releases its pages after use. */
+static bool produce_stripped(struct restorer *restorer, uint64_t offset, uint64_t size)
+{
+    while (size != 0) {
+        uint64_t part = size < PIECE_SIZE ? size : PIECE_SIZE;
+        struct bytes piece;
+
+        if (!bytes_slice(restorer->stripped->bytes, offset, part, &piece) ||
+            !produce(restorer, piece))
+            return false;
+        input_release_pages(restorer->stripped, offset, part);
+        offset += part;
+        size -= part;
     }
     return true;
 }
 
-bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
-                       uint64_t offset, size_t size, struct buffer *content, struct error *error)
+/* Produces a part of a section. Its stream is opened at its first use and closed after its last
+ * byte, because a stream needs a few MiB and sections are mostly used one after the other. */
+static bool produce_section(struct restorer *restorer, const struct inverse_step *step)
 {
-    const struct sidecar_content *stored = content_of(sidecar, section, error);
-    size_t start = content->size;
-    struct content_stream *stream;
-    bool done;
+    const struct section *section =
+        sidecar_find(restorer->sidecar, (enum section_kind)step->source);
+    struct stream *stream = restorer->streams[step->source];
+    uint64_t left = step->insert;
 
-    if (stored == NULL)
+    if (stream == NULL)
+        stream = restorer->streams[step->source] =
+            stream_open(restorer->sidecar, section, restorer->error);
+    /* Where the stream is follows from what is left of it; inverse_next has checked the order. */
+    if (stream == NULL ||
+        !stream_skip(stream, step->source_offset - (section->size - stream->left)))
         return false;
-    if (offset > stored->packed.size || size > stored->packed.size - offset)
-        return error_set(error, "%s: %s has only %" PRIu64 " bytes; ask for less", sidecar->name,
-                         stored->packed.what, stored->packed.size);
-    if (!check_frame(sidecar, section, stored, error))
-        return false;
-    stream = content_stream_open(sidecar, stored, error);
-    done =
-        stream != NULL && content_stream_skip(stream, offset) && append_part(stream, size, content);
-    if (!done)
-        content->size = start;
-    content_stream_free(stream);
-    return done;
-}
+    while (left != 0) {
+        struct bytes part;
 
-/* Moves the distinct names to *set. Sets *taken to false instead if these are not all names, or one
- * of them is empty, which does not count as a name. */
-static bool take_distinct(const struct sidecar *sidecar, const struct sidecar_content *content,
-                          bool for_others, struct names *set, bool *taken, struct error *error)
-{
-    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
-    struct names names;
-    bool done = names_decode(&context, &content->packed, &names, taken, error);
-
-    if (done && for_others && content == names_content(sidecar))
-        done = keep_references(sidecar, &names, error);
-    for (size_t i = 0; *taken && i < names.count; i++)
-        *taken = names_get(&names, i).size != 0;
-    if (done && *taken) {
-        *set = names;
-        names = (struct names){0};
+        if (!stream_take(stream, left, &part) || !produce(restorer, part))
+            return false;
+        left -= part.size;
     }
-    names_free(&names);
+    if (stream->left == 0) {
+        stream_close(stream);
+        restorer->streams[step->source] = NULL;
+    }
+    return true;
+}
+
+static bool run_inverse(struct restorer *restorer)
+{
+    const struct sidecar *sidecar = restorer->sidecar;
+    struct buffer encoded = {0};
+    struct inverse inverse;
+    struct inverse_step step;
+    uint64_t position = 0;
+    bool done = load_inverse(sidecar, &encoded, &inverse, restorer->error);
+
+    while (done && inverse_next(&inverse, &step)) {
+        done = produce_stripped(restorer, position, step.keep);
+        position += step.keep + step.drop;
+        if (done && step.insert != 0)
+            done = step.source == 0 ? produce(restorer, step.literals)
+                                    : produce_section(restorer, &step);
+    }
+    done = done && inverse_finish(&inverse, sidecar->name, restorer->error) &&
+           produce_stripped(restorer, position, restorer->stripped->bytes.size - position);
+    buffer_free(&encoded);
     return done;
 }
 
-bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
-                        bool for_others, struct names *set, struct error *error)
+bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
+                            bool *is_other, struct error *error)
 {
-    const struct sidecar_content *content = content_of_kind(sidecar, section->kind);
-    struct buffer loaded = {0};
-    bool taken = false;
-    bool done = content == NULL || content->transform == NULL ||
-                take_distinct(sidecar, content, for_others, set, &taken, error);
+    const struct sidecar_facts *facts = &sidecar->facts;
+    char found_text[DIGEST_HEX_MAX], wanted_text[DIGEST_HEX_MAX], uuid_text[UUID_HEX_MAX];
+    struct digest found;
 
-    if (done && !taken)
-        done = sidecar_read_section(sidecar, section, &loaded, error) &&
-               names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
-                                 error);
-    buffer_free(&loaded);
+    *is_other = false;
+    if (!sidecar_is_real(sidecar, error))
+        return false;
+    if (facts->is_inexact)
+        return error_set(error,
+                         "%s: was made with --no-exact, and does not give the original back; give "
+                         "a sidecar that was made without",
+                         sidecar->name);
+    if (!input_digest(stripped, &found, error))
+        return false;
+    if (stripped->bytes.size == facts->stripped_size &&
+        digest_equal(&found, &facts->stripped_digest))
+        return true;
+    *is_other = true;
+    return error_set(error,
+                     "%s: not the stripped image that %s belongs to: its digest is %s, but that of "
+                     "the image of UUID %s is %s; give the image as the split wrote it, or its own "
+                     "sidecar",
+                     stripped->path, sidecar->name, digest_format(&found, found_text),
+                     uuid_format(&facts->uuid, uuid_text),
+                     digest_format(&facts->stripped_digest, wanted_text));
+}
+
+bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
+                     void *context, struct error *error)
+{
+    struct restorer restorer = {
+        .sidecar = sidecar, .stripped = stripped, .sink = sink, .context = context, .error = error};
+    const struct digest *wanted = &sidecar->facts.original_digest;
+    char found_text[DIGEST_HEX_MAX], wanted_text[DIGEST_HEX_MAX];
+    struct digest found;
+    bool is_other, done = false;
+
+    if (!sidecar_check_stripped(sidecar, stripped, &is_other, error))
+        return false;
+    restorer.digest = digest_stream_new();
+    if (restorer.digest == NULL)
+        error_out_of_memory(error, stripped->path, PIECE_SIZE);
+    else
+        done = run_inverse(&restorer);
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
+        stream_close(restorer.streams[kind]);
+    if (done) {
+        found = digest_stream_finish(restorer.digest);
+        done = digest_equal(&found, wanted) ||
+               error_set(error,
+                         "%s: the restored image has the digest %s, not that of the original, %s; "
+                         "the sidecar is damaged, get an intact copy",
+                         sidecar->name, digest_format(&found, found_text),
+                         digest_format(wanted, wanted_text));
+    }
+    digest_stream_free(restorer.digest);
+    return done;
+}
+
+bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
+{
+    struct buffer encoded = {0};
+    struct inverse inverse;
+    struct inverse_step step;
+    bool done = true;
+
+    for (size_t i = 0; done && i < sidecar->section_count; i++)
+        done = sidecar->sections[i].form == 0 ||
+               sidecar_stream_section(sidecar, &sidecar->sections[i], NULL, NULL, error);
+    done = done && load_inverse(sidecar, &encoded, &inverse, error);
+    if (done && !sidecar->facts.is_inexact) {
+        while (inverse_next(&inverse, &step))
+            ;
+        done = inverse_finish(&inverse, sidecar->name, error);
+    }
+    buffer_free(&encoded);
     return done;
 }

@@ -25,10 +25,12 @@
 #include "common/llvm/profile.h"
 #include "common/sidecar/sidecar.h"
 
-/* What a sidecar holds for profiles, decompressed once for all of them. */
-struct correlation {
-    const struct sidecar *sidecar;
-    bool is_loaded;
+/* A sidecar, and what it holds for profiles, decompressed once for all of them. Only `sidecar` is
+ * set at first. */
+struct profile_sidecar {
+    struct sidecar *sidecar;
+    bool is_loaded; /* everything below is known */
+    bool big_endian;
     struct profile_record_layout layout;
     bool has_data;  /* false if the data stayed in the image */
     bool is_binary; /* data and names are for -profile-correlate=binary */
@@ -43,68 +45,70 @@ struct correlation {
     uint64_t bitmap_size;
 };
 
-/* Decompresses data and names, and nothing else. The sidecar must outlive the correlation. Free
- * with correlation_free, even after a failure. */
-bool correlation_load(struct correlation *correlation, const struct sidecar *sidecar,
-                      struct error *error);
-void correlation_free(struct correlation *correlation);
+/* Decompresses data and names, and nothing else, unless that has been done already. */
+bool profile_sidecar_load(struct profile_sidecar *opened, struct error *error);
 
-/* The same, unless it has been done already. The correlation must be {0} at first, and is {0} after
- * a failure. */
-bool correlation_need(struct correlation *correlation, const struct sidecar *sidecar,
-                      struct error *error);
+/* Frees the data, which are several times as large as the sidecar; they are decompressed again when
+ * they are needed. Call it between images, to have the data of only one in memory. NULL is allowed.
+ */
+void profile_sidecar_unload(struct profile_sidecar *opened);
 
-/* The byte order of the records. */
-bool correlation_is_big_endian(const struct correlation *correlation);
+/* Frees the data and closes the sidecar. */
+void profile_sidecar_close(struct profile_sidecar *opened);
 
 /* The counters and bitmap bytes of a data record, counted in counters and in bytes. */
-struct correlation_range {
+struct profile_range {
     uint64_t first_counter;
     uint64_t counter_count;
     uint64_t first_bitmap_byte;
     uint64_t bitmap_byte_count;
 };
 
-/* The range of a record; false if it is not inside the image's counters and bitmap. The index must
- * be less than data.size / layout.record_size. */
-bool correlation_range(const struct correlation *correlation, uint64_t index,
-                       struct correlation_range *range);
+/* The range of a record of the loaded data; false if it is not inside the image's counters and
+ * bitmap. The index must be less than data.size / layout.record_size. */
+bool profile_sidecar_range(const struct profile_sidecar *opened, uint64_t index,
+                           struct profile_range *range);
 
 /* Checks that the sidecar belongs to the image that wrote the profile, and that the stub record in
  * the profile is unchanged. `name` is the profile's. */
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error);
 
-/* Sets *full to the profile with data and names added; a profile that lacks nothing is unchanged.
- * *full points into the profile's bytes, the correlation, and *relocated, a buffer that the caller
- * frees. */
-bool correlation_apply(const struct correlation *correlation, const struct profile *profile,
-                       const char *name, struct buffer *relocated, struct profile *full,
-                       struct error *error);
+/* Sets *full to the profile with data and names added, which are loaded if that has not been done;
+ * a profile that lacks nothing is unchanged. *full points into the profile's bytes, the loaded
+ * data, and *relocated, a buffer that the caller frees. */
+bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile *profile,
+                           const char *name, struct buffer *relocated, struct profile *full,
+                           struct error *error);
 
-/* Passes the full raw profile to the sink. The correlation is loaded if it is needed; it and the
- * sidecar may be NULL for a profile that needs none. */
-bool correlation_write(struct correlation *correlation, const struct sidecar *sidecar,
-                       const struct profile *profile, const char *name, bytes_sink sink,
-                       void *context, struct error *error);
-
-/* A sidecar and its data for profiles, which are read when first needed. */
-struct profile_sidecar {
-    struct sidecar *sidecar;
-    struct correlation correlation;
-};
-
-/* correlation_write with these; NULL for a profile that needs no sidecar. */
-bool profile_sidecar_correlate(struct profile_sidecar *sidecar, const struct profile *profile,
+/* Passes the full raw profile to the sink. NULL for a profile that needs no sidecar. */
+bool profile_sidecar_correlate(struct profile_sidecar *opened, const struct profile *profile,
                                const char *name, bytes_sink sink, void *context,
                                struct error *error);
 
-/* Frees the data, which are several times as large as the sidecar; they are decompressed again when
- * they are needed. Call it between images, to have the data of only one in memory. NULL is allowed.
- */
-void profile_sidecar_unload(struct profile_sidecar *sidecar);
+/* ---- dumps ---- */
 
-/* Closes and frees what it has. */
-void profile_sidecar_close(struct profile_sidecar *sidecar);
+/* Plain copies of an image's counters, and of its bitmap, from the memory of a program or a device,
+ * as a debugger makes them. With the image's sidecar, a dump becomes the profile that the split
+ * image would have written, if it was loaded where it was linked. (The address of the names in the
+ * header may be another one; nothing reads it.)
+ *
+ * Initialize to {0}; free with dump_free, even after a failure. */
+struct dump {
+    struct bytes counters; /* set by the caller, like the bitmap: as large as their sections */
+    struct bytes bitmap;
+    struct profile profile; /* made by dump_make; points to the other members */
+    struct buffer whole_counters;
+    struct buffer binary_ids;
+    uint8_t stub[PROFILE_RECORD_SIZE_MAX];
+};
+
+/* Makes the lightweight profile of the dump, for profile_sidecar_correlate. `name` is the dump's.
+ * Fails if the counters have values that no program counts to, or if the sidecar lacks what
+ * profiles need besides counters: then the image keeps it, and a copy of its counters is not
+ * enough. */
+bool dump_make(struct dump *dump, struct profile_sidecar *opened, const char *name,
+               struct error *error);
+void dump_free(struct dump *dump);
 
 #endif

@@ -54,7 +54,7 @@ static bool has_other_functions(const struct sidecar *sidecar, const char *name,
                      "%s: written by another build than that of %s, which has the same UUID "
                      "but other functions; give the sidecar of the image that wrote it, and let "
                      "the linker make build IDs (--build-id=sha1)",
-                     name, sidecar_name(sidecar));
+                     name, sidecar->name);
 }
 
 /* Earlier versions put nothing but the UUID into the stub. */
@@ -69,7 +69,7 @@ static bool is_earlier_stub(const struct uuid *uuid, const uint8_t id[PROFILE_ST
 static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
                              const char *name, struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);
@@ -83,12 +83,12 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
                    : error_set(error,
                                "%s: %s covsplit split its image than the one that made %s; give "
                                "the sidecar that it wrote",
-                               name, is_earlier ? "an earlier" : "a later", sidecar_name(sidecar));
+                               name, is_earlier ? "an earlier" : "a later", sidecar->name);
     }
     return error_set(error,
                      "%s: written by another build than that of %s: its UUID is %s, not %s; "
                      "give the sidecar of the image that wrote it",
-                     name, sidecar_name(sidecar), uuid_format(&uuid, found),
+                     name, sidecar->name, uuid_format(&uuid, found),
                      uuid_format(&facts->uuid, wanted));
 }
 
@@ -97,8 +97,8 @@ static bool of_another_build(const struct sidecar *sidecar, const struct profile
 static bool check_kept_records(const struct sidecar *sidecar, const struct profile *profile,
                                const char *name, struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
-    const struct sidecar_section *names = sidecar_find(sidecar, SECTION_NAMES);
+    const struct sidecar_facts *facts = &sidecar->facts;
+    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
     struct digest found;
 
     if (bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE}) || names == NULL ||
@@ -111,23 +111,22 @@ static bool check_kept_records(const struct sidecar *sidecar, const struct profi
     return digest_equal(&found, &facts->records) || has_other_functions(sidecar, name, error);
 }
 
-/* The number of items in a section, as the runtime counts them: the last one may be incomplete. */
 static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
-    return section == NULL ? 0 : section->size / item_size + (section->size % item_size != 0);
+    return section == NULL ? 0 : profile_count_items(section->size, item_size);
 }
 
 static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
 {
     if (!sidecar_is_real(sidecar, error))
         return false;
-    return sidecar_section_count(sidecar) != 0 ||
+    return sidecar->section_count != 0 ||
            error_set(error,
                      "%s: holds nothing: its image has no coverage data; give the sidecar of the "
                      "image that wrote %s",
-                     sidecar_name(sidecar), name);
+                     sidecar->name, name);
 }
 
 /* A profile without records comes from -profile-correlate. If the sidecar has none either, they may
@@ -137,13 +136,13 @@ static bool check_records(const struct sidecar *sidecar, const struct profile *p
 {
     if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
         return true;
-    if (sidecar_facts(sidecar)->format != IMAGE_COFF)
+    if (sidecar->facts.format != IMAGE_COFF)
         return profile_needs_debug_info(name, error);
     return error_set(
         error,
         "%s: has no records, as with an image built with -profile-correlate, and %s has "
         "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
-        name, sidecar_name(sidecar));
+        name, sidecar->name);
 }
 
 /* A program can change its records at run time. The sidecar's records do not reflect that, so what
@@ -152,19 +151,19 @@ static bool check_records(const struct sidecar *sidecar, const struct profile *p
 static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
-    if (profile->has_changed_stub && !sidecar_facts(sidecar)->has_stub)
+    if (profile->has_changed_stub && !sidecar->facts.has_stub)
         return error_set(error,
                          "%s: damaged: its record has the UUID of the image in place of a "
                          "function's hash; copy it again, or run the program again",
                          name);
     if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
-        !sidecar_facts(sidecar)->has_stub)
+        !sidecar->facts.has_stub)
         return true;
     return error_set(error,
                      "%s: the stub record that the split left in the image of %s was changed, so "
                      "its counters cannot be trusted; if the program changes its "
                      "records, split it with --sections covmap,covfun",
-                     name, sidecar_name(sidecar));
+                     name, sidecar->name);
 }
 
 /* The tripwire is the last part that the image writes. If something else is there, bytes before it
@@ -172,9 +171,9 @@ static bool check_stub(const struct sidecar *sidecar, const struct profile *prof
 static bool check_tripwire(const struct sidecar *sidecar, const struct profile *profile,
                            const char *name, struct error *error)
 {
-    const struct sidecar_section *names = sidecar_find(sidecar, SECTION_NAMES);
+    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
 
-    return !profile->lightweight || names == NULL || names->copied ||
+    return !profile->lightweight || names == NULL || names->fate == FATE_COPIED ||
            profile_lacks_names(profile) ||
            error_set(error,
                      "%s: damaged: bytes before its names are missing, or too many; copy it again, "
@@ -185,7 +184,7 @@ static bool check_tripwire(const struct sidecar *sidecar, const struct profile *
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     uint64_t counters =
         items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
     /* Not every version has bitmaps, whatever is in the image. */
@@ -204,14 +203,14 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
         return error_set(error,
                          "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
                          " (or another pointer size); give the sidecar of the image that wrote it",
-                         name, profile->header.version, sidecar_name(sidecar), facts->raw_version);
+                         name, profile->header.version, sidecar->name, facts->raw_version);
     if (counters != profile->header.num_counters || bitmap != profile->header.num_bitmap_bytes)
         return error_set(error,
                          "%s: has %" PRIu64 " counters and %" PRIu64
                          " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
                          "; give the sidecar of the image that wrote it",
                          name, profile->header.num_counters, profile->header.num_bitmap_bytes,
-                         sidecar_name(sidecar), counters, bitmap);
+                         sidecar->name, counters, bitmap);
     return check_stub(sidecar, profile, name, error) &&
            check_kept_records(sidecar, profile, name, error) &&
            check_tripwire(sidecar, profile, name, error);

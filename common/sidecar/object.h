@@ -21,7 +21,7 @@
  * nothing.
  *
  * .note.covsplit (SHT_NOTE) holds one note of owner "covsplit" and type 0x1010, in the form that
- * sidecar/note.h describes:
+ * docs/format.md describes:
  *      0   4  format version; this page describes 1
  *      4   4  format of the image: 1 ELF, 2 Mach-O, 3 COFF
  *      8   8  size of the original image in bytes
@@ -36,12 +36,12 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/digest.h"
 #include "common/base/error.h"
-#include "common/base/uuid.h"
 #include "common/sidecar/sidecar.h"
 
 #define OBJECT_FORMAT_VERSION 1
+
+/* ---- writing ---- */
 
 /* Writes the object to the sink; its output must not be used until the function has returned true.
  * Fails before the sink is called if no tool could use the object: it needs coverage mapping and
@@ -51,32 +51,40 @@
 bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error);
 
+/* Coverage that takes the place of the sidecar's own, for a member of a union. All other sections
+ * are left out. */
+struct object_coverage {
+    struct buffer covmap, names; /* which the object takes over */
+    enum section_kind names_kind;
+    /* The records of __llvm_covfun, one behind the other, and their size. */
+    const struct bytes *covfun;
+    size_t covfun_count;
+    uint64_t covfun_size;
+};
+
+/* The same with this coverage (NULL: the sidecar's own). Before the first byte, `begin` is called
+ * with the size of the object, a multiple of 8. */
+bool object_write_member(const struct sidecar *sidecar, struct object_coverage *coverage,
+                         bool (*begin)(void *context, uint64_t size, struct error *error),
+                         bytes_sink sink, void *context, struct error *error);
+
+/* ---- reading ---- */
+
 /* Whether the bytes look like an object of any version. Fast. */
 bool object_recognize(struct bytes bytes);
 
 /* What an object records about the image. */
 struct object_facts {
     uint32_t format_version;
-    enum image_format format;
-    uint8_t elf_class;
-    uint8_t elf_data;
-    uint16_t machine;
-    struct uuid uuid;
-    uint64_t original_size;
-    struct digest original_digest;
-    char *image_name;
-    /* Its sections of the kinds in section.h. */
-    struct object_section {
-        enum section_kind kind;
-        uint64_t address;
-        uint64_t size;
-    } sections[SECTION_KIND_MAX];
+    /* Format, class, byte order, machine, UUID, and the original's size and digest. */
+    struct sidecar_facts image;
+    char image_name[256]; /* a longer one is truncated */
+    struct section sections[SECTION_KIND_MAX];
     size_t section_count;
 };
 
-/* `name` is for messages. Free with object_facts_free, even after a failure. */
+/* `name` is for messages. */
 bool object_read(struct bytes bytes, const char *name, struct object_facts *facts,
                  struct error *error);
-void object_facts_free(struct object_facts *facts);
 
 #endif

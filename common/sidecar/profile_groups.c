@@ -179,7 +179,7 @@ struct uuid profile_group_uuid(const struct profile_group *group)
 {
     const struct profile_sidecar *sidecar = profile_group_sidecar(group);
 
-    return sidecar != NULL ? sidecar_facts(sidecar->sidecar)->uuid : group->uuid;
+    return sidecar != NULL ? sidecar->sidecar->facts.uuid : group->uuid;
 }
 
 /* ---- adding ---- */

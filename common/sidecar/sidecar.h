@@ -6,7 +6,7 @@
  *
  *   PT_NOTE              a segment with the build ID note, a copy of the following section
  *   .note.gnu.build-id   the UUID
- *   .note.covsplit       notes of owner "covsplit" (types and layouts: sidecar/note.h)
+ *   .note.covsplit       notes of owner "covsplit" (notes.h)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD or one of the
  *                        compact forms (codec/registry.h). If names stayed in the image although
@@ -15,23 +15,100 @@
  *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
  *   .shstrtab
  *
- * A reader refuses unknown format versions and trusts no size: contents are read as a stream, or
- * for compact forms as a whole section, and memory use is bounded by what is actually decompressed.
+ * docs/format.md has every layout. A reader refuses unknown format versions and trusts no size:
+ * contents are read as a stream, or for compact forms as a whole section, and memory use is bounded
+ * by what is actually decompressed.
  */
 #ifndef COVSPLIT_COMMON_SIDECAR_SIDECAR_H
 #define COVSPLIT_COMMON_SIDECAR_SIDECAR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/arena.h"
 #include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/uuid.h"
+#include "common/llvm/profile.h"
 #include "common/llvm/section.h"
-#include "common/sidecar/facts.h"
 
-struct sidecar;
+/* ---- what a sidecar records about its image ---- */
+
+/* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
+ * there is a section of a kind in SECTION_LINKED. */
+#define SIDECAR_FORMAT_VERSION         1
+#define SIDECAR_FORMAT_VERSION_COMPACT 2
+#define SIDECAR_FORMAT_VERSION_LINKED  3
+
+/* Stored in sidecars: the numbers never change. */
+enum image_format {
+    IMAGE_ELF = 1,
+    IMAGE_MACHO = 2,
+    IMAGE_COFF = 3,
+};
+
+/* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
+const char *image_format_name(enum image_format format);
+
+/* Where the UUID comes from. Stored in sidecars: the numbers never change. */
+enum uuid_source {
+    UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
+    UUID_FROM_OPTION = 2,   /* --uuid */
+    UUID_FROM_DIGEST = 3,   /* the XXH3-128 digest of the original image */
+};
+
+/* "build ID", "--uuid", "digest of the image" */
+const char *uuid_source_name(enum uuid_source source);
+
+/* What the sidecar records about the image, apart from its sections. */
+struct sidecar_facts {
+    enum image_format format;
+    uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
+    uint8_t elf_data;     /* ELFDATA2LSB or ELFDATA2MSB: the image's byte order */
+    uint16_t elf_type;    /* ET_EXEC or ET_DYN */
+    uint16_t machine;     /* EM_X86_64, ... */
+    uint64_t raw_version; /* __llvm_profile_raw_version with its variant bits; 0: none found */
+    struct uuid uuid;
+    enum uuid_source uuid_source;
+    uint64_t original_size;
+    struct digest original_digest;
+    uint64_t stripped_size;
+    struct digest stripped_digest;
+    uint64_t pointer_size; /* 4 or 8 */
+    /* True if the first record of the data section was replaced by the stub record. Its first bytes
+     * are then stub_id: see formats/runtime/runtime.h. */
+    bool has_stub;
+    uint8_t stub_id[PROFILE_STUB_ID_SIZE];
+    /* If names went and records stayed: the digest of these (profile_records_digest), by which the
+     * profiles of two builds of one UUID are told apart. Zeros if it is not known. */
+    struct digest records;
+    /* True if the image had been split before, so that this sidecar holds nothing and only takes
+     * the place of the real one. The original cannot be restored from it. */
+    bool is_placeholder;
+    /* True if the sidecar was made with --no-exact: it has only the distinct names, in one chunk.
+     * The original cannot be restored from it. */
+    bool is_inexact;
+};
+
+/* The kinds whose digests are in a stub_id, in this order. */
+#define STUB_KINDS                                                                                 \
+    {                                                                                              \
+        SECTION_NAMES, SECTION_DATA, SECTION_COVMAP, SECTION_COVFUN                                \
+    }
+#define STUB_KIND_COUNT 4
+
+/* Makes a stub_id of the start of the UUID and a digest of the digests of these sections, as they
+ * were linked (of no bytes for one that the image does not have). */
+void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
+                        const struct digest sections[STUB_KIND_COUNT]);
+
+/* ---- opening ---- */
+
+struct names;
 
 /* Sections of a new sidecar whose packed bytes were shown to come back when they were made, so that
  * the check of the finished sidecar need not decode them again. By kind; initialize to {0}. The
@@ -45,16 +122,36 @@ struct proved_sections {
     struct proved_section kinds[SECTION_KIND_MAX + 1];
 };
 
-struct sidecar_section {
-    enum section_kind kind;
-    const char *name;
-    uint64_t address;
-    uint64_t alignment;
-    uint64_t size;        /* decompressed */
-    uint64_t stored_size; /* in the sidecar; 0 for counters and bitmap */
-    bool has_content;     /* false for counters and bitmap */
-    bool copied;          /* the section stayed in the image; this is a copy */
-    struct digest digest; /* of the decompressed content */
+/* What is found out while a sidecar is read and then never changes until it is closed. So several
+ * threads can read a sidecar at the same time. */
+struct sidecar_references {
+    /* The NameRefs of the distinct names, which several sections need; without the names
+     * themselves, which are much larger. NULL until they are needed. */
+    _Atomic(struct names *) known;
+    /* SECTION_BIT of the sections whose stored bytes have been checked against their digest. */
+    _Atomic(unsigned) checked;
+};
+
+/* An opened sidecar, for all to read. The functions below change it. */
+struct sidecar {
+    const char *name;       /* for messages */
+    const char *image_name; /* the image's file name without directory, for people; may be "" */
+    uint32_t format_version;
+    struct sidecar_facts facts;
+    /* In the order of the file. Those with contents are of the kinds in SECTION_STORED; `fate` is
+     * FATE_COPIED for a section that is still in the image. */
+    struct section sections[SECTION_KIND_MAX];
+    size_t section_count;
+    /* Sections that were to be removed but stayed, each with the reason. */
+    struct section kept[SECTION_KIND_MAX];
+    size_t kept_count;
+    struct section inverse; /* the inverse edit script, which has no kind */
+    uint64_t memory_limit;  /* in bytes: see sidecar_limit_memory */
+    unsigned threads;       /* see sidecar_help_restore */
+    const struct proved_sections *proved;
+    struct sidecar_references *references;
+    struct input input;  /* the bytes, if the sidecar owns them */
+    struct arena memory; /* of all of this */
 };
 
 /* Whether the bytes look like a sidecar of any version: an ELF file with the FORMAT note. Fast. */
@@ -77,59 +174,56 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error);
  * part of its compact form. The default is in proportion to the size of the file (memory_limit.h).
  * UINT64_MAX means no limit; 0 leaves the limit unchanged. */
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
-uint64_t sidecar_memory_limit(const struct sidecar *sidecar);
 
-/* Everything returned is valid until the sidecar is closed. */
-const struct sidecar_facts *sidecar_facts(const struct sidecar *sidecar);
-const char *sidecar_name(const struct sidecar *sidecar);
-const char *sidecar_image_name(const struct sidecar *sidecar);
-uint32_t sidecar_format_version(const struct sidecar *sidecar);
-size_t sidecar_section_count(const struct sidecar *sidecar);
+/* Sets how many threads may recreate zlib streams (the default is 1), and what need not be decoded
+ * again (may be NULL), which must outlive the sidecar. */
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
+                          const struct proved_sections *proved);
+
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
 /* Whether it has neither a section nor a copy of one: there was nothing to take out of its image.
  */
 bool sidecar_holds_nothing(const struct sidecar *sidecar);
-const struct sidecar_section *sidecar_section(const struct sidecar *sidecar, size_t index);
+/* Whether a section of it is in a compact form: then those that are not did not fit one. */
+bool sidecar_is_compact(const struct sidecar *sidecar);
+/* Whether both hold the same of the same image, in whatever forms, by the digests that they record:
+ * so that each may stand for the other. How the image is called does not count. */
+bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other);
 /* NULL if there is no such section. */
-const struct sidecar_section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
-size_t sidecar_kept_count(const struct sidecar *sidecar);
-const struct kept_section *sidecar_kept(const struct sidecar *sidecar, size_t index);
+const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
 
-/* Decompresses a whole section and checks its digest. The buffer grows with the output, so a false
- * size costs nothing. Fails if the size exceeds the memory limit. */
-bool sidecar_read_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+/* ---- contents ---- */
+
+/* Decompresses a section of the sidecar, or the inverse script, as a whole, and checks its digest.
+ * The buffer grows with the output, so a false size costs nothing. Fails if the size exceeds the
+ * memory limit. */
+bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,
                           struct buffer *content, struct error *error);
-
-struct names;
 
 /* Reads the distinct names of a names section into an empty set, to which nothing can be added. For
  * a compact form, no zlib stream is recreated. With `for_others`, the NameRefs are kept with the
  * sidecar, for other sections that are read later. */
-bool sidecar_read_names(const struct sidecar *sidecar, const struct sidecar_section *section,
+bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
                         bool for_others, struct names *set, struct error *error);
 
-/* Passes a section to the sink piece by piece, with a fixed amount of memory where the form allows
- * it (content.h). The digest is checked at the end, so the output must not be used until the
- * function has returned true. */
-bool sidecar_stream_section(const struct sidecar *sidecar, const struct sidecar_section *section,
+/* Passes a section to the sink (NULL is allowed) piece by piece. A zstd frame is decompressed as it
+ * is read, with a fixed amount of memory; a section in a compact form is decoded as a whole, but if
+ * it is stored in blocks, a few of these at a time. The digest is checked at the end, so the output
+ * must not be used until the function has returned true. */
+bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error);
 
 /* Reads the `size` bytes of a section at `offset`; all bytes returned have been checked. In a
  * section with blocks, only the blocks needed are decoded, and their digests checked. For any
  * other, the whole section has to be decoded to check its digest: for plain zstd only the first
  * time, as a stream, for other forms each time. Also fails if the section is too short. */
-bool sidecar_read_part(const struct sidecar *sidecar, const struct sidecar_section *section,
+bool sidecar_read_part(const struct sidecar *sidecar, const struct section *section,
                        uint64_t offset, size_t size, struct buffer *content, struct error *error);
 
 /* Decompresses everything as streams, and checks every digest, the notes and, if the sidecar is
  * exact, the bounds of the inverse script. */
 bool sidecar_verify(const struct sidecar *sidecar, struct error *error);
-
-/* Sets how many threads may recreate zlib streams (the default is 1), and what need not be decoded
- * again (may be NULL), which must outlive the sidecar. */
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
-                          const struct proved_sections *proved);
 
 /* Makes the checks that come first in sidecar_restore: that the sidecar can restore an original,
  * and from this stripped image. *is_other is set if it was made with another image. */
@@ -138,14 +232,9 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
 
 /* Restores the original from the stripped image. Checks the stripped image's size and digest first,
  * and the original's digest at the end. The sink may be called before a failure; its output must be
- * discarded then. `stripped_name` is for messages. */
-bool sidecar_restore(const struct sidecar *sidecar, struct bytes stripped,
-                     const char *stripped_name, bytes_sink sink, void *context,
-                     struct error *error);
-
-/* The same for a mapped file, whose pages are released after use, so that the resident size does
+ * discarded then. The pages of a mapped file are released after use, so that the resident size does
  * not grow with the image. */
-bool sidecar_restore_input(const struct sidecar *sidecar, const struct input *stripped,
-                           bytes_sink sink, void *context, struct error *error);
+bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
+                     void *context, struct error *error);
 
 #endif

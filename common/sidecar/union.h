@@ -8,7 +8,7 @@
  * It is an archive of objects (object.h), one for each sidecar, in the order in which they were
  * added. Such a member has the image's class, byte order, machine and build ID, and of the coverage
  *
- *   __llvm_covfun   those records that llvm-cov would load from it, see union_member.h
+ *   __llvm_covfun   those records that llvm-cov would load from it, see union.c
  *   __llvm_covmap   the filenames that these refer to
  *   __llvm_prf_names or __llvm_covnames   the names of these functions, in one uncompressed chunk
  *
@@ -29,20 +29,23 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
+#include "common/base/digest_set.h"
 #include "common/base/error.h"
-#include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 
 /* ---- writing ---- */
 
-struct union_writer;
+/* Set the first three members; free with union_free. The output goes to the sink as members are
+ * added, and must not be used until union_finish has returned true. */
+struct union_writer {
+    const char *name; /* of the output, for messages */
+    bytes_sink sink;
+    void *context;
+    struct digest_set seen; /* of all records written */
+    size_t member_count;
+    uint64_t records_read, records_kept; /* so far: in all sidecars, and in the union */
+};
 
-/* The output goes to the sink as members are added, and must not be used until union_finish has
- * returned true. NULL if out of memory. `name` is that of the output, for messages, and must
- * outlive the writer. */
-struct union_writer *union_new(const char *name, bytes_sink sink, void *context,
-                               struct error *error);
-/* NULL is allowed. */
 void union_free(struct union_writer *writer);
 
 /* Adds the sidecar's image. Fails for a placeholder, and for a sidecar without coverage mapping.
@@ -54,12 +57,6 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
 
 /* Ends the union, which must have a member. */
 bool union_finish(struct union_writer *writer, struct error *error);
-
-size_t union_member_count(const struct union_writer *writer);
-
-/* Function records so far: in all sidecars, and in the union. */
-uint64_t union_records_read(const struct union_writer *writer);
-uint64_t union_records_kept(const struct union_writer *writer);
 
 /* ---- reading ---- */
 

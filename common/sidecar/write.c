@@ -1,18 +1,19 @@
 /*
- * Writing a sidecar: see write.h.
+ * Writing sidecars: see sidecar_write.h.
  *
  * All contents are compressed into memory first, because the notes at the start of the file and the
  * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
  * walked twice: once to compute the seal, once to write.
  */
-#include <stdlib.h>
+#include "common/sidecar/sidecar_write.h"
+
 #include <string.h>
 
+#include "common/codec/codec.h"
+#include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "common/sidecar/file.h"
-#include "common/sidecar/pack.h"
-#include "common/sidecar/write.h"
+#include "common/sidecar/notes.h"
 
 /* Each thread needs memory for its own tables, so there is at most one for this many bytes. That
  * keeps the memory use of a split within twice the size of what it removes. */
@@ -23,185 +24,300 @@ _Static_assert(1 + 2 + SECTION_KIND_MAX + 2 <= ELF_WRITER_SECTION_MAX, "room for
 
 struct writer {
     const struct sidecar_source *source;
+    const struct sidecar_write_options *options;
     struct codec_options codec;
     struct elf_writer elf;
-    struct sidecar_notes notes;
-    struct sidecar_packed packed;
-    struct elf_writer_section *notes_section;
+    struct elf_writer_section *notes;
+    /* By kind: the compact form of a section, if one fits. */
+    struct {
+        const struct transform *transform;
+        struct buffer packed;
+    } compact[SECTION_KIND_MAX + 1];
+    struct digest digests[SECTION_KIND_MAX + 1]; /* by kind; 0: of the inverse script */
     struct digest_stream *digest;
     struct error *error;
 };
 
-static bool out_of_memory(struct writer *writer, uint64_t size)
+static bool out_of_memory(const struct writer *writer, uint64_t size)
 {
     return error_out_of_memory(writer->error, writer->elf.name, size);
 }
 
-/* ---- the sections ---- */
-
-static size_t compression_header_size(const struct writer *writer)
+static bool is_stored(const struct section *section)
 {
-    return ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
+    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
 }
 
-static bool encode_compression_header(const struct writer *writer, uint32_t type, uint64_t size,
-                                      uint64_t alignment, struct buffer *encoded)
-{
-    Elf64_Chdr chdr = {.ch_type = type, .ch_size = size, .ch_addralign = alignment};
+/* ---- compact forms ---- */
 
-    elf_put_chdr(encoded, elf_writer_form(&writer->elf), &chdr);
-    return !encoded->failed;
+static const struct section *find(const struct writer *writer, enum section_kind kind)
+{
+    for (size_t i = 0; i < writer->source->section_count; i++) {
+        if (writer->source->sections[i].kind == kind)
+            return &writer->source->sections[i];
+    }
+    return NULL;
 }
 
-struct progress {
-    struct writer *writer;
-    uint64_t image_offset; /* of the next bytes to be consumed */
-    bool in_image;
-};
+/* Encodes a section, for which `names` have the names that were packed before it, and has the
+ * sections that are encoded after it use it. */
+static bool pack_section(struct writer *writer, const struct section *section,
+                         struct transform_context *context, struct names *names)
+{
+    enum section_kind kind = section->kind;
+    const struct transform *transform =
+        transform_for(kind, section->content.size > context->block_size);
+    struct buffer *packed = &writer->compact[kind].packed;
+    struct packed stored;
+    bool fits;
+
+    writer->digests[kind] = digest_of(section->content);
+    if (kind == SECTION_DATA)
+        context->data = section->content;
+    else if (kind == SECTION_COVMAP)
+        context->covmap = section->content;
+    else if (kind == SECTION_COVFUN)
+        context->covfun = section->content;
+    if (transform == NULL)
+        return true;
+    if (!codec_encode(transform, context, section->content, &writer->codec, writer->elf.name,
+                      packed, &fits, writer->error))
+        return false;
+    if (!fits)
+        return true;
+    writer->compact[kind].transform = transform;
+    if (writer->options->proved != NULL)
+        writer->options->proved->kinds[kind] =
+            (struct proved_section){digest_of(buffer_view(packed)), section->content};
+    if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
+        return true;
+    /* Names are read from their packed form, as a reader will; only the first section counts. */
+    stored = (struct packed){buffer_view(packed), section->content.size, writer->elf.name,
+                             section_kind_name(kind)};
+    if (!names_decode(context, &stored, names, NULL, writer->error))
+        return false;
+    context->names = names;
+    return names_index(names, context->threads) || out_of_memory(writer, names->text.size);
+}
+
+/* Encodes the sections for which a transform fits, after those that they depend on: names come
+ * first, then data, which needs them, then the coverage mapping, which needs both, then the linked
+ * one, which needs that. */
+static bool pack_sections(struct writer *writer)
+{
+    static const enum section_kind order[] = {
+        SECTION_NAMES,  SECTION_COVNAMES, SECTION_DATA,          SECTION_COVDATA,
+        SECTION_COVMAP, SECTION_COVFUN,   SECTION_LINKED_COVMAP, SECTION_LINKED_COVFUN};
+    const struct sidecar_write_options *options = writer->options;
+    struct transform_context context = {
+        .big_endian = writer->source->facts.elf_data == ELFDATA2MSB,
+        .pointer_size = (unsigned)writer->source->facts.pointer_size,
+        .raw_version = writer->source->facts.raw_version,
+        .block_size = options->block_size != 0 ? options->block_size : TRANSFORM_BLOCK_SIZE,
+        .threads = options->threads,
+    };
+    struct names names = {0};
+    bool done = true;
+
+    writer->codec = (struct codec_options){.level = options->level, .threads = options->threads};
+    for (size_t i = 0; done && i < sizeof(order) / sizeof(order[0]); i++) {
+        const struct section *section = find(writer, order[i]);
+
+        if (section != NULL && section->content.size != 0)
+            done = pack_section(writer, section, &context, &names);
+    }
+    names_free(&names);
+    return done;
+}
+
+/* ---- sections ---- */
+
+/* Releases the pages of a part of the image, if it is one: the mapping of packed units is not. */
+static void release(const struct writer *writer, struct bytes part)
+{
+    const struct input *image = writer->source->image;
+    uint64_t offset = image == NULL ? 0 : (uintptr_t)part.data - (uintptr_t)image->bytes.data;
+
+    if (image != NULL && range_within(offset, part.size, 0, image->bytes.size))
+        input_release_pages(image, offset, part.size);
+}
 
 static void content_consumed(void *context, struct bytes piece)
 {
-    struct progress *progress = context;
+    struct writer *writer = context;
 
-    digest_stream_add(progress->writer->digest, piece);
-    if (progress->in_image)
-        input_release_pages(progress->writer->source->image, progress->image_offset, piece.size);
-    progress->image_offset += piece.size;
+    digest_stream_add(writer->digest, piece);
+    release(writer, piece);
 }
 
-/* Compresses a content into a section, and computes its digest at the same time. */
-static bool compress_content(struct writer *writer, struct elf_writer_section *section,
-                             struct bytes content, uint64_t alignment, struct progress *progress,
-                             struct sidecar_note_content *note)
+/* Adds a section, or the inverse script, whose kind is 0. */
+static bool add_section(struct writer *writer, const struct section *section, const char *name)
 {
-    section->header.sh_flags = SHF_COMPRESSED;
-    section->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
-    if (!encode_compression_header(writer, ELFCOMPRESS_ZSTD, content.size, alignment,
-                                   &section->stored))
-        return out_of_memory(writer, sizeof(Elf64_Chdr));
+    const struct transform *transform = writer->compact[section->kind].transform;
+    struct buffer *packed = &writer->compact[section->kind].packed;
+    bool has_content = section->kind == 0 || is_stored(section);
+    struct elf_writer_section *to =
+        elf_writer_add(&writer->elf, name, has_content ? SHT_PROGBITS : SHT_NOBITS, writer->error);
+    Elf64_Chdr header = {.ch_type = transform == NULL ? ELFCOMPRESS_ZSTD : transform->id,
+                         .ch_size = section->size,
+                         .ch_addralign = section->alignment};
+
+    if (to == NULL)
+        return false;
+    to->header.sh_addr = section->address;
+    if (!has_content) {
+        to->header.sh_flags = SHF_ALLOC | SHF_WRITE;
+        to->header.sh_size = section->size;
+        to->header.sh_addralign = section->alignment;
+        return true;
+    }
+    to->header.sh_flags = SHF_COMPRESSED;
+    to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
+    elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
+    if (to->stored.failed)
+        return out_of_memory(writer, sizeof(header));
+    if (transform != NULL) {
+        if (!buffer_append(&to->stored, packed->data, packed->size))
+            return out_of_memory(writer, packed->size);
+        buffer_free(packed);
+        release(writer, section->content);
+        return true;
+    }
     writer->digest = digest_stream_new();
     if (writer->digest == NULL)
-        return out_of_memory(writer, content.size);
-    if (!codec_compress(content, &writer->codec, content_consumed, progress, writer->elf.name,
-                        &section->stored, writer->error))
+        return out_of_memory(writer, section->size);
+    if (!codec_compress(section->content, &writer->codec, content_consumed, writer,
+                        writer->elf.name, &to->stored, writer->error))
         return false;
-    note->present = true;
-    note->size = content.size;
-    note->digest = digest_stream_finish(writer->digest);
+    writer->digests[section->kind] = digest_stream_finish(writer->digest);
     digest_stream_free(writer->digest);
     writer->digest = NULL;
     return true;
 }
 
-/* Has readers of earlier versions refuse the sidecar. */
-static void require_version(struct writer *writer, uint32_t version)
+/* ---- notes ---- */
+
+/* A note that is being written. */
+struct note {
+    struct buffer *to; /* all notes */
+    struct buffer description;
+    bool big;
+};
+
+static void put_u32(struct note *note, uint32_t number)
 {
-    if (writer->notes.format_version < version)
-        writer->notes.format_version = version;
+    uint8_t bytes[sizeof(number)];
+
+    store_u32(bytes, number, note->big);
+    buffer_append(&note->description, bytes, sizeof(bytes));
 }
 
-/* Adds a section in its packed form. */
-static bool add_compact(struct writer *writer, struct elf_writer_section *section,
-                        const struct sidecar_section_source *source,
-                        struct sidecar_note_content *note)
+static void put_u64(struct note *note, uint64_t number)
 {
-    struct buffer *packed = &writer->packed.sections[source->kind].packed;
-    uint32_t type = writer->packed.sections[source->kind].transform->id;
+    uint8_t bytes[sizeof(number)];
 
-    section->header.sh_flags = SHF_COMPRESSED;
-    section->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
-    if (!encode_compression_header(writer, type, source->size, source->alignment,
-                                   &section->stored) ||
-        !buffer_append(&section->stored, packed->data, packed->size))
-        return out_of_memory(writer, packed->size);
-    buffer_free(packed);
-    note->present = true;
-    note->size = source->size;
-    note->digest = digest_of(source->content);
-    require_version(writer, SIDECAR_FORMAT_VERSION_COMPACT);
-    if (writer->source->image != NULL && !source->made)
-        input_release_pages(writer->source->image, source->image_offset, source->size);
-    return true;
+    store_u64(bytes, number, note->big);
+    buffer_append(&note->description, bytes, sizeof(bytes));
 }
 
-static bool add_section(struct writer *writer, const struct sidecar_section_source *source)
+static void put_digest(struct note *note, const struct digest *digest)
 {
-    bool stays = (SECTION_BIT(source->kind) & SECTION_STORED) == 0;
-    struct progress progress = {writer, source->image_offset,
-                                writer->source->image != NULL && !source->made};
-    struct elf_writer_section *section =
-        elf_writer_add(&writer->elf, section_kind_name(source->kind),
-                       stays ? SHT_NOBITS : SHT_PROGBITS, writer->error);
-
-    if (section == NULL)
-        return false;
-    if ((SECTION_BIT(source->kind) & SECTION_LINKED) != 0)
-        require_version(writer, SIDECAR_FORMAT_VERSION_LINKED);
-    section->header.sh_addr = source->address;
-    writer->notes.removed[source->kind].copied = source->copied;
-    if (!stays && writer->packed.sections[source->kind].transform != NULL)
-        return add_compact(writer, section, source, &writer->notes.removed[source->kind]);
-    if (!stays)
-        return compress_content(writer, section, source->content, source->alignment, &progress,
-                                &writer->notes.removed[source->kind]);
-    section->header.sh_flags = SHF_ALLOC | SHF_WRITE;
-    section->header.sh_size = source->size;
-    section->header.sh_addralign = source->alignment;
-    return true;
+    buffer_append(&note->description, digest->bytes, DIGEST_SIZE);
 }
 
-static bool add_inverse(struct writer *writer)
+static void put_text(struct note *note, const char *text)
 {
-    struct progress progress = {writer, 0, false};
-    struct elf_writer_section *section =
-        elf_writer_add(&writer->elf, SIDECAR_INVERSE_SECTION, SHT_PROGBITS, writer->error);
-
-    return section != NULL && compress_content(writer, section, writer->source->inverse, 1,
-                                               &progress, &writer->notes.inverse);
+    buffer_append(&note->description, text, strlen(text));
 }
 
-static bool add_all(struct writer *writer)
+static void end_note(struct note *note, enum sidecar_note_type type)
 {
-    struct elf_writer_section *notes;
+    if (note->description.failed)
+        note->to->failed = true;
+    elf_note_append(note->to, note->big, SIDECAR_NOTE_OWNER, type, buffer_view(&note->description));
+    note->description.size = 0;
+}
 
-    if (!elf_writer_start(&writer->elf, &writer->source->facts.uuid, writer->error))
-        return false;
-    notes = elf_writer_add(&writer->elf, SIDECAR_NOTE_SECTION, SHT_NOTE, writer->error);
-    if (notes == NULL)
-        return false;
-    writer->notes_section = notes;
-    for (size_t i = 0; i < writer->source->section_count; i++) {
-        if (!add_section(writer, &writer->source->sections[i]))
-            return false;
+/* Readers of earlier versions must refuse what they do not know. */
+static uint32_t format_version(const struct writer *writer)
+{
+    uint32_t version = SIDECAR_FORMAT_VERSION;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        if (writer->compact[kind].transform != NULL && version < SIDECAR_FORMAT_VERSION_COMPACT)
+            version = SIDECAR_FORMAT_VERSION_COMPACT;
+        if ((SECTION_BIT(kind) & SECTION_LINKED) != 0 && find(writer, kind) != NULL)
+            version = SIDECAR_FORMAT_VERSION_LINKED;
     }
-    if (!add_inverse(writer) || !elf_writer_add_names(&writer->elf, writer->error))
-        return false;
-    /* Added last, when all digests are known. */
-    notes->header.sh_addralign = ELF_NOTE_ALIGNMENT;
-    return sidecar_notes_encode(&writer->notes, writer->elf.name, &notes->stored, writer->error);
+    return version;
+}
+
+/* Writes the notes, the seal last, in whose place there are zeros. */
+static bool add_notes(struct writer *writer)
+{
+    const struct sidecar_source *source = writer->source;
+    const struct sidecar_facts *facts = &source->facts;
+    static const struct digest no_seal;
+    struct note note = {.to = &writer->notes->stored, .big = facts->elf_data == ELFDATA2MSB};
+
+    put_u32(&note, format_version(writer));
+    end_note(&note, SIDECAR_NOTE_FORMAT);
+    put_u32(&note, facts->format);
+    put_u32(&note, facts->machine);
+    put_u32(&note, (uint32_t)facts->pointer_size);
+    put_u32(&note, facts->uuid_source);
+    put_u32(&note, (facts->has_stub ? NOTE_IMAGE_STUB : 0) |
+                       (facts->is_placeholder ? NOTE_IMAGE_PLACEHOLDER : 0) |
+                       (facts->is_inexact ? NOTE_IMAGE_INEXACT : 0));
+    put_u32(&note, 0);
+    put_u64(&note, facts->raw_version);
+    put_u64(&note, facts->original_size);
+    put_digest(&note, &facts->original_digest);
+    put_u64(&note, facts->stripped_size);
+    put_digest(&note, &facts->stripped_digest);
+    put_text(&note, source->image_name);
+    end_note(&note, SIDECAR_NOTE_IMAGE);
+    if (facts->has_stub) {
+        buffer_append(&note.description, facts->stub_id, PROFILE_STUB_ID_SIZE);
+        end_note(&note, SIDECAR_NOTE_STUB);
+    }
+    if (!bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE})) {
+        put_digest(&note, &facts->records);
+        end_note(&note, SIDECAR_NOTE_RECORDS);
+    }
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const struct section *section = find(writer, kind);
+
+        if (section == NULL || !is_stored(section))
+            continue;
+        put_u32(&note, kind);
+        put_u32(&note, section->fate == FATE_COPIED ? NOTE_REMOVED_COPY : 0);
+        put_u64(&note, section->size);
+        put_digest(&note, &writer->digests[kind]);
+        end_note(&note, SIDECAR_NOTE_REMOVED);
+    }
+    for (size_t i = 0; i < source->kept_count; i++) {
+        const struct section *kept = &source->kept[i];
+
+        if (section_goes(kept) || kept->reason[0] == '\0')
+            continue;
+        put_u32(&note, kept->kind);
+        put_u32(&note, 0);
+        put_u64(&note, kept->size);
+        put_text(&note, kept->reason);
+        end_note(&note, SIDECAR_NOTE_KEPT);
+    }
+    put_u64(&note, source->inverse.size);
+    put_digest(&note, &writer->digests[0]);
+    end_note(&note, SIDECAR_NOTE_INVERSE);
+    put_digest(&note, &no_seal);
+    end_note(&note, SIDECAR_NOTE_SEAL);
+    buffer_free(&note.description);
+    writer->notes->header.sh_addralign = ELF_NOTE_ALIGNMENT;
+    return !note.to->failed || out_of_memory(writer, note.to->size);
 }
 
 /* ---- the file ---- */
-
-/* True if a size in a compression header needs more than 32 bits. */
-static bool needs_wide_sizes(const struct sidecar_source *source)
-{
-    uint64_t all = source->inverse.size;
-
-    for (size_t i = 0; i < source->section_count; i++)
-        all |= source->sections[i].alignment | source->sections[i].size;
-    return all > UINT32_MAX;
-}
-
-static bool lay_out(struct writer *writer)
-{
-    return (elf_writer_lay_out(&writer->elf) &&
-            (elf_writer_form(&writer->elf).wide || !needs_wide_sizes(writer->source))) ||
-           error_set(writer->error,
-                     "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
-                     "remove less with --sections",
-                     writer->elf.name);
-}
 
 static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
 {
@@ -216,10 +332,11 @@ static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
 static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
                                 struct error *error)
 {
+    const struct writer *writer = context;
     struct bytes covered = buffer_view(&section->stored);
 
     if ((section->header.sh_flags & SHF_COMPRESSED) != 0)
-        covered.size = compression_header_size(context);
+        covered.size = ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
     return add_to_seal(context, covered, error);
 }
 
@@ -227,7 +344,7 @@ static bool add_section_to_seal(void *context, const struct elf_writer_section *
 static bool put_seal(struct writer *writer)
 {
     const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
-    struct buffer *notes = &writer->notes_section->stored;
+    struct buffer *notes = &writer->notes->stored;
     struct digest seal;
 
     writer->digest = digest_stream_new();
@@ -240,41 +357,49 @@ static bool put_seal(struct writer *writer)
     return true;
 }
 
+/* Writes everything once the compact forms are made. */
 static bool write_file(struct writer *writer, struct output *output)
 {
+    const struct sidecar_source *source = writer->source;
     const struct elf_writer_sink sink = {output_sink, NULL, output};
+    struct section inverse = {
+        .size = source->inverse.size, .content = source->inverse, .alignment = 1};
+    uint64_t content = 0, sizes = source->inverse.size, threads;
 
+    for (size_t i = 0; i < source->section_count; i++) {
+        content += source->sections[i].content.size;
+        sizes |= source->sections[i].alignment | source->sections[i].size;
+    }
+    threads = content / CONTENT_PER_THREAD + 1;
+    writer->codec.level = writer->options->level;
+    writer->codec.threads =
+        writer->options->threads < threads ? writer->options->threads : (unsigned)threads;
+    if (!elf_writer_start(&writer->elf, &source->facts.uuid, writer->error))
+        return false;
+    writer->notes = elf_writer_add(&writer->elf, SIDECAR_NOTE_SECTION, SHT_NOTE, writer->error);
+    if (writer->notes == NULL)
+        return false;
+    for (size_t i = 0; i < source->section_count; i++) {
+        const struct section *section = &source->sections[i];
+
+        if (!add_section(writer, section, section_kind_name(section->kind)))
+            return false;
+    }
+    /* The notes are filled in when all digests are known. */
+    if (!add_section(writer, &inverse, SIDECAR_INVERSE_SECTION) ||
+        !elf_writer_add_names(&writer->elf, writer->error) || !add_notes(writer))
+        return false;
+    if (!elf_writer_lay_out(&writer->elf) ||
+        (!elf_writer_form(&writer->elf).wide && sizes > UINT32_MAX))
+        return error_set(writer->error,
+                         "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
+                         "remove less with --sections",
+                         writer->elf.name);
     return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
 }
 
-/* ---- the whole ---- */
-
-static void set_up(struct writer *writer, const struct sidecar_write_options *options)
-{
-    const struct sidecar_source *source = writer->source;
-    uint64_t content = 0;
-    uint64_t threads;
-
-    for (size_t i = 0; i < source->section_count; i++)
-        content += source->sections[i].content.size;
-    threads = content / CONTENT_PER_THREAD + 1;
-    writer->codec.level = options->level;
-    writer->codec.threads = options->threads < threads ? options->threads : (unsigned)threads;
-    writer->elf.elf_class = source->facts.elf_class;
-    writer->elf.elf_data = source->facts.elf_data;
-    writer->elf.elf_type = source->facts.elf_type;
-    writer->elf.machine = source->facts.machine;
-    writer->notes.format_version = SIDECAR_FORMAT_VERSION;
-    writer->notes.facts = source->facts;
-    writer->notes.image_name = (char *)(uintptr_t)source->image_name;
-    for (size_t i = 0; i < source->kept_count; i++)
-        writer->notes.kept[i] = source->kept[i];
-    writer->notes.kept_count = source->kept_count;
-}
-
-/* Checks requirements on the source whose violation would result in an unreadable sidecar or
- * overrun an array here. */
-static bool source_is_sound(const struct sidecar_source *source)
+/* Checks requirements on the source whose violation would result in an unreadable sidecar. */
+static bool is_sound(const struct sidecar_source *source)
 {
     unsigned seen = 0;
 
@@ -282,15 +407,11 @@ static bool source_is_sound(const struct sidecar_source *source)
         source->facts.uuid.size == 0 || source->facts.uuid.size > UUID_SIZE_MAX)
         return false;
     for (size_t i = 0; i < source->section_count; i++) {
-        const struct sidecar_section_source *section = &source->sections[i];
-        bool removed;
+        const struct section *section = &source->sections[i];
 
-        if (section_kind_name(section->kind) == NULL)
-            return false;
-        removed = (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
-        if ((seen & SECTION_BIT(section->kind)) != 0 ||
+        if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
-            section->content.size != (removed ? section->size : 0))
+            section->content.size != (is_stored(section) ? section->size : 0))
             return false;
         seen |= SECTION_BIT(section->kind);
     }
@@ -300,27 +421,90 @@ static bool source_is_sound(const struct sidecar_source *source)
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error)
 {
-    struct writer *writer;
+    const struct sidecar_facts *facts = &source->facts;
+    struct writer writer = {
+        .source = source,
+        .options = options,
+        .elf = {.name = output->path,
+                .elf_class = facts->elf_class,
+                .elf_data = facts->elf_data,
+                .elf_type = facts->elf_type,
+                .machine = facts->machine},
+        .error = error,
+    };
     bool done;
 
-    if (!source_is_sound(source))
+    if (!is_sound(source))
         return error_set(error,
                          "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
                          "an invalid alignment); leave some out with --sections",
                          output->path);
-    writer = calloc(1, sizeof(*writer));
-    if (writer == NULL)
-        return error_out_of_memory(error, output->path, sizeof(*writer));
-    writer->source = source;
-    writer->elf.name = output->path;
-    writer->error = error;
-    set_up(writer, options);
-    done = (options->portable ||
-            sidecar_pack(&writer->packed, source, options, output->path, error)) &&
-           add_all(writer) && lay_out(writer) && write_file(writer, output);
-    sidecar_packed_free(&writer->packed);
-    elf_writer_free(&writer->elf);
-    digest_stream_free(writer->digest);
-    free(writer);
+    done = (options->portable || pack_sections(&writer)) && write_file(&writer, output);
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&writer.compact[kind].packed);
+    elf_writer_free(&writer.elf);
+    digest_stream_free(writer.digest);
+    return done;
+}
+
+/* ---- repacking ---- */
+
+/* Reads what was written, which must be what the sidecar holds. */
+static bool check_output(const struct sidecar *sidecar, struct output *output, unsigned threads,
+                         const struct proved_sections *proved, struct error *error)
+{
+    struct input input = {.fd = -1};
+    struct sidecar *written = NULL;
+    bool done = false;
+
+    if (output_map(output, &input, error))
+        written = sidecar_open(input.bytes, output->path, error);
+    if (written != NULL) {
+        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
+        sidecar_help_restore(written, threads, proved);
+        done = sidecar_holds_same(sidecar, written)
+                   ? sidecar_verify(written, error)
+                   : error_set(error, "%s: does not come out as it was; it stays as it is",
+                               sidecar->name);
+    }
+    sidecar_close(written);
+    input_close(&input);
+    return done;
+}
+
+/* A sidecar has all that a split gives to sidecar_write, so writing that again gives the bytes of
+ * the split. The image is not needed for the proof: if the facts and all contents are the same,
+ * joining gives what it gave before. */
+bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_options *options,
+                    struct output *output, struct error *error)
+{
+    struct section sections[SECTION_KIND_MAX];
+    struct buffer contents[SECTION_KIND_MAX] = {{0}}, inverse = {0};
+    struct sidecar_source source = {
+        .facts = sidecar->facts,
+        .image_name = sidecar->image_name,
+        .sections = sections,
+        .section_count = sidecar->section_count,
+        .kept = sidecar->kept,
+        .kept_count = sidecar->kept_count,
+    };
+    struct sidecar_write_options proving = *options;
+    struct proved_sections proved = {0};
+    bool done = true;
+
+    for (size_t i = 0; done && i < sidecar->section_count; i++) {
+        sections[i] = sidecar->sections[i];
+        if (is_stored(&sections[i]))
+            done = sidecar_read_section(sidecar, &sidecar->sections[i], &contents[i], error);
+        sections[i].content = buffer_view(&contents[i]);
+    }
+    done = done && sidecar_read_section(sidecar, &sidecar->inverse, &inverse, error);
+    source.inverse = buffer_view(&inverse);
+    proving.proved = &proved;
+    done = done && sidecar_write(&source, &proving, output, error) &&
+           check_output(sidecar, output, options->threads, &proved, error);
+    for (size_t i = 0; i < sidecar->section_count; i++)
+        buffer_free(&contents[i]);
+    buffer_free(&inverse);
     return done;
 }

@@ -47,9 +47,7 @@ bool image_functions_read(struct image_functions *functions, const struct profil
     if (profile_needs_sidecar(profile))
         done = sidecar == NULL
                    ? error_set(error, "%s: its functions are in its sidecar; give that", name)
-                   : correlation_need(&sidecar->correlation, sidecar->sidecar, error) &&
-                         correlation_apply(&sidecar->correlation, profile, name, &relocated, &full,
-                                           error);
+                   : profile_sidecar_apply(sidecar, profile, name, &relocated, &full, error);
     functions->has_byte_coverage = (full.header.version & PROFILE_VARIANT_BYTE_COVERAGE) != 0;
     done = done && read_list(functions, &full, name, error) &&
            (!with_names || names_read(&functions->names, full.names, name, error));

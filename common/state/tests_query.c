@@ -37,8 +37,8 @@ static bool read_image(const struct visit *visit, struct state_image *image,
         *sidecar = visit->source->find(visit->source->context, &profile, image->file, error);
         if (*sidecar == NULL)
             return false;
-        image->name = sidecar_image_name((*sidecar)->sidecar);
-        image->uuid = sidecar_facts((*sidecar)->sidecar)->uuid;
+        image->name = (*sidecar)->sidecar->image_name;
+        image->uuid = (*sidecar)->sidecar->facts.uuid;
     }
     if (!image_functions_read(&image->functions, &profile, *sidecar, visit->with_names, image->file,
                               error))

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 
 /* A modified copy of the headers, or of the debug directory, addressed by offsets in it. */
 static void set_u32(struct buffer *copy, uint64_t offset, uint32_t value)

@@ -15,7 +15,7 @@
 #include <nettle/sha2.h>
 #include <string.h>
 
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 #include "formats/macho/macho.h"
 
 #define CSMAGIC_EMBEDDED_SIGNATURE 0xfade0cc0u

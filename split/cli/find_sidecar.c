@@ -366,7 +366,7 @@ static bool search_again(struct search *search, struct error *error)
 
 static uint64_t section_size(const struct sidecar *sidecar, enum section_kind kind)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
     return section == NULL ? 0 : section->size;
 }
@@ -375,7 +375,7 @@ static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar
                        struct error *error)
 {
     const struct split_image *image = wanted->image;
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     const struct uuid *uuid = &facts->uuid;
 
     return (image->uuid.size != 0 &&
@@ -386,7 +386,7 @@ static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar
             (!image->has_stub || !facts->has_stub ||
              memcmp(image->stub_id, facts->stub_id, sizeof(facts->stub_id)) == 0)) ||
            error_set(error, "%s: of another build than %s; give the sidecar of this one",
-                     sidecar_name(sidecar), wanted->name);
+                     sidecar->name, wanted->name);
 }
 
 static bool fits_stripped(struct search *search, const struct sidecar *sidecar, struct error *error)
@@ -400,13 +400,12 @@ static bool fits_stripped(struct search *search, const struct sidecar *sidecar, 
         return false;
     for (size_t i = 0; i < search->uuid_count; i++) {
         if (search->uuids[i].uuid.size != 0 &&
-            store_uuid_fits(&sidecar_facts(sidecar)->uuid, &search->uuids[i].uuid,
-                            search->uuids[i].query))
+            store_uuid_fits(&sidecar->facts.uuid, &search->uuids[i].uuid, search->uuids[i].query))
             return error_set(error,
                              "%s: not the stripped image that %s belongs to, though it has its "
                              "UUID: was it stripped or changed after the split? join the image as "
                              "the split wrote it, or build it again",
-                             stripped->path, sidecar_name(sidecar));
+                             stripped->path, sidecar->name);
     }
     return false;
 }
@@ -427,14 +426,13 @@ static bool fits(struct search *search, const struct sidecar *sidecar, struct er
  * sections. */
 static bool agree(const struct sidecar *a, const struct sidecar *b)
 {
-    if (digest_equal(&sidecar_facts(a)->original_digest, &sidecar_facts(b)->original_digest))
+    if (digest_equal(&a->facts.original_digest, &b->facts.original_digest))
         return true;
-    for (size_t i = 0; i < sidecar_section_count(a); i++) {
-        const struct sidecar_section *mine = sidecar_section(a, i);
-        const struct sidecar_section *other = sidecar_find(b, mine->kind);
+    for (size_t i = 0; i < a->section_count; i++) {
+        const struct section *mine = &a->sections[i];
+        const struct section *other = sidecar_find(b, mine->kind);
 
-        if (other == NULL || mine->has_content != other->has_content ||
-            (mine->has_content && !digest_equal(&mine->digest, &other->digest)))
+        if (other == NULL || !digest_equal(&mine->digest, &other->digest))
             return false;
     }
     return true;
@@ -464,7 +462,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         }
         path = search->found.items[i].path;
         /* The accepted sidecar itself may be found at several places. */
-        if (paths_meet(path, sidecar_name(sidecar)))
+        if (paths_meet(path, sidecar->name))
             continue;
         rival = sidecar_read_for(search->places->options, path, &why);
         if (rival == NULL && error_is_of_machine(&why)) {
@@ -474,7 +472,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
             alone = error_set(error,
                               "%s: fits as well as %s, and is of another build; give the right one "
                               "with --sidecar",
-                              path, sidecar_name(sidecar));
+                              path, sidecar->name);
         }
         sidecar_close(rival);
     }
@@ -485,7 +483,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
 static bool accepts(struct search *search, const struct sidecar *sidecar, struct error *error)
 {
     const struct found_sidecar *found = &search->found.items[search->next_found - 1];
-    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+    const struct uuid *uuid = &sidecar->facts.uuid;
 
     /* In a store the name must be right. Elsewhere the file may have been replaced since its UUID
      * was read. */
@@ -788,7 +786,7 @@ static struct profile_sidecar *use(const struct sidecar_places *places, struct s
 
     if (found == NULL)
         return NULL;
-    if (!sidecar_check_output(places->options, sidecar_name(found), error)) {
+    if (!sidecar_check_output(places->options, found->name, error)) {
         sidecar_close(found);
         return NULL;
     }

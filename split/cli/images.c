@@ -9,8 +9,8 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
-#include "common/edit/apply.h"
-#include "common/sidecar/write.h"
+#include "common/edit/edit.h"
+#include "common/sidecar/sidecar_write.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"
@@ -141,7 +141,7 @@ struct readable {
     const struct input *image;
     struct image_plan *plan;
     struct buffer covmap, covfun; /* if the image is packed */
-    struct sidecar_section_source sources[SECTION_KIND_MAX];
+    struct section sources[SECTION_KIND_MAX];
     size_t count;
 };
 
@@ -152,19 +152,14 @@ struct readable {
 static void add_section(struct readable *readable, const struct section *section)
 {
     unsigned bit = SECTION_BIT(section->kind);
-    struct sidecar_section_source *source = &readable->sources[readable->count];
+    struct section *source = &readable->sources[readable->count];
 
     if ((bit & (CONTENTS_READ | PLACES_READ)) == 0 || section->size == 0 ||
         ((bit & CONTENTS_READ) != 0 && section->encoded))
         return;
-    *source = (struct sidecar_section_source){
-        .kind = section->kind,
-        .address = section->address,
-        .alignment = section->alignment,
-        .size = section->size,
-        .image_offset = section->offset,
-        .copied = (bit & SECTION_ARCHIVED) != 0,
-    };
+    *source = *section;
+    if ((bit & SECTION_ARCHIVED) != 0)
+        source->fate = FATE_COPIED;
     if ((bit & CONTENTS_READ) != 0)
         source->content = image_plan_bytes(readable->plan, readable->image, section->kind);
     readable->count++;
@@ -173,7 +168,7 @@ static void add_section(struct readable *readable, const struct section *section
 static void add_made(struct readable *readable, enum section_kind kind, const struct buffer *made)
 {
     if (made->size != 0)
-        readable->sources[readable->count++] = (struct sidecar_section_source){
+        readable->sources[readable->count++] = (struct section){
             .kind = kind, .alignment = 8, .size = made->size, .content = buffer_view(made)};
 }
 

@@ -11,7 +11,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/llvm/section.h"
-#include "common/sidecar/facts.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
 #include "split/cli/json.h"

@@ -2,8 +2,8 @@
  * covsplit correlate: makes full raw profiles from lightweight ones and their sidecars. Profiles
  * that lack nothing are written unchanged, expanded if they are sparse.
  *
- * With --counters the profile is made of a dump (common/sidecar/dump.h). Nothing in a dump says
- * what it is a dump of, so its size must be exactly that of the section.
+ * With --counters the profile is made of a dump (common/sidecar/correlate.h). Nothing in a dump
+ * says what it is a dump of, so its size must be exactly that of the section.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "common/base/output.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
-#include "common/sidecar/dump.h"
+#include "common/sidecar/correlate.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
@@ -74,13 +74,13 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
 
 static bool check_given(const struct sidecar *sidecar, const struct uuid *uuid, struct error *error)
 {
-    const struct uuid *found = &sidecar_facts(sidecar)->uuid;
+    const struct uuid *found = &sidecar->facts.uuid;
     char hex[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
 
     if (uuid->size <= found->size && memcmp(uuid->bytes, found->bytes, uuid->size) == 0)
         return true;
     return error_set(error, "%s: has the UUID %s, not %s; give the sidecar of that image",
-                     sidecar_name(sidecar), uuid_format(found, hex), uuid_format(uuid, wanted));
+                     sidecar->name, uuid_format(found, hex), uuid_format(uuid, wanted));
 }
 
 static struct profile_sidecar *find_sidecar(const struct parsed_options *options,
@@ -103,7 +103,7 @@ static struct profile_sidecar *find_sidecar(const struct parsed_options *options
 
 static uint64_t section_size(const struct sidecar *sidecar, enum section_kind kind)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
     return section == NULL ? 0 : section->size;
 }
@@ -130,7 +130,7 @@ static bool note_fitting(void *context, const char *path, const struct uuid *uui
     sidecar = sidecar_open(input.bytes, path, &why);
     if (sidecar != NULL && section_size(sidecar, SECTION_COUNTERS) == fitting->size &&
         (size_t)snprintf(fitting->text + length, room, "%s%s %s", length == 0 ? "" : ", ",
-                         sidecar_image_name(sidecar), uuid_format(uuid, hex)) >= room)
+                         sidecar->image_name, uuid_format(uuid, hex)) >= room)
         fitting->text[length] = '\0';
     sidecar_close(sidecar);
     input_close(&input);
@@ -164,7 +164,7 @@ struct part {
 static bool has_wrong_size(const struct part *part, const struct input *file, struct error *error)
 {
     const char *format = other_format(file->bytes);
-    const char *sidecar = sidecar_name(part->sidecar);
+    const char *sidecar = part->sidecar->name;
     struct fitting fitting = {.size = file->bytes.size};
 
     if (format != NULL)
@@ -179,8 +179,8 @@ static bool has_wrong_size(const struct part *part, const struct input *file, st
     return error_set(error,
                      "%s: has %" PRIu64 " bytes, but the %s section of %s (%s) has %" PRIu64
                      "; copy exactly these ('covsplit show --map')%s%s",
-                     file->path, file->bytes.size, part->label, sidecar_image_name(part->sidecar),
-                     sidecar, part->size,
+                     file->path, file->bytes.size, part->label, part->sidecar->image_name, sidecar,
+                     part->size,
                      fitting.text[0] == '\0' ? "" : ", or give the --uuid of an image that fits: ",
                      fitting.text);
 }
@@ -195,7 +195,7 @@ static bool check_stream(void *context, const char *name, struct bytes so_far, s
     return error_set(error,
                      "%s: has more bytes than the %" PRIu64 " of the %s section of %s; copy "
                      "exactly these ('covsplit show --map')",
-                     name, part->size, part->label, sidecar_image_name(part->sidecar));
+                     name, part->size, part->label, part->sidecar->image_name);
 }
 
 /* ---- dumps ---- */
@@ -213,10 +213,9 @@ static bool read_part(const struct parsed_options *options, enum option_id id, s
         return error_set(error,
                          "%s: its image also has a bitmap (MC/DC), of %" PRIu64
                          " bytes; copy it too, and give the copy with --bitmap",
-                         sidecar_name(part->sidecar), part->size);
+                         part->sidecar->name, part->size);
     if (part->size == 0)
-        return error_set(error, "%s: its image has no %s; %s", sidecar_name(part->sidecar),
-                         part->label,
+        return error_set(error, "%s: its image has no %s; %s", part->sidecar->name, part->label,
                          id == OPTION_BITMAP ? "leave --bitmap out"
                                              : "give the sidecar of an image with coverage");
     if (!stream_read_input(file, path, memory_limit_given(limit), check_stream, part, error))
@@ -233,7 +232,7 @@ static bool convert(const struct parsed_options *options, const struct profile_s
 {
     struct part counters = {sidecars, sidecar->sidecar, SECTION_COUNTERS, "counters", 0};
     struct part bitmap = {sidecars, sidecar->sidecar, SECTION_BITMAP, "bitmap", 0};
-    bool are_bytes = profile_counter_size(sidecar_facts(sidecar->sidecar)->raw_version) == 1;
+    bool are_bytes = profile_counter_size(sidecar->sidecar->facts.raw_version) == 1;
     struct output_options output_options = {.mode = file_new_mode()};
     struct input counters_file = {0}, bitmap_file = {0};
     struct output output = {.fd = -1};
@@ -241,8 +240,7 @@ static bool convert(const struct parsed_options *options, const struct profile_s
     struct dump dump = {0};
     bool done = sidecar_is_real(sidecar->sidecar, error) &&
                 read_part(options, OPTION_COUNTERS, &counters, &counters_file, error) &&
-                read_part(options, OPTION_BITMAP, &bitmap, &bitmap_file, error) &&
-                correlation_need(&sidecar->correlation, sidecar->sidecar, error);
+                read_part(options, OPTION_BITMAP, &bitmap, &bitmap_file, error);
 
     /* A debugger shows the contents of the file, too, before the program has been started. */
     if (done && !are_bytes && bytes_all_zero(counters_file.bytes))
@@ -250,7 +248,7 @@ static bool convert(const struct parsed_options *options, const struct profile_s
                         counters_file.path);
     dump.counters = counters_file.bytes;
     dump.bitmap = bitmap_file.bytes;
-    done = done && dump_make(&dump, &sidecar->correlation, counters_file.path, error) &&
+    done = done && dump_make(&dump, sidecar, counters_file.path, error) &&
            output_create(&output, option_text(options, OPTION_OUTPUT), &output_options, error) &&
            profile_sidecar_write(sidecar, &dump.profile, counters_file.path, &output, error) &&
            output_commit(&output, &result, error);

@@ -148,9 +148,8 @@ static bool image_profile(struct explainer *explainer, size_t image, struct prof
     if ((found.header.version & PROFILE_VARIANT_IR) != 0)
         return true;
     *profile = found;
-    return sidecar == NULL || (correlation_need(&sidecar->correlation, sidecar->sidecar, error) &&
-                               correlation_apply(&sidecar->correlation, &found, group->name,
-                                                 &explainer->relocated, profile, error));
+    return sidecar == NULL || profile_sidecar_apply(sidecar, &found, group->name,
+                                                    &explainer->relocated, profile, error);
 }
 
 /* Reads the mapping of the functions in the table, or of all, if there is a sidecar of the image.
@@ -495,7 +494,7 @@ static const char *image_name(const struct profile_group *group)
 {
     const struct profile_sidecar *sidecar = profile_group_sidecar(group);
 
-    return sidecar != NULL ? sidecar_image_name(sidecar->sidecar) : "";
+    return sidecar != NULL ? sidecar->sidecar->image_name : "";
 }
 
 static const char *uuid_text(const struct profile_group *group, char hex[UUID_HEX_MAX])
@@ -674,7 +673,7 @@ static void add_image(struct json_writer *json, const struct profile_group *grou
     json_string_or_null(json, "uuid", uuid_text(group, hex));
     if (is_long) {
         json_string_or_null(json, "sidecar",
-                            group->sidecar == NULL ? "" : sidecar_name(group->sidecar->sidecar));
+                            group->sidecar == NULL ? "" : group->sidecar->sidecar->name);
         json_number(json, "raw_version", group->version);
     }
     json_number(json, "profiles", group->sum->profile_count);

@@ -104,7 +104,7 @@ static void need_unit(struct reader *reader, struct unit *unit)
         return;
     unit->is_read = true;
     result = covmap_names_read(&reader->names, unit->header.filenames,
-                               sidecar_memory_limit(reader->sidecar));
+                               reader->sidecar->memory_limit);
     command_require(result != RESULT_NO_MEMORY, unit->header.filenames.size);
     if (result != RESULT_OK)
         return;
@@ -123,7 +123,7 @@ static void need_unit(struct reader *reader, struct unit *unit)
 static bool read_section(const struct sidecar *sidecar, enum section_kind kind,
                          struct buffer *content, struct error *error)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
     return section == NULL || sidecar_read_section(sidecar, section, content, error);
 }
@@ -136,7 +136,7 @@ static bool open_reader(struct reader *reader, const struct sidecar *sidecar, st
     struct bytes rest;
 
     *reader = (struct reader){
-        .sidecar = sidecar, .files = files, .big_endian = sidecar_facts(sidecar)->elf_data == 2};
+        .sidecar = sidecar, .files = files, .big_endian = sidecar->facts.elf_data == 2};
     if (!read_section(sidecar, SECTION_COVMAP, &reader->covmap, error))
         return false;
     rest = buffer_view(&reader->covmap);

@@ -275,9 +275,9 @@ static void print_done(const struct merge *merge, const char *output)
 
         count += of_group;
         if (group->sidecar != NULL)
-            message_line(stdout, "%s: %s, by %s", sidecar_image_name(group->sidecar->sidecar),
+            message_line(stdout, "%s: %s, by %s", group->sidecar->sidecar->image_name,
                          count_text(of_group, "lightweight profile", profiles),
-                         sidecar_name(group->sidecar->sidecar));
+                         group->sidecar->sidecar->name);
         else
             message_line(stdout, "%s%s: %s", group->name, of_group == 1 ? "" : " and others",
                          count_text(of_group, "full profile", profiles));

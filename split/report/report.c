@@ -66,11 +66,11 @@ struct report {
 /* Adds an image, unless it is there already or has nothing for a report. */
 static void add_image(struct report *report, struct report_image image)
 {
-    const struct uuid *uuid = &sidecar_facts(image.sidecar)->uuid;
+    const struct uuid *uuid = &image.sidecar->facts.uuid;
     bool is_needless = sidecar_holds_nothing(image.sidecar);
 
     for (size_t i = 0; i < report->image_count; i++)
-        is_needless |= uuid_equal(&sidecar_facts(report->images[i].sidecar)->uuid, uuid);
+        is_needless |= uuid_equal(&report->images[i].sidecar->facts.uuid, uuid);
     if (is_needless) {
         sidecar_close(image.own);
         profile_sidecars_release(&report->sidecars, image.found);
@@ -139,7 +139,7 @@ static bool add_merged(struct report *report, const struct merge *merge, struct 
 
         for (size_t j = 0; j < report->image_count; j++)
             is_known |= uuid.size != 0 &&
-                        uuid_equal(&sidecar_facts(report->images[j].sidecar)->uuid, &uuid);
+                        uuid_equal(&report->images[j].sidecar->facts.uuid, &uuid);
         if (is_known)
             continue;
         if (uuid.size == 0 && found == NULL && has_operands) {
@@ -174,7 +174,7 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
     image.sidecar = image.own;
     if (image.own == NULL)
         return false;
-    if (!store_check_uuid(path, &sidecar_facts(image.own)->uuid, uuid, error)) {
+    if (!store_check_uuid(path, &image.own->facts.uuid, uuid, error)) {
         sidecar_close(image.own);
         return false;
     }
@@ -187,27 +187,25 @@ static int compare_images(const void *a, const void *b)
 {
     const struct sidecar *left = ((const struct report_image *)a)->sidecar;
     const struct sidecar *right = ((const struct report_image *)b)->sidecar;
-    int order = strcmp(sidecar_image_name(left), sidecar_image_name(right));
+    int order = strcmp(left->image_name, right->image_name);
 
-    return order != 0 ? order
-                      : uuid_compare(&sidecar_facts(left)->uuid, &sidecar_facts(right)->uuid);
+    return order != 0 ? order : uuid_compare(&left->facts.uuid, &right->facts.uuid);
 }
 
 static bool make_union(struct report *report, struct error *error)
 {
     const struct timespec epoch[2] = {{0, 0}, {0, 0}};
-    struct union_writer *writer;
+    struct union_writer writer = {.sink = output_sink, .context = &report->mapping};
     bool done = output_create_in_memory(&report->mapping, "the coverage mapping", error);
 
     if (!done)
         return false;
     qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
-    writer = union_new(report->mapping.path, output_sink, &report->mapping, error);
-    done = writer != NULL;
+    writer.name = report->mapping.path;
     for (size_t i = 0; done && i < report->image_count; i++)
-        done = union_add(writer, report->images[i].sidecar, error);
-    done = done && union_finish(writer, error) && output_lend(&report->mapping, error);
-    union_free(writer);
+        done = union_add(&writer, report->images[i].sidecar, error);
+    done = done && union_finish(&writer, error) && output_lend(&report->mapping, error);
+    union_free(&writer);
     /* llvm-cov warns of images that are newer than their profile. */
     return done && (futimens(report->mapping.fd, epoch) == 0 ||
                     error_set_errno(error, errno, "the coverage mapping: its time cannot be set"));

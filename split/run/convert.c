@@ -468,7 +468,7 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
         sidecar = run_sidecars_find(conversion->sidecars, &wanted, error);
         if (sidecar == NULL)
             return false;
-        allow(conversion, sidecar_memory_limit(sidecar->sidecar));
+        allow(conversion, sidecar->sidecar->memory_limit);
     }
     allow(conversion, profile->size);
     done =
@@ -498,7 +498,7 @@ static bool convert_profiles(struct conversion *conversion, struct error *error)
 static bool write_object(struct conversion *conversion, const struct sidecar *sidecar,
                          struct error *error)
 {
-    allow(conversion, sidecar_memory_limit(sidecar));
+    allow(conversion, sidecar->memory_limit);
     return object_write(sidecar, write_part, conversion, error);
 }
 
@@ -518,7 +518,7 @@ static bool convert_sidecar(struct conversion *conversion, struct error *error)
 
 struct store_conversion {
     struct conversion *conversion;
-    struct union_writer *writer;
+    struct union_writer writer;
 };
 
 /* A store_visitor. Placeholders, and sidecars of images without coverage, are ignored; so is what
@@ -534,11 +534,11 @@ static bool add_member(void *context, const char *path, const struct uuid *uuid,
     if (access(path, F_OK) != 0 && errno == ENOENT)
         return true;
     sidecar = sidecar_read(path, error);
-    done = sidecar != NULL && store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error);
+    done = sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, error);
     if (done && sidecar_is_real(sidecar, &why) && !sidecar_holds_nothing(sidecar)) {
         sidecar_set_up(sidecar, store->conversion->options);
-        allow(store->conversion, sidecar_memory_limit(sidecar));
-        done = union_add(store->writer, sidecar, error);
+        allow(store->conversion, sidecar->memory_limit);
+        done = union_add(&store->writer, sidecar, error);
     }
     sidecar_close(sidecar);
     return done;
@@ -548,16 +548,16 @@ static bool convert_store(struct conversion *conversion, struct error *error)
 {
     struct store_conversion store = {
         .conversion = conversion,
-        .writer = union_new(conversion->name, write_part, conversion, error)};
-    bool done = store.writer != NULL && walk_store(conversion, add_member, &store, error);
+        .writer = {.name = conversion->name, .sink = write_part, .context = conversion}};
+    bool done = walk_store(conversion, add_member, &store, error);
 
-    if (done && union_member_count(store.writer) == 0)
+    if (done && store.writer.member_count == 0)
         done = error_set(error,
                          "%s: the store has no sidecar with coverage; name a directory that was "
                          "given to split --store",
                          conversion->name);
-    done = done && union_finish(store.writer, error);
-    union_free(store.writer);
+    done = done && union_finish(&store.writer, error);
+    union_free(&store.writer);
     return done;
 }
 
@@ -585,7 +585,7 @@ static bool find_sizes(struct conversion *conversion, struct error *error)
             conversion->what = "the original image, but for slices that have no sidecar";
             continue;
         }
-        place->size = sidecar_facts(sidecar->sidecar)->original_size;
+        place->size = sidecar->sidecar->facts.original_size;
         run_sidecars_release(conversion->sidecars, sidecar);
         found = true;
     }
@@ -596,18 +596,18 @@ static bool find_sizes(struct conversion *conversion, struct error *error)
 static bool write_slice(void *context, size_t index, struct error *error)
 {
     struct conversion *conversion = context;
-    struct bytes slice = conversion->slices->container.slices[index].input.bytes;
+    struct input slice =
+        input_of_bytes(conversion->slices->container.slices[index].input.bytes, conversion->name);
     struct profile_sidecar *sidecar;
     bool done;
 
     if (!conversion->slices->slices[index].has_sidecar)
-        return write_part(conversion, slice, error);
-    sidecar = borrow(conversion, index, slice, error);
+        return write_part(conversion, slice.bytes, error);
+    sidecar = borrow(conversion, index, slice.bytes, error);
     if (sidecar == NULL)
         return false;
-    allow(conversion, sidecar_memory_limit(sidecar->sidecar));
-    done =
-        sidecar_restore(sidecar->sidecar, slice, conversion->name, write_part, conversion, error);
+    allow(conversion, sidecar->sidecar->memory_limit);
+    done = sidecar_restore(sidecar->sidecar, &slice, write_part, conversion, error);
     run_sidecars_release(conversion->sidecars, sidecar);
     return done;
 }
@@ -616,10 +616,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
  * original. */
 static bool join(struct conversion *conversion, struct error *error)
 {
-    const struct input file = {.path = (char *)(uintptr_t)conversion->name,
-                               .fd = -1,
-                               .bytes = buffer_view(&conversion->content),
-                               .held = conversion->content};
+    const struct input file = input_of_bytes(buffer_view(&conversion->content), conversion->name);
     bool done;
 
     allow(conversion, conversion->content.size);
@@ -673,7 +670,7 @@ static bool convert_partly_split(struct conversion *conversion, struct error *er
 
 static bool has(const struct sidecar *sidecar, enum section_kind kind)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
     return section != NULL && section->stored_size != 0;
 }

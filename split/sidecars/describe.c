@@ -187,11 +187,11 @@ static bool describe_image(const struct input *input, struct report *report, str
 
 static void add_sidecar_facts(struct report *report, const struct sidecar *sidecar)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
 
     report_text(report, "kind", "kind", "sidecar");
-    report_number(report, "format_version", "format version", sidecar_format_version(sidecar));
-    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    report_number(report, "format_version", "format version", sidecar->format_version);
+    report_text(report, "image_name", "image", sidecar->image_name);
     report_text(report, "format", "image format", image_format_name(facts->format));
     add_machine(report, facts);
     add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
@@ -205,43 +205,43 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
                    !facts->is_inexact && !facts->is_placeholder);
 }
 
-static const char *status_in_sidecar(const struct sidecar_section *section, bool is_packed)
+static const char *status_in_sidecar(const struct section *section, bool is_packed)
 {
     bool is_mapping = section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN;
 
-    return section->copied           ? "copied"
-           : !section->has_content   ? "recorded"
-           : is_packed && is_mapping ? "made"
-                                     : "stored";
+    return section->fate == FATE_COPIED ? "copied"
+           : section->form == 0         ? "recorded"
+           : is_packed && is_mapping    ? "made"
+                                        : "stored";
 }
 
 static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
 {
     bool is_packed = sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL;
 
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        const struct sidecar_section *section = sidecar_section(sidecar, i);
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        const struct section *section = &sidecar->sections[i];
         struct section_row row =
             section_row_make(section->kind, section->size, status_in_sidecar(section, is_packed));
 
         row.address = address_unless_zero(section->address);
-        if (section->has_content)
+        if (section->form != 0)
             row.stored_size = section->stored_size;
         if ((SECTION_BIT(section->kind) & SECTION_LINKED) != 0)
             row.reason = "as it was linked, with packed units; only join needs it";
-        for (size_t kept = 0; section->copied && kept < sidecar_kept_count(sidecar); kept++) {
-            if (sidecar_kept(sidecar, kept)->kind == section->kind)
-                row.reason = sidecar_kept(sidecar, kept)->reason;
+        for (size_t kept = 0; section->fate == FATE_COPIED && kept < sidecar->kept_count; kept++) {
+            if (sidecar->kept[kept].kind == section->kind)
+                row.reason = sidecar->kept[kept].reason;
         }
         report_section(report, &row);
     }
-    for (size_t i = 0; i < sidecar_kept_count(sidecar); i++) {
-        const struct kept_section *kept = sidecar_kept(sidecar, i);
-        const struct sidecar_section *copy = sidecar_find(sidecar, kept->kind);
+    for (size_t i = 0; i < sidecar->kept_count; i++) {
+        const struct section *kept = &sidecar->kept[i];
+        const struct section *copy = sidecar_find(sidecar, kept->kind);
         struct section_row row = section_row_make(kept->kind, kept->size, "kept");
 
         row.reason = kept->reason;
-        if (copy == NULL || !copy->copied)
+        if (copy == NULL || copy->fate != FATE_COPIED)
             report_section(report, &row);
     }
 }
@@ -270,17 +270,14 @@ static bool describe_object(const struct input *input, struct report *report, st
     bool done = object_read(input->bytes, input->path, &facts, error);
 
     if (done) {
-        const struct sidecar_facts image = {
-            .machine = facts.machine, .elf_class = facts.elf_class, .elf_data = facts.elf_data};
-
         report_text(report, "kind", "kind", "object");
         report_number(report, "format_version", "format version", facts.format_version);
         report_text(report, "image_name", "image", facts.image_name);
-        report_text(report, "format", "image format", image_format_name(facts.format));
-        add_machine(report, &image);
-        report_text(report, "uuid", "UUID", uuid_format(&facts.uuid, uuid));
-        report_size(report, "original_size", "original size", facts.original_size);
-        add_digest(report, "original_digest", "original digest", &facts.original_digest);
+        report_text(report, "format", "image format", image_format_name(facts.image.format));
+        add_machine(report, &facts.image);
+        report_text(report, "uuid", "UUID", uuid_format(&facts.image.uuid, uuid));
+        report_size(report, "original_size", "original size", facts.image.original_size);
+        add_digest(report, "original_digest", "original digest", &facts.image.original_digest);
         report_size(report, "file_size", "file size", input->bytes.size);
         report_begin_sections(report);
         for (size_t i = 0; i < facts.section_count; i++) {
@@ -292,7 +289,6 @@ static bool describe_object(const struct input *input, struct report *report, st
         }
         report_end_sections(report);
     }
-    object_facts_free(&facts);
     return done;
 }
 
@@ -310,7 +306,6 @@ static bool describe_union(const struct input *input, struct report *report, str
         struct object_facts facts;
 
         done = object_read(member.object, input->path, &facts, error);
-        object_facts_free(&facts);
         count++;
     }
     if (!done)
@@ -445,8 +440,8 @@ static bool print_profiles(const struct input *input, const struct showing *show
  * the image was linked from 0 on; it is there for processes and for core files, and needs no
  * symbols, which may have been stripped. */
 
-static void add_place(struct report *report, const struct sidecar_section *section,
-                      const char *label, const char *key_address, const char *key_size)
+static void add_place(struct report *report, const struct section *section, const char *label,
+                      const char *key_address, const char *key_size)
 {
     char text[COUNT_TEXT_MAX + 32], bytes[COUNT_TEXT_MAX];
 
@@ -465,7 +460,7 @@ static void add_place(struct report *report, const struct sidecar_section *secti
 }
 
 /* Adds the command that copies a section into a file. */
-static void add_copy(struct report *report, const struct sidecar_section *section, const char *key,
+static void add_copy(struct report *report, const struct section *section, const char *key,
                      const char *file, const char *load)
 {
     char text[256];
@@ -479,15 +474,15 @@ static void add_copy(struct report *report, const struct sidecar_section *sectio
 
 static void add_map(struct report *report, const struct sidecar *sidecar)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
-    const struct sidecar_section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
-    const struct sidecar_section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
+    const struct sidecar_facts *facts = &sidecar->facts;
+    const struct section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
+    const struct section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
     bool is_fixed = facts->format == IMAGE_ELF && facts->elf_type == ET_EXEC;
     bool has_bitmap = bitmap != NULL && bitmap->size != 0;
     char hex[UUID_HEX_MAX], *correlate;
 
     report_text(report, "kind", "kind", "memory map");
-    report_text(report, "image_name", "image", sidecar_image_name(sidecar));
+    report_text(report, "image_name", "image", sidecar->image_name);
     add_machine(report, facts);
     report_text(report, "uuid", "UUID", uuid_format(&facts->uuid, hex));
     if (report->json != NULL)
@@ -507,7 +502,7 @@ static void add_map(struct report *report, const struct sidecar *sidecar)
     add_copy(report, bitmap, "gdb_bitmap", "bitmap.bin", is_fixed ? "" : "$load+");
     correlate =
         command_text("covsplit correlate --counters counters.bin%s --sidecar %s -o OUT.profraw",
-                     has_bitmap ? " --bitmap bitmap.bin" : "", sidecar_name(sidecar));
+                     has_bitmap ? " --bitmap bitmap.bin" : "", sidecar->name);
     report_text(report, "correlate", "then", correlate);
     free(correlate);
 }
@@ -515,7 +510,7 @@ static void add_map(struct report *report, const struct sidecar *sidecar)
 static bool describe_map(const struct input *input, struct report *report, struct error *error)
 {
     struct sidecar *sidecar;
-    const struct sidecar_section *counters;
+    const struct section *counters;
     bool done = false;
 
     if (!sidecar_recognize(input->bytes))

@@ -100,7 +100,7 @@ static bool export_to(struct export *export, const struct sidecar *sidecar, cons
 static bool export_to_directory(struct export *export, const struct sidecar *sidecar,
                                 const char *directory, struct error *error)
 {
-    const struct uuid *uuid = &sidecar_facts(sidecar)->uuid;
+    const struct uuid *uuid = &sidecar->facts.uuid;
     char hex[UUID_HEX_MAX], *root, *path;
     bool done;
 
@@ -116,7 +116,7 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
     done = export_to(export, sidecar, path, true, error);
     if (done && option_given(export->options, OPTION_VERBOSE)) {
         progress_finish(&export->progress);
-        message_line(stdout, "%s: %s", path, sidecar_image_name(sidecar));
+        message_line(stdout, "%s: %s", path, sidecar->image_name);
     }
     free(path);
     free(root);
@@ -131,8 +131,7 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
     bool is_named = export->options->operand_count != 0;
 
     return export->failed ||
-           (sidecar_holds_nothing(sidecar) &&
-            !(is_named && sidecar_facts(sidecar)->is_placeholder)) ||
+           (sidecar_holds_nothing(sidecar) && !(is_named && sidecar->facts.is_placeholder)) ||
            union_add(export->all, sidecar, error);
 }
 
@@ -253,7 +252,7 @@ static void export_stored(struct export *export, const struct found_sidecar *fou
         return;
     sidecar = sidecar_read_for(export->options, found->path, &error);
     if (sidecar != NULL &&
-        !store_check_uuid(found->path, &sidecar_facts(sidecar)->uuid, &found->uuid, &error)) {
+        !store_check_uuid(found->path, &sidecar->facts.uuid, &found->uuid, &error)) {
         sidecar_close(sidecar);
         sidecar = NULL;
     }
@@ -338,22 +337,22 @@ static bool export_union(struct export *export, struct error *error)
     const struct output_options options = {.mode = file_new_mode()};
     enum output_result result;
     struct output output;
+    struct union_writer all = {.name = path, .sink = output_sink, .context = &output};
     bool done;
 
     if (!check_existing(export, path, error) || !output_create(&output, path, &options, error))
         return false;
-    export->all = union_new(path, output_sink, &output, error);
-    done = export->all != NULL && export_all(export, error);
+    export->all = &all;
+    done = export_all(export, error);
     progress_finish(&export->progress);
     if (done && !export->failed) {
-        done = union_finish(export->all, error) && output_commit(&output, &result, error);
+        done = union_finish(&all, error) && output_commit(&output, &result, error);
         if (done && option_given(export->options, OPTION_VERBOSE))
             message_line(stdout, "%s: images: %zu; records of functions: %" PRIu64 " of %" PRIu64,
-                         path, union_member_count(export->all), union_records_kept(export->all),
-                         union_records_read(export->all));
+                         path, all.member_count, all.records_kept, all.records_read);
     }
     output_discard(&output);
-    union_free(export->all);
+    union_free(&all);
     return done;
 }
 

@@ -14,7 +14,7 @@
 
 #include "common/base/file.h"
 #include "common/base/output.h"
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/container.h"
 #include "formats/image.h"
@@ -64,8 +64,8 @@ static bool find_sidecar(struct joining *joining, size_t index, struct error *er
         return joining->container.is_universal && joining->places.files.count != 0 &&
                joining->places.directories.count == 0 && error->number == ENODATA;
     joining->sidecars[index] = sidecar;
-    slice->size = sidecar_facts(sidecar)->original_size;
-    return sidecar_check_output(joining->options, sidecar_name(sidecar), error);
+    slice->size = sidecar->facts.original_size;
+    return sidecar_check_output(joining->options, sidecar->name, error);
 }
 
 static bool find_sidecars(struct joining *joining, struct error *error)
@@ -99,7 +99,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
     const struct sidecar *sidecar = joining->sidecars[index];
     struct output *output = target->output;
 
-    return (sidecar != NULL ? sidecar_restore_input(sidecar, stripped, output_sink, output, error)
+    return (sidecar != NULL ? sidecar_restore(sidecar, stripped, output_sink, output, error)
                             : output_write(output, stripped->bytes, error)) ||
            file_blame(joining->stripped.path, error);
 }

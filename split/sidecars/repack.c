@@ -12,7 +12,7 @@
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
-#include "common/sidecar/repack.h"
+#include "common/sidecar/sidecar_write.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/memory.h"
@@ -90,9 +90,9 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
 static enum outcome judge(const struct repacking *repacking, struct job *job,
                           struct sidecar *sidecar, const struct input *input)
 {
-    if (sidecar_facts(sidecar)->is_placeholder)
+    if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
-    if (sidecar_facts(sidecar)->is_inexact)
+    if (sidecar->facts.is_inexact)
         return OUTCOME_INEXACT;
     if (sidecar_is_compact(sidecar))
         return OUTCOME_COMPACT;

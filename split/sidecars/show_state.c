@@ -75,8 +75,8 @@ static bool name_image(const struct description *description, const struct profi
             *error = why;
         return !error_is_of_machine(&why);
     }
-    row->uuid = sidecar_facts(sidecar->sidecar)->uuid;
-    row->name = command_copy(sidecar_image_name(sidecar->sidecar));
+    row->uuid = sidecar->sidecar->facts.uuid;
+    row->name = command_copy(sidecar->sidecar->image_name);
     description->source.release(description->source.context, sidecar);
     return true;
 }

@@ -15,8 +15,8 @@
 #include <time.h>
 
 #include "common/base/file.h"
-#include "common/sidecar/repack.h"
 #include "common/sidecar/sidecar.h"
+#include "common/sidecar/sidecar_write.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
@@ -57,7 +57,7 @@ enum presence {
  * adds nothing to one that can. */
 static bool does_as_well(const struct sidecar *existing, const struct sidecar *sidecar)
 {
-    const struct sidecar_facts *theirs = sidecar_facts(existing), *ours = sidecar_facts(sidecar);
+    const struct sidecar_facts *theirs = &existing->facts, *ours = &sidecar->facts;
 
     return sidecar_holds_same(existing, sidecar) ||
            (ours->is_inexact && !theirs->is_inexact &&
@@ -114,7 +114,7 @@ static bool refuse_other(const struct copy *copy, struct error *error)
     struct error why = *error;
     char hex[UUID_HEX_MAX];
 
-    uuid_format(&sidecar_facts(copy->sidecar)->uuid, hex);
+    uuid_format(&copy->sidecar->facts.uuid, hex);
     if (why.message[0] != '\0')
         return error_set(
             error,
@@ -178,7 +178,7 @@ static bool add(struct copying *copying, struct copy *copy, bool *is_same, struc
 /* A sidecar is found in a store by its UUID, so the stripped image must contain that. */
 static bool check(const struct copying *copying, const struct copy *copy, struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
+    const struct sidecar_facts *facts = &copy->sidecar->facts;
 
     if (copying->from_uuid != NULL &&
         !store_check_uuid(copy->path, &facts->uuid, copying->from_uuid, error))
@@ -195,7 +195,7 @@ static bool check(const struct copying *copying, const struct copy *copy, struct
  * store, and an export of the whole store would fail with it. */
 static bool is_needless(const struct sidecar *sidecar)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
 
     return sidecar_holds_nothing(sidecar) &&
            digest_equal(&facts->original_digest, &facts->stripped_digest);
@@ -203,9 +203,9 @@ static bool is_needless(const struct sidecar *sidecar)
 
 static bool is_wanted(struct copying *copying, const struct copy *copy)
 {
-    const struct sidecar_facts *facts = sidecar_facts(copy->sidecar);
+    const struct sidecar_facts *facts = &copy->sidecar->facts;
 
-    if (!selection_has(&copying->selection, &facts->uuid, sidecar_image_name(copy->sidecar)))
+    if (!selection_has(&copying->selection, &facts->uuid, copy->sidecar->image_name))
         return false;
     if (facts->is_placeholder)
         message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
@@ -227,7 +227,7 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
     sidecar_set_up(copy->sidecar, copying->options);
     if (!is_wanted(copying, copy))
         return true;
-    copy->target = store_path(copying->store, &sidecar_facts(copy->sidecar)->uuid);
+    copy->target = store_path(copying->store, &copy->sidecar->facts.uuid);
     command_require(copy->target != NULL, strlen(copying->store));
     if (!check(copying, copy, error) || !add(copying, copy, &is_same, error))
         return false;
@@ -344,13 +344,13 @@ static const char *format_date(time_t moment, char *text)
 static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
                      const struct input *input, const char *uuid)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
 
     json_begin_object(writer, NULL);
     json_string(writer, "file", input->path);
     json_string(writer, "uuid", uuid);
-    json_string(writer, "image_name", sidecar_image_name(sidecar));
+    json_string(writer, "image_name", sidecar->image_name);
     json_string(writer, "format", image_format_name(facts->format));
     json_string(writer, "machine", machine_text(facts, machine));
     json_string(writer, "modified", format_date(input->status.st_mtime, date));
@@ -363,11 +363,11 @@ static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
 static void add_row(struct table *table, const struct sidecar *sidecar, const struct input *input,
                     const char *uuid)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     char machine[MACHINE_TEXT_MAX], date[DATE_MAX], size[HUMAN_SIZE_MAX];
 
     table_cell(table, "%s", uuid);
-    table_cell(table, "%s", sidecar_image_name(sidecar));
+    table_cell(table, "%s", sidecar->image_name);
     table_cell(table, "%s", image_format_name(facts->format));
     table_cell(table, "%s", machine_text(facts, machine));
     table_cell(table, "%s", format_date(input->status.st_mtime, date));
@@ -395,15 +395,15 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
     if (sidecar == NULL) {
         message_error(&fault);
         listing->has_failed = true;
-    } else if (selection_has(&listing->selection, uuid, sidecar_image_name(sidecar))) {
+    } else if (selection_has(&listing->selection, uuid, sidecar->image_name)) {
         uuid_format(uuid, hex);
         if (listing->writer != NULL)
             add_json(listing->writer, sidecar, &input, hex);
         else
             add_row(listing->table, sidecar, &input, hex);
         listing->count++;
-        listing->original_size += sidecar_facts(sidecar)->original_size;
-        listing->stripped_size += sidecar_facts(sidecar)->stripped_size;
+        listing->original_size += sidecar->facts.original_size;
+        listing->stripped_size += sidecar->facts.stripped_size;
         listing->sidecar_size += input.bytes.size;
     }
     sidecar_close(sidecar);

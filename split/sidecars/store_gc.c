@@ -83,7 +83,7 @@ static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entr
     if (input_open(&input, entry->path, &error))
         sidecar = sidecar_open(input.bytes, entry->path, &error);
     if (sidecar != NULL) {
-        chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar_image_name(sidecar));
+        chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar->image_name);
     } else if (error.number != ENOENT) {
         message_error(&error);
         cleaning->has_failed = true;

@@ -56,13 +56,12 @@ static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
         return false;
     if (container_open(&container, &stripped, error)) {
         error_set(error, "%s: belongs to no slice of %s; give the sidecar of a slice",
-                  sidecar_name(sidecar), stripped_path);
+                  sidecar->name, stripped_path);
         for (size_t i = 0; i < container.count && !done; i++) {
             const struct input *slice = &container.slices[i].input;
 
-            done = (!container.is_universal ||
-                    slice->bytes.size == sidecar_facts(sidecar)->stripped_size) &&
-                   sidecar_restore_input(sidecar, slice, drop_part, NULL, error);
+            done = (!container.is_universal || slice->bytes.size == sidecar->facts.stripped_size) &&
+                   sidecar_restore(sidecar, slice, drop_part, NULL, error);
         }
         done = done && input_unchanged(&stripped, error) &&
                second_reader_agrees(&stripped, &container, error);
@@ -85,10 +84,10 @@ static bool check_sidecar(const char *path, const struct uuid *uuid, const char 
     *checked = (struct checked_sidecar){.is_empty = false};
     if (sidecar == NULL)
         return false;
-    checked->uuid = sidecar_facts(sidecar)->uuid;
+    checked->uuid = sidecar->facts.uuid;
     checked->is_empty = sidecar_holds_nothing(sidecar);
-    good = (uuid == NULL || store_check_uuid(path, &sidecar_facts(sidecar)->uuid, uuid, error)) &&
-           (!sidecar_facts(sidecar)->is_placeholder ||
+    good = (uuid == NULL || store_check_uuid(path, &sidecar->facts.uuid, uuid, error)) &&
+           (!sidecar->facts.is_placeholder ||
             error_set(error,
                       "%s: is a placeholder, which holds nothing; split the original image again, "
                       "or remove it",

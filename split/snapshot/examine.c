@@ -116,7 +116,7 @@ static bool coverage_of_file(const struct input *file, struct coverage *coverage
 
 static struct coverage_section section_of(const struct sidecar *sidecar, enum section_kind kind)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
     return section == NULL ? (struct coverage_section){0}
                            : (struct coverage_section){section->address, section->size};
@@ -124,9 +124,9 @@ static struct coverage_section section_of(const struct sidecar *sidecar, enum se
 
 static bool was_removed(const struct sidecar *sidecar, enum section_kind kind)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
 
-    return section != NULL && section->has_content && !section->copied;
+    return section != NULL && section->fate == FATE_REMOVED;
 }
 
 /* The tripwire, as the split has put it in the place of the names (formats/names_and_data.c). */
@@ -154,7 +154,7 @@ static bool place_tripwire(const struct sidecar_facts *facts, struct coverage *c
  * -profile-correlate=binary there is nothing of either in memory. */
 static bool describe_remnants(const struct sidecar *sidecar, struct coverage *coverage)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     struct profile_record_layout layout;
 
     if (sidecar_find(sidecar, SECTION_COVDATA) != NULL)
@@ -176,14 +176,14 @@ static bool describe_remnants(const struct sidecar *sidecar, struct coverage *co
 static bool coverage_of_sidecar(const struct sidecar *sidecar, struct coverage *coverage,
                                 struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
 
     *coverage = (struct coverage){.raw_version = facts->raw_version};
     if (facts->format != IMAGE_ELF || sidecar_find(sidecar, SECTION_COUNTERS) == NULL)
         return error_set(error,
                          "%s: has no counters of an ELF image; give the sidecar of the image that "
                          "was loaded",
-                         sidecar_name(sidecar));
+                         sidecar->name);
     coverage->sections[SECTION_COUNTERS] = section_of(sidecar, SECTION_COUNTERS);
     coverage->sections[SECTION_BITMAP] = section_of(sidecar, SECTION_BITMAP);
     coverage->is_complete = describe_remnants(sidecar, coverage);
@@ -356,7 +356,7 @@ static enum finding examine_by_file(struct examination *examination, struct erro
     if (coverage->raw_version == 0) {
         sidecar = find_sidecar(examination, &examination->module->uuid);
         if (sidecar != NULL)
-            coverage->raw_version = sidecar_facts(sidecar)->raw_version;
+            coverage->raw_version = sidecar->facts.raw_version;
         sidecar_close(sidecar);
     }
     if (coverage->raw_version != 0)
@@ -483,7 +483,7 @@ static bool is_known(const struct examination *examination)
 static enum finding examine_stub_with(struct examination *examination, struct sidecar *sidecar,
                                       struct error *error)
 {
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     enum finding finding = FINDING_FAILED;
     uint64_t bias;
 

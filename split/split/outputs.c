@@ -5,11 +5,10 @@
 
 #include "common/base/file.h"
 #include "common/codec/zstd.h"
-#include "common/edit/apply.h"
-#include "common/edit/inverse.h"
+#include "common/edit/edit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/write.h"
+#include "common/sidecar/sidecar_write.h"
 #include "split/split/split.h"
 
 /* Compressing a byte takes about as long as copying this many bytes. */
@@ -23,8 +22,10 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
     /* The image is copied once, and the stripped image is read twice to check it. */
     uint64_t work = split->image.bytes.size + 2 * edit_script_result_size(&split->plan->edits);
 
-    for (size_t i = 0; i < split->plan->range_count; i++)
-        work += COMPRESSION_WEIGHT * split->plan->ranges[i].size;
+    for (size_t i = 0; i < split->plan->section_count; i++) {
+        if (section_goes(&split->plan->sections[i]))
+            work += COMPRESSION_WEIGHT * split->plan->sections[i].size;
+    }
     if (split->job->report->shows_progress)
         progress_start(&split->job->progress, split->image.path, work);
     split->image.released = progress_add;
@@ -44,7 +45,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
  * is recorded, and the mapping that was made of packed units, with the addresses of what it was
  * made of. */
 static size_t list_sections(const struct slice_split *split,
-                            struct sidecar_section_source sources[SECTION_KIND_MAX])
+                            struct section sources[SECTION_KIND_MAX])
 {
     struct image_plan *plan = split->plan;
     size_t count = 0;
@@ -59,14 +60,8 @@ static size_t list_sections(const struct slice_split *split,
         if (!is_recorded && section->fate != FATE_COPIED &&
             (section->fate == FATE_STAYS || is_needless))
             continue;
-        sources[count] = (struct sidecar_section_source){
-            .kind = kind,
-            .address = section->address,
-            .alignment = section->alignment,
-            .size = section->size,
-            .image_offset = section->offset,
-            .copied = section->fate == FATE_COPIED,
-        };
+        sources[count] = *section;
+        sources[count].kind = kind;
         if (!is_recorded)
             bytes_slice(split->image.bytes, section->offset, section->size,
                         &sources[count].content);
@@ -78,13 +73,12 @@ static size_t list_sections(const struct slice_split *split,
 
         if (content->size == 0)
             continue;
-        sources[count++] = (struct sidecar_section_source){
+        sources[count++] = (struct section){
             .kind = (enum section_kind)kind,
             .address = section == NULL ? 0 : section->address,
             .alignment = section == NULL ? COVERAGE_ALIGNMENT : section->alignment,
             .size = content->size,
             .content = buffer_view(content),
-            .made = true,
         };
     }
     return count;
@@ -93,13 +87,12 @@ static size_t list_sections(const struct slice_split *split,
 /* With --no-exact, replaces each section of names by one that holds every name once, uncompressed.
  * Names that cannot be read stay as they are. `contents` are empty at first, indexed by kind, and
  * owned by the caller, who must free them after what was proved, which points into them. */
-static bool replace_names(struct sidecar_section_source *sections, size_t count,
-                          const struct sidecar_facts *facts,
+static bool replace_names(struct section *sections, size_t count, const struct sidecar_facts *facts,
                           struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
                           struct error *error)
 {
     for (size_t i = 0; i < count; i++) {
-        struct sidecar_section_source *section = &sections[i];
+        struct section *section = &sections[i];
         struct buffer *content = &contents[section->kind];
         struct names set = {0};
         bool done;
@@ -128,8 +121,7 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
     const struct parsed_options *options = split->job->options;
     struct image_plan *plan = split->plan;
     bool is_fast = option_given(options, OPTION_FAST), done;
-    struct sidecar_section_source sections[SECTION_KIND_MAX];
-    struct kept_section kept[SECTION_KIND_MAX];
+    struct section sections[SECTION_KIND_MAX];
     struct sidecar_write_options write_options = {
         .level = is_fast ? CODEC_LEVEL_MIN : (int)option_number(options, OPTION_LEVEL),
         .threads = split->job->threads,
@@ -141,7 +133,8 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
         .facts = plan->facts,
         .image_name = path_file_name(split->image.path),
         .sections = sections,
-        .kept = kept,
+        .kept = plan->sections,
+        .kept_count = plan->section_count,
         .image = &split->image,
     };
 
@@ -149,18 +142,11 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
         !image_plan_unpack(plan, &split->image, option_number(options, OPTION_MEMORY_LIMIT),
                            &split->made[SECTION_COVMAP], &split->made[SECTION_COVFUN], error))
         return false;
-    for (size_t i = 0; i < plan->section_count; i++) {
-        const struct section *section = &plan->sections[i];
-
-        if (!section_goes(section) && section->reason[0] != '\0')
-            kept[source.kept_count++] =
-                (struct kept_section){section->kind, section->size, section->reason};
-    }
     source.section_count = list_sections(split, sections);
     done = source.facts.is_inexact
                ? replace_names(sections, source.section_count, &source.facts, split->made,
                                split->image.path, error)
-               : inverse_encode(&plan->edits, split->image.bytes, plan->ranges, plan->range_count,
+               : inverse_encode(&plan->edits, split->image.bytes, sections, source.section_count,
                                 split->image.path, &inverse, error);
     source.inverse = buffer_view(&inverse);
     split->job->progress.weight = COMPRESSION_WEIGHT;
@@ -185,11 +171,11 @@ static bool check_rest(const struct sidecar *sidecar, struct error *error)
 {
     bool is_made = sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL;
 
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        const struct sidecar_section *section = sidecar_section(sidecar, i);
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        const struct section *section = &sidecar->sections[i];
         bool is_mapping = section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN;
 
-        if (section->has_content && (section->copied || (is_mapping && is_made)) &&
+        if ((section->fate == FATE_COPIED || (is_mapping && is_made)) &&
             !sidecar_stream_section(sidecar, section, ignore_part, NULL, error))
             return false;
     }
@@ -198,13 +184,13 @@ static bool check_rest(const struct sidecar *sidecar, struct error *error)
 
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
-    bool is_inexact = sidecar_facts(sidecar)->is_inexact && split->plan->facts.is_inexact;
+    bool is_inexact = sidecar->facts.is_inexact && split->plan->facts.is_inexact;
     struct input stripped = {.fd = -1};
     struct digest digest;
     bool done;
 
-    for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
-        const struct sidecar_section *section = sidecar_section(sidecar, i);
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        const struct section *section = &sidecar->sections[i];
 
         split->sizes[section->kind] = section->size;
         split->stored_sizes[section->kind] = section->stored_size;
@@ -222,7 +208,7 @@ bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, stru
         stripped.released = progress_add;
         stripped.released_context = &split->job->progress;
         /* This compares the digest of what comes out with that of the original. */
-        done = done && sidecar_restore_input(sidecar, &stripped, ignore_part, NULL, error) &&
+        done = done && sidecar_restore(sidecar, &stripped, ignore_part, NULL, error) &&
                check_rest(sidecar, error);
     }
     input_close(&stripped);

@@ -102,7 +102,7 @@ static bool existing_open(struct existing_sidecar *existing, const char *path, s
             continue;
         existing->sidecar = sidecar_open(existing->input.bytes, path, &why);
         if (existing->sidecar != NULL) {
-            const struct sidecar_facts *facts = sidecar_facts(existing->sidecar);
+            const struct sidecar_facts *facts = &existing->sidecar->facts;
 
             existing->is_placeholder = facts->is_placeholder;
             existing->facts = facts->is_placeholder ? NULL : facts;
@@ -143,7 +143,7 @@ static bool existing_check_own(const struct existing_sidecar *existing,
     /* A sidecar without sections must not replace one that holds what the image lacks: it may
      * belong to this image, with the mark removed by a later tool. Only the sidecar of another
      * build, known by its build ID, may be replaced. */
-    if (!existing->is_there || existing->is_placeholder || split->plan->range_count != 0)
+    if (!existing->is_there || existing->is_placeholder || split->plan->removes_sections)
         return true;
     if (theirs != NULL &&
         (digest_equal(&theirs->original_digest, &theirs->stripped_digest) ||
@@ -187,7 +187,7 @@ static bool existing_check_same(const struct existing_sidecar *existing,
                          "%.400s: under the UUID %s the store has another image, %.100s (digest "
                          "%s), than %.200s (digest %s); give each build an ID of its own, or give "
                          "--replace",
-                         existing->path, uuid, sidecar_image_name(existing->sidecar),
+                         existing->path, uuid, existing->sidecar->image_name,
                          digest_format(&theirs->original_digest, their_digest), split->image.path,
                          digest_format(&ours->original_digest, our_digest));
     if (!digest_equal(&theirs->stripped_digest, &ours->stripped_digest))

@@ -200,7 +200,7 @@ static bool run(struct split_job *job, struct error *error)
         const struct slice_split *split = &job->slices[i];
 
         is_needed |=
-            split->is_chosen && !split->plan->already_split && split->plan->range_count != 0;
+            split->is_chosen && !split->plan->already_split && split->plan->removes_sections;
     }
     if (!is_needed)
         return true;

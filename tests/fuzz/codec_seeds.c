@@ -206,7 +206,7 @@ static void write_linked(struct seeds *seeds)
 
 static bool read_kind(const struct sidecar *sidecar, enum section_kind kind, struct buffer *to)
 {
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
     struct error error = {0};
 
     if (section == NULL)
@@ -223,7 +223,7 @@ static void read_contents(const struct sidecar *sidecar, struct contents *conten
         {SECTION_COVMAP, SECTION_COVMAP},  {SECTION_COVFUN, SECTION_COVFUN},
         {SECTION_LINKED_COVMAP, 0},        {SECTION_LINKED_COVFUN, 0},
     };
-    const struct sidecar_facts *facts = sidecar_facts(sidecar);
+    const struct sidecar_facts *facts = &sidecar->facts;
     struct error error = {0};
     struct buffer text = {0};
     struct names names = {0};

@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#include "common/edit/apply.h"
-#include "common/edit/inverse.h"
+#include "common/edit/edit.h"
 #include "formats/container.h"
 #include "formats/image.h"
 
@@ -69,13 +68,13 @@ static struct bytes section_part(const struct image_plan *plan, const struct inp
 {
     struct bytes part = {0};
 
-    for (size_t i = 0; i < plan->range_count; i++) {
-        const struct section_range *range = &plan->ranges[i];
+    for (size_t i = 0; i < plan->section_count; i++) {
+        const struct section *section = &plan->sections[i];
 
-        if ((unsigned)range->kind == step->source)
-            FUZZ_EXPECT(
-                bytes_slice(image->bytes, range->offset + step->source_offset, step->insert, &part),
-                "a section's range is not in the image");
+        if (section_goes(section) && image_plan_stored_kind(plan, section->kind) == step->source)
+            FUZZ_EXPECT(bytes_slice(image->bytes, section->offset + step->source_offset,
+                                    step->insert, &part),
+                        "a section is not in the image");
     }
     FUZZ_EXPECT(part.size == step->insert, "the inverse needs a section that is not stored");
     return part;
@@ -93,30 +92,33 @@ static void append(struct buffer *joined, struct bytes whole, uint64_t offset, u
 static void expect_inverse(const struct image_plan *plan, const struct input *image,
                            struct bytes stripped)
 {
-    uint64_t sizes[SECTION_KIND_MAX + 1] = {0}, place = 0;
+    struct section sections[SECTION_KIND_MAX];
+    struct inverse_step step;
+    uint64_t place = 0;
     struct buffer encoded = {0}, joined = {0};
     struct inverse inverse;
     struct error error;
 
-    for (size_t i = 0; i < plan->range_count; i++)
-        sizes[plan->ranges[i].kind] = plan->ranges[i].size;
-    FUZZ_EXPECT(inverse_encode(&plan->edits, image->bytes, plan->ranges, plan->range_count,
+    for (size_t i = 0; i < plan->section_count; i++) {
+        sections[i] = plan->sections[i];
+        sections[i].kind = image_plan_stored_kind(plan, sections[i].kind);
+    }
+    FUZZ_EXPECT(inverse_encode(&plan->edits, image->bytes, sections, plan->section_count,
                                image->path, &encoded, &error),
                 "no inverse: %s", error.message);
-    FUZZ_EXPECT(inverse_decode(buffer_view(&encoded), stripped.size, image->bytes.size, sizes,
-                               image->path, &inverse, &error),
-                "the inverse is not valid: %s", error.message);
-    for (size_t i = 0; i < inverse.count; i++) {
-        const struct inverse_step *step = &inverse.steps[i];
-        struct bytes part = step->source == 0 ? step->literals : section_part(plan, image, step);
+    inverse = inverse_open(buffer_view(&encoded), stripped.size, image->bytes.size, sections,
+                           plan->section_count);
+    while (inverse_next(&inverse, &step)) {
+        struct bytes part = step.source == 0 ? step.literals : section_part(plan, image, &step);
 
-        append(&joined, stripped, place, step->keep);
+        append(&joined, stripped, place, step.keep);
         append(&joined, part, 0, part.size);
-        place += step->keep + step->drop;
+        place += step.keep + step.drop;
     }
+    FUZZ_EXPECT(inverse_finish(&inverse, image->path, &error), "the inverse is not valid: %s",
+                error.message);
     append(&joined, stripped, place, stripped.size - place);
     FUZZ_EXPECT(bytes_equal(buffer_view(&joined), image->bytes), "joined, it is another image");
-    inverse_free(&inverse);
     buffer_free(&encoded);
     buffer_free(&joined);
 }
@@ -217,7 +219,7 @@ struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const 
         fuzz_expect_reason(&error);
         return stripped;
     }
-    if (plan->already_split || plan->range_count == 0) {
+    if (plan->already_split || !plan->removes_sections) {
         FUZZ_EXPECT(plan->edits.count == 0, "edits of an image from which nothing is taken");
     } else {
         stripped = apply(&plan->edits, image);

@@ -13,7 +13,6 @@
 #include "common/llvm/profile.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/correlate.h"
-#include "common/sidecar/dump.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/digests.h"
 #include "tests/fuzz/parts.h"
@@ -186,7 +185,7 @@ static bool make_dump(struct bytes sidecar_bytes, struct bytes counters, struct 
 {
     struct sidecar *sidecar = sidecar_open(sidecar_bytes, "sidecar", error);
     struct fuzz_collection made = {.limit = ALL_MOST};
-    struct correlation correlation = {0};
+    struct profile_sidecar opened = {.sidecar = sidecar};
     struct buffer whole = {0}, bitmap = {0};
     struct dump dump = {0};
     bool done = false;
@@ -194,23 +193,22 @@ static bool make_dump(struct bytes sidecar_bytes, struct bytes counters, struct 
     if (sidecar == NULL)
         return false;
     sidecar_limit_memory(sidecar, MEMORY_LIMIT);
-    if (correlation_load(&correlation, sidecar, error) &&
-        correlation.counters_size <= MEMORY_LIMIT && correlation.bitmap_size <= MEMORY_LIMIT &&
-        buffer_append_zeros(&whole, (size_t)correlation.counters_size) &&
-        buffer_append_zeros(&bitmap, (size_t)correlation.bitmap_size)) {
+    if (profile_sidecar_load(&opened, error) && opened.counters_size <= MEMORY_LIMIT &&
+        opened.bitmap_size <= MEMORY_LIMIT &&
+        buffer_append_zeros(&whole, (size_t)opened.counters_size) &&
+        buffer_append_zeros(&bitmap, (size_t)opened.bitmap_size)) {
         if (counters.size > whole.size)
             counters.size = whole.size;
         if (counters.size != 0)
             memcpy(whole.data, counters.data, (size_t)counters.size);
         dump.counters = buffer_view(&whole);
         dump.bitmap = buffer_view(&bitmap);
-        done = dump_make(&dump, &correlation, "dump", error) &&
+        done = dump_make(&dump, &opened, "dump", error) &&
                profile_write(&dump.profile, fuzz_collect, &made, error);
         dump_free(&dump);
     }
     *profile = made.bytes;
-    correlation_free(&correlation);
-    sidecar_close(sidecar);
+    profile_sidecar_close(&opened);
     buffer_free(&whole);
     buffer_free(&bitmap);
     return done;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "formats/object/archive.h"

@@ -8,7 +8,7 @@
 
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "common/sidecar/note.h"
+#include "common/sidecar/notes.h"
 #include "common/sidecar/sidecar.h"
 
 /* gABI, "Section Compression"; older versions of libelf do not define it. */
@@ -86,7 +86,7 @@ static bool read_frame(struct bytes sidecar, const char *name, struct buffer *co
 bool sidecar_edit_read(struct bytes sidecar, const char *name, struct buffer *content)
 {
     struct error error = {0};
-    const struct sidecar_section *section;
+    const struct section *section;
     enum section_kind kind;
     struct sidecar *opened;
     bool done;

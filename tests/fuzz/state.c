@@ -352,12 +352,9 @@ static void run_union(const struct parts *parts)
         FUZZ_EXPECT(!found || rest.size < left, "a member without bytes");
         if (found && !object_read(member.object, "member", &facts, &error))
             fuzz_expect_reason(&error);
-        if (found)
-            object_facts_free(&facts);
     }
     if (!object_read(bytes, "input", &facts, &error))
         fuzz_expect_reason(&error);
-    object_facts_free(&facts);
 }
 
 /* ---- the target ---- */

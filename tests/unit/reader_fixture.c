@@ -32,7 +32,7 @@ static void make_sidecar(struct fixture *fixture)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer data = profile_make_data(&full_recipe, 0);
-    struct sidecar_section_source sections[] = {
+    struct section sections[] = {
         {.kind = SECTION_NAMES,
          .address = 0x100,
          .alignment = 1,

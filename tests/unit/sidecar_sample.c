@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/edit/inverse.h"
+#include "common/edit/edit.h"
 #include "tests/support/random.h"
 #include "tests/unit/forward.h"
 
@@ -49,11 +49,17 @@ static void fill_original(struct sample *sample)
 /* One of each: cuts, an overwrite, a zeroing that starts inside a section, an insertion. */
 static void split(struct sample *sample)
 {
-    const struct section_range ranges[] = {
-        {SECTION_DATA, DATA_OFFSET, DATA_SIZE},
-        {SECTION_COVMAP, COVMAP_OFFSET, COVMAP_SIZE},
-        {SECTION_COVFUN, COVFUN_OFFSET, COVFUN_SIZE},
-        {SECTION_NAMES, NAMES_OFFSET, NAMES_SIZE},
+    const struct section sections[] = {
+        {.kind = SECTION_DATA, .offset = DATA_OFFSET, .size = DATA_SIZE, .fate = FATE_ZEROED},
+        {.kind = SECTION_COVMAP,
+         .offset = COVMAP_OFFSET,
+         .size = COVMAP_SIZE,
+         .fate = FATE_REMOVED},
+        {.kind = SECTION_COVFUN,
+         .offset = COVFUN_OFFSET,
+         .size = COVFUN_SIZE,
+         .fate = FATE_REMOVED},
+        {.kind = SECTION_NAMES, .offset = NAMES_OFFSET, .size = NAMES_SIZE, .fate = FATE_REMOVED},
     };
     struct bytes original = buffer_view(&sample->original);
     struct edit_script script;
@@ -68,21 +74,19 @@ static void split(struct sample *sample)
     ck_assert(edit_replace_by_zeros(&script, DATA_OFFSET + 64, DATA_SIZE, DATA_SIZE));
     ck_assert(edit_replace(&script, 3500, 0, (struct bytes){(const uint8_t *)"inserted", 8}));
     ck_assert_msg(edit_script_finish(&script, "sample", &error), "%s", error.message);
-    ck_assert_msg(inverse_encode(&script, original, ranges, 4, "sample", &sample->inverse, &error),
-                  "%s", error.message);
+    ck_assert_msg(
+        inverse_encode(&script, original, sections, 4, "sample", &sample->inverse, &error), "%s",
+        error.message);
     sample->stripped = apply_forward(&script, original);
     edit_script_free(&script);
 }
 
-static struct sidecar_section_source section_at(const struct sample *sample, enum section_kind kind,
-                                                uint64_t address, uint64_t alignment,
-                                                uint64_t offset, uint64_t size)
+static struct section section_at(const struct sample *sample, enum section_kind kind,
+                                 uint64_t address, uint64_t alignment, uint64_t offset,
+                                 uint64_t size)
 {
-    struct sidecar_section_source section = {.kind = kind,
-                                             .address = address,
-                                             .alignment = alignment,
-                                             .size = size,
-                                             .image_offset = offset};
+    struct section section = {
+        .kind = kind, .address = address, .alignment = alignment, .size = size, .offset = offset};
 
     if (offset != 0)
         ck_assert(bytes_slice(buffer_view(&sample->original), offset, size, &section.content));
@@ -104,7 +108,7 @@ static void describe(struct sample *sample, const struct sample_shape *shape)
                                   .stripped_digest = digest_of(buffer_view(&sample->stripped)),
                                   .pointer_size = shape->elf_class == ELFCLASS64 ? 8 : 4,
                                   .has_stub = true};
-    const struct sidecar_section_source sections[SAMPLE_SECTIONS] = {
+    const struct section sections[SAMPLE_SECTIONS] = {
         section_at(sample, SECTION_COVMAP, 0, 8, COVMAP_OFFSET, COVMAP_SIZE),
         section_at(sample, SECTION_COVFUN, 0, 8, COVFUN_OFFSET, COVFUN_SIZE),
         /* Names need no alignment: an odd address must not disturb. */
@@ -116,7 +120,7 @@ static void describe(struct sample *sample, const struct sample_shape *shape)
 
     ck_assert(uuid_parse(SAMPLE_UUID, &facts.uuid));
     memcpy(sample->sections, sections, sizeof(sections));
-    sample->kept = (struct kept_section){SECTION_COVDATA, 77, SAMPLE_REASON};
+    sample->kept = (struct section){.kind = SECTION_COVDATA, .size = 77, .reason = SAMPLE_REASON};
     sample->source = (struct sidecar_source){.facts = facts,
                                              .image_name = "sample-image",
                                              .sections = sample->sections,
@@ -262,10 +266,10 @@ static bool collect(void *context, struct bytes part, struct error *error)
 
 bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
 {
+    struct input stripped = input_of_bytes(buffer_view(&sample->stripped), "stripped");
     struct buffer restored = {0};
     struct error error = {0};
-    bool done = sidecar_restore(sidecar, buffer_view(&sample->stripped), "stripped", collect,
-                                &restored, &error);
+    bool done = sidecar_restore(sidecar, &stripped, collect, &restored, &error);
 
     ck_assert(done == (error.message[0] == '\0'));
     done = done && bytes_equal(buffer_view(&restored), buffer_view(&sample->original));
@@ -285,18 +289,19 @@ static bool same_facts(const struct sidecar_facts *a, const struct sidecar_facts
            a->pointer_size == b->pointer_size && a->has_stub == b->has_stub;
 }
 
-static bool same_section(const struct sidecar *sidecar, const struct sidecar_section *found,
-                         const struct sidecar_section_source *made)
+static bool same_section(const struct sidecar *sidecar, const struct section *found,
+                         const struct section *made)
 {
     struct buffer content = {0};
     struct error error = {0};
     bool same = found->kind == made->kind && found->address == made->address &&
                 found->alignment == made->alignment && found->size == made->size &&
                 strcmp(found->name, section_kind_name(made->kind)) == 0 &&
-                found->has_content == (made->content.size != 0) && found->copied == made->copied &&
+                (found->form != 0) == (made->content.size != 0) &&
+                (found->fate == FATE_COPIED) == (made->fate == FATE_COPIED) &&
                 sidecar_find(sidecar, made->kind) == found;
 
-    if (same && found->has_content) {
+    if (same && found->form != 0) {
         const struct digest digest = digest_of(made->content);
         same = sidecar_read_section(sidecar, found, &content, &error) &&
                bytes_equal(buffer_view(&content), made->content) &&
@@ -309,15 +314,15 @@ static bool same_section(const struct sidecar *sidecar, const struct sidecar_sec
 bool sample_agrees(const struct sample *sample, const struct sidecar *sidecar)
 {
     const struct sidecar_source *source = &sample->source;
-    bool same = same_facts(sidecar_facts(sidecar), &source->facts) &&
-                strcmp(sidecar_image_name(sidecar), source->image_name) == 0 &&
-                sidecar_section_count(sidecar) == source->section_count &&
-                sidecar_kept_count(sidecar) == source->kept_count;
+    bool same = same_facts(&sidecar->facts, &source->facts) &&
+                strcmp(sidecar->image_name, source->image_name) == 0 &&
+                sidecar->section_count == source->section_count &&
+                sidecar->kept_count == source->kept_count;
 
     for (size_t i = 0; same && i < source->section_count; i++)
-        same = same_section(sidecar, sidecar_section(sidecar, i), &source->sections[i]);
+        same = same_section(sidecar, &sidecar->sections[i], &source->sections[i]);
     for (size_t i = 0; same && i < source->kept_count; i++) {
-        const struct kept_section *kept = sidecar_kept(sidecar, i);
+        const struct section *kept = &sidecar->kept[i];
         same = kept->kind == source->kept[i].kind && kept->size == source->kept[i].size &&
                strcmp(kept->reason, source->kept[i].reason) == 0;
     }

@@ -8,7 +8,7 @@
 
 #include "common/base/bytes.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/write.h"
+#include "common/sidecar/sidecar_write.h"
 
 #define SAMPLE_SECTIONS 6
 #define SAMPLE_UUID     "0102030405060708090a0b0c0d0e0f1011121314"
@@ -29,8 +29,8 @@ struct sample {
     struct buffer original;
     struct buffer stripped;
     struct buffer inverse;
-    struct sidecar_section_source sections[SAMPLE_SECTIONS];
-    struct kept_section kept;
+    struct section sections[SAMPLE_SECTIONS];
+    struct section kept;
     struct sidecar_source source; /* what the sidecar is made from; a test may change it */
 };
 

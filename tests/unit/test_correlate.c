@@ -7,7 +7,6 @@
 
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/correlate.h"
-#include "common/sidecar/dump.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
@@ -36,14 +35,14 @@ static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
 struct image {
     struct profile_recipe full, light;
     struct buffer data;
-    struct sidecar_section_source sections[4];
+    struct section sections[4];
     struct sample *sample;
     struct sidecar_source source;
     struct buffer file;
     struct sidecar *sidecar;
 };
 
-static struct sidecar_section_source *section_of(struct image *image, enum section_kind kind)
+static struct section *section_of(struct image *image, enum section_kind kind)
 {
     for (size_t i = 0; i < image->source.section_count; i++) {
         if (image->sections[i].kind == kind)
@@ -56,7 +55,7 @@ static struct sidecar_section_source *section_of(struct image *image, enum secti
 static void add_section(struct image *image, enum section_kind kind, uint64_t address,
                         uint64_t size, struct bytes content)
 {
-    image->sections[image->source.section_count++] = (struct sidecar_section_source){
+    image->sections[image->source.section_count++] = (struct section){
         .kind = kind, .address = address, .alignment = 8, .size = size, .content = content};
 }
 
@@ -151,18 +150,17 @@ static bool append_part(void *context, struct bytes part, struct error *error)
 }
 
 /* Correlates; *error says why not. */
-static bool correlate(const struct sidecar *sidecar, const struct buffer *light,
-                      struct buffer *full, struct error *error)
+static bool correlate(struct sidecar *sidecar, const struct buffer *light, struct buffer *full,
+                      struct error *error)
 {
-    struct correlation correlation;
+    struct profile_sidecar opened = {.sidecar = sidecar};
     struct buffer relocated = {0};
     struct profile profile = profile_of(light), result;
-    bool done = correlation_load(&correlation, sidecar, error) &&
-                correlation_apply(&correlation, &profile, "light", &relocated, &result, error) &&
+    bool done = profile_sidecar_apply(&opened, &profile, "light", &relocated, &result, error) &&
                 profile_write(&result, append_part, full, error);
 
     buffer_free(&relocated);
-    correlation_free(&correlation);
+    profile_sidecar_unload(&opened);
     return done;
 }
 
@@ -206,18 +204,16 @@ START_TEST(test_stub)
 }
 END_TEST
 
-static bool correlate_dump(const struct sidecar *sidecar, struct bytes counters,
-                           struct bytes bitmap, struct buffer *full, struct error *error)
+static bool correlate_dump(struct sidecar *sidecar, struct bytes counters, struct bytes bitmap,
+                           struct buffer *full, struct error *error)
 {
     struct dump dump = {.counters = counters, .bitmap = bitmap};
-    struct correlation correlation;
-    bool done =
-        correlation_load(&correlation, sidecar, error) &&
-        dump_make(&dump, &correlation, "dump", error) &&
-        correlation_write(&correlation, sidecar, &dump.profile, "dump", append_part, full, error);
+    struct profile_sidecar opened = {.sidecar = sidecar};
+    bool done = dump_make(&dump, &opened, "dump", error) &&
+                profile_sidecar_correlate(&opened, &dump.profile, "dump", append_part, full, error);
 
     dump_free(&dump);
-    correlation_free(&correlation);
+    profile_sidecar_unload(&opened);
     return done;
 }
 
@@ -225,7 +221,7 @@ static bool correlate_dump(const struct sidecar *sidecar, struct bytes counters,
 START_TEST(test_dump)
 {
     struct image image = make_image(_i);
-    const struct sidecar_section *section = sidecar_find(image.sidecar, SECTION_COUNTERS);
+    const struct section *section = sidecar_find(image.sidecar, SECTION_COUNTERS);
     struct buffer light, expected = {0}, found = {0};
     struct profile profile, full, of_dump;
     struct error error = {0};
@@ -290,7 +286,7 @@ START_TEST(test_other_names)
     free_image(&image);
     image = describe(_i);
     add_sections(&image);
-    section_of(&image, SECTION_NAMES)->copied = true;
+    section_of(&image, SECTION_NAMES)->fate = FATE_COPIED;
     finish(&image);
     image.light.names = NAMES;
     assert_correlates(&image, &image.light, &image.full);
@@ -538,20 +534,20 @@ END_TEST
 START_TEST(test_ranges)
 {
     struct image image = make_image(_i);
-    struct correlation correlation;
-    struct correlation_range range;
+    struct profile_sidecar opened = {.sidecar = image.sidecar};
+    struct profile_range range;
     struct error error = {0};
     bool has_bitmap = PROFILE_VERSION(image.full.raw_version) >= 9;
 
-    ck_assert(correlation_load(&correlation, image.sidecar, &error));
+    ck_assert(profile_sidecar_load(&opened, &error));
     for (uint64_t i = 0; i < RECORDS; i++) {
-        ck_assert(correlation_range(&correlation, i, &range));
+        ck_assert(profile_sidecar_range(&opened, i, &range));
         ck_assert_uint_eq(range.first_counter, i * EACH);
         ck_assert_uint_eq(range.counter_count, EACH);
         ck_assert_uint_eq(range.first_bitmap_byte, has_bitmap ? i * EACH : 0);
         ck_assert_uint_eq(range.bitmap_byte_count, has_bitmap ? EACH : 0);
     }
-    correlation_free(&correlation);
+    profile_sidecar_unload(&opened);
     free_image(&image);
 }
 END_TEST
@@ -592,8 +588,8 @@ START_TEST(test_hostile)
 
     for (int round = 0; round < 40; round++) {
         struct image image = describe(_i);
-        struct correlation correlation;
-        struct correlation_range range;
+        struct profile_sidecar opened = {0};
+        struct profile_range range;
         struct error error;
 
         for (size_t i = 0; i < image.data.size; i++) {
@@ -611,13 +607,14 @@ START_TEST(test_hostile)
                 image.sections[i].size = numbers[random_below(&random, 7)];
         }
         finish(&image);
-        if (correlation_load(&correlation, image.sidecar, &error) && correlation.has_data) {
-            uint64_t count = correlation.data.size / correlation.layout.record_size;
+        opened.sidecar = image.sidecar;
+        if (profile_sidecar_load(&opened, &error) && opened.has_data) {
+            uint64_t count = opened.data.size / opened.layout.record_size;
 
             for (uint64_t i = 0; i < count; i++)
-                correlation_range(&correlation, i, &range);
+                profile_sidecar_range(&opened, i, &range);
         }
-        correlation_free(&correlation);
+        profile_sidecar_unload(&opened);
         free_image(&image);
     }
 }
@@ -635,8 +632,8 @@ struct attempt {
 static bool try_correlate(void *subject)
 {
     struct attempt *attempt = subject;
-    const struct sidecar *sidecar = attempt->image.sidecar;
-    const struct sidecar_section *section = sidecar_find(sidecar, SECTION_COUNTERS);
+    struct sidecar *sidecar = attempt->image.sidecar;
+    const struct section *section = sidecar_find(sidecar, SECTION_COUNTERS);
     const struct profile light = profile_of(&attempt->light);
     struct buffer full = {0}, again = {0}, of_dump = {0};
     struct profile_sidecar opened = {.sidecar = attempt->image.sidecar};
@@ -662,7 +659,7 @@ static bool try_correlate(void *subject)
 START_TEST(test_memory)
 {
     struct attempt attempt = {.image = make_image(_i)};
-    const struct sidecar_section *section = sidecar_find(attempt.image.sidecar, SECTION_COUNTERS);
+    const struct section *section = sidecar_find(attempt.image.sidecar, SECTION_COUNTERS);
     struct profile light;
     struct error error = {0};
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit/apply.h"
+#include "common/edit/edit.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/forward.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit/inverse.h"
+#include "common/edit/edit.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/forward.h"
@@ -18,10 +18,8 @@ struct world {
     uint8_t original[ORIGINAL_MAX];
     uint64_t original_size;
     struct edit_script script;
-    struct section_range ranges[SECTION_KIND_MAX];
-    size_t range_count;
-    uint64_t section_sizes[SECTION_KIND_MAX + 1];
-    uint64_t section_offsets[SECTION_KIND_MAX + 1];
+    struct section sections[SECTION_KIND_MAX];
+    size_t section_count;
     struct buffer stripped;
     struct buffer encoded;
 };
@@ -29,6 +27,11 @@ struct world {
 static struct bytes original_of(const struct world *world)
 {
     return (struct bytes){world->original, world->original_size};
+}
+
+static struct section section_at(enum section_kind kind, uint64_t offset, uint64_t size)
+{
+    return (struct section){.kind = kind, .fate = FATE_REMOVED, .offset = offset, .size = size};
 }
 
 /* Random cuts, overwrites, zeroings and insertions, apart from each other. */
@@ -68,30 +71,27 @@ static void make_edits(struct world *world, struct random_state *random)
     }
 }
 
-static void make_ranges(struct world *world, struct random_state *random)
+static void make_sections(struct world *world, struct random_state *random)
 {
     uint64_t position = 0;
 
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        struct section_range *range = &world->ranges[world->range_count];
         uint64_t size = random_below(random, 500);
 
         position += random_below(random, 200);
         if ((SECTION_BIT(kind) & SECTION_REMOVABLE) == 0 || position > world->original_size ||
             size > world->original_size - position)
             continue;
-        *range = (struct section_range){(enum section_kind)kind, position, size};
-        world->section_sizes[kind] = size;
-        world->section_offsets[kind] = position;
-        world->range_count++;
+        world->sections[world->section_count++] =
+            section_at((enum section_kind)kind, position, size);
         position += size;
     }
     /* The caller need not sort them. */
-    for (size_t i = world->range_count; i > 1; i--) {
+    for (size_t i = world->section_count; i > 1; i--) {
         size_t j = (size_t)random_below(random, i);
-        struct section_range swapped = world->ranges[i - 1];
-        world->ranges[i - 1] = world->ranges[j];
-        world->ranges[j] = swapped;
+        struct section swapped = world->sections[i - 1];
+        world->sections[i - 1] = world->sections[j];
+        world->sections[j] = swapped;
     }
 }
 
@@ -106,12 +106,12 @@ static struct world *make_world(uint64_t seed)
     for (size_t i = 0; i < world->original_size; i++)
         world->original[i] = (uint8_t)random_next(&random);
     make_edits(world, &random);
-    make_ranges(world, &random);
+    make_sections(world, &random);
     ck_assert_msg(edit_script_finish(&world->script, NAME, &error), "%s", error.message);
     world->stripped = apply_forward(&world->script, original_of(world));
     ck_assert_uint_eq(world->stripped.size, edit_script_result_size(&world->script));
-    ck_assert_msg(inverse_encode(&world->script, original_of(world), world->ranges,
-                                 world->range_count, NAME, &world->encoded, &error),
+    ck_assert_msg(inverse_encode(&world->script, original_of(world), world->sections,
+                                 world->section_count, NAME, &world->encoded, &error),
                   "%s", error.message);
     return world;
 }
@@ -124,46 +124,67 @@ static void free_world(struct world *world)
     free(world);
 }
 
-/* Does what the steps say, with every access checked. */
-static struct buffer run_steps(const struct inverse *inverse, const struct world *world)
+static struct inverse open_inverse(const struct world *world, struct bytes encoded)
 {
-    struct bytes stripped = buffer_view(&world->stripped), part;
-    struct buffer result = {0};
-    uint64_t position = 0, used[SECTION_KIND_MAX + 1] = {0};
-
-    for (size_t i = 0; i < inverse->count; i++) {
-        const struct inverse_step *step = &inverse->steps[i];
-
-        ck_assert(bytes_slice(stripped, position, step->keep, &part));
-        ck_assert(buffer_append(&result, part.data, (size_t)part.size));
-        position += step->keep + step->drop;
-        if (step->source == 0) {
-            ck_assert_uint_eq(step->literals.size, step->insert);
-            part = step->literals;
-        } else {
-            ck_assert_uint_le(step->source, SECTION_KIND_MAX);
-            ck_assert_uint_ge(step->source_offset, used[step->source]);
-            used[step->source] = step->source_offset + step->insert;
-            ck_assert_uint_le(used[step->source], world->section_sizes[step->source]);
-            ck_assert(bytes_slice(original_of(world),
-                                  world->section_offsets[step->source] + step->source_offset,
-                                  step->insert, &part));
-        }
-        ck_assert(buffer_append(&result, part.data, (size_t)part.size));
-    }
-    ck_assert(bytes_slice(stripped, position, stripped.size - position, &part));
-    ck_assert(buffer_append(&result, part.data, (size_t)part.size));
-    return result;
+    return inverse_open(encoded, world->stripped.size, world->original_size, world->sections,
+                        world->section_count);
 }
 
-static bool decode(const struct world *world, struct bytes encoded, struct inverse *inverse)
+static const struct section *find_section(const struct world *world, unsigned kind)
 {
-    struct error error = {0};
-    bool done = inverse_decode(encoded, world->stripped.size, world->original_size,
-                               world->section_sizes, NAME, inverse, &error);
+    for (size_t i = 0; i < world->section_count; i++) {
+        if (world->sections[i].kind == kind)
+            return &world->sections[i];
+    }
+    return NULL;
+}
 
-    ck_assert(done == (error.message[0] == '\0'));
-    ck_assert(done || inverse->steps == NULL);
+/* Does what the steps say, with every access checked. Whether the inverse is valid. */
+static bool run_steps(const struct world *world, struct bytes encoded, struct buffer *result)
+{
+    struct inverse inverse = open_inverse(world, encoded);
+    struct bytes stripped = buffer_view(&world->stripped), part;
+    uint64_t position = 0, used[SECTION_KIND_MAX + 1] = {0};
+    struct inverse_step step;
+    struct error error = {0};
+
+    while (inverse_next(&inverse, &step)) {
+        ck_assert(bytes_slice(stripped, position, step.keep, &part));
+        ck_assert(buffer_append(result, part.data, (size_t)part.size));
+        position += step.keep + step.drop;
+        if (step.source == 0) {
+            ck_assert_uint_eq(step.literals.size, step.insert);
+            part = step.literals;
+        } else {
+            const struct section *section = find_section(world, step.source);
+
+            ck_assert_uint_le(step.source, SECTION_KIND_MAX);
+            ck_assert_uint_ge(step.source_offset, used[step.source]);
+            used[step.source] = step.source_offset + step.insert;
+            ck_assert_uint_le(used[step.source], section == NULL ? 0 : section->size);
+            part = (struct bytes){0};
+            ck_assert(section == NULL ||
+                      bytes_slice(original_of(world), section->offset + step.source_offset,
+                                  step.insert, &part));
+        }
+        ck_assert(buffer_append(result, part.data, (size_t)part.size));
+    }
+    if (!inverse_finish(&inverse, NAME, &error)) {
+        ck_assert_str_ne(error.message, "");
+        return false;
+    }
+    ck_assert(bytes_slice(stripped, position, stripped.size - position, &part));
+    ck_assert(buffer_append(result, part.data, (size_t)part.size));
+    return true;
+}
+
+/* Whether the inverse is valid. */
+static bool decode(const struct world *world, struct bytes encoded)
+{
+    struct buffer result = {0};
+    bool done = run_steps(world, encoded, &result);
+
+    buffer_free(&result);
     return done;
 }
 
@@ -171,15 +192,13 @@ START_TEST(test_random_scripts)
 {
     for (uint64_t seed = (uint64_t)_i * 500; seed < (uint64_t)(_i + 1) * 500; seed++) {
         struct world *world = make_world(seed);
-        struct inverse inverse;
-        struct buffer restored;
+        struct buffer restored = {0};
 
-        ck_assert_msg(decode(world, buffer_view(&world->encoded), &inverse), "seed %d", (int)seed);
-        restored = run_steps(&inverse, world);
+        ck_assert_msg(run_steps(world, buffer_view(&world->encoded), &restored), "seed %d",
+                      (int)seed);
         ck_assert_msg(bytes_equal(buffer_view(&restored), original_of(world)), "seed %d",
                       (int)seed);
         buffer_free(&restored);
-        inverse_free(&inverse);
         free_world(world);
     }
 }
@@ -189,8 +208,9 @@ END_TEST
 START_TEST(test_sections_are_no_literals)
 {
     uint8_t original[1000];
-    const struct section_range range = {SECTION_COVMAP, 100, 800};
-    const uint64_t sizes[SECTION_KIND_MAX + 1] = {[SECTION_COVMAP] = 800};
+    const struct section section = section_at(SECTION_COVMAP, 100, 800);
+    struct inverse_step steps[4];
+    size_t count = 0;
     struct bytes view = {original, sizeof(original)};
     struct edit_script script;
     struct buffer encoded = {0};
@@ -201,13 +221,15 @@ START_TEST(test_sections_are_no_literals)
     edit_script_init(&script, sizeof(original));
     ck_assert(edit_cut(&script, 99, 802));
     ck_assert(edit_script_finish(&script, NAME, &error));
-    ck_assert(inverse_encode(&script, view, &range, 1, NAME, &encoded, &error));
+    ck_assert(inverse_encode(&script, view, &section, 1, NAME, &encoded, &error));
     ck_assert_uint_le(encoded.size, 30);
-    ck_assert(inverse_decode(buffer_view(&encoded), 198, 1000, sizes, NAME, &inverse, &error));
-    ck_assert_uint_eq(inverse.count, 3);
-    ck_assert_uint_eq(inverse.steps[1].source, SECTION_COVMAP);
-    ck_assert_uint_eq(inverse.steps[1].insert, 800);
-    inverse_free(&inverse);
+    inverse = inverse_open(buffer_view(&encoded), 198, 1000, &section, 1);
+    while (count < 4 && inverse_next(&inverse, &steps[count]))
+        count++;
+    ck_assert(inverse_finish(&inverse, NAME, &error));
+    ck_assert_uint_eq(count, 3);
+    ck_assert_uint_eq(steps[1].source, SECTION_COVMAP);
+    ck_assert_uint_eq(steps[1].insert, 800);
     buffer_free(&encoded);
     edit_script_free(&script);
 }
@@ -215,10 +237,10 @@ END_TEST
 
 START_TEST(test_no_edits)
 {
-    const uint64_t sizes[SECTION_KIND_MAX + 1] = {0};
     struct edit_script script;
     struct buffer encoded = {0};
     struct inverse inverse;
+    struct inverse_step step;
     struct error error = {0};
     uint8_t original[5] = {0};
 
@@ -226,18 +248,23 @@ START_TEST(test_no_edits)
     ck_assert(edit_script_finish(&script, NAME, &error));
     ck_assert(
         inverse_encode(&script, (struct bytes){original, 5}, NULL, 0, NAME, &encoded, &error));
-    ck_assert(inverse_decode(buffer_view(&encoded), 5, 5, sizes, NAME, &inverse, &error));
-    ck_assert_uint_eq(inverse.count, 0);
-    inverse_free(&inverse);
-    ck_assert(!inverse_decode(buffer_view(&encoded), 5, 6, sizes, NAME, &inverse, &error));
+    inverse = inverse_open(buffer_view(&encoded), 5, 5, NULL, 0);
+    ck_assert(!inverse_next(&inverse, &step));
+    ck_assert(inverse_finish(&inverse, NAME, &error));
+    inverse = inverse_open(buffer_view(&encoded), 5, 6, NULL, 0);
+    ck_assert(!inverse_next(&inverse, &step));
+    ck_assert(!inverse_finish(&inverse, NAME, &error));
     buffer_free(&encoded);
     edit_script_free(&script);
 }
 END_TEST
 
-START_TEST(test_encode_refuses_bad_ranges)
+START_TEST(test_encode_refuses_bad_sections)
 {
-    const struct section_range bad[][2] = {
+    static const struct {
+        enum section_kind kind;
+        uint64_t offset, size;
+    } bad[][2] = {
         {{SECTION_COVMAP, 0, 6}, {SECTION_COVFUN, 5, 5}},
         {{SECTION_COVFUN, 5, 5}, {SECTION_COVMAP, 0, 6}},
         {{SECTION_COVMAP, 0, 2}, {SECTION_COVMAP, 4, 2}},
@@ -251,10 +278,14 @@ START_TEST(test_encode_refuses_bad_ranges)
 
     edit_script_init(&script, sizeof(original));
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        const struct section sections[] = {
+            section_at(bad[i][0].kind, bad[i][0].offset, bad[i][0].size),
+            section_at(bad[i][1].kind, bad[i][1].offset, bad[i][1].size),
+        };
         struct buffer encoded = {0};
         struct error error = {0};
 
-        ck_assert_msg(!inverse_encode(&script, (struct bytes){original, sizeof(original)}, bad[i],
+        ck_assert_msg(!inverse_encode(&script, (struct bytes){original, sizeof(original)}, sections,
                                       2, NAME, &encoded, &error),
                       "case %d", (int)i);
         ck_assert_str_ne(error.message, "");
@@ -269,13 +300,12 @@ END_TEST
 START_TEST(test_truncations)
 {
     struct world *world = make_world(7);
-    struct inverse inverse;
 
     for (size_t size = 0; size < world->encoded.size; size++)
-        ck_assert_msg(!decode(world, (struct bytes){world->encoded.data, size}, &inverse),
-                      "size %d", (int)size);
+        ck_assert_msg(!decode(world, (struct bytes){world->encoded.data, size}), "size %d",
+                      (int)size);
     ck_assert(buffer_append_zeros(&world->encoded, 1));
-    ck_assert(!decode(world, buffer_view(&world->encoded), &inverse));
+    ck_assert(!decode(world, buffer_view(&world->encoded)));
     free_world(world);
 }
 END_TEST
@@ -289,18 +319,15 @@ START_TEST(test_random_damage)
 
     ck_assert(buffer_append(&damaged, world->encoded.data, world->encoded.size));
     for (int round = 0; round < 5000 && damaged.size != 0; round++) {
-        struct inverse inverse;
+        struct buffer result = {0};
         size_t changes = 1 + (size_t)random_below(&random, 4);
 
         memcpy(damaged.data, world->encoded.data, damaged.size);
         while (changes-- != 0)
             damaged.data[random_below(&random, damaged.size)] = (uint8_t)random_next(&random);
-        if (decode(world, buffer_view(&damaged), &inverse)) {
-            struct buffer result = run_steps(&inverse, world);
+        if (run_steps(world, buffer_view(&damaged), &result))
             ck_assert_uint_eq(result.size, world->original_size);
-            buffer_free(&result);
-            inverse_free(&inverse);
-        }
+        buffer_free(&result);
     }
     buffer_free(&damaged);
     free_world(world);
@@ -347,18 +374,23 @@ START_TEST(test_hostile_numbers)
         /* A step that does nothing. */
         {{2, 0, 5, 0, 10, SECTION_NAMES, 0, 0, 0, 0, 0}, 11, false},
     };
-    const uint64_t sizes[SECTION_KIND_MAX + 1] = {[SECTION_NAMES] = 12};
+    const struct section sections[] = {
+        {.kind = SECTION_NAMES, .size = 12},
+        {.kind = SECTION_COUNTERS, .size = 12}, /* which sidecars do not hold */
+    };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct buffer encoded = {0};
         struct inverse inverse;
+        struct inverse_step step;
         struct error error = {0};
 
         append_numbers(&encoded, cases[i].numbers, cases[i].count);
-        ck_assert_msg(inverse_decode(buffer_view(&encoded), 10, 20, sizes, NAME, &inverse,
-                                     &error) == cases[i].sound,
-                      "case %d: %s", (int)i, error.message);
-        inverse_free(&inverse);
+        inverse = inverse_open(buffer_view(&encoded), 10, 20, sections, 2);
+        while (inverse_next(&inverse, &step))
+            ;
+        ck_assert_msg(inverse_finish(&inverse, NAME, &error) == cases[i].sound, "case %d: %s",
+                      (int)i, error.message);
         buffer_free(&encoded);
     }
 }
@@ -373,7 +405,7 @@ START_TEST(test_encode_refuses_bad_edits)
         {{.offset = 0, .old_size = 2}, {.offset = 9, .old_size = 2}},
         {{.offset = 0, .old_size = 2}, {.offset = UINT64_MAX, .old_size = 2}},
     };
-    const struct section_range ranges[SECTION_KIND_MAX + 1] = {{SECTION_COVMAP, 0, 1}};
+    const struct section sections[SECTION_KIND_MAX + 1] = {section_at(SECTION_COVMAP, 0, 1)};
     uint8_t original[10] = {0};
     struct bytes view = {original, sizeof(original)};
     struct buffer encoded = {0};
@@ -388,7 +420,7 @@ START_TEST(test_encode_refuses_bad_edits)
                                              "report this image");
         script.count = 0;
         ck_assert(
-            !inverse_encode(&script, view, ranges, SECTION_KIND_MAX + 1, NAME, &encoded, &error));
+            !inverse_encode(&script, view, sections, SECTION_KIND_MAX + 1, NAME, &encoded, &error));
         ck_assert_uint_eq(encoded.size, 0);
     }
 }
@@ -398,18 +430,14 @@ static bool encode_again(void *subject)
 {
     struct world *world = subject;
     struct buffer encoded = {0};
-    struct inverse inverse = {0};
     struct error error = {0};
-    bool done = inverse_encode(&world->script, original_of(world), world->ranges,
-                               world->range_count, NAME, &encoded, &error) &&
-                inverse_decode(buffer_view(&world->encoded), world->stripped.size,
-                               world->original_size, world->section_sizes, NAME, &inverse, &error);
+    bool done = inverse_encode(&world->script, original_of(world), world->sections,
+                               world->section_count, NAME, &encoded, &error);
 
     if (done)
         ck_assert(bytes_equal(buffer_view(&encoded), buffer_view(&world->encoded)));
     else
         expect_memory(&error);
-    inverse_free(&inverse);
     buffer_free(&encoded);
     return done;
 }
@@ -430,7 +458,7 @@ int main(void)
     TCase *encoding = suite_case("encoding", 60, NULL);
     suite_loops(encoding, 4, test_random_scripts);
     suite_tests(encoding, test_sections_are_no_literals, test_no_edits,
-                test_encode_refuses_bad_ranges, test_encode_refuses_bad_edits, test_memory);
+                test_encode_refuses_bad_sections, test_encode_refuses_bad_edits, test_memory);
     TCase *hostile = suite_case("hostile", 60, NULL);
     tcase_add_test(hostile, test_truncations);
     suite_loops(hostile, 4, test_random_damage);

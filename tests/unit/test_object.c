@@ -35,8 +35,7 @@ static struct buffer sample_names(void)
     return section;
 }
 
-static void set_content(struct sidecar_section_source *section, enum section_kind kind,
-                        struct bytes content)
+static void set_content(struct section *section, enum section_kind kind, struct bytes content)
 {
     section->kind = kind;
     section->content = content;
@@ -103,7 +102,7 @@ static void check_names(Elf *elf, const char *name)
     buffer_free(&expected);
 }
 
-static void check_place(Elf *elf, const char *name, const struct sidecar_section_source *made)
+static void check_place(Elf *elf, const char *name, const struct section *made)
 {
     GElf_Shdr header;
 
@@ -195,11 +194,10 @@ START_TEST(test_coverage)
     ck_assert(!sidecar_recognize(buffer_view(&object)));
     ck_assert_msg(object_read(buffer_view(&object), "object", &facts, &error), "%s", error.message);
     ck_assert_str_eq(facts.image_name, sample->source.image_name);
-    ck_assert(digest_equal(&facts.original_digest, &sample->source.facts.original_digest));
-    ck_assert(uuid_equal(&facts.uuid, &sample->source.facts.uuid));
-    ck_assert_uint_eq(facts.machine, sample->source.facts.machine);
+    ck_assert(digest_equal(&facts.image.original_digest, &sample->source.facts.original_digest));
+    ck_assert(uuid_equal(&facts.image.uuid, &sample->source.facts.uuid));
+    ck_assert_uint_eq(facts.image.machine, sample->source.facts.machine);
     ck_assert_uint_eq(facts.section_count, 5);
-    object_facts_free(&facts);
     buffer_free(&object);
     buffer_free(&names);
     sample_free(sample);
@@ -256,7 +254,7 @@ START_TEST(test_refusals)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer names = sample_names();
-    struct sidecar_section_source *sections = sample->sections;
+    struct section *sections = sample->sections;
     size_t count = sample->source.section_count;
 
     set_content(&sections[NAMES], SECTION_NAMES, (struct bytes){(const uint8_t *)"\x7f", 1});
@@ -358,7 +356,6 @@ START_TEST(test_mutations)
         error.message[0] = '\0';
         ck_assert(object_read((struct bytes){changed, size}, "object", &facts, &error) ||
                   error.message[0] != '\0');
-        object_facts_free(&facts);
         free(changed);
     }
     buffer_free(&object);

@@ -81,7 +81,7 @@ START_TEST(test_sections)
     ck_assert_uint_eq(covsplit_sidecar_section_count(sidecar), SAMPLE_SECTIONS);
     ck_assert(!covsplit_sidecar_section(sidecar, SAMPLE_SECTIONS, &section));
     for (size_t i = 0; i < SAMPLE_SECTIONS; i++) {
-        const struct sidecar_section_source *made = &sample->sections[i];
+        const struct section *made = &sample->sections[i];
         covsplit_error *error = NULL;
         size_t size = 0;
         void *content;

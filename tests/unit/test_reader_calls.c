@@ -152,8 +152,7 @@ END_TEST
 /* ---- functions ---- */
 
 /* A sidecar with one section that has been changed. */
-static covsplit_sidecar *open_sample_of(const struct sidecar_section_source *section,
-                                        struct buffer *file)
+static covsplit_sidecar *open_sample_of(const struct section *section, struct buffer *file)
 {
     struct sample *sample = sample_make(&sample_shapes[0]);
     covsplit_sidecar *sidecar;
@@ -174,11 +173,11 @@ static covsplit_sidecar *open_sample_of(const struct sidecar_section_source *sec
 START_TEST(test_no_functions)
 {
     static const uint8_t data[64];
-    const struct sidecar_section_source wrong = {.kind = SECTION_DATA,
-                                                 .address = 0x1000,
-                                                 .alignment = 8,
-                                                 .size = sizeof(data) - 1,
-                                                 .content = {data, sizeof(data) - 1}};
+    const struct section wrong = {.kind = SECTION_DATA,
+                                  .address = 0x1000,
+                                  .alignment = 8,
+                                  .size = sizeof(data) - 1,
+                                  .content = {data, sizeof(data) - 1}};
     struct buffer file;
     covsplit_sidecar *sidecar = open_sample_of(&wrong, &file);
 

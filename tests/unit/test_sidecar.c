@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/sidecar/repack.h"
+#include "common/sidecar/sidecar_write.h"
 #include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
@@ -18,7 +18,7 @@ static void assert_sound(struct sample *sample, struct buffer file, unsigned ver
     struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
-    ck_assert_uint_eq(sidecar_format_version(sidecar), version);
+    ck_assert_uint_eq(sidecar->format_version, version);
     ck_assert(sample_agrees(sample, sidecar));
     ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
     ck_assert(sample_restores(sample, sidecar));
@@ -34,7 +34,7 @@ START_TEST(test_round_trip)
     struct sidecar *sidecar = sample_open(&file);
 
     ck_assert(sidecar_recognize(buffer_view(&file)));
-    ck_assert_str_eq(sidecar_name(sidecar), "sample");
+    ck_assert_str_eq(sidecar->name, "sample");
     ck_assert_ptr_null(sidecar_find(sidecar, SECTION_COVNAMES));
     sidecar_close(sidecar);
     assert_sound(sample, file, SIDECAR_FORMAT_VERSION);
@@ -45,12 +45,12 @@ END_TEST
 START_TEST(test_copied_section)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct sidecar_section_source sections[SAMPLE_SECTIONS + 1];
+    struct section sections[SAMPLE_SECTIONS + 1];
 
     memcpy(sections, sample->sections, sizeof(sample->sections));
     sections[SAMPLE_SECTIONS] = sections[0];
     sections[SAMPLE_SECTIONS].kind = SECTION_COVNAMES;
-    sections[SAMPLE_SECTIONS].copied = true;
+    sections[SAMPLE_SECTIONS].fate = FATE_COPIED;
     sample->source.sections = sections;
     sample->source.section_count = SAMPLE_SECTIONS + 1;
     sample->kept.kind = SECTION_COVNAMES;
@@ -158,6 +158,14 @@ END_TEST
 
 /* ---- restoring ---- */
 
+static bool restore(const struct sidecar *sidecar, struct bytes stripped, const char *name,
+                    bytes_sink sink, void *context, struct error *error)
+{
+    const struct input input = input_of_bytes(stripped, name);
+
+    return sidecar_restore(sidecar, &input, sink, context, error);
+}
+
 static bool ignore(void *context, struct bytes part, struct error *error)
 {
     (void)context;
@@ -177,14 +185,13 @@ START_TEST(test_refuses_another_image)
 
     sample->stripped.data[sample->stripped.size - 1] ^= 1;
     wrong = digest_of(buffer_view(&sample->stripped));
-    ck_assert(
-        !sidecar_restore(sidecar, buffer_view(&sample->stripped), "other", ignore, NULL, &error));
+    ck_assert(!restore(sidecar, buffer_view(&sample->stripped), "other", ignore, NULL, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "other: "));
     ck_assert_ptr_nonnull(strstr(error.message, SAMPLE_UUID));
     ck_assert_ptr_nonnull(strstr(error.message, digest_format(&wrong, text)));
     ck_assert_ptr_nonnull(
         strstr(error.message, digest_format(&sample->source.facts.stripped_digest, text)));
-    ck_assert(!sidecar_restore(sidecar, (struct bytes){0}, "nothing", ignore, NULL, &error));
+    ck_assert(!restore(sidecar, (struct bytes){0}, "nothing", ignore, NULL, &error));
     sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
@@ -224,8 +231,8 @@ START_TEST(test_sink_can_stop)
     struct error error = {0};
     int calls = 0;
 
-    ck_assert(!sidecar_restore(sidecar, buffer_view(&sample->stripped), "stripped", stop_at_third,
-                               &calls, &error));
+    ck_assert(!restore(sidecar, buffer_view(&sample->stripped), "stripped", stop_at_third, &calls,
+                       &error));
     ck_assert_int_eq(calls, 3);
     ck_assert_str_eq(error.message, "stopped");
     sidecar_close(sidecar);
@@ -315,10 +322,10 @@ static const struct {
     {-1, offsetof(struct sidecar_facts, has_stub), 1},
     {-1, offsetof(struct sidecar_facts, is_placeholder), 1},
     {-1, offsetof(struct sidecar_facts, is_inexact), 1},
-    {3, offsetof(struct sidecar_section_source, address), 8},
-    {3, offsetof(struct sidecar_section_source, alignment), 24},
-    {3, offsetof(struct sidecar_section_source, copied), 1},
-    {4, offsetof(struct sidecar_section_source, size), 8},
+    {3, offsetof(struct section, address), 8},
+    {3, offsetof(struct section, alignment), 24},
+    {3, offsetof(struct section, fate), FATE_COPIED},
+    {4, offsetof(struct section, size), 8},
 };
 
 static bool is_same(const struct sidecar_source *source, const struct sidecar *other)
@@ -367,7 +374,7 @@ START_TEST(test_other_bytes)
     ck_assert(!is_same(&sample->source, sidecar));
     sample->inverse.data[sample->inverse.size - 1] ^= 1;
     ck_assert(is_same(&sample->source, sidecar));
-    sample->original.data[sample->sections[1].image_offset] ^= 1;
+    sample->original.data[sample->sections[1].offset] ^= 1;
     ck_assert(!is_same(&sample->source, sidecar));
     sidecar_close(sidecar);
     buffer_free(&file);

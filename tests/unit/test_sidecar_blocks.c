@@ -14,7 +14,7 @@
 #include "common/codec/codec.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/write.h"
+#include "common/sidecar/sidecar_write.h"
 #include "reader/covsplit.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"
@@ -26,7 +26,7 @@
 
 /* A sidecar of names, data, and mapping that is large enough for many blocks. */
 static struct buffer names, data, covfun, file;
-static struct sidecar_section_source sections[3];
+static struct section sections[3];
 static struct sidecar_source source;
 
 static void prepare(void)
@@ -43,12 +43,12 @@ static void prepare(void)
                   buffer_append_zeros(&covfun, (size_t)(align_up(covfun.size, 8) - covfun.size)));
         buffer_free(&more);
     }
-    sections[0] = (struct sidecar_section_source){
+    sections[0] = (struct section){
         .kind = SECTION_COVFUN, .size = covfun.size, .content = buffer_view(&covfun)};
-    sections[1] = (struct sidecar_section_source){
-        .kind = SECTION_NAMES, .size = names.size, .content = buffer_view(&names)};
-    sections[2] = (struct sidecar_section_source){
-        .kind = SECTION_DATA, .size = data.size, .content = buffer_view(&data)};
+    sections[1] =
+        (struct section){.kind = SECTION_NAMES, .size = names.size, .content = buffer_view(&names)};
+    sections[2] =
+        (struct section){.kind = SECTION_DATA, .size = data.size, .content = buffer_view(&data)};
     source = (struct sidecar_source){.facts = {.format = IMAGE_ELF,
                                                .elf_class = 2,
                                                .elf_data = 1,
@@ -187,7 +187,7 @@ START_TEST(test_parts_outside)
 {
     static const uint64_t outside[][2] = {{0, 1}, {1, 0}, {UINT64_MAX, 2}, {2, UINT32_MAX}};
     struct sidecar *sidecar = sample_open(&file);
-    const struct sidecar_section *section = sidecar_find(sidecar, SECTION_COVFUN);
+    const struct section *section = sidecar_find(sidecar, SECTION_COVFUN);
 
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
         uint64_t offset = outside[i][0] == UINT64_MAX ? UINT64_MAX : section->size + outside[i][0];
@@ -208,7 +208,7 @@ static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind k
                           enum transform_id type, size_t *size)
 {
     struct sidecar *sidecar = sample_open(sidecar_file);
-    const struct sidecar_section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(sidecar, kind);
     uint8_t header[8];
     uint8_t *found;
 
@@ -227,7 +227,7 @@ START_TEST(test_only_what_is_wanted)
     struct buffer damaged = {0}, content = {0};
     struct error error = {0};
     struct sidecar *sidecar;
-    const struct sidecar_section *section;
+    const struct section *section;
     uint8_t *packed;
     size_t size;
 
@@ -363,7 +363,7 @@ static struct buffer write_form(int form)
 
 /* Reads some streams of a section, several from the same sidecar: each is what it was, or an error.
  * Returns how many errors there were. */
-static unsigned check_parts(const struct sidecar *sidecar, const struct sidecar_section_source *of,
+static unsigned check_parts(const struct sidecar *sidecar, const struct section *of,
                             struct random_state *random)
 {
     unsigned errors = 0;

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 
 #include "common/llvm/names.h"
-#include "common/sidecar/note.h"
+#include "common/sidecar/notes.h"
 #include "common/sidecar/object.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
@@ -131,9 +131,9 @@ static bool try_everything(const struct sample *sample, struct bytes file)
     if (sidecar != NULL) {
         bool restored = sample_restores(sample, sidecar);
         ck_assert(!good || restored);
-        for (size_t i = 0; i < sidecar_section_count(sidecar); i++) {
+        for (size_t i = 0; i < sidecar->section_count; i++) {
             struct buffer content = {0};
-            sidecar_read_section(sidecar, sidecar_section(sidecar, i), &content, &error);
+            sidecar_read_section(sidecar, &sidecar->sections[i], &content, &error);
             buffer_free(&content);
         }
         if (good)
@@ -411,7 +411,7 @@ START_TEST(test_unknown_notes_are_ignored)
     store_u32(file.data + kept - 16, 0x1fff, false);
     reseal(&file, &layout);
     sidecar = sample_open(&file);
-    ck_assert_uint_eq(sidecar_kept_count(sidecar), 0);
+    ck_assert_uint_eq(sidecar->kept_count, 0);
     ck_assert(sidecar_verify(sidecar, &error));
     sidecar_close(sidecar);
     buffer_free(&file);
@@ -445,7 +445,7 @@ START_TEST(test_sections_of_another_image)
     struct buffer good = sample_write(&sample->source, 9, 1);
     struct sidecar *sidecar = sample_open(&good);
 
-    memcpy(sample->source.facts.stub_id, sidecar_facts(sidecar)->stub_id, PROFILE_STUB_ID_SIZE);
+    memcpy(sample->source.facts.stub_id, sidecar->facts.stub_id, PROFILE_STUB_ID_SIZE);
     sidecar_close(sidecar);
     buffer_free(&good);
 
@@ -505,8 +505,8 @@ START_TEST(test_claimed_terabyte)
     if (!IS_SANITIZED) /* whose shadow is larger than any limit */
         ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
     sidecar = sample_open(&file);
-    ck_assert_uint_eq(sidecar_section(sidecar, 0)->size, claimed);
-    ck_assert(!sidecar_read_section(sidecar, sidecar_section(sidecar, 0), &content, &error));
+    ck_assert_uint_eq(sidecar->sections[0].size, claimed);
+    ck_assert(!sidecar_read_section(sidecar, &sidecar->sections[0], &content, &error));
     ck_assert_uint_le(content.capacity, 4 << 20);
     ck_assert(!sidecar_verify(sidecar, &error));
     ck_assert(!sample_restores(sample, sidecar));

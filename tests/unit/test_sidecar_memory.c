@@ -5,13 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/edit/apply.h"
-#include "common/edit/inverse.h"
+#include "common/edit/edit.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/object.h"
-#include "common/sidecar/repack.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/write.h"
+#include "common/sidecar/sidecar_write.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"
@@ -27,8 +25,7 @@
 struct image {
     struct buffer original, stripped, inverse;
     struct edit_script script;
-    struct sidecar_section_source sections[SECTIONS];
-    struct section_range ranges[SECTIONS];
+    struct section sections[SECTIONS];
     struct sidecar_source source;
     struct sidecar_write_options options;
     /* What comes of it where there is memory. */
@@ -50,9 +47,8 @@ static void add_section(struct image *image, size_t number, enum section_kind ki
     uint64_t offset = image->original.size;
 
     ck_assert(buffer_append(&image->original, content.data, content.size));
-    image->ranges[number] = (struct section_range){kind, offset, content.size};
-    image->sections[number] =
-        (struct sidecar_section_source){.kind = kind, .alignment = 8, .size = content.size};
+    image->sections[number] = (struct section){
+        .kind = kind, .fate = FATE_REMOVED, .alignment = 8, .offset = offset, .size = content.size};
     buffer_free(&content);
 }
 
@@ -66,11 +62,11 @@ static void make_sections(struct image *image)
     add_section(image, 1, SECTION_COVMAP, maker_covmap(&maker, false));
     add_section(image, 2, SECTION_NAMES, maker_names(&maker));
     add_section(image, 3, SECTION_DATA, data);
-    image->sections[COUNTERS] = (struct sidecar_section_source){
+    image->sections[COUNTERS] = (struct section){
         .kind = SECTION_COUNTERS, .address = 0x10000, .alignment = 8, .size = COUNTERS_SIZE};
     for (size_t i = 0; i < COUNTERS; i++)
-        ck_assert(bytes_slice(buffer_view(&image->original), image->ranges[i].offset,
-                              image->ranges[i].size, &image->sections[i].content));
+        ck_assert(bytes_slice(buffer_view(&image->original), image->sections[i].offset,
+                              image->sections[i].size, &image->sections[i].content));
 }
 
 /* The edit script, its result, and the inverse. */
@@ -79,7 +75,7 @@ static bool split(const struct image *image, struct edit_script *script, struct 
 {
     struct bytes original = buffer_view(&image->original);
     const struct input input = {.path = "image", .bytes = original};
-    const struct section_range *first = image->ranges, *data = image->ranges + COUNTERS - 1;
+    const struct section *first = image->sections, *data = first + COUNTERS - 1;
     bool done;
 
     edit_script_init(script, original.size);
@@ -91,7 +87,7 @@ static bool split(const struct image *image, struct edit_script *script, struct 
         script->has_no_memory = true;
     return edit_script_finish(script, "image", error) &&
            edit_script_stream(script, &input, append_part, stripped, error) &&
-           inverse_encode(script, original, image->ranges, COUNTERS, "image", inverse, error);
+           inverse_encode(script, original, image->sections, SECTIONS, "image", inverse, error);
 }
 
 static void describe(struct image *image)
@@ -251,7 +247,7 @@ static bool read_sections(const struct image *image, const struct sidecar *sidec
     bool done = true;
 
     for (size_t i = 0; done && i < COUNTERS; i++) {
-        const struct sidecar_section *section = sidecar_find(sidecar, image->sections[i].kind);
+        const struct section *section = sidecar_find(sidecar, image->sections[i].kind);
         struct bytes expected = image->sections[i].content;
         struct buffer whole = {0}, part = {0}, stream = {0};
 
@@ -283,14 +279,14 @@ static bool read_names(const struct sidecar *sidecar, struct error *error)
 /* The names first or the sections: those that come first keep what others need. */
 static bool try_read_all(const struct image *image, bool names_first)
 {
+    const struct input stripped = input_of_bytes(buffer_view(&image->stripped), "stripped");
     struct error error = {0};
     struct buffer original = {0};
     struct sidecar *sidecar = sidecar_open(buffer_view(&image->file), "sidecar", &error);
     bool done = sidecar != NULL && (!names_first || read_names(sidecar, &error)) &&
                 read_sections(image, sidecar, &error) && read_names(sidecar, &error) &&
                 sidecar_verify(sidecar, &error) &&
-                sidecar_restore(sidecar, buffer_view(&image->stripped), "stripped", append_part,
-                                &original, &error);
+                sidecar_restore(sidecar, &stripped, append_part, &original, &error);
 
     sidecar_close(sidecar);
     return was_done(done, &error, &original, &image->original);
@@ -310,11 +306,12 @@ static bool try_read_names_first(void *subject)
 static bool try_restore(void *subject)
 {
     const struct image *image = subject;
+    const struct input stripped = input_of_bytes(buffer_view(&image->stripped), "stripped");
     struct error error = {0};
     struct buffer original = {0};
     struct sidecar *sidecar = sidecar_open(buffer_view(&image->file), "sidecar", &error);
-    bool done = sidecar != NULL && sidecar_restore(sidecar, buffer_view(&image->stripped),
-                                                   "stripped", append_part, &original, &error);
+    bool done =
+        sidecar != NULL && sidecar_restore(sidecar, &stripped, append_part, &original, &error);
 
     sidecar_close(sidecar);
     return was_done(done, &error, &original, &image->original);
@@ -328,7 +325,6 @@ static bool export(const struct image *image, struct buffer *made, struct error 
     bool done = sidecar != NULL && object_write(sidecar, append_part, made, error) &&
                 object_read(buffer_view(made), "object", &facts, error);
 
-    object_facts_free(&facts);
     sidecar_close(sidecar);
     return done;
 }

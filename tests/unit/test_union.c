@@ -107,7 +107,7 @@ static struct coverage start(bool big)
 /* ---- unions ---- */
 
 struct collected {
-    struct union_writer *writer;
+    struct union_writer writer;
     struct buffer file;
     const struct sample_shape *shape;
 };
@@ -122,11 +122,8 @@ static bool collect(void *context, struct bytes part, struct error *error)
 
 static void begin(struct collected *all, const struct sample_shape *shape)
 {
-    struct error error;
-
-    *all = (struct collected){.shape = shape};
-    all->writer = union_new("union", collect, all, &error);
-    ck_assert_ptr_nonnull(all->writer);
+    *all = (struct collected){.shape = shape,
+                              .writer = {.name = "union", .sink = collect, .context = all}};
 }
 
 /* The sidecar of an image with this coverage, in plain or in compact form. */
@@ -155,22 +152,22 @@ static void add_named(struct collected *all, const struct coverage *coverage, bo
     struct sidecar *sidecar = sample_open(&file);
     struct error error;
 
-    ck_assert_msg(union_add(all->writer, sidecar, &error), "%s", error.message);
+    ck_assert_msg(union_add(&all->writer, sidecar, &error), "%s", error.message);
     sidecar_close(sidecar);
     buffer_free(&file);
 }
 
 static void add(struct collected *all, const struct coverage *coverage)
 {
-    add_named(all, coverage, union_member_count(all->writer) % 2 != 0, "image");
+    add_named(all, coverage, all->writer.member_count % 2 != 0, "image");
 }
 
 static void finish(struct collected *all)
 {
     struct error error;
 
-    ck_assert(union_finish(all->writer, &error));
-    union_free(all->writer);
+    ck_assert(union_finish(&all->writer, &error));
+    union_free(&all->writer);
     ck_assert(union_recognize(buffer_view(&all->file)));
 }
 
@@ -259,8 +256,8 @@ START_TEST(test_equal_records)
     add(&all, &one);
     add(&all, &two);
     add(&all, &one);
-    ck_assert_uint_eq(union_records_read(all.writer), 6);
-    ck_assert_uint_eq(union_records_kept(all.writer), 4);
+    ck_assert_uint_eq(all.writer.records_read, 6);
+    ck_assert_uint_eq(all.writer.records_kept, 4);
     finish(&all);
     check_member(&all, 0, &one);
     check_names(&all, 0, "main\1shared");
@@ -311,7 +308,7 @@ START_TEST(test_variants)
     begin(&all, &sample_shapes[0]);
     add(&all, &one);
     add(&all, &two);
-    ck_assert_msg(union_records_kept(all.writer) == (variants[_i].is_left_out ? 2 : 3), "%s",
+    ck_assert_msg(all.writer.records_kept == (variants[_i].is_left_out ? 2 : 3), "%s",
                   variants[_i].what);
     finish(&all);
     buffer_free(&all.file);
@@ -345,7 +342,7 @@ START_TEST(test_relative_names)
         begin(&all, &sample_shapes[0]);
         add(&all, &one);
         add(&all, &two);
-        ck_assert_uint_eq(union_records_kept(all.writer), cases[i].is_left_out ? 2 : 3);
+        ck_assert_uint_eq(all.writer.records_kept, cases[i].is_left_out ? 2 : 3);
         finish(&all);
         buffer_free(&all.file);
         free_coverage(&one);
@@ -371,7 +368,7 @@ START_TEST(test_relative_names_of_versions)
     begin(&all, &sample_shapes[0]);
     add(&all, &one);
     add(&all, &two);
-    ck_assert_uint_eq(union_records_kept(all.writer), 4);
+    ck_assert_uint_eq(all.writer.records_kept, 4);
     finish(&all);
     buffer_free(&all.file);
     free_coverage(&one);
@@ -671,18 +668,17 @@ START_TEST(test_no_coverage)
     struct error error = {0};
 
     begin(&all, &sample_shapes[0]);
-    ck_assert(!union_finish(all.writer, &error));
+    ck_assert(!union_finish(&all.writer, &error));
     sample->sections[COVFUN].kind = SECTION_COVDATA;
     file = sample_write(&sample->source, 1, 1);
     sidecar = sample_open(&file);
-    ck_assert(!union_add(all.writer, sidecar, &error));
+    ck_assert(!union_add(&all.writer, sidecar, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "no coverage mapping"));
     ck_assert_uint_eq(all.file.size, 0);
     sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
-    union_free(all.writer);
-    union_free(NULL);
+    union_free(&all.writer);
 }
 END_TEST
 
@@ -726,20 +722,19 @@ struct pair {
 static bool try_union(void *subject)
 {
     struct pair *pair = subject;
-    struct collected all = {0};
     struct error error = {0};
-    bool done;
+    struct collected all;
+    bool done = true;
 
-    all.writer = union_new("union", collect, &all, &error);
-    done = all.writer != NULL;
+    begin(&all, NULL);
     for (size_t i = 0; done && i < 2; i++) {
         struct sidecar *sidecar = sidecar_open(buffer_view(&pair->files[i]), "sidecar", &error);
 
-        done = sidecar != NULL && union_add(all.writer, sidecar, &error);
+        done = sidecar != NULL && union_add(&all.writer, sidecar, &error);
         sidecar_close(sidecar);
     }
-    done = done && union_finish(all.writer, &error);
-    union_free(all.writer);
+    done = done && union_finish(&all.writer, &error);
+    union_free(&all.writer);
     if (!done)
         expect_memory(&error);
     else if (pair->made.size == 0)

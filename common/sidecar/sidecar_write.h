@@ -3,39 +3,24 @@
  *
  * The same contents and options always give the same bytes, whatever the number of threads.
  */
-#ifndef COVSPLIT_COMMON_SIDECAR_WRITE_H
-#define COVSPLIT_COMMON_SIDECAR_WRITE_H
+#ifndef COVSPLIT_COMMON_SIDECAR_SIDECAR_WRITE_H
+#define COVSPLIT_COMMON_SIDECAR_SIDECAR_WRITE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "common/base/bytes.h"
-#include "common/base/error.h"
-#include "common/base/file.h"
 #include "common/base/output.h"
-#include "common/sidecar/facts.h"
-
-struct sidecar_section_source {
-    enum section_kind kind;
-    uint64_t address;
-    uint64_t alignment; /* sh_addralign of the original section */
-    uint64_t size;
-    struct bytes content;  /* empty for counters and bitmap: only address and size are recorded */
-    uint64_t image_offset; /* file offset of `content` in the image, for input_release_pages */
-    bool copied;           /* the section stays in the image */
-    bool made;             /* the content is not in the image: it was made of what is */
-};
+#include "common/sidecar/sidecar.h"
 
 struct sidecar_source {
     struct sidecar_facts facts;
     const char *image_name; /* file name without directory: a label for people */
-    const struct sidecar_section_source *sections;
+    /* The sections, with contents as they are in the image; FATE_COPIED for those that stay in it.
+     * Of kinds that are not in SECTION_STORED, only address and size are recorded. */
+    const struct section *sections;
     size_t section_count;
-    const struct kept_section *kept;
+    /* Of these, the sections that do not go and have a reason for that are told. */
+    const struct section *kept;
     size_t kept_count;
     struct bytes inverse;      /* from inverse_encode */
-    const struct input *image; /* the file that contains the contents; NULL if it is not mapped */
+    const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 
 struct sidecar_write_options {
@@ -49,5 +34,11 @@ struct sidecar_write_options {
 /* Compresses and writes the sidecar to a started output; the caller commits it. */
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error);
+
+/* Writes what the sidecar holds to a started output, as a split of the image would have written it
+ * with these options (`proved` is not used), and reads it back: each section must come out with the
+ * digest that the sidecar has for it. The caller commits it. */
+bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_options *options,
+                    struct output *output, struct error *error);
 
 #endif

@@ -1,0 +1,632 @@
+/*
+ * Opening sidecars: see sidecar.h.
+ *
+ * The seal covers everything but the compressed contents, which have digests of their own, so what
+ * is read here is what was written, unless somebody made the seal anew. Nothing relies on that:
+ * each number is checked.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/base/cursor.h"
+#include "common/base/memory_limit.h"
+#include "common/base/parallel.h"
+#include "common/codec/codec.h"
+#include "common/elf_file/elf_file.h"
+#include "common/llvm/names.h"
+#include "common/sidecar/notes.h"
+#include "common/sidecar/sidecar.h"
+
+/* A sidecar that is being opened. */
+struct opening {
+    struct sidecar *sidecar;
+    struct elf_reader file;
+    struct elf_note_list notes;
+    bool big;
+    struct section removed[SECTION_KIND_MAX + 1]; /* as the notes tell; kind 0: none does */
+    struct digest seal;
+    uint64_t seal_offset; /* in the notes */
+    unsigned seen;        /* mask of SEEN: the notes that there are */
+    struct error *error;
+};
+
+#define SEEN(type) (1u << ((type)-SIDECAR_NOTE_FORMAT))
+
+static bool damaged(const struct opening *opening, const char *how)
+{
+    return error_set(opening->error, "%s: the sidecar is damaged (%s); get an intact copy",
+                     opening->sidecar->name, how);
+}
+
+/* ---- notes ---- */
+
+static bool bad_notes(const struct opening *opening, const char *how)
+{
+    return error_set(opening->error, "%s: the sidecar's notes are damaged (%s); get an intact copy",
+                     opening->sidecar->name, how);
+}
+
+static struct digest take_digest(struct cursor *fields)
+{
+    struct bytes bytes = cursor_bytes(fields, DIGEST_SIZE);
+    struct digest digest = {{0}};
+
+    if (bytes.size != 0)
+        memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
+    return digest;
+}
+
+/* The rest of a note as a string; NULL with an error if it is no text. */
+static const char *take_text(const struct opening *opening, struct cursor *fields)
+{
+    struct bytes rest = cursor_rest(fields);
+    const char *text = NULL;
+
+    if (rest.size != 0 && memchr(rest.data, '\0', (size_t)rest.size) != NULL) {
+        bad_notes(opening, "a text contains a NUL");
+        return NULL;
+    }
+    text = arena_copy(&opening->sidecar->memory, rest);
+    if (text == NULL)
+        error_out_of_memory(opening->error, opening->sidecar->name, rest.size + 1);
+    return text;
+}
+
+static bool take_image(struct opening *opening, struct cursor *fields)
+{
+    struct sidecar_facts *facts = &opening->sidecar->facts;
+    uint32_t format = cursor_u32(fields), machine = cursor_u32(fields);
+    uint32_t pointer_size = cursor_u32(fields), source = cursor_u32(fields);
+    uint32_t flags = cursor_u32(fields);
+
+    cursor_skip(fields, sizeof(uint32_t));
+    facts->raw_version = cursor_u64(fields);
+    facts->original_size = cursor_u64(fields);
+    facts->original_digest = take_digest(fields);
+    facts->stripped_size = cursor_u64(fields);
+    facts->stripped_digest = take_digest(fields);
+    if (fields->bad)
+        return bad_notes(opening, "the image's note is too short");
+    if (format < IMAGE_ELF || format > IMAGE_COFF || machine > UINT16_MAX ||
+        (pointer_size != 4 && pointer_size != 8) || source < UUID_FROM_BUILD_ID ||
+        source > UUID_FROM_DIGEST)
+        return bad_notes(opening, "the image's note holds an unknown number");
+    facts->format = (enum image_format)format;
+    facts->machine = (uint16_t)machine;
+    facts->pointer_size = pointer_size;
+    facts->uuid_source = (enum uuid_source)source;
+    facts->has_stub = (flags & NOTE_IMAGE_STUB) != 0;
+    facts->is_placeholder = (flags & NOTE_IMAGE_PLACEHOLDER) != 0;
+    facts->is_inexact = (flags & NOTE_IMAGE_INEXACT) != 0;
+    opening->sidecar->image_name = take_text(opening, fields);
+    return opening->sidecar->image_name != NULL;
+}
+
+static bool take_removed(struct opening *opening, struct cursor *fields)
+{
+    uint32_t kind = cursor_u32(fields), flags = cursor_u32(fields);
+    uint64_t size = cursor_u64(fields);
+    struct digest digest = take_digest(fields);
+
+    if (!cursor_finished(fields))
+        return bad_notes(opening, "the note of a section has a wrong size");
+    if (kind == 0 || kind > SECTION_KIND_MAX || (SECTION_BIT(kind) & SECTION_STORED) == 0)
+        return bad_notes(opening, "the note of a section names no section");
+    if (opening->removed[kind].kind != 0)
+        return bad_notes(opening, "a section has two notes");
+    opening->removed[kind] =
+        (struct section){.kind = (enum section_kind)kind,
+                         .fate = (flags & NOTE_REMOVED_COPY) != 0 ? FATE_COPIED : FATE_REMOVED,
+                         .size = size,
+                         .digest = digest};
+    return true;
+}
+
+static bool take_kept(struct opening *opening, struct cursor *fields)
+{
+    struct sidecar *sidecar = opening->sidecar;
+    struct section *kept = &sidecar->kept[sidecar->kept_count];
+    uint32_t kind = cursor_u32(fields);
+    uint64_t size;
+
+    cursor_skip(fields, sizeof(uint32_t));
+    size = cursor_u64(fields);
+    if (fields->bad || sidecar->kept_count == SECTION_KIND_MAX)
+        return bad_notes(opening, "the note of a kept section has a wrong size or is one too many");
+    if (kind == 0 || kind > SECTION_KIND_MAX)
+        return bad_notes(opening, "the note of a kept section names no section");
+    *kept = (struct section){
+        .kind = (enum section_kind)kind, .size = size, .reason = take_text(opening, fields)};
+    sidecar->kept_count++;
+    return kept->reason != NULL;
+}
+
+static bool take_note(struct opening *opening, const struct elf_note *note)
+{
+    const unsigned several = SEEN(SIDECAR_NOTE_REMOVED) | SEEN(SIDECAR_NOTE_KEPT);
+    struct sidecar *sidecar = opening->sidecar;
+    struct cursor fields = cursor_open(note->description, opening->big, false);
+    struct bytes stub;
+    uint32_t version;
+
+    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_RECORDS)
+        return true;
+    if ((SEEN(note->type) & opening->seen & ~several) != 0)
+        return bad_notes(opening, "a note occurs twice");
+    opening->seen |= SEEN(note->type);
+    switch ((enum sidecar_note_type)note->type) {
+    case SIDECAR_NOTE_FORMAT:
+        version = cursor_u32(&fields);
+        if (!cursor_finished(&fields))
+            return bad_notes(opening, "the format version has a wrong size");
+        if (version < SIDECAR_FORMAT_VERSION || version > SIDECAR_FORMAT_VERSION_LINKED)
+            return error_set(opening->error,
+                             "%s: sidecar of format version %" PRIu32
+                             "; this covsplit reads %d to %d; use a newer covsplit",
+                             sidecar->name, version, SIDECAR_FORMAT_VERSION,
+                             SIDECAR_FORMAT_VERSION_LINKED);
+        sidecar->format_version = version;
+        return true;
+    case SIDECAR_NOTE_IMAGE:
+        return take_image(opening, &fields);
+    case SIDECAR_NOTE_REMOVED:
+        return take_removed(opening, &fields);
+    case SIDECAR_NOTE_KEPT:
+        return take_kept(opening, &fields);
+    case SIDECAR_NOTE_INVERSE:
+        sidecar->inverse.size = cursor_u64(&fields);
+        sidecar->inverse.digest = take_digest(&fields);
+        return cursor_finished(&fields) ||
+               bad_notes(opening, "the note of the edit script has a wrong size");
+    case SIDECAR_NOTE_SEAL:
+        opening->seal = take_digest(&fields);
+        opening->seal_offset = note->description_offset;
+        return cursor_finished(&fields) || bad_notes(opening, "the seal has a wrong size");
+    case SIDECAR_NOTE_STUB:
+        stub = cursor_bytes(&fields, PROFILE_STUB_ID_SIZE);
+        if (!cursor_finished(&fields))
+            return bad_notes(opening, "the note of the stub record has a wrong size");
+        memcpy(sidecar->facts.stub_id, stub.data, PROFILE_STUB_ID_SIZE);
+        return true;
+    case SIDECAR_NOTE_RECORDS:
+        sidecar->facts.records = take_digest(&fields);
+        return cursor_finished(&fields) ||
+               bad_notes(opening, "the note of the data records has a wrong size");
+    }
+    return true;
+}
+
+/* True if there are notes and the first one is FORMAT, as in sidecars of every format version. */
+static bool find_notes(const struct elf_reader *file, struct elf_note_list *notes)
+{
+    size_t offset = 0;
+    struct elf_note note;
+
+    return elf_reader_notes(file, SIDECAR_NOTE_SECTION, notes) &&
+           elf_note_next(notes, &offset, &note) && elf_note_is_of(&note, SIDECAR_NOTE_OWNER) &&
+           note.type == SIDECAR_NOTE_FORMAT;
+}
+
+static bool read_notes(struct opening *opening)
+{
+    const unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
+                            SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
+    size_t offset = 0;
+    struct elf_note note;
+
+    if (!find_notes(&opening->file, &opening->notes))
+        return error_set(opening->error,
+                         "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
+                         "file that the split wrote",
+                         opening->sidecar->name);
+    opening->big = opening->notes.big_endian;
+    while (offset < opening->notes.bytes.size) {
+        if (!elf_note_next(&opening->notes, &offset, &note))
+            return bad_notes(opening, "a note extends past their end");
+        if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(opening, &note))
+            return false;
+    }
+    return (opening->seen & needed) == needed || bad_notes(opening, "one is missing");
+}
+
+bool sidecar_recognize(struct bytes bytes)
+{
+    struct elf_reader file;
+    struct elf_note_list notes;
+
+    return elf_reader_open(&file, bytes) && find_notes(&file, &notes);
+}
+
+/* ---- the seal ---- */
+
+/* The limit for everything that is not compressed: far more than notes, headers and section names
+ * need. A sparse file can have any size, and reading it takes time in proportion to that. */
+#define SEALED_SIZE_MAX (UINT64_C(16) << 20)
+
+static bool is_compressed(const Elf64_Shdr *header)
+{
+    return header->sh_type != SHT_NOBITS && (header->sh_flags & SHF_COMPRESSED) != 0;
+}
+
+/* Sections must be in the order of their offsets and not overlap; otherwise the seal could cover
+ * some bytes twice or not at all. */
+static bool can_be_sealed(const struct elf_reader *file)
+{
+    uint64_t position = 0, compressed = 0;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        const Elf64_Shdr *header = &file->sections[i].header;
+
+        if (header->sh_type == SHT_NOBITS)
+            continue;
+        if (header->sh_offset < position)
+            return false;
+        position = header->sh_offset + header->sh_size;
+        if (!is_compressed(header))
+            continue;
+        if (header->sh_size < ELF_SIZE(file->elf.wide, Chdr))
+            return false;
+        compressed += header->sh_size;
+    }
+    return file->elf.bytes.size - compressed <= SEALED_SIZE_MAX;
+}
+
+/* Adds the bytes [from, to) of the file, with zeros in place of the seal. */
+static void add_to_seal(struct digest_stream *digest, const struct elf_reader *file, uint64_t from,
+                        uint64_t to, uint64_t seal)
+{
+    static const uint8_t zeros[DIGEST_SIZE];
+    struct bytes before, behind;
+
+    if (range_within(seal, DIGEST_SIZE, from, to - from) &&
+        bytes_slice(file->elf.bytes, from, seal - from, &before) &&
+        bytes_slice(file->elf.bytes, seal + DIGEST_SIZE, to - seal - DIGEST_SIZE, &behind)) {
+        digest_stream_add(digest, before);
+        digest_stream_add(digest, (struct bytes){zeros, DIGEST_SIZE});
+        digest_stream_add(digest, behind);
+    } else if (bytes_slice(file->elf.bytes, from, to - from, &before)) {
+        digest_stream_add(digest, before);
+    }
+}
+
+static bool check_seal(const struct opening *opening)
+{
+    const struct elf_reader *file = &opening->file;
+    uint64_t seal =
+        (uint64_t)(opening->notes.bytes.data - file->elf.bytes.data) + opening->seal_offset;
+    uint64_t sealed = 0;
+    struct digest_stream *digest;
+    struct digest found;
+
+    if (!can_be_sealed(file))
+        return damaged(opening, "its seal does not match: it was changed after it was written");
+    digest = digest_stream_new();
+    if (digest == NULL)
+        return error_out_of_memory(opening->error, opening->sidecar->name, file->elf.bytes.size);
+    for (size_t i = 1; i < file->section_count; i++) {
+        const Elf64_Shdr *header = &file->sections[i].header;
+
+        if (!is_compressed(header))
+            continue;
+        add_to_seal(digest, file, sealed, header->sh_offset + ELF_SIZE(file->elf.wide, Chdr), seal);
+        sealed = header->sh_offset + header->sh_size;
+    }
+    add_to_seal(digest, file, sealed, file->elf.bytes.size, seal);
+    found = digest_stream_finish(digest);
+    digest_stream_free(digest);
+    return digest_equal(&found, &opening->seal) ||
+           damaged(opening, "its seal does not match: it was changed after it was written");
+}
+
+/* ---- headers and sections ---- */
+
+static bool read_headers(struct opening *opening)
+{
+    const struct elf_reader *file = &opening->file;
+    struct sidecar_facts *facts = &opening->sidecar->facts;
+
+    facts->elf_class = file->elf.header.e_ident[EI_CLASS];
+    facts->elf_data = file->elf.header.e_ident[EI_DATA];
+    facts->elf_type = file->elf.header.e_type;
+    if ((facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN) ||
+        facts->machine != file->elf.header.e_machine)
+        return damaged(opening, "its ELF header does not agree with its notes");
+    if (!elf_reader_build_id(file, &facts->uuid))
+        return damaged(opening, "it has no UUID");
+    /* As earlier versions wrote it. */
+    if ((opening->seen & SEEN(SIDECAR_NOTE_STUB)) == 0)
+        memcpy(facts->stub_id, facts->uuid.bytes,
+               facts->uuid.size < sizeof(facts->stub_id) ? facts->uuid.size
+                                                         : sizeof(facts->stub_id));
+    return true;
+}
+
+/* Reads a compressed section into `section`, which has what the notes tell of it. */
+static bool read_stored(const struct opening *opening, const struct elf_reader_section *from,
+                        struct section *section)
+{
+    Elf64_Chdr header;
+
+    if (from->header.sh_type != SHT_PROGBITS || !is_compressed(&from->header) ||
+        !elf_reader_compression_header(&opening->file, from->stored, &header, &section->content))
+        return damaged(opening, "a section is not compressed");
+    if (header.ch_type != ELFCOMPRESS_ZSTD && transform_of(header.ch_type, section->kind) == NULL)
+        return error_set(
+            opening->error,
+            "%s: %s is stored in a form (ch_type 0x%" PRIx32
+            ") that this version of covsplit does not read; split the image again, or use "
+            "the covsplit that wrote it",
+            opening->sidecar->name, section->name, header.ch_type);
+    if (section->size != header.ch_size)
+        return damaged(opening, "the size of a section is not the one in its note");
+    if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
+        return damaged(opening, "a section has an impossible alignment");
+    section->form = header.ch_type;
+    section->stored_size = from->stored.size;
+    section->alignment = header.ch_addralign;
+    return true;
+}
+
+static bool read_section(struct opening *opening, const struct elf_reader_section *from,
+                         enum section_kind kind)
+{
+    struct section *section = &opening->sidecar->sections[opening->sidecar->section_count++];
+
+    if (elf_reader_find(&opening->file, from->name) == NULL)
+        return damaged(opening, "a section occurs twice");
+    *section = opening->removed[kind];
+    section->name = section_kind_name(kind);
+    section->address = from->header.sh_addr;
+    if ((SECTION_BIT(kind) & SECTION_STORED) != 0) {
+        if (section->kind == 0)
+            return damaged(opening, "the size of a section is not the one in its note");
+        return read_stored(opening, from, section);
+    }
+    section->kind = kind;
+    section->size = from->header.sh_size;
+    section->alignment = from->header.sh_addralign;
+    return from->header.sh_type == SHT_NOBITS ||
+           damaged(opening, "a section that stays in the image has contents");
+}
+
+static bool read_sections(struct opening *opening)
+{
+    const struct elf_reader *file = &opening->file;
+    const struct elf_reader_section *inverse = elf_reader_find(file, SIDECAR_INVERSE_SECTION);
+    enum section_kind kind;
+
+    for (size_t i = 1; i < file->section_count; i++) {
+        if (section_kind_of_name(file->sections[i].name, &kind) &&
+            !read_section(opening, &file->sections[i], kind))
+            return false;
+    }
+    for (kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        if (opening->removed[kind].kind != 0 && sidecar_find(opening->sidecar, kind) == NULL)
+            return damaged(opening, "a section that its notes list is missing");
+    }
+    if (inverse == NULL)
+        return damaged(opening, "it has no inverse edit script");
+    opening->sidecar->inverse.name = "the inverse edit script";
+    return read_stored(opening, inverse, &opening->sidecar->inverse);
+}
+
+/* The stub of image and profiles tells the sections as they were linked: by it a seal that was made
+ * anew for other sections is seen. */
+static bool check_stub_id(const struct opening *opening)
+{
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+    const struct sidecar_facts *facts = &opening->sidecar->facts;
+    uint8_t expected[PROFILE_STUB_ID_SIZE];
+    struct digest digests[STUB_KIND_COUNT];
+
+    if (!facts->has_stub || (opening->seen & SEEN(SIDECAR_NOTE_STUB)) == 0 || facts->is_inexact ||
+        opening->removed[SECTION_LINKED_COVMAP].kind != 0)
+        return true;
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
+        if (opening->removed[kinds[i]].kind == 0)
+            return true;
+        digests[i] = opening->removed[kinds[i]].digest;
+    }
+    facts_make_stub_id(expected, &facts->uuid, digests);
+    return memcmp(expected, facts->stub_id, sizeof(expected)) == 0 ||
+           damaged(opening, "its sections or its UUID are not those that its image's stub tells");
+}
+
+/* ---- opening ---- */
+
+struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
+{
+    struct arena memory = {0};
+    struct opening opening = {.sidecar = arena_allocate(&memory, sizeof(struct sidecar)),
+                              .error = error};
+    struct sidecar_references *references = arena_allocate(&memory, sizeof(*references));
+    const char *copy = arena_text(&memory, "%s", name);
+
+    if (memory.failed) {
+        arena_free(&memory);
+        error_out_of_memory(error, name, sizeof(*opening.sidecar));
+        return NULL;
+    }
+    *opening.sidecar = (struct sidecar){.name = copy,
+                                        .memory_limit = memory_limit_for(bytes.size),
+                                        .threads = 1,
+                                        .references = references,
+                                        .memory = memory};
+    elf_reader_open(&opening.file, bytes); /* if that fails, read_notes finds none */
+    if (read_notes(&opening) && check_seal(&opening) && read_headers(&opening) &&
+        read_sections(&opening) && check_stub_id(&opening))
+        return opening.sidecar;
+    sidecar_close(opening.sidecar);
+    return NULL;
+}
+
+/* Takes ownership of the input, even on failure. */
+static struct sidecar *open_input(struct input *input, const char *name, struct error *error)
+{
+    struct sidecar *sidecar = sidecar_open(input->bytes, name, error);
+
+    input_close_descriptor(input);
+    if (sidecar == NULL)
+        input_close(input);
+    else
+        sidecar->input = *input;
+    return sidecar;
+}
+
+struct sidecar *sidecar_read(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
+struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
+{
+    struct input input;
+
+    return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
+}
+
+void sidecar_close(struct sidecar *sidecar)
+{
+    struct names *known;
+    struct arena memory;
+
+    if (sidecar == NULL)
+        return;
+    known = atomic_load(&sidecar->references->known);
+    if (known != NULL)
+        names_free(known);
+    free(known);
+    input_close(&sidecar->input);
+    memory = sidecar->memory;
+    arena_free(&memory);
+}
+
+/* How much of the file is read for the UUID, whose note is in the first few hundred bytes. */
+#define FRONT_SIZE 4096
+
+bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
+{
+    struct buffer front = {0};
+    bool done = file_read_front(&front, path, FRONT_SIZE, error) &&
+                (elf_front_build_id(buffer_view(&front), uuid) ||
+                 error_set(error, "%s: not a sidecar, or damaged beyond recognition", path));
+
+    buffer_free(&front);
+    return done;
+}
+
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
+                          const struct proved_sections *proved)
+{
+    /* Limited since each thread holds a block in memory. */
+    sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
+    sidecar->proved = proved;
+}
+
+void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
+{
+    if (limit != 0)
+        sidecar->memory_limit = limit;
+}
+
+/* ---- properties ---- */
+
+const char *image_format_name(enum image_format format)
+{
+    switch (format) {
+    case IMAGE_ELF:
+        return "ELF";
+    case IMAGE_MACHO:
+        return "Mach-O";
+    case IMAGE_COFF:
+        return "COFF";
+    }
+    return "unknown";
+}
+
+const char *uuid_source_name(enum uuid_source source)
+{
+    switch (source) {
+    case UUID_FROM_BUILD_ID:
+        return "build ID";
+    case UUID_FROM_OPTION:
+        return "--uuid";
+    case UUID_FROM_DIGEST:
+        return "digest of the image";
+    }
+    return "unknown";
+}
+
+void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
+                        const struct digest sections[STUB_KIND_COUNT])
+{
+    struct digest all =
+        digest_of((struct bytes){(const uint8_t *)sections, STUB_KIND_COUNT * sizeof(*sections)});
+
+    uuid_stub(uuid, stub_id);
+    memcpy(stub_id + UUID_STUB_SIZE, all.bytes, PROFILE_STUB_ID_SIZE - UUID_STUB_SIZE);
+}
+
+bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
+{
+    return !sidecar->facts.is_placeholder ||
+           error_set(error,
+                     "%s: a placeholder: stands in for the sidecar of an image that had been split "
+                     "before, and holds nothing of it; give the sidecar of the first split",
+                     sidecar->name);
+}
+
+bool sidecar_holds_nothing(const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].stored_size != 0)
+            return false;
+    }
+    return true;
+}
+
+bool sidecar_is_compact(const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].form != 0 && sidecar->sections[i].form != ELFCOMPRESS_ZSTD)
+            return true;
+    }
+    return false;
+}
+
+bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other)
+{
+    const struct sidecar_facts *a = &one->facts, *b = &other->facts;
+
+    if (a->format != b->format || a->elf_class != b->elf_class || a->elf_data != b->elf_data ||
+        a->elf_type != b->elf_type || a->machine != b->machine ||
+        a->pointer_size != b->pointer_size || a->raw_version != b->raw_version ||
+        !uuid_equal(&a->uuid, &b->uuid) || a->uuid_source != b->uuid_source ||
+        a->original_size != b->original_size || a->stripped_size != b->stripped_size ||
+        !digest_equal(&a->original_digest, &b->original_digest) ||
+        !digest_equal(&a->stripped_digest, &b->stripped_digest) || a->has_stub != b->has_stub ||
+        a->is_placeholder != b->is_placeholder || a->is_inexact != b->is_inexact ||
+        one->section_count != other->section_count || one->inverse.size != other->inverse.size ||
+        !digest_equal(&one->inverse.digest, &other->inverse.digest))
+        return false;
+    for (size_t i = 0; i < one->section_count; i++) {
+        const struct section *left = &one->sections[i], *right = &other->sections[i];
+
+        if (left->kind != right->kind || left->fate != right->fate ||
+            left->address != right->address || left->alignment != right->alignment ||
+            left->size != right->size || !digest_equal(&left->digest, &right->digest))
+            return false;
+    }
+    return true;
+}
+
+const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].kind == kind)
+            return &sidecar->sections[i];
+    }
+    return NULL;
+}
