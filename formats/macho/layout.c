@@ -104,49 +104,33 @@ static const struct section *first_of_mapping(const struct macho_state *state)
                : covmap;
 }
 
-uint64_t macho_stub_offset(const struct macho_state *state)
+/* The place of what stays of a section; it is in the section's segment. */
+static struct macho_place place_at(const struct section *section, uint64_t offset)
 {
-    return state->zeros != NO_INDEX ? state->split_fileoff : planned(state, SECTION_DATA)->offset;
+    return (struct macho_place){offset, section->address + (offset - section->offset)};
 }
 
-uint64_t macho_names_offset(const struct macho_state *state)
-{
-    switch (state->names_place) {
-    case MACHO_NAMES_BEHIND_STUB:
-        return planned(state, SECTION_DATA)->offset + state->base.record_layout.record_size;
-    case MACHO_NAMES_AT_SPLIT:
-        return state->split_fileoff + moved_stub_size(state);
-    default:
-        return planned(state, SECTION_NAMES)->offset;
-    }
-}
-
-uint64_t macho_mapping_offset(const struct macho_state *state)
-{
-    return state->split_segment != NO_INDEX
-               ? macho_names_offset(state) + mapping_behind_names(state)
-               : first_of_mapping(state)->offset;
-}
-
-/* Stub and tripwire stay in their segments. */
-uint64_t macho_stub_address(const struct macho_state *state)
+/* Sets where stub and tripwires are, now that it is known whether a segment is split. */
+static void find_places(struct macho_state *state)
 {
     const struct section *data = planned(state, SECTION_DATA);
-
-    return data->address + (macho_stub_offset(state) - data->offset);
-}
-
-uint64_t macho_names_address(const struct macho_state *state)
-{
     const struct section *names = planned(state, SECTION_NAMES);
+    uint64_t names_at_split = state->split_fileoff + moved_stub_size(state);
 
-    return names->address + (macho_names_offset(state) - names->offset);
-}
-
-uint64_t macho_mapping_address(const struct macho_state *state)
-{
-    return state->split_segment != NO_INDEX ? planned(state, SECTION_COVMAP)->address
-                                            : first_of_mapping(state)->address;
+    if (removes(state, SECTION_DATA))
+        state->stub =
+            place_at(data, state->zeros != NO_INDEX ? state->split_fileoff : data->offset);
+    if (removes(state, SECTION_NAMES))
+        state->names = place_at(names, state->names_place == MACHO_NAMES_AT_SPLIT ? names_at_split
+                                       : state->names_place == MACHO_NAMES_BEHIND_STUB
+                                           ? data->offset + state->base.record_layout.record_size
+                                           : names->offset);
+    if (!removes(state, SECTION_COVMAP))
+        return;
+    state->mapping = place_at(first_of_mapping(state), first_of_mapping(state)->offset);
+    if (state->split_segment != NO_INDEX)
+        state->mapping = (struct macho_place){names_at_split + mapping_behind_names(state),
+                                              planned(state, SECTION_COVMAP)->address};
 }
 
 /* ---- zeros ---- */
@@ -359,14 +343,14 @@ static const char *choose_holes(struct macho_state *state, const char *problem)
         if (!hole->is_tail && (inner == NULL || hole->size > inner->size))
             inner = hole;
     }
-    if (inner == NULL)
-        return NULL;
-    inner->why = problem != NULL ? problem : why_not_split(state, inner);
-    if (inner->why == NULL) {
+    if (inner != NULL)
+        inner->why = problem != NULL ? problem : why_not_split(state, inner);
+    if (inner != NULL && inner->why == NULL) {
         state->split_segment = inner->segment;
         state->split_fileoff = inner->offset + inner->size;
     }
-    return inner->why;
+    find_places(state);
+    return inner == NULL ? NULL : inner->why;
 }
 
 /* ---- the bytes that stay ---- */
@@ -405,7 +389,7 @@ static bool take_zeros(struct macho_state *state)
 
     choose_with_names(state, MACHO_NAMES_AT_SPLIT, 0, NULL);
     if (state->split_segment == NO_INDEX ||
-        !rules_can_rewrite(&state->base.code, RUNTIME_BEGIN_DATA, macho_stub_address(state)))
+        !rules_can_rewrite(&state->base.code, RUNTIME_BEGIN_DATA, state->stub.address))
         return false;
     hole = hole_at(state, state->split_fileoff - 1, 1);
     if (hole->offset >=
@@ -433,7 +417,7 @@ static void place_names(struct macho_state *state, const char *problem)
             return;
     }
     choose_with_names(state, MACHO_NAMES_AT_START, 0, problem);
-    if (tripwire == 0 || hole_at(state, macho_names_offset(state), tripwire) == NULL)
+    if (tripwire == 0 || hole_at(state, state->names.offset, tripwire) == NULL)
         state->reserved[SECTION_NAMES] = tripwire;
     else if (state->names_may_move && names_follow_data(state) &&
              planned(state, SECTION_DATA)->size >= state->base.record_layout.record_size + tripwire)
@@ -513,12 +497,11 @@ static void add_edits(struct macho_state *state)
 
     memcpy(mapping + padding, state->base.mapping_tripwire, TRIPWIRE_MAPPING_SIZE);
     if (removes(state, SECTION_DATA))
-        edit_replace(&plan->edits, macho_stub_offset(state), stub.size, stub);
+        edit_replace(&plan->edits, state->stub.offset, stub.size, stub);
     if (removes(state, SECTION_NAMES))
-        edit_replace(&plan->edits, macho_names_offset(state), tripwire.size, tripwire);
+        edit_replace(&plan->edits, state->names.offset, tripwire.size, tripwire);
     if (removes(state, SECTION_COVMAP))
-        edit_replace(&plan->edits, macho_mapping_offset(state) - padding,
-                     padding + TRIPWIRE_MAPPING_SIZE,
+        edit_replace(&plan->edits, state->mapping.offset - padding, padding + TRIPWIRE_MAPPING_SIZE,
                      (struct bytes){mapping, padding + TRIPWIRE_MAPPING_SIZE});
     for (size_t i = 0; i < plan->section_count; i++) {
         const struct section *section = &plan->sections[i];
@@ -585,10 +568,8 @@ bool macho_layout(struct macho_state *state, struct error *error)
     if (problem != NULL)
         return error_set(error, "%s: %s; use --sections without names and data", state->image.path,
                          problem);
-    if ((removes(state, SECTION_DATA) &&
-         !data_move(&state->base, macho_stub_address(state), error)) ||
-        (removes(state, SECTION_NAMES) &&
-         !names_move(&state->base, macho_names_address(state), error)))
+    if ((removes(state, SECTION_DATA) && !data_move(&state->base, state->stub.address, error)) ||
+        (removes(state, SECTION_NAMES) && !names_move(&state->base, state->names.address, error)))
         return false;
     add_edits(state);
     return !edits->has_no_memory ||

@@ -196,6 +196,11 @@ enum macho_names_place {
     MACHO_NAMES_AT_SPLIT,    /* at the start of the second part of a split segment */
 };
 
+struct macho_place {
+    uint64_t offset; /* in the original file */
+    uint64_t address;
+};
+
 /* The old code signature, and the place of the new one. */
 struct macho_signature {
     bool is_renewed;
@@ -227,6 +232,10 @@ struct macho_state {
     /* The stub is before those bytes, too, so that the sections from this one up to the data, which
      * are zeros, need not be in the file. NO_INDEX: it is at the start of the data. */
     size_t zeros;
+
+    /* The places of the stub, and of the tripwires of names and mapping, which stay of sections
+     * that are removed. If a segment is split, the mapping's is not loaded at its address. */
+    struct macho_place stub, names, mapping;
 
     uint64_t chains_growth; /* bytes by which LC_DYLD_CHAINED_FIXUPS grows */
     uint64_t rebase_growth; /* bytes by which the rebase opcodes grow */
@@ -266,15 +275,6 @@ enum macho_fixup_fate macho_fixup_fate(const struct macho_state *state, size_t s
                                        uint64_t address);
 #define MACHO_FIXUP_IS_CUT_TEXT "dyld applies fixups outside all sections"
 
-/* The places of the stub, of the names' tripwire and of the mapping's: their file offsets in the
- * original, and their addresses. If a segment is split, the mapping's tripwire is not loaded at its
- * address. */
-uint64_t macho_stub_offset(const struct macho_state *state);
-uint64_t macho_stub_address(const struct macho_state *state);
-uint64_t macho_names_offset(const struct macho_state *state);
-uint64_t macho_names_address(const struct macho_state *state);
-uint64_t macho_mapping_offset(const struct macho_state *state);
-uint64_t macho_mapping_address(const struct macho_state *state);
 /* The size of the segment's bytes in the file after the split, counted in the original. */
 uint64_t macho_filesize(const struct macho_state *state, size_t segment);
 

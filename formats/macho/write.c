@@ -73,11 +73,10 @@ static void write_zerofill(struct macho_state *state, const struct macho_section
            (section->flags & ~SECTION_64_TYPE_MASK) | S_ZEROFILL);
 }
 
-static void write_place(struct macho_state *state, uint64_t header, uint64_t address,
-                        uint64_t offset)
+static void write_place(struct macho_state *state, uint64_t header, struct macho_place place)
 {
-    put_64(state, header + SECTION_64_ADDR, address);
-    put_32(state, header + SECTION_64_OFFSET, map(state, offset));
+    put_64(state, header + SECTION_64_ADDR, place.address);
+    put_32(state, header + SECTION_64_OFFSET, map(state, place.offset));
 }
 
 /* Describes what is left of a removed section. */
@@ -92,12 +91,11 @@ static void write_emptied(struct macho_state *state, const struct section *remov
     if (rest == 0) {
         write_zerofill(state, section);
     } else if (removed->kind == SECTION_DATA) {
-        write_place(state, section->header, macho_stub_address(state), macho_stub_offset(state));
+        write_place(state, section->header, state->stub);
     } else if (removed->kind == SECTION_NAMES) {
-        write_place(state, section->header, macho_names_address(state), macho_names_offset(state));
+        write_place(state, section->header, state->names);
     } else {
-        write_place(state, section->header, macho_mapping_address(state),
-                    macho_mapping_offset(state));
+        write_place(state, section->header, state->mapping);
         /* In a split segment, the mapping's section becomes one of zeros for everything that loads
          * the image (layout.c). Readers recognize it by flags that have no other meaning. */
         if (state->split_segment != NO_INDEX)

@@ -416,9 +416,9 @@ static void assert_bytes(const struct layout *layout, struct macho_state *state,
     if (goes(state, SECTION_DATA))
         assert_stub(layout, state, file);
     if (goes(state, SECTION_NAMES))
-        assert_text(layout, file, edit_script_map(edits, macho_names_offset(state)), 'n', TRIPWIRE);
+        assert_text(layout, file, edit_script_map(edits, state->names.offset), 'n', TRIPWIRE);
     if (goes(state, SECTION_COVMAP))
-        assert_text(layout, file, edit_script_map(edits, macho_mapping_offset(state)), 'm',
+        assert_text(layout, file, edit_script_map(edits, state->mapping.offset), 'm',
                     TRIPWIRE_MAPPING_SIZE);
     assert_text(layout, file, file.size - (FILE_SIZE - LINKEDIT_START), 0xee,
                 FILE_SIZE - LINKEDIT_START);
