@@ -27,9 +27,7 @@
 #define CPU_SUBTYPE_X86_64H 8
 
 /* 32 KiB is the largest alignment that any tool gives slices. */
-#define ALIGN_MAX  15
-
-#define ZEROS_SIZE 4096
+#define ALIGN_MAX 15
 
 bool container_is_universal(struct bytes bytes)
 {
@@ -100,7 +98,7 @@ static bool lay_out(struct container *container)
     return true;
 }
 
-/* Whether the file has the layout that lay_out makes. */
+/* True if the file has the layout that lay_out makes. */
 static bool is_laid_out(const struct container *container, struct bytes bytes)
 {
     struct container copy = *container;
@@ -144,32 +142,28 @@ static bool read_table(struct container *container, struct bytes bytes, const ch
                      name);
 }
 
-static bool open_slice(struct slice *slice, const struct input *file, struct error *error)
-{
-    slice->input = *file;
-    bytes_slice(file->bytes, slice->offset, slice->size, &slice->input.bytes);
-    if (asprintf(&slice->input.path, "%s%s%s", file->path, slice->name[0] == '\0' ? "" : ".",
-                 slice->name) >= 0)
-        return true;
-    slice->input.path = NULL;
-    return error_out_of_memory(error, file->path, strlen(file->path));
-}
-
 bool container_open(struct container *container, const struct input *file, struct error *error)
 {
-    bool done = true;
-
     *container = (struct container){.is_universal = container_is_universal(file->bytes)};
-    if (container->is_universal) {
-        done = read_table(container, file->bytes, file->path, error);
-    } else {
+    if (!container->is_universal) {
         container->is_64 = true;
         container->count = 1;
         container->slices[0] = (struct slice){.size = file->bytes.size, .alignment = 1};
+    } else if (!read_table(container, file->bytes, file->path, error)) {
+        return false;
     }
-    for (size_t i = 0; done && i < container->count; i++)
-        done = open_slice(&container->slices[i], file, error);
-    return done;
+    for (size_t i = 0; i < container->count; i++) {
+        struct slice *slice = &container->slices[i];
+
+        slice->input = *file;
+        bytes_slice(file->bytes, slice->offset, slice->size, &slice->input.bytes);
+        if (asprintf(&slice->input.path, "%s%s%s", file->path, slice->name[0] == '\0' ? "" : ".",
+                     slice->name) < 0) {
+            slice->input.path = NULL;
+            return error_out_of_memory(error, file->path, strlen(file->path));
+        }
+    }
+    return true;
 }
 
 void container_close(struct container *container)
@@ -215,22 +209,11 @@ static bool write_header(const struct container *container, const char *name, by
     return done;
 }
 
-static bool write_zeros(uint64_t size, bytes_sink sink, void *context, struct error *error)
-{
-    static const uint8_t zeros[ZEROS_SIZE];
-
-    for (uint64_t part; size != 0; size -= part) {
-        part = size < ZEROS_SIZE ? size : ZEROS_SIZE;
-        if (!sink(context, (struct bytes){zeros, part}, error))
-            return false;
-    }
-    return true;
-}
-
 bool container_write(const struct container *container, const char *name, bytes_sink sink,
                      void *sink_context, slice_writer writer, void *writer_context,
                      struct error *error)
 {
+    static const uint8_t zeros[UINT64_C(1) << ALIGN_MAX];
     uint64_t end = container->header.size;
 
     if (container->is_universal && !write_header(container, name, sink, sink_context, error))
@@ -238,7 +221,9 @@ bool container_write(const struct container *container, const char *name, bytes_
     for (size_t i = 0; i < container->count; i++) {
         const struct slice *slice = &container->slices[i];
 
-        if (!write_zeros(slice->offset - end, sink, sink_context, error) ||
+        /* Less than the alignment of the slice. */
+        if ((slice->offset != end &&
+             !sink(sink_context, (struct bytes){zeros, slice->offset - end}, error)) ||
             !writer(writer_context, i, error))
             return false;
         end = slice->offset + slice->size;

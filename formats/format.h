@@ -55,7 +55,7 @@ struct format {
     struct code_operations code;
 
     bool (*recognize)(struct bytes bytes);
-    /* Whether recognized bytes are a linked image. NULL: all recognized files are. */
+    /* True if recognized bytes are a linked image. NULL: all recognized files are. */
     bool (*is_linked)(struct bytes bytes);
     /* See image_outline. NULL if there is no second reader of the format to compare with. */
     bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
@@ -78,17 +78,18 @@ struct format {
                              struct section *section);
 
     /* In a stripped image, adds the sections that no header mentions any more (may be NULL). */
-    void (*find_hidden_rests)(struct planning *planning);
-    /* Sets *is_rest to whether the section looks as a split leaves a section of that kind. */
-    bool (*is_rest)(const struct planning *planning, enum section_kind kind, bool *is_rest,
-                    struct error *error);
+    void (*find_hidden_remnants)(struct planning *planning);
+    /* Sets *is_remnant: true if the section looks as a split leaves a section of that kind. */
+    bool (*is_remnant)(const struct planning *planning, enum section_kind kind, bool *is_remnant,
+                       struct error *error);
     /* In a stripped image, the tripwire in the names or the stub in the data; empty if it is not
      * there. */
-    struct bytes (*rest_of)(const struct planning *planning, enum section_kind kind);
+    struct bytes (*remnant_of)(const struct planning *planning, enum section_kind kind);
 
     /* Finds the definitions of the runtime's symbols and adds them to code.symbols. */
     bool (*find_symbols)(struct planning *planning, struct error *error);
-    /* Finds, once the layout of records is known, what can only be found with it (may be NULL). */
+    /* Finds symbols that can only be found by the layout of records, once that is known (may be
+     * NULL). */
     void (*find_by_layout)(struct planning *planning);
     /* Narrows the described sections to the contents between their markers (may be NULL). */
     void (*describe_contents)(struct planning *planning);
@@ -101,21 +102,21 @@ struct format {
     /* Checks a section that was chosen for removal, and keeps it if it cannot go. False only on an
      * error. */
     bool (*check_section)(struct planning *planning, struct section *section, struct error *error);
-    /* The remaining checks are for names and data only. Whether enough is known about the image to
+    /* The remaining checks are for names and data only. True if enough is known about the image to
      * judge either of them; symbols and layout are checked elsewhere. */
     bool (*check_known)(struct planning *planning, enum section_kind kind);
-    /* Whether the section's bytes belong to nothing else (may be NULL). */
+    /* True if the section's bytes belong to nothing else (may be NULL). */
     bool (*check_claims)(struct planning *planning, enum section_kind kind);
-    /* Whether the bounds that the runtime's functions return are those of the section of that kind.
+    /* True if the bounds that the runtime's functions return are those of the section of that kind.
      * NULL: they must be exactly the section's bounds. */
     bool (*are_bounds)(const struct planning *planning, enum section_kind kind,
                        const struct bounds *bounds);
-    /* Whether it is known which bytes are counters and bitmap, as the removal of `victim` requires
+    /* True if it is known which bytes are counters and bitmap, as the removal of `victim` requires
      * (may be NULL). */
     bool (*check_counted)(struct planning *planning, enum section_kind victim);
-    /* Whether the first record, which stays, may be changed in place (may be NULL). */
+    /* True if the first record, which stays, may be changed in place (may be NULL). */
     bool (*check_first_record)(struct planning *planning);
-    /* Whether relocations allow the section to go; adds the edits that do not depend on the layout.
+    /* True if relocations allow the section to go; adds the edits that do not depend on the layout.
      * This is the last of the checks (may be NULL). */
     bool (*settle_relocations)(struct planning *planning, enum section_kind kind);
     /* The tripwire need not be at the start of the names: the layout chooses its address, and then
@@ -151,7 +152,8 @@ void planning_add_section(struct planning *planning, enum section_kind kind, siz
 
 /* The bytes that stay in the image when a section of this kind and size is removed: the stub, a
  * tripwire, or none. */
-struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size);
+struct bytes planning_remnant(const struct planning *planning, enum section_kind kind,
+                              uint64_t size);
 
 /* Appends a formatted line to an outline (image.h). */
 void outline_append(struct buffer *outline, const char *format, ...)

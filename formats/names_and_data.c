@@ -28,16 +28,10 @@ static bool has_contents(struct planning *planning, enum section_kind kind)
 
 static enum runtime_symbol begin_of(enum section_kind kind)
 {
-    switch (kind) {
-    case SECTION_NAMES:
-        return RUNTIME_BEGIN_NAMES;
-    case SECTION_DATA:
-        return RUNTIME_BEGIN_DATA;
-    case SECTION_COUNTERS:
-        return RUNTIME_BEGIN_COUNTERS;
-    default:
-        return RUNTIME_BEGIN_BITMAP;
-    }
+    return kind == SECTION_NAMES      ? RUNTIME_BEGIN_NAMES
+           : kind == SECTION_DATA     ? RUNTIME_BEGIN_DATA
+           : kind == SECTION_COUNTERS ? RUNTIME_BEGIN_COUNTERS
+                                      : RUNTIME_BEGIN_BITMAP;
 }
 
 static enum runtime_symbol end_of(enum section_kind kind)
@@ -93,32 +87,28 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
 
 /* ---- what names and data have in common ---- */
 
-/* The reason names the version, unless there is none or an unknown variant bit is the cause. */
-static bool keep_of_unknown_version(struct planning *planning, enum section_kind kind)
-{
-    unsigned version = PROFILE_VERSION(planning->plan->facts.raw_version);
-
-    if (version != 0 && (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX))
-        return image_plan_keep(planning->plan, kind, PROFILE_VERSION_UNKNOWN, version,
-                               PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
-    if (version == 0)
-        return image_plan_keep(planning->plan, kind,
-                               "the image does not tell the version of its raw profiles; keep "
-                               "__llvm_profile_raw_version, and link without LTO of the runtime");
-    return image_plan_keep(planning->plan, kind,
-                           "the version of its raw profiles is not known to covsplit");
-}
-
 /* True if enough is known about the image's profiles. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
+    unsigned version = PROFILE_VERSION(planning->plan->facts.raw_version);
+
     if (!planning->format->check_known(planning, kind))
         return false;
     if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.are_told)
         return image_plan_keep(planning->plan, kind,
                                "the version of its raw profiles is not known; link with /map and "
                                "give the file with --map");
-    return planning->has_record_layout || keep_of_unknown_version(planning, kind);
+    if (planning->has_record_layout)
+        return true;
+    if (version == 0)
+        return image_plan_keep(planning->plan, kind,
+                               "the image does not tell the version of its raw profiles; keep "
+                               "__llvm_profile_raw_version, and link without LTO of the runtime");
+    if (version < PROFILE_VERSION_MIN || version > PROFILE_VERSION_MAX)
+        return image_plan_keep(planning->plan, kind, PROFILE_VERSION_UNKNOWN, version,
+                               PROFILE_VERSION_MIN, PROFILE_VERSION_MAX);
+    return image_plan_keep(planning->plan, kind,
+                           "the version of its raw profiles is not known to covsplit");
 }
 
 static bool check_references(struct planning *planning, enum section_kind kind)
@@ -235,23 +225,13 @@ static bool check_records(struct planning *planning)
     return true;
 }
 
-/* Sets the first bytes of the stub: see runtime/runtime.h. */
-static void identify(struct planning *planning)
-{
-    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
-    struct sidecar_facts *facts = &planning->plan->facts;
-    struct digest digests[STUB_KIND_COUNT];
-
-    for (size_t i = 0; i < STUB_KIND_COUNT; i++)
-        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
-    facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
-}
-
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first
  * one. */
 static bool encode_stub(struct planning *planning, uint64_t address)
 {
-    const struct sidecar_facts *facts = &planning->plan->facts;
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+    struct sidecar_facts *facts = &planning->plan->facts;
+    struct digest digests[STUB_KIND_COUNT];
     const struct section *counters = section_of(planning, SECTION_COUNTERS);
     const struct section *bitmap = section_of(planning, SECTION_BITMAP);
     uint64_t end = counters->address + counters->size;
@@ -269,7 +249,9 @@ static bool encode_stub(struct planning *planning, uint64_t address)
         place.bitmap = bitmap->address;
         place.bitmap_size = bitmap->size;
     }
-    identify(planning);
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++)
+        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
+    facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
     if (!stub_encode(&planning->record_layout, facts->raw_version, &place, facts->stub_id,
                      planning->big_endian, planning->stub))
         return image_plan_keep(planning->plan, SECTION_DATA,
@@ -355,18 +337,6 @@ static bool change_first_record(struct planning *planning, struct bytes records)
                                       (struct bytes){name_ref, sizeof(name_ref)});
 }
 
-/* The runtime fills up a record that is not whole with whatever follows it. */
-static bool digest_records(struct planning *planning, struct bytes records, struct error *error)
-{
-    const struct profile_record_layout *layout = &planning->record_layout;
-    uint64_t rest = records.size % layout->record_size;
-
-    return (rest != 0 && rest < layout->fields_size) ||
-           profile_records_digest(layout, records, 0, planning->big_endian,
-                                  &planning->plan->facts.records) ||
-           error_out_of_memory(error, planning->input->path, records.size);
-}
-
 /* ---- the edits ---- */
 
 /* After all the checks, an edit can fail only for lack of memory. */
@@ -404,22 +374,24 @@ bool data_move(struct planning *planning, uint64_t address, struct error *error)
     return check_edited(planning, done, error);
 }
 
-static bool rewrite_data(struct planning *planning, struct error *error)
-{
-    return planning->format->moves_data ||
-           data_move(planning, section_of(planning, SECTION_DATA)->address, error);
-}
-
 static bool rewrite_names(struct planning *planning, bool data_goes, struct bytes records,
                           struct error *error)
 {
-    const struct section *names = section_of(planning, SECTION_NAMES);
+    const struct profile_record_layout *layout = &planning->record_layout;
+    uint64_t rest = records.size % layout->record_size;
 
     tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
-    return check_edited(planning, data_goes || change_first_record(planning, records), error) &&
-           (data_goes || digest_records(planning, records, error)) &&
-           (planning->format->moves_names ||
-            names_move(planning, names->address + planning->tripwire_padding, error));
+    if (!data_goes && !check_edited(planning, change_first_record(planning, records), error))
+        return false;
+    /* The runtime fills up a record that is not whole with whatever follows it. */
+    if (!data_goes && (rest == 0 || rest >= layout->fields_size) &&
+        !profile_records_digest(layout, records, 0, planning->big_endian,
+                                &planning->plan->facts.records))
+        return error_out_of_memory(error, planning->input->path, records.size);
+    return planning->format->moves_names ||
+           names_move(planning,
+                      section_of(planning, SECTION_NAMES)->address + planning->tripwire_padding,
+                      error);
 }
 
 bool names_and_data_plan(struct planning *planning, struct error *error)
@@ -434,6 +406,8 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
     names = names && (data || check_first_record(planning, &records));
     planning->tripwire_size = names ? planning->tripwire_size : 0;
     planning->tripwire_padding = names ? planning->tripwire_padding : 0;
-    return check_edited(planning, true, error) && (!data || rewrite_data(planning, error)) &&
+    return check_edited(planning, true, error) &&
+           (!data || planning->format->moves_data ||
+            data_move(planning, section_of(planning, SECTION_DATA)->address, error)) &&
            (!names || rewrite_names(planning, data, records, error));
 }

@@ -37,7 +37,8 @@ void planning_add_section(struct planning *planning, enum section_kind kind, siz
     image_plan_add(planning->plan, &section);
 }
 
-struct bytes planning_rest(const struct planning *planning, enum section_kind kind, uint64_t size)
+struct bytes planning_remnant(const struct planning *planning, enum section_kind kind,
+                              uint64_t size)
 {
     switch (kind) {
     case SECTION_DATA:
@@ -197,17 +198,17 @@ static bool find_out_whether_split(const struct planning *planning, bool *is_spl
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX && !*is_split; kind++) {
         if (planning->section_index[kind] != NO_INDEX &&
             (SECTION_REMOVABLE & SECTION_BIT(kind)) != 0 &&
-            !planning->format->is_rest(planning, (enum section_kind)kind, is_split, error))
+            !planning->format->is_remnant(planning, (enum section_kind)kind, is_split, error))
             return false;
     }
     return true;
 }
 
 /* What a split has left of a section; empty if there is none. */
-static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
 {
     return planning->section_index[kind] == NO_INDEX ? (struct bytes){0}
-                                                     : planning->format->rest_of(planning, kind);
+                                                     : planning->format->remnant_of(planning, kind);
 }
 
 /* A stripped image without a UUID of its own still has it in the tripwire, or the first part of it
@@ -220,11 +221,11 @@ static bool take_split_uuid(struct planning *planning)
 
     if (uuid->size != 0)
         return false;
-    if (tripwire_read_uuid(rest_of(planning, SECTION_NAMES), &found, &is_prefix) && !is_prefix) {
+    if (tripwire_read_uuid(remnant_of(planning, SECTION_NAMES), &found, &is_prefix) && !is_prefix) {
         *uuid = found;
         return false;
     }
-    stub = rest_of(planning, SECTION_DATA);
+    stub = remnant_of(planning, SECTION_DATA);
     if (stub.size < UUID_STUB_SIZE)
         return false;
     memcpy(uuid->bytes, stub.data, UUID_STUB_SIZE);
@@ -235,7 +236,7 @@ static bool take_split_uuid(struct planning *planning)
 static void describe_split(struct planning *planning, struct split_image *split)
 {
     const struct section *counters, *bitmap;
-    struct bytes stub = rest_of(planning, SECTION_DATA);
+    struct bytes stub = remnant_of(planning, SECTION_DATA);
 
     describe_contents(planning);
     counters = image_plan_section(planning->plan, SECTION_COUNTERS);
@@ -487,8 +488,8 @@ bool image_find_split(const struct input *input, struct split_image *split, stru
         return false;
     if (format->open(planning, error)) {
         if (describe_headers(planning, error)) {
-            if (format->find_hidden_rests != NULL)
-                format->find_hidden_rests(planning);
+            if (format->find_hidden_remnants != NULL)
+                format->find_hidden_remnants(planning);
             found = find_out_whether_split(planning, &found, error) && found;
             split->has_mapping = planning->section_index[SECTION_COVMAP] != NO_INDEX;
             split->is_packed = planning->plan->is_packed;

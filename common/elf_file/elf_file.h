@@ -71,12 +71,9 @@ bool elf_file_contents(const struct elf_file *file, const Elf64_Shdr *shdr, stru
 struct cursor elf_file_cursor(const struct elf_file *file, uint64_t offset);
 
 /* Each takes one structure; it is zeros if the cursor goes bad. */
-Elf64_Ehdr elf_take_ehdr(struct cursor *at);
-Elf64_Phdr elf_take_phdr(struct cursor *at);
 Elf64_Shdr elf_take_shdr(struct cursor *at);
 Elf64_Dyn elf_take_dyn(struct cursor *at);
 Elf64_Sym elf_take_sym(struct cursor *at);
-Elf64_Chdr elf_take_chdr(struct cursor *at);
 
 /* The text at an offset in a string table, with its NUL; NULL if there is none. */
 const char *elf_text_at(struct bytes strings, uint64_t offset);

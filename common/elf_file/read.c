@@ -7,7 +7,7 @@
 
 /* ---- structures ---- */
 
-Elf64_Ehdr elf_take_ehdr(struct cursor *at)
+static Elf64_Ehdr take_ehdr(struct cursor *at)
 {
     struct bytes ident = cursor_bytes(at, EI_NIDENT);
     Elf64_Ehdr ehdr = {.e_type = cursor_u16(at)};
@@ -29,7 +29,7 @@ Elf64_Ehdr elf_take_ehdr(struct cursor *at)
     return ehdr;
 }
 
-Elf64_Phdr elf_take_phdr(struct cursor *at)
+static Elf64_Phdr take_phdr(struct cursor *at)
 {
     Elf64_Phdr phdr = {.p_type = cursor_u32(at)};
 
@@ -90,7 +90,7 @@ Elf64_Sym elf_take_sym(struct cursor *at)
     return sym;
 }
 
-Elf64_Chdr elf_take_chdr(struct cursor *at)
+static Elf64_Chdr take_chdr(struct cursor *at)
 {
     Elf64_Chdr chdr = {.ch_type = cursor_u32(at)};
 
@@ -117,7 +117,7 @@ bool elf_file_open(struct elf_file *file, struct bytes bytes)
     file->wide = ident[EI_CLASS] == ELFCLASS64;
     file->big_endian = ident[EI_DATA] == ELFDATA2MSB;
     at = elf_file_cursor(file, 0);
-    file->header = elf_take_ehdr(&at);
+    file->header = take_ehdr(&at);
     return !at.bad;
 }
 
@@ -178,7 +178,7 @@ Elf64_Phdr elf_file_segment(const struct elf_file *file, uint64_t index)
 {
     struct cursor at = entry_at(file, file->segments, index, ELF_SIZE(file->wide, Phdr));
 
-    return elf_take_phdr(&at);
+    return take_phdr(&at);
 }
 
 Elf64_Shdr elf_file_section(const struct elf_file *file, uint64_t index)
@@ -346,7 +346,7 @@ bool elf_reader_compression_header(const struct elf_reader *file, struct bytes s
 {
     struct cursor at = cursor_open(stored, file->elf.big_endian, file->elf.wide);
 
-    *header = elf_take_chdr(&at);
+    *header = take_chdr(&at);
     *frame = cursor_rest(&at);
     return !at.bad;
 }

@@ -78,7 +78,7 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
     return coff_bytes_at(coff_image_of(planning), address, size, bytes);
 }
 
-static void find_hidden_rests(struct planning *planning)
+static void find_hidden_remnants(struct planning *planning)
 {
     coff_merged_find_stub(coff_state_of(planning));
 }
@@ -284,25 +284,25 @@ static bool has_uuid(const struct coff_state *state, const uint8_t *stub)
  * the file than in memory, or the record has the image's UUID where others have the hash of a
  * function's name. If data is merged into another section and the image has no UUID of its own, the
  * stub is known because no name has that hash. */
-static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
-                    struct error *error)
+static bool is_remnant(const struct planning *planning, enum section_kind kind, bool *is_remnant,
+                       struct error *error)
 {
     const struct coff_state *state = (const struct coff_state *)planning;
     const struct coff_section *section = section_of(planning, kind);
     struct bytes bytes;
 
-    *is_rest = (kind == SECTION_NAMES && find_tripwire(state, &bytes)) ||
-               (kind == SECTION_COVMAP && has_mapping_tripwire(state)) ||
-               (section->SizeOfRawData == 0 && section->PointerToRawData == 0 &&
-                section->VirtualSize != 0);
-    if (*is_rest || kind != SECTION_DATA || !coff_find_stub(state, &bytes))
+    *is_remnant = (kind == SECTION_NAMES && find_tripwire(state, &bytes)) ||
+                  (kind == SECTION_COVMAP && has_mapping_tripwire(state)) ||
+                  (section->SizeOfRawData == 0 && section->PointerToRawData == 0 &&
+                   section->VirtualSize != 0);
+    if (*is_remnant || kind != SECTION_DATA || !coff_find_stub(state, &bytes))
         return true;
-    *is_rest = section->SizeOfRawData < section->VirtualSize || has_uuid(state, bytes.data);
-    return *is_rest || state->data_host == NO_INDEX ||
-           coff_merged_is_nameless(state, bytes, is_rest, error);
+    *is_remnant = section->SizeOfRawData < section->VirtualSize || has_uuid(state, bytes.data);
+    return *is_remnant || state->data_host == NO_INDEX ||
+           coff_merged_is_nameless(state, bytes, is_remnant, error);
 }
 
-static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
 {
     const struct coff_state *state = (const struct coff_state *)planning;
     struct bytes rest = {0};
@@ -447,9 +447,9 @@ const struct format coff_format = {
     .section_name = coff_section_name,
     .find_section = find_section,
     .describe_section = describe_section,
-    .find_hidden_rests = find_hidden_rests,
-    .is_rest = is_rest,
-    .rest_of = rest_of,
+    .find_hidden_remnants = find_hidden_remnants,
+    .is_remnant = is_remnant,
+    .remnant_of = remnant_of,
     .find_symbols = find_symbols,
     .find_by_layout = find_by_layout,
     .describe_contents = describe_contents,

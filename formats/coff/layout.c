@@ -134,7 +134,7 @@ static void take_out(struct coff_state *state, struct section *section)
     struct coff_section *header =
         &state->image
              .sections[is_merged ? state->data_host : state->base.section_index[section->kind]];
-    struct bytes rest = planning_rest(&state->base, section->kind, section->size);
+    struct bytes rest = planning_remnant(&state->base, section->kind, section->size);
     uint64_t end = section->offset + section->size;
 
     if (is_merged && !nothing_follows(state, section, header)) {

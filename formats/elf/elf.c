@@ -2,7 +2,6 @@
  * ELF images (System V gABI, and the psABI of each machine): describes an image, and decides what
  * can go, as far as that depends on the format. elf/state.h lists the other steps.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "formats/elf/elf.h"
@@ -48,7 +47,6 @@ static void close_image(struct planning *planning)
 {
     elf_image_close(&state_of(planning)->image);
     buffer_free(&state_of(planning)->moved);
-    free(state_of(planning)->marks);
 }
 
 static bool describe(struct planning *planning, struct error *error)
@@ -87,8 +85,8 @@ static void describe_section(const struct planning *planning, size_t index, stru
 
 /* sh_entsize, which linkers leave 0, tells: a data section with a stub; or a section with a
  * tripwire, or an empty one, as the first versions of covsplit always left it. */
-static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
-                    struct error *error)
+static bool is_remnant(const struct planning *planning, enum section_kind kind, bool *is_remnant,
+                       struct error *error)
 {
     const struct elf_image *image = image_of(planning);
     size_t index = planning->section_index[kind];
@@ -96,7 +94,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
     struct bytes bytes = elf_section_bytes(image, index);
 
     (void)error;
-    *is_rest =
+    *is_remnant =
         (kind == SECTION_DATA && elf_stub_size(image, index) != 0) ||
         (shdr->sh_entsize == EMPTIED_SECTION_MARK &&
          (shdr->sh_size == 0 || (kind == SECTION_NAMES && tripwire_recognize(bytes)) ||
@@ -104,7 +102,7 @@ static bool is_rest(const struct planning *planning, enum section_kind kind, boo
     return true;
 }
 
-static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
 {
     const struct elf_image *image = image_of(planning);
     size_t index = planning->section_index[kind];
@@ -119,14 +117,14 @@ static struct bytes rest_of(const struct planning *planning, enum section_kind k
 static bool find_symbols(struct planning *planning, struct error *error)
 {
     struct elf_state *state = state_of(planning);
-    const struct elf_image *image = &state->image;
+    struct elf_image *image = &state->image;
     const char *base_symbol = image->machine->base_symbol;
     size_t got = elf_section_find(image, ".got", 0);
     size_t got_plt = elf_section_find(image, ".got.plt", 0);
 
     elf_find_end_users(state);
-    if (!elf_symbols_mark(&state->image, &state->marks, &state->mark_count))
-        return error_out_of_memory(error, state->image.path, sizeof(*state->marks));
+    if (!elf_symbols_mark(image, &state->marks, &state->mark_count))
+        return error_out_of_memory(error, image->path, sizeof(*state->marks));
     if (!elf_symbols_find(image, &planning->code.symbols, &state->code_base, error))
         return false;
     if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
@@ -140,10 +138,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
         if (state->code_base == 0 && got_plt != NO_INDEX)
             state->data_bases[DATA_BASE_OTHERS + 1] = image->shdrs[got_plt].sh_addr;
     }
-    for (size_t i = image->phnum; i > 0; i--) {
-        if (image->phdrs[i - 1].p_type == PT_LOAD)
-            state->data_bases[DATA_BASE_IMAGE] = image->phdrs[i - 1].p_vaddr;
-    }
+    state->data_bases[DATA_BASE_IMAGE] = elf_first_load(image)->p_vaddr;
     return true;
 }
 
@@ -211,8 +206,7 @@ static bool next_code(const struct planning *planning, size_t *index, struct cod
     return false;
 }
 
-/* Sections of a program's data have one of these types; .eh_frame and the like point to code only.
- */
+/* True for a section of the program's data. .eh_frame and the like point to code only. */
 static bool is_data(const struct elf_state *state, size_t section)
 {
     static const char *const others[] = {".eh_frame", ".gcc_except_table", ".got", ".toc"};
@@ -227,8 +221,8 @@ static bool is_data(const struct elf_state *state, size_t section)
         if (state->base.section_index[i] == section)
             return false;
     }
-    return shdr->sh_type == SHT_PROGBITS && (shdr->sh_flags & SHF_ALLOC) != 0 &&
-           (shdr->sh_flags & SHF_EXECINSTR) == 0;
+    return shdr->sh_type == SHT_PROGBITS &&
+           (shdr->sh_flags & (SHF_ALLOC | SHF_EXECINSTR)) == SHF_ALLOC;
 }
 
 static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
@@ -236,18 +230,17 @@ static bool next_data(const struct planning *planning, size_t *index, struct ima
     const struct elf_state *state = (const struct elf_state *)planning;
     const struct elf_image *image = &state->image;
 
-    while (++*index < image->shnum) {
-        if (!is_data(state, *index))
-            continue;
-        *data = (struct image_data){.bytes = elf_section_bytes(image, *index),
-                                    .address = image->shdrs[*index].sh_addr};
-        memcpy(data->bases, state->data_bases, sizeof(data->bases));
-        /* Linkers define __start_ of a section that has an identifier of C as its name. */
-        if (elf_section_name(image, *index)[0] != '.')
-            data->bases[DATA_BASE_SECTION] = data->address;
-        return true;
-    }
-    return false;
+    while (++*index < image->shnum && !is_data(state, *index))
+        continue;
+    if (*index >= image->shnum)
+        return false;
+    *data = (struct image_data){.bytes = elf_section_bytes(image, *index),
+                                .address = image->shdrs[*index].sh_addr};
+    memcpy(data->bases, state->data_bases, sizeof(data->bases));
+    /* Linkers define __start_ of a section that has an identifier of C as its name. */
+    if (elf_section_name(image, *index)[0] != '.')
+        data->bases[DATA_BASE_SECTION] = data->address;
+    return true;
 }
 
 /* An elf_relocation_visitor: stops at one of the word that the address is in. */
@@ -267,8 +260,8 @@ static bool is_loaders(const struct planning *planning, uint64_t address)
     return !elf_relocations_each(image, is_elsewhere, word, &reason) && reason == NULL;
 }
 
-/* Also of one that firmware copies from there: its load address follows what is before it in
- * flash. */
+/* Also true for a section that firmware copies out of flash: its load address follows the bytes
+ * before it. */
 static bool is_start_of_section(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
@@ -293,7 +286,7 @@ static bool each_symbol(const struct planning *planning, runtime_symbol_visitor 
 
 /* ---- deciding ---- */
 
-/* Whether nothing else uses the section's bytes, whatever its kind. */
+/* True if nothing else uses the section's bytes, whatever its kind. */
 static bool is_alone(struct elf_state *state, enum section_kind kind)
 {
     const struct elf_image *image = &state->image;
@@ -392,7 +385,7 @@ static const Elf64_Phdr *find_first_code(const struct elf_image *image)
     return NULL;
 }
 
-/* Whether code copies the section before it runs from where it is loaded: that code reads all of
+/* True if code copies the section before it runs from where it is loaded: that code reads all of
  * it, with what is cut, and memory of some kinds cannot be read where nothing was written. A kernel
  * is copied as a whole, by its loader. */
 static bool is_copied(const struct elf_state *state, const Elf64_Shdr *shdr)
@@ -521,8 +514,8 @@ const struct format elf_format = {
     .section_name = section_kind_name,
     .find_section = find_section,
     .describe_section = describe_section,
-    .is_rest = is_rest,
-    .rest_of = rest_of,
+    .is_remnant = is_remnant,
+    .remnant_of = remnant_of,
     .find_symbols = find_symbols,
     .bytes_at = bytes_at,
     .check_section = check_section,

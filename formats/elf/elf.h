@@ -86,14 +86,14 @@ bool elf_section_in_file(const Elf64_Shdr *shdr);
 /* Index of the PT_LOAD segment whose part in the file holds all of [address, address + size);
  * NO_INDEX if there is none. */
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size);
-/* Whether the address of a segment and its offset in the file agree with its alignment. Where it
+/* True if the address of a segment and its offset in the file agree with its alignment. Where it
  * has no bytes in the file, the offset means nothing; GNU ld makes it 0. */
 bool elf_segment_is_aligned(const Elf64_Phdr *phdr);
-/* Whether the PT_LOAD segments are apart in memory and, unless the image is an executable, in
+/* True if the PT_LOAD segments are apart in memory and, unless the image is an executable, in
  * ascending order. */
 bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phdrs, size_t count);
 
-/* Whether the image is firmware: no system maps the file into memory. A loader, a debugger or
+/* True if the image is firmware: no system maps the file into memory. A loader, a debugger or
  * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
  * the file mean anything when it runs. */
 bool elf_is_firmware(const struct elf_image *image);
@@ -269,9 +269,9 @@ struct elf_state {
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       uint64_t *code_base, struct error *error);
 
-/* Adds what symbols say of the kind of code (struct code) to none, for the caller to free. False if
+/* Adds what symbols say of the kind of code (struct code) to none. False if
  * memory runs out. */
-bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count);
+bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count);
 
 /* Calls `visit` for every function in the symbol table, as in runtime/runtime.h. */
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);

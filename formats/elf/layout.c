@@ -137,7 +137,7 @@ static struct bytes remnant_of(const struct elf_state *state, const struct secti
         return buffer_view(&state->moved);
     return section->kind == SECTION_NAMES
                ? (struct bytes){0}
-               : planning_rest(&state->base, section->kind, section->size);
+               : planning_remnant(&state->base, section->kind, section->size);
 }
 
 /* True if only the padding for an alignment is between the records and the names, and nothing stays
@@ -729,7 +729,7 @@ bool elf_layout(struct planning *planning, struct error *error)
         if (section_goes(section) && section->loaded)
             empty_loaded(state, section);
         else if (section_goes(section))
-            cut_unloaded(state, section, planning_rest(planning, section->kind, section->size));
+            cut_unloaded(state, section, planning_remnant(planning, section->kind, section->size));
     }
     cut_holes(state);
     for (size_t i = 1; i < state->image.shnum; i++) {

@@ -28,6 +28,18 @@ struct pointer_search {
     size_t slot_count;
 };
 
+/* True if a section whose name starts so has the address. */
+static bool is_in_section(const struct elf_image *image, uint64_t address, const char *prefix)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (address - image->shdrs[i].sh_addr < image->shdrs[i].sh_size &&
+            strncmp(elf_section_name(image, i), prefix, strlen(prefix)) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* True for the address of a slot in .got or .toc. */
 static bool is_got_slot(const struct elf_image *image, uint64_t address)
 {
     for (size_t i = 1; i < image->shnum; i++) {
@@ -81,27 +93,18 @@ static bool is_at_slot(const void *context, uint64_t address)
     return false;
 }
 
-/* Whether the address is in one of the linker's stubs. These load only addresses of functions; the
- * numbers that they add may look like distances from the GOT. */
-static bool is_in_plt(const struct elf_image *image, uint64_t address)
-{
-    for (size_t i = 1; i < image->shnum; i++) {
-        if (address - image->shdrs[i].sh_addr < image->shdrs[i].sh_size &&
-            strncmp(elf_section_name(image, i), ".plt", strlen(".plt")) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* A code_search_visitor: stops at code that is neither an accessor nor a stub. */
+/* A code_search_visitor: stops at code that is neither an accessor nor one of the linker's stubs.
+ * Stubs load only addresses of functions; the numbers that they add may look like distances from
+ * the GOT. */
 static bool is_own_or_plt(void *context, uint64_t from)
 {
     const struct pointer_search *search = context;
 
-    return rules_is_inside_accessor(search->code, from) || is_in_plt(search->image, from);
+    return rules_is_inside_accessor(search->code, from) ||
+           is_in_section(search->image, from, ".plt");
 }
 
-/* Whether code may load one of the slots that were found. */
+/* True if code may load one of the slots that were found. */
 static bool is_slot_used(struct pointer_search *search)
 {
     struct reference_target target = {.first = UINT64_MAX, .counts = is_at_slot, .context = search};
@@ -128,7 +131,7 @@ static bool is_short_text(uint64_t word)
     return true;
 }
 
-/* Whether a number in an image without relocations leads to the target as a pointer does, and not
+/* True if a number in an image without relocations leads to the target as a pointer does, and not
  * by chance. A number of 64 bits that may be text only counts if it leads to where an object may
  * start: at the section itself, or at a record, of 16 bytes or a multiple of that. Numbers of 32
  * bits, and those of images at the low addresses where linkers for RISC-V and LoongArch start, hit
@@ -145,19 +148,11 @@ static bool leads_to_object(const struct pointer_search *search, uint64_t word, 
     return !is_short_text(word) || (target->first % 8 == 0 ? distance % 16 == 0 : distance == 0);
 }
 
-static bool may_be_pointer(const struct pointer_search *search, uint64_t word)
-{
-    const struct reference_target *target = search->target;
-    uint64_t distance = word - target->first;
-
-    return distance < target->size && leads_to_object(search, word, distance) &&
-           reference_counts(target, word);
-}
-
 /* In an image at a fixed address pointers have no relocations: any aligned word of its data may be
  * one. */
 static bool find_word_in(struct pointer_search *search, size_t section)
 {
+    const struct reference_target *target = search->target;
     const Elf64_Shdr *shdr = &search->image->shdrs[section];
     struct bytes bytes = elf_section_bytes(search->image, section);
     uint64_t word = search->image->sizes.word, released = 0;
@@ -165,8 +160,10 @@ static bool find_word_in(struct pointer_search *search, size_t section)
     for (uint64_t i = align_up(shdr->sh_addr, word) - shdr->sh_addr; i + word <= bytes.size;
          i += word) {
         uint64_t value = elf_load_word(search->image, bytes.data + i);
+        uint64_t distance = value - target->first;
 
-        if (may_be_pointer(search, value) && !add_pointer(search, shdr->sh_addr + i, value))
+        if (distance < target->size && leads_to_object(search, value, distance) &&
+            reference_counts(target, value) && !add_pointer(search, shdr->sh_addr + i, value))
             return true;
         if (i - released >= PIECE) {
             input_release_pages(search->image->input, shdr->sh_offset + released, i - released);
@@ -184,15 +181,13 @@ static bool find_word(struct pointer_search *search)
         const Elf64_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
-        /* .eh_frame points to code, and contains numbers of single bytes. */
-        bool is_unwind_table = strcmp(elf_section_name(image, i), ".eh_frame") == 0;
         bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
 
         /* Records point to counters and functions only, and have hashes, which may be any number.
-         */
-        if (holds_pointers && !is_unwind_table && !is_itself && i != search->records &&
-            (shdr->sh_flags & SHF_ALLOC) != 0 && (shdr->sh_flags & SHF_EXECINSTR) == 0 &&
-            find_word_in(search, i))
+         * .eh_frame points to code, and contains numbers of single bytes. */
+        if (holds_pointers && !is_itself && i != search->records &&
+            (shdr->sh_flags & (SHF_ALLOC | SHF_EXECINSTR)) == SHF_ALLOC &&
+            strcmp(elf_section_name(image, i), ".eh_frame") != 0 && find_word_in(search, i))
             return true;
     }
     return false;
@@ -260,6 +255,7 @@ static uint64_t end_before(const struct elf_state *state, const char *name)
     return 0;
 }
 
+/* True for a function or a variable of the image. */
 static bool has_start(const struct elf_symbol *symbol)
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info);

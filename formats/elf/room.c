@@ -36,14 +36,6 @@ const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t addre
     return NULL;
 }
 
-/* Notes that an allocation has failed, as edits do. Returns false, for steps that tell whether
- * something can be done: this is not an answer, and will end the split. */
-static bool no_memory(struct elf_state *state)
-{
-    state->base.plan->edits.has_no_memory = true;
-    return false;
-}
-
 static uint64_t headers_old_end(const struct elf_state *state)
 {
     return state->image.elf.header.e_phoff + state->image.phnum * state->image.sizes.phdr;
@@ -63,7 +55,7 @@ static size_t next_section(const struct elf_image *image, uint64_t offset)
     return next;
 }
 
-/* Whether the section's header agrees with the segment that contains the ELF header. */
+/* True if the section's header agrees with the segment that contains the ELF header. */
 static bool is_beside_header(const struct elf_image *image, size_t index)
 {
     const Elf64_Shdr *shdr = &image->shdrs[index];
@@ -73,36 +65,24 @@ static bool is_beside_header(const struct elf_image *image, size_t index)
            range_within(shdr->sh_addr, shdr->sh_size, first->p_vaddr, first->p_filesz);
 }
 
-/* What MIPS linkers put behind the notes: kernels and loaders find these sections by their own
- * program headers. */
-static bool is_mips_header(const struct elf_image *image, const Elf64_Shdr *shdr)
-{
-    return image->elf.header.e_machine == EM_MIPS &&
-           (shdr->sh_type == SHT_MIPS_ABIFLAGS || shdr->sh_type == SHT_MIPS_OPTIONS);
-}
-
 /* A section to which only a program header refers, unless nobody_refers_to_moves finds out
  * otherwise. */
 static bool is_front_section(const struct elf_image *image, size_t index)
 {
     const Elf64_Shdr *shdr = &image->shdrs[index];
+    /* MIPS linkers put these behind the notes: kernels and loaders find them by their own program
+     * headers. */
+    bool is_mips_header = image->elf.header.e_machine == EM_MIPS &&
+                          (shdr->sh_type == SHT_MIPS_ABIFLAGS || shdr->sh_type == SHT_MIPS_OPTIONS);
 
     return is_beside_header(image, index) && shdr->sh_addralign <= MOVE_ALIGNMENT &&
            (shdr->sh_flags & (SHF_WRITE | SHF_EXECINSTR | SHF_TLS)) == 0 &&
-           (shdr->sh_type == SHT_NOTE || is_mips_header(image, shdr) ||
+           (shdr->sh_type == SHT_NOTE || is_mips_header ||
             strcmp(elf_section_name(image, index), ".interp") == 0);
 }
 
-static bool is_whole_string_table(const struct elf_image *image, const Elf64_Shdr *shdr)
-{
-    const Elf64_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
-
-    return size != NULL && size->d_un.d_val == shdr->sh_size;
-}
-
-/* Whether the section is a table to which only the dynamic section (or nothing) points; *tag is the
- * tag that does. */
-static bool dynamic_tag_of(const struct elf_image *image, size_t index, Elf64_Sxword *tag)
+/* True for a table to which only the dynamic section points; a table of strings must be whole. */
+static bool is_dynamic_table(const struct elf_image *image, size_t index)
 {
     static const struct {
         Elf64_Word type;
@@ -113,15 +93,15 @@ static bool dynamic_tag_of(const struct elf_image *image, size_t index, Elf64_Sx
         {SHT_HASH, DT_HASH},
     };
     const Elf64_Shdr *shdr = &image->shdrs[index];
+    const Elf64_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         const Elf64_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
+
         if (shdr->sh_type == tables[i].type && entry != NULL &&
             entry->d_un.d_ptr == shdr->sh_addr && is_beside_header(image, index) &&
-            (shdr->sh_type != SHT_STRTAB || is_whole_string_table(image, shdr))) {
-            *tag = tables[i].tag;
+            (shdr->sh_type != SHT_STRTAB || (size != NULL && size->d_un.d_val == shdr->sh_size)))
             return true;
-        }
     }
     return false;
 }
@@ -131,7 +111,7 @@ struct moved_search {
     bool is_exported; /* the symbols are from .dynsym */
 };
 
-/* Whether the relocation applies outside what moves: that must not itself be relocated. */
+/* True if the relocation applies outside what moves: that must not itself be relocated. */
 static bool is_relocated_elsewhere(void *context, const struct elf_relocation *relocation)
 {
     const struct moved_search *search = context;
@@ -161,64 +141,49 @@ static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
 }
 
 /* All sections in what moves must be of a kind that may move. If one overlaps it only partly, some
- * section has a wrong size. */
-static bool sections_move_whole(const struct elf_state *state)
+ * section has a wrong size. Every segment except those that are loaded must move as a whole or not
+ * at all. */
+static bool is_moved_whole(const struct elf_state *state, const struct elf_move *move)
 {
     const struct elf_image *image = &state->image;
-    Elf64_Sxword tag;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
 
-        if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr))
-            continue;
-        for (size_t j = 0; j < state->move_count; j++) {
-            const struct elf_move *move = &state->moves[j];
-            if (ranges_overlap(shdr->sh_addr, shdr->sh_size, move->address, move->size) &&
-                (!range_within(shdr->sh_addr, shdr->sh_size, move->address, move->size) ||
-                 !(is_front_section(image, i) || dynamic_tag_of(image, i, &tag))))
-                return false;
-        }
+        if ((shdr->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(shdr) &&
+            ranges_overlap(shdr->sh_addr, shdr->sh_size, move->address, move->size) &&
+            (!range_within(shdr->sh_addr, shdr->sh_size, move->address, move->size) ||
+             !(is_front_section(image, i) || is_dynamic_table(image, i))))
+            return false;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_type != PT_LOAD && phdr->p_type != PT_GNU_STACK &&
+            ranges_overlap(phdr->p_vaddr, phdr->p_memsz, move->address, move->size) &&
+            !range_within(phdr->p_vaddr, phdr->p_memsz, move->address, move->size))
+            return false;
     }
     return true;
 }
 
-/* Every segment except those that are loaded must move as a whole or not at all. */
-static bool segments_move_whole(const struct elf_state *state)
-{
-    for (size_t i = 0; i < state->image.phnum; i++) {
-        const Elf64_Phdr *phdr = &state->image.phdrs[i];
-
-        if (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_STACK)
-            continue;
-        for (size_t j = 0; j < state->move_count; j++) {
-            const struct elf_move *move = &state->moves[j];
-            if (ranges_overlap(phdr->p_vaddr, phdr->p_memsz, move->address, move->size) &&
-                !range_within(phdr->p_vaddr, phdr->p_memsz, move->address, move->size))
-                return false;
-        }
-    }
-    return true;
-}
-
-/* Which addresses in what moves code or a pointer may contain: any address in .interp and the
- * notes, because these may be the program's own. But the tables are made by the linker, which
- * defines no symbols in them (any that exist were checked), so code can only refer to the start of
- * a table. In a large image many numbers seem to lead into a large .dynsym by chance. */
+/* Addresses inside the moved ranges that code or data could legitimately reference: any address in
+ * .interp and the notes, because these may be the program's own. But the tables are made by the
+ * linker, which defines no symbols in them (any that exist were checked), so code can only refer to
+ * the start of a table. In a large image many numbers seem to lead into a large .dynsym by chance.
+ */
 static bool counts_in_moves(const void *context, uint64_t address)
 {
     const struct elf_image *image = &((const struct elf_state *)context)->image;
-
     bool is_in_table = false;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
-        Elf64_Sxword tag;
 
         if ((shdr->sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(shdr) ||
             !range_within(address, 1, shdr->sh_addr, shdr->sh_size))
             continue;
-        if (address == shdr->sh_addr || !dynamic_tag_of(image, i, &tag))
+        if (address == shdr->sh_addr || !is_dynamic_table(image, i))
             return true;
         is_in_table = true;
     }
@@ -247,12 +212,14 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
      * enough. */
     for (size_t i = 0; i < state->move_count; i++) {
         const struct elf_move *move = &state->moves[i];
+
+        if (!is_moved_whole(state, move))
+            return false;
         target.first = move->address < target.first ? move->address : target.first;
         end = move->address + move->size > end ? move->address + move->size : end;
     }
     target.size = end - target.first;
-    return segments_move_whole(state) && sections_move_whole(state) &&
-           !elf_find_pointer(&state->base, &target, &from, &reason) &&
+    return !elf_find_pointer(&state->base, &target, &from, &reason) &&
            !rules_find_in_code(&state->base.code, &target, &from);
 }
 
@@ -271,7 +238,7 @@ static bool move_to_names(struct elf_state *state, uint64_t names_address, uint6
         return false;
     if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
         !buffer_append(&state->moved, bytes.data, (size_t)size))
-        return no_memory(state);
+        return false;
     *move = (struct elf_move){address, size, free_address + padding - address};
     state->move_count++;
     return true;
@@ -294,29 +261,18 @@ static uint64_t free_end(const struct elf_state *state, uint64_t offset)
     return end;
 }
 
-/* Whether no bytes that no header describes follow the section, so that its size is right. */
-static bool is_followed_closely(const struct elf_state *state, size_t index)
-{
-    const Elf64_Shdr *shdr = &state->image.shdrs[index];
-    uint64_t end = shdr->sh_offset + shdr->sh_size;
-    size_t next = next_section(&state->image, end);
-
-    return next == NO_INDEX || free_end(state, end) == state->image.shdrs[next].sh_offset;
-}
-
 /* Step 2: shifts the run of tables behind `offset` by `growth`. */
 static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64_t offset,
                          uint64_t growth)
 {
     const struct elf_image *image = &state->image;
-    size_t smallest = NO_INDEX, first;
-    uint64_t end = offset;
-    Elf64_Sxword tag;
+    size_t smallest = NO_INDEX, first, next;
+    uint64_t end = offset, smallest_end;
 
     /* The run is contiguous except for alignment, and stays in the segment of the headers. */
     for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
-        bool is_table = dynamic_tag_of(image, i, &tag);
+        bool is_table = is_dynamic_table(image, i);
 
         if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
             !(is_table || is_front_section(image, i)))
@@ -326,7 +282,12 @@ static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64
             smallest = i;
         end = shdr->sh_offset + shdr->sh_size;
     }
-    if (smallest == NO_INDEX || !is_followed_closely(state, smallest))
+    if (smallest == NO_INDEX)
+        return false;
+    /* No bytes that no header describes may follow it, so that its size is right. */
+    smallest_end = image->shdrs[smallest].sh_offset + image->shdrs[smallest].sh_size;
+    next = next_section(image, smallest_end);
+    if (next != NO_INDEX && free_end(state, smallest_end) != image->shdrs[next].sh_offset)
         return false;
     /* What precedes it moves as one piece, with its padding: a segment may hold several of its
      * sections. */
@@ -387,35 +348,24 @@ static bool move_front(struct elf_state *state, const struct section *names, uin
                          end - start);
 }
 
-/* Step 1, then step 2 by shifting. */
-static bool move_front_and_shift(struct elf_state *state, const struct section *names,
-                                 uint64_t start, uint64_t end, uint64_t new_end)
-{
-    if (!move_front(state, names, start, end))
-        return false;
-    return shift(state, names, state->headers_end, new_end);
-}
-
 /* If all tables are small (static-pie), there may be none that is large enough to shift the others
  * into its place: then as many tables as needed move. */
 static bool move_front_and_tables(struct elf_state *state, const struct section *names,
                                   uint64_t start, uint64_t end, uint64_t new_end)
 {
     const struct elf_image *image = &state->image;
-    Elf64_Sxword tag;
 
     while (free_end(state, end) < new_end) {
         size_t index = next_section(image, end);
         if (index == NO_INDEX || image->shdrs[index].sh_offset - end >= MOVE_ALIGNMENT ||
-            image->shdrs[index].sh_addralign > MOVE_ALIGNMENT ||
-            !dynamic_tag_of(image, index, &tag))
+            image->shdrs[index].sh_addralign > MOVE_ALIGNMENT || !is_dynamic_table(image, index))
             return false;
         end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
     }
     return move_front(state, names, start, end);
 }
 
-/* Whether the planned moves are possible and safe. */
+/* True if the planned moves are possible and safe. */
 static bool is_sound(const struct elf_state *state, const struct section *names)
 {
     return state->moved.size <= names->size && nobody_refers_to_moves(state);
@@ -460,7 +410,8 @@ bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit)
          index = next_section(image, end))
         end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
     if (free_end(state, end) < new_end) {
-        if (move_front_and_shift(state, names, start, end, new_end))
+        if (move_front(state, names, start, end) &&
+            shift(state, names, state->headers_end, new_end))
             return is_sound(state, names);
         elf_room_forget(state, edit_count);
     }

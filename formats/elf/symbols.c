@@ -7,16 +7,17 @@
  * names exactly if its st_name is one of the offsets found. Linkers share strings with a common
  * end, so a name may be found more than once.
  */
-#include "formats/elf/elf.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/array.h"
+#include "formats/elf/elf.h"
 
 /* Symbols are decoded, and pages released, in pieces of this many. */
 #define SYMBOLS_IN_PIECE UINT64_C(65536)
 #define STRING_PIECE     (UINT64_C(1) << 20)
+
+/* ---- symbols ---- */
 
 bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol)
 {
@@ -26,34 +27,6 @@ bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symb
         return false;
     return symbol->section >= image->shnum ||
            (image->shdrs[symbol->section].sh_flags & SHF_ALLOC) != 0;
-}
-
-/* ---- reading a table ---- */
-
-/* The section indices of all symbols in the table, if there are more sections than st_shndx can
- * number (gABI: SHT_SYMTAB_SHNDX); empty if there is no such table. */
-static struct bytes section_numbers(const struct elf_image *image, size_t section)
-{
-    for (size_t i = 1; i < image->shnum; i++) {
-        if (image->shdrs[i].sh_type == SHT_SYMTAB_SHNDX && image->shdrs[i].sh_link == section)
-            return elf_section_bytes(image, i);
-    }
-    return (struct bytes){0};
-}
-
-/* The section of symbol `index`. False if it should be in that table and is not. */
-static bool find_section_of(const struct elf_image *image, const Elf64_Sym *symbol,
-                            struct bytes numbers, uint64_t index, size_t *section)
-{
-    struct bytes number;
-
-    *section = symbol->st_shndx < SHN_LORESERVE ? symbol->st_shndx : NO_INDEX;
-    if (symbol->st_shndx != SHN_XINDEX)
-        return true;
-    if (!bytes_slice(numbers, index * sizeof(Elf32_Word), sizeof(Elf32_Word), &number))
-        return false;
-    *section = load_u32(number.data, image->machine->big_endian);
-    return true;
 }
 
 struct bytes elf_symbol_name(const struct elf_image *image, const struct elf_symbol *symbol)
@@ -77,16 +50,37 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
     return name.size >= 2 && (name.data[0] == '$' || (name.data[0] == '.' && name.data[1] == 'L'));
 }
 
+/* The address of a function's code: on some machines a bit of st_value tells the instruction
+ * set. */
+static uint64_t function_address(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+    return type == STT_FUNC || type == STT_GNU_IFUNC ? symbol->st_value & ~image->machine->state_bit
+                                                     : symbol->st_value;
+}
+
+static bool is_in_code(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    return symbol->section != SHN_UNDEF && symbol->section < image->shnum &&
+           (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) != 0;
+}
+
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context)
 {
     const Elf64_Shdr *shdr = &image->shdrs[section];
     uint64_t sym = image->sizes.sym, piece = SYMBOLS_IN_PIECE * sym;
-    struct bytes numbers = section_numbers(image, section);
+    struct bytes numbers = {0}, number;
 
     if (shdr->sh_entsize != sym || shdr->sh_offset % image->sizes.word != 0 ||
         shdr->sh_type == SHT_NOBITS)
         return false;
+    /* If there are more sections than st_shndx can number (gABI: SHT_SYMTAB_SHNDX). */
+    for (size_t i = 1; i < image->shnum && numbers.size == 0; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB_SHNDX && image->shdrs[i].sh_link == section)
+            numbers = elf_section_bytes(image, i);
+    }
     for (uint64_t done = 0; done < shdr->sh_size; done += piece) {
         uint64_t left = shdr->sh_size - done;
         uint64_t size = left < piece ? left - left % sym : piece;
@@ -95,15 +89,23 @@ bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_
         for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
             uint64_t offset = start + i * sym;
             Elf64_Sym entry = elf_load_symbol(image, image->elf.bytes.data + offset);
-            struct elf_symbol symbol = {.table = section,
-                                        .st_name = entry.st_name,
-                                        .st_info = entry.st_info,
-                                        .st_value = entry.st_value,
-                                        .st_size = entry.st_size,
-                                        .offset = offset};
+            struct elf_symbol symbol = {
+                .table = section,
+                .st_name = entry.st_name,
+                .st_info = entry.st_info,
+                .st_value = entry.st_value,
+                .st_size = entry.st_size,
+                .section = entry.st_shndx < SHN_LORESERVE ? entry.st_shndx : NO_INDEX,
+                .offset = offset,
+            };
 
-            if (!find_section_of(image, &entry, numbers, done / sym + i, &symbol.section) ||
-                !visit(context, &symbol))
+            if (entry.st_shndx == SHN_XINDEX) {
+                if (!bytes_slice(numbers, (done / sym + i) * sizeof(Elf32_Word), sizeof(Elf32_Word),
+                                 &number))
+                    return false;
+                symbol.section = load_u32(number.data, image->machine->big_endian);
+            }
+            if (!visit(context, &symbol))
                 return false;
         }
         input_release_pages(image->input, start, size);
@@ -124,109 +126,47 @@ struct name_offsets {
     size_t capacity;
 };
 
-static bool add_name_offset(struct name_offsets *names, uint64_t offset, enum runtime_symbol symbol)
+/* Adds all places of a text in a string table: of the runtime's names if it is their prefix. False
+ * if memory runs out. */
+static bool find_names(const struct elf_image *image, size_t string_section, const char *text,
+                       size_t size, bool is_prefix, struct name_offsets *names)
 {
-    if (!ARRAY_ROOM_FOR_ONE(names->list, names->capacity, names->count))
-        return false;
-    names->list[names->count++] = (struct name_offset){offset, symbol};
-    return true;
-}
+    struct bytes strings = elf_section_bytes(image, string_section);
+    uint64_t base = image->shdrs[string_section].sh_offset, position = 0, released = 0;
 
-/* A search of a string table, front to back. */
-struct string_search {
-    const struct elf_image *image;
-    struct bytes strings;
-    uint64_t base; /* offset of the table in the file */
-    const char *text;
-    size_t size; /* of the text */
-    uint64_t position;
-    uint64_t released;
-};
-
-static struct string_search search_strings(const struct elf_image *image, size_t string_section,
-                                           const char *text, size_t size)
-{
-    return (struct string_search){.image = image,
-                                  .strings = elf_section_bytes(image, string_section),
-                                  .base = image->shdrs[string_section].sh_offset,
-                                  .text = text,
-                                  .size = size};
-}
-
-/* The next occurrence of the text; false if there is none. */
-static bool next_string(struct string_search *search, uint64_t *offset)
-{
-    while (search->position < search->strings.size) {
-        uint64_t left = search->strings.size - search->position;
+    while (position < strings.size) {
+        uint64_t left = strings.size - position;
         /* Pieces overlap by the size of the text, so that none is missed between two pieces. */
-        uint64_t piece = left < STRING_PIECE + search->size ? left : STRING_PIECE + search->size;
-        const uint8_t *start = search->strings.data + search->position;
-        const uint8_t *hit = memmem(start, (size_t)piece, search->text, search->size);
+        uint64_t piece = left < STRING_PIECE + size ? left : STRING_PIECE + size;
+        const uint8_t *hit = memmem(strings.data + position, (size_t)piece, text, size);
+        struct name_offset name = {.symbol = RUNTIME_OTHER_BOUND};
 
-        *offset = hit == NULL ? 0 : (uint64_t)(hit - search->strings.data);
-        if (hit != NULL)
-            search->position = *offset + search->size;
-        else
-            search->position += piece == left ? left : STRING_PIECE;
-        if (search->position - search->released >= STRING_PIECE) {
-            input_release_pages(search->image->input, search->base + search->released,
-                                search->position - search->released);
-            search->released = search->position;
+        if (hit == NULL) {
+            position += piece == left ? left : STRING_PIECE;
+        } else {
+            name.offset = (uint64_t)(hit - strings.data);
+            position = name.offset + size;
         }
-        if (hit != NULL)
-            return true;
-    }
-    return false;
-}
-
-static bool find_names(const struct elf_image *image, size_t string_section,
-                       struct name_offsets *names)
-{
-    struct string_search search =
-        search_strings(image, string_section, RUNTIME_PREFIX, strlen(RUNTIME_PREFIX));
-    uint64_t offset;
-
-    while (next_string(&search, &offset)) {
-        struct bytes rest = {search.strings.data + offset, search.strings.size - offset};
-        enum runtime_symbol symbol;
-
-        if (runtime_symbol_classify(rest, &symbol) && !add_name_offset(names, offset, symbol))
-            return false;
-    }
-    return true;
-}
-
-/* Finds the offsets of the name of the machine's base symbol; which number they get does not
- * matter. */
-static bool find_base_names(const struct elf_image *image, size_t string_section,
-                            struct name_offsets *names)
-{
-    const char *name = image->machine->base_symbol;
-    struct string_search search;
-    uint64_t offset;
-
-    if (name == NULL)
-        return true;
-    search = search_strings(image, string_section, name, strlen(name) + 1);
-    while (next_string(&search, &offset)) {
-        if (!add_name_offset(names, offset, RUNTIME_OTHER_BOUND))
-            return false;
+        if (hit != NULL &&
+            (!is_prefix || runtime_symbol_classify((struct bytes){hit, strings.size - name.offset},
+                                                   &name.symbol))) {
+            if (!ARRAY_ROOM_FOR_ONE(names->list, names->capacity, names->count))
+                return false;
+            names->list[names->count++] = name;
+        }
+        if (position - released >= STRING_PIECE) {
+            input_release_pages(image->input, base + released, position - released);
+            released = position;
+        }
     }
     return true;
 }
 
 static const struct name_offset *lookup_name(const struct name_offsets *names, uint64_t offset)
 {
-    size_t low = 0, high = names->count;
+    size_t count = array_count_up_to(names->list, names->count, sizeof(*names->list), offset);
 
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (names->list[middle].offset < offset)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < names->count && names->list[low].offset == offset ? &names->list[low] : NULL;
+    return count != 0 && names->list[count - 1].offset == offset ? &names->list[count - 1] : NULL;
 }
 
 /* ---- definitions ---- */
@@ -241,24 +181,19 @@ struct scan {
     bool too_many;
 };
 
-/* The address of a function's code: on some machines a bit of st_value tells the instruction
- * set. */
-static uint64_t function_address(const struct elf_image *image, const struct elf_symbol *symbol)
-{
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-
-    return type == STT_FUNC || type == STT_GNU_IFUNC ? symbol->st_value & ~image->machine->state_bit
-                                                     : symbol->st_value;
-}
-
+/* An elf_symbol_visitor: collects the definitions, and the value of the base symbol. */
 static bool collect_definition(void *context, const struct elf_symbol *symbol)
 {
     struct scan *scan = context;
-    const struct name_offset *name;
     uint64_t address = function_address(scan->image, symbol);
+    const struct name_offset *name;
 
     if (!elf_symbol_has_address(scan->image, symbol))
         return true;
+    if (lookup_name(&scan->base_names, symbol->st_name) != NULL) {
+        scan->has_bases |= scan->code_base != 0 && scan->code_base != symbol->st_value;
+        scan->code_base = symbol->st_value;
+    }
     name = lookup_name(&scan->names, symbol->st_name);
     if (name == NULL)
         return true;
@@ -268,30 +203,21 @@ static bool collect_definition(void *context, const struct elf_symbol *symbol)
     return !scan->too_many;
 }
 
-static bool collect_base(void *context, const struct elf_symbol *symbol)
-{
-    struct scan *scan = context;
-
-    if (elf_symbol_has_address(scan->image, symbol) &&
-        lookup_name(&scan->base_names, symbol->st_name) != NULL) {
-        scan->has_bases |= scan->code_base != 0 && scan->code_base != symbol->st_value;
-        scan->code_base = symbol->st_value;
-    }
-    return true;
-}
-
-/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
- * that return the same address, and changing one would change the other. */
+/* An elf_symbol_visitor. An accessor is shared if a function of another name is at its address:
+ * --icf=all folds functions that return the same address, and changing one would change the
+ * other. */
 static bool mark_shared(void *context, const struct elf_symbol *symbol)
 {
     struct scan *scan = context;
-    const struct name_offset *name;
+    uint64_t address = function_address(scan->image, symbol);
 
     if (!elf_symbol_has_address(scan->image, symbol) || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
         return true;
     for (size_t i = 0; i < scan->found->count; i++) {
         struct runtime_definition *definition = &scan->found->definitions[i];
-        if (definition->address != function_address(scan->image, symbol))
+        const struct name_offset *name;
+
+        if (definition->address != address)
             continue;
         name = lookup_name(&scan->names, symbol->st_name);
         if (name == NULL || name->symbol != definition->symbol)
@@ -312,39 +238,20 @@ static bool find_table(const struct elf_image *image, size_t *table, struct erro
                              image->path);
         *table = i;
     }
-    if (*table != NO_INDEX && (image->shdrs[*table].sh_link >= image->shnum ||
-                               image->shdrs[image->shdrs[*table].sh_link].sh_type != SHT_STRTAB))
-        return error_set(error,
-                         "%s: damaged ELF image: the symbol table has no strings; link it "
-                         "again",
-                         image->path);
-    return true;
-}
-
-/* What is wrong with the table; NULL if nothing is. */
-static const char *scan_table(struct scan *scan, size_t table)
-{
-    const struct elf_image *image = scan->image;
-    bool done =
-        scan->names.count == 0 || (elf_symbols_each(image, table, collect_definition, scan) &&
-                                   elf_symbols_each(image, table, mark_shared, scan));
-
-    if (done && scan->base_names.count != 0)
-        done = elf_symbols_each(image, table, collect_base, scan);
-    if (scan->too_many)
-        return "the profile runtime is defined too many times";
-    if (scan->has_bases)
-        return "the symbol for the base register of its data has several values";
-    return done ? NULL : "damaged ELF image: its symbol table cannot be read";
+    return *table == NO_INDEX ||
+           (image->shdrs[*table].sh_link < image->shnum &&
+            image->shdrs[image->shdrs[*table].sh_link].sh_type == SHT_STRTAB) ||
+           error_set(error, "%s: damaged ELF image: the symbol table has no strings; link it again",
+                     image->path);
 }
 
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       uint64_t *code_base, struct error *error)
 {
     struct scan scan = {.image = image, .found = symbols};
-    const char *wrong;
+    const char *base_symbol = image->machine->base_symbol, *wrong = NULL;
     size_t table, strings;
-    bool done;
+    bool has_memory;
 
     symbols->count = 0;
     symbols->are_told = false;
@@ -355,19 +262,24 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         return true;
     symbols->are_told = true;
     strings = image->shdrs[table].sh_link;
-    if (!find_names(image, strings, &scan.names) ||
-        !find_base_names(image, strings, &scan.base_names)) {
-        done = error_out_of_memory(error, image->path,
-                                   (scan.names.count + scan.base_names.count) *
-                                       sizeof(struct name_offset));
-    } else {
-        wrong = scan_table(&scan, table);
-        done = wrong == NULL || error_set(error, "%s: %s; link it again", image->path, wrong);
-    }
+    has_memory =
+        find_names(image, strings, RUNTIME_PREFIX, strlen(RUNTIME_PREFIX), true, &scan.names) &&
+        (base_symbol == NULL ||
+         find_names(image, strings, base_symbol, strlen(base_symbol) + 1, false, &scan.base_names));
+    if (!has_memory)
+        error_out_of_memory(error, image->path, sizeof(struct name_offset));
+    else if ((scan.names.count != 0 || scan.base_names.count != 0) &&
+             (!elf_symbols_each(image, table, collect_definition, &scan) ||
+              (scan.names.count != 0 && !elf_symbols_each(image, table, mark_shared, &scan))))
+        wrong = scan.too_many ? "the profile runtime is defined too many times"
+                              : "damaged ELF image: its symbol table cannot be read";
+    else if (scan.has_bases)
+        wrong = "the symbol for the base register of its data has several values";
     *code_base = scan.code_base;
     free(scan.names.list);
     free(scan.base_names.list);
-    return done;
+    return wrong == NULL ? has_memory
+                         : error_set(error, "%s: %s; link it again", image->path, wrong);
 }
 
 /* ---- all functions ---- */
@@ -378,7 +290,7 @@ struct visiting {
     void *context;
 };
 
-/* Functions written in assembly may have no type. */
+/* An elf_symbol_visitor. Functions written in assembly may have no type. */
 static bool visit_function(void *context, const struct elf_symbol *symbol)
 {
     const struct visiting *visiting = context;
@@ -387,21 +299,19 @@ static bool visit_function(void *context, const struct elf_symbol *symbol)
     struct image_symbol found = {.address = function_address(image, symbol), .is_function = true};
 
     if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
-        symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
-        (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
+        !is_in_code(image, symbol) || elf_symbol_is_mark(image, symbol))
         return true;
     found.name = elf_symbol_name(image, symbol);
-    return elf_symbol_is_mark(image, symbol) || visiting->visit(visiting->context, &found);
+    return visiting->visit(visiting->context, &found);
 }
 
 bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
 {
-    for (size_t i = 1; i < image->shnum; i++) {
-        struct visiting visiting = {image, visit, context};
+    struct visiting visiting = {image, visit, context};
 
-        if (image->shdrs[i].sh_type != SHT_SYMTAB)
-            continue;
-        if (!elf_symbols_each(image, i, visit_function, &visiting))
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB &&
+            !elf_symbols_each(image, i, visit_function, &visiting))
             return false;
     }
     return true;
@@ -450,20 +360,18 @@ static int compare_places(const void *first, const void *second)
 static bool collect_place(void *context, const struct elf_symbol *symbol)
 {
     struct places *places = context;
-    const struct elf_image *image = places->image;
-    uint64_t address = function_address(image, symbol);
+    uint64_t address = function_address(places->image, symbol);
     struct bytes name;
 
-    if (symbol->section == SHN_UNDEF || symbol->section >= image->shnum ||
-        (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) == 0)
+    if (!is_in_code(places->image, symbol))
         return true;
     if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0)
         return add_place(places, address, PLACE_FUNCTION,
                          address == symbol->st_value ? CODE_A32 : CODE_T32) &&
                add_place(places, address + symbol->st_size, PLACE_FUNCTION_END, CODE_UNKNOWN);
-    if (!elf_symbol_is_mark(image, symbol))
+    if (!elf_symbol_is_mark(places->image, symbol))
         return true;
-    name = elf_symbol_name(image, symbol);
+    name = elf_symbol_name(places->image, symbol);
     if (name.size < 3 || name.data[0] != '$' || (name.data[2] != 0 && name.data[2] != '.'))
         return true;
     switch (name.data[1]) {
@@ -514,27 +422,25 @@ static size_t make_marks(const struct place *places, size_t count, struct code_m
     return made;
 }
 
-bool elf_symbols_mark(const struct elf_image *image, struct code_mark **marks, size_t *count)
+bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count)
 {
     struct places places = {.image = image};
     bool done = image->machine->state_bit != 0;
 
     for (size_t i = 1; i < image->shnum && done; i++) {
-        if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) != 0)
-            done = add_place(&places, image->shdrs[i].sh_addr, PLACE_SECTION, CODE_UNKNOWN);
-    }
-    for (size_t i = 1; i < image->shnum && done; i++) {
-        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if ((shdr->sh_flags & SHF_EXECINSTR) != 0)
+            done = add_place(&places, shdr->sh_addr, PLACE_SECTION, CODE_UNKNOWN);
+        if (shdr->sh_type == SHT_SYMTAB && done)
             done = elf_symbols_each(image, i, collect_place, &places);
     }
-    if (done && places.count != 0) {
-        *marks = malloc(places.count * sizeof(**marks));
-        places.lacks_memory = *marks == NULL;
-    }
+    if (done && places.count != 0)
+        *marks = arena_array(&image->memory, places.count, sizeof(**marks));
     if (*marks != NULL) {
         qsort(places.list, places.count, sizeof(*places.list), compare_places);
         *count = make_marks(places.list, places.count, *marks);
     }
     free(places.list);
-    return !places.lacks_memory;
+    return !places.lacks_memory && !image->memory.failed;
 }

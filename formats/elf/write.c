@@ -126,7 +126,7 @@ static void empty_section(const struct elf_state *state, const struct section *s
                           Elf64_Shdr *shdr)
 {
     /* What is left must be in a section, or tools that rewrite images would lose it. The entry
-     * size, which linkers leave 0, marks the section as ours (see is_rest in elf.c).
+     * size, which linkers leave 0, marks the section as ours (see is_remnant in elf.c).
      *
      * An empty section does not become SHT_NOBITS: GNU strip and readelf treat a section of that
      * type, if it is not loaded, as part of every segment, and strip then writes an image that does
@@ -139,7 +139,7 @@ static void empty_section(const struct elf_state *state, const struct section *s
         shdr->sh_offset =
             map_offset(state, place->offset) + (state->names_address - place->address);
     }
-    shdr->sh_size = planning_rest(&state->base, section->kind, section->size).size;
+    shdr->sh_size = planning_remnant(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
 }
 

@@ -488,8 +488,8 @@ static void fill_with_zeros(struct macho_state *state, uint64_t start, uint64_t 
 static void add_edits(struct macho_state *state)
 {
     struct image_plan *plan = state->base.plan;
-    struct bytes stub = planning_rest(&state->base, SECTION_DATA, 0);
-    struct bytes tripwire = planning_rest(&state->base, SECTION_NAMES, 0);
+    struct bytes stub = planning_remnant(&state->base, SECTION_DATA, 0);
+    struct bytes tripwire = planning_remnant(&state->base, SECTION_NAMES, 0);
     uint8_t mapping[MAPPING_ALIGNMENT + TRIPWIRE_MAPPING_SIZE] = {0};
     size_t padding = state->split_segment == NO_INDEX
                          ? 0

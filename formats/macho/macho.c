@@ -110,15 +110,15 @@ static void describe_section(const struct planning *planning, size_t index, stru
     section->loaded = true;
 }
 
-static bool is_rest(const struct planning *planning, enum section_kind kind, bool *is_rest,
-                    struct error *error)
+static bool is_remnant(const struct planning *planning, enum section_kind kind, bool *is_remnant,
+                       struct error *error)
 {
     (void)error;
-    *is_rest = section_of(planning, kind)->reserved3 == MACHO_EMPTIED_MARK;
+    *is_remnant = section_of(planning, kind)->reserved3 == MACHO_EMPTIED_MARK;
     return true;
 }
 
-static struct bytes rest_of(const struct planning *planning, enum section_kind kind)
+static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
 {
     const struct macho_section *section = section_of(planning, kind);
 
@@ -463,8 +463,8 @@ const struct format macho_format = {
     .section_name = section_kind_name,
     .find_section = find_section,
     .describe_section = describe_section,
-    .is_rest = is_rest,
-    .rest_of = rest_of,
+    .is_remnant = is_remnant,
+    .remnant_of = remnant_of,
     .find_symbols = find_symbols,
     .bytes_at = bytes_at,
     .check_section = check_section,

@@ -84,7 +84,7 @@ static void write_emptied(struct macho_state *state, const struct section *remov
 {
     const struct macho_section *section =
         &state->image.sections[state->base.section_index[removed->kind]];
-    uint64_t rest = planning_rest(&state->base, removed->kind, removed->size).size;
+    uint64_t rest = planning_remnant(&state->base, removed->kind, removed->size).size;
 
     put_64(state, section->header + SECTION_64_BYTES, rest);
     put_32(state, section->header + SECTION_64_RESERVED3, MACHO_EMPTIED_MARK);

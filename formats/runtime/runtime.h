@@ -123,12 +123,12 @@ struct code_operations {
     /* The value that a slot holds at run time. NULL: in this format no function of the runtime
      * loads its result from a slot. */
     bool (*slot_value)(const struct planning *planning, uint64_t slot, uint64_t *value);
-    /* Whether a pointer in the image leads to the target: *from is its address. Pointers inside the
+    /* True if a pointer in the image leads to the target: *from is its address. Pointers inside the
      * target and those that the runtime's functions use do not count. If this cannot be found out,
      * *reason says why, and is NULL otherwise; the result is then true as well. */
     bool (*find_pointer)(const struct planning *planning, const struct reference_target *target,
                          uint64_t *from, const char **reason);
-    /* Whether code at `from` that forms this address means the end of another section, which ends
+    /* True if code at `from` that forms this address means the end of another section, which ends
      * there. NULL: this never happens. */
     bool (*means_other_end)(const struct planning *planning, uint64_t address, uint64_t from);
     runtime_symbols_each each_symbol;
@@ -156,10 +156,10 @@ struct image_code {
 bool rules_returned(const struct image_code *image, enum section_kind kind,
                     enum runtime_symbol symbol, uint64_t *value);
 
-/* Whether a definition of the symbol shares its code with another function. */
+/* True if a definition of the symbol shares its code with another function. */
 bool rules_is_shared(const struct image_code *image, enum runtime_symbol symbol);
 
-/* Whether `symbol` can be made to return `value`: no definition may share its code with another
+/* True if `symbol` can be made to return `value`: no definition may share its code with another
  * function, and each must have room for the new value. */
 bool rules_can_rewrite(const struct image_code *image, enum runtime_symbol symbol, uint64_t value);
 
@@ -193,13 +193,13 @@ bool rules_next_accessor(const struct image_code *image, size_t *index, struct c
 bool rules_search_code(const struct image_code *image, const struct reference_target *target,
                        code_search_visitor visit, void *context);
 
-/* Whether code of the image, outside the bodies of the runtime's functions, refers to the target:
+/* True if code of the image, outside the bodies of the runtime's functions, refers to the target:
  * *from is the address where. */
 bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
                         uint64_t *from);
 
-/* Whether code or a pointer refers to [address, address + size). References from that range itself
- * and from the bodies of the runtime's functions do not count. If is_bound, references from
+/* Finds out if code or a pointer refers to [address, address + size). References from that range
+ * itself and from the bodies of the runtime's functions do not count. If is_bound, references from
  * code to the end of the range count too.
  *
  * On machines where many numbers in code seem to refer to a large range by chance, only
