@@ -308,30 +308,43 @@ static void make_fixed_codes(struct alphabet *literals, struct alphabet *distanc
 
 /* ---- codeword lengths ---- */
 
-/* Receives a symbol of the precode and the value of its extra bits. */
-typedef void (*precode_sink)(void *context, unsigned symbol, unsigned extra);
+/* The codeword lengths of both alphabets in symbols of the precode. */
+struct lengths {
+    struct {
+        uint8_t symbol, extra; /* and the value of its extra bits */
+    } items[2 * ALPHABET_MAX];
+    size_t count;
+    uint32_t counts[DEFLATE_PRECODE_SYMBOLS];
+};
 
-/* Encodes a run of equal lengths. A run shorter than `least` is written one by one. */
-static void encode_run(unsigned length, unsigned count, bool is_new, unsigned least,
-                       precode_sink sink, void *context)
+static void add_length(struct lengths *lengths, unsigned symbol, unsigned extra)
+{
+    lengths->items[lengths->count].symbol = (uint8_t)symbol;
+    lengths->items[lengths->count++].extra = (uint8_t)extra;
+    lengths->counts[symbol]++;
+}
+
+/* Adds a run of equal lengths. A run shorter than `least` is written one by one. */
+static void add_run(struct lengths *lengths, unsigned length, unsigned count, bool is_new,
+                    unsigned least)
 {
     if (count < least) {
         for (; count != 0; count--)
-            sink(context, length, 0);
+            add_length(lengths, length, 0);
     } else if (length != 0) {
         if (is_new) {
-            sink(context, length, 0);
+            add_length(lengths, length, 0);
             count--;
         }
-        sink(context, REPEAT_PREVIOUS, count - 3);
+        add_length(lengths, REPEAT_PREVIOUS, count - 3);
     } else if (count <= 10) {
-        sink(context, REPEAT_ZERO, count - 3);
+        add_length(lengths, REPEAT_ZERO, count - 3);
     } else {
-        sink(context, REPEAT_ZERO_LONG, count - 11);
+        add_length(lengths, REPEAT_ZERO_LONG, count - 11);
     }
 }
 
-static void encode_lengths(const struct alphabet *alphabet, precode_sink sink, void *context)
+static void add_lengths(struct lengths *lengths, const struct alphabet *alphabet)
 {
     int previous = -1;
     int next = alphabet->codes[0].length;
@@ -344,20 +357,12 @@ static void encode_lengths(const struct alphabet *alphabet, precode_sink sink, v
         next = i < alphabet->highest ? alphabet->codes[i + 1].length : -1;
         if (++count < most && length == next)
             continue;
-        encode_run((unsigned)length, count, length != previous, least, sink, context);
+        add_run(lengths, (unsigned)length, count, length != previous, least);
         count = 0;
         previous = length;
         most = next == 0 ? 138 : length == next ? 6 : 7;
         least = next == 0 || length == next ? 3 : 4;
     }
-}
-
-static void count_length(void *context, unsigned symbol, unsigned extra)
-{
-    uint32_t *counts = context;
-
-    (void)extra;
-    counts[symbol]++;
 }
 
 /* ---- writing ---- */
@@ -391,19 +396,6 @@ static void fill_byte(struct deflate_blocks *blocks)
 {
     if (blocks->bit_count != 0)
         put_bits(blocks, 0, 8 - blocks->bit_count);
-}
-
-struct length_writer {
-    struct deflate_blocks *blocks;
-    const struct alphabet *precode;
-};
-
-static void put_length(void *context, unsigned symbol, unsigned extra)
-{
-    struct length_writer *writer = context;
-
-    put_code(writer->blocks, &writer->precode->codes[symbol]);
-    put_bits(writer->blocks, extra, precode_extra[symbol]);
 }
 
 static void put_symbols(struct deflate_blocks *blocks, const struct alphabet *literals,
@@ -441,21 +433,6 @@ static void put_stored(struct deflate_blocks *blocks, struct bytes text, bool la
     blocks->stream->size += size;
 }
 
-static void put_dynamic_header(struct deflate_blocks *blocks, const struct alphabet *literals,
-                               const struct alphabet *distances, const struct alphabet *precode,
-                               unsigned precode_count)
-{
-    struct length_writer writer = {blocks, precode};
-
-    put_bits(blocks, (unsigned)literals->highest + 1 - 257, 5);
-    put_bits(blocks, (unsigned)distances->highest + 1 - 1, 5);
-    put_bits(blocks, precode_count - 4, 4);
-    for (unsigned i = 0; i < precode_count; i++)
-        put_bits(blocks, precode->codes[precode_order[i]].length, 3);
-    encode_lengths(literals, put_length, &writer);
-    encode_lengths(distances, put_length, &writer);
-}
-
 /* Counts the bits of a block's symbols with these codes, and with the fixed ones. */
 static void count_bits(const struct deflate_blocks *blocks, const struct alphabet *literals,
                        const struct alphabet *distances, uint64_t *bits, uint64_t *fixed_bits)
@@ -476,34 +453,44 @@ static void count_bits(const struct deflate_blocks *blocks, const struct alphabe
     }
 }
 
-static uint64_t header_bits(const uint32_t counts[DEFLATE_PRECODE_SYMBOLS],
-                            const struct alphabet *precode, unsigned precode_count)
+static void put_dynamic_header(struct deflate_blocks *blocks, const struct alphabet *literals,
+                               const struct alphabet *distances, const struct lengths *lengths,
+                               const struct alphabet *precode, unsigned precode_count)
 {
-    uint64_t bits = 5 + 5 + 4 + 3 * (uint64_t)precode_count;
+    put_bits(blocks, (unsigned)literals->highest + 1 - 257, 5);
+    put_bits(blocks, (unsigned)distances->highest + 1 - 1, 5);
+    put_bits(blocks, precode_count - 4, 4);
+    for (unsigned i = 0; i < precode_count; i++)
+        put_bits(blocks, precode->codes[precode_order[i]].length, 3);
+    for (size_t i = 0; i < lengths->count; i++) {
+        unsigned symbol = lengths->items[i].symbol;
 
-    for (unsigned i = 0; i < DEFLATE_PRECODE_SYMBOLS; i++)
-        bits += (uint64_t)counts[i] * (precode->codes[i].length + precode_extra[i]);
-    return bits;
+        put_code_and_bits(blocks, &precode->codes[symbol], lengths->items[i].extra,
+                          precode_extra[symbol]);
+    }
 }
 
 /* Writes the kind of block that is smallest; of equally small ones, the simplest. */
 static void put_block(struct deflate_blocks *blocks, struct bytes text, bool last)
 {
     struct alphabet literals, distances, precode;
-    uint32_t counts[DEFLATE_PRECODE_SYMBOLS] = {0};
+    struct lengths lengths = {.count = 0};
     unsigned precode_count = DEFLATE_PRECODE_SYMBOLS;
     uint64_t dynamic_size, fixed_size, least;
 
     make_codes(&literals, blocks->literal_counts, DEFLATE_LITLEN_SYMBOLS, CODE_BITS_MAX);
     make_codes(&distances, blocks->distance_counts, DEFLATE_DISTANCE_SYMBOLS, CODE_BITS_MAX);
-    encode_lengths(&literals, count_length, counts);
-    encode_lengths(&distances, count_length, counts);
-    make_codes(&precode, counts, DEFLATE_PRECODE_SYMBOLS, PRECODE_BITS_MAX);
+    add_lengths(&lengths, &literals);
+    add_lengths(&lengths, &distances);
+    make_codes(&precode, lengths.counts, DEFLATE_PRECODE_SYMBOLS, PRECODE_BITS_MAX);
     while (precode_count > 4 && precode.codes[precode_order[precode_count - 1]].length == 0)
         precode_count--;
     count_bits(blocks, &literals, &distances, &dynamic_size, &fixed_size);
+    dynamic_size += 5 + 5 + 4 + 3 * (uint64_t)precode_count;
+    for (unsigned i = 0; i < DEFLATE_PRECODE_SYMBOLS; i++)
+        dynamic_size += (uint64_t)lengths.counts[i] * (precode.codes[i].length + precode_extra[i]);
     /* Rounded up to bytes, including the three bits of the block header. */
-    dynamic_size = (dynamic_size + header_bits(counts, &precode, precode_count) + 3 + 7) >> 3;
+    dynamic_size = (dynamic_size + 3 + 7) >> 3;
     fixed_size = (fixed_size + 3 + 7) >> 3;
     least = fixed_size <= dynamic_size ? fixed_size : dynamic_size;
     if (text.data != NULL && text.size + 4 <= least) {
@@ -514,7 +501,7 @@ static void put_block(struct deflate_blocks *blocks, struct bytes text, bool las
         put_symbols(blocks, &literals, &distances);
     } else {
         put_bits(blocks, (unsigned)last | BLOCK_DYNAMIC << 1, 3);
-        put_dynamic_header(blocks, &literals, &distances, &precode, precode_count);
+        put_dynamic_header(blocks, &literals, &distances, &lengths, &precode, precode_count);
         put_symbols(blocks, &literals, &distances);
     }
 }
