@@ -62,24 +62,16 @@ static bool set_parameter(ZSTD_CCtx *context, ZSTD_cParameter parameter, int val
 }
 
 /* At most one thread for each job: more would only need memory. */
-static int worker_count(uint64_t size, unsigned threads, int most)
-{
-    uint64_t jobs = (size >> JOB_SIZE_LOG) + 1;
-    uint64_t count = threads < jobs ? threads : jobs;
-
-    if (count > (uint64_t)most)
-        return most;
-    return count == 0 ? 1 : (int)count;
-}
-
 static bool set_up_workers(ZSTD_CCtx *context, uint64_t size, unsigned threads)
 {
     ZSTD_bounds bounds = ZSTD_cParam_getBounds(ZSTD_c_nbWorkers);
+    uint64_t jobs = (size >> JOB_SIZE_LOG) + 1, count = threads < jobs ? threads : jobs;
 
     if (ZSTD_isError(bounds.error) || bounds.upperBound < 1)
         return true;
-    return set_parameter(context, ZSTD_c_nbWorkers,
-                         worker_count(size, threads, bounds.upperBound)) &&
+    if (count > (uint64_t)bounds.upperBound)
+        count = (uint64_t)bounds.upperBound;
+    return set_parameter(context, ZSTD_c_nbWorkers, count == 0 ? 1 : (int)count) &&
            set_parameter(context, ZSTD_c_jobSize, 1 << JOB_SIZE_LOG);
 }
 
@@ -164,13 +156,6 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
     return done;
 }
 
-static bool set_up_numbers(ZSTD_CCtx *context, int level)
-{
-    return set_parameter(context, ZSTD_c_strategy, ZSTD_lazy2) &&
-           set_parameter(context, ZSTD_c_minMatch, NUMBERS_MATCH_MIN) &&
-           set_parameter(context, ZSTD_c_searchLog, level - NUMBERS_LEVEL_OFFSET);
-}
-
 /* Sets parameters that suit these sources better than zstd's defaults. */
 static bool set_up_search(ZSTD_CCtx *context, uint64_t size, int window_log, int level,
                           bool is_text)
@@ -179,7 +164,9 @@ static bool set_up_search(ZSTD_CCtx *context, uint64_t size, int window_log, int
         return true;
     if (size > NUMBERS_SIZE_MAX)
         return set_parameter(context, ZSTD_c_hashLog, window_log - 1);
-    return is_text || set_up_numbers(context, level);
+    return is_text || (set_parameter(context, ZSTD_c_strategy, ZSTD_lazy2) &&
+                       set_parameter(context, ZSTD_c_minMatch, NUMBERS_MATCH_MIN) &&
+                       set_parameter(context, ZSTD_c_searchLog, level - NUMBERS_LEVEL_OFFSET));
 }
 
 /* Makes the window cover the whole source, up to the largest window that readers accept. For large
@@ -241,28 +228,21 @@ static bool damaged(const struct codec_stream *stream, const char *how, struct e
     return packed_damaged(&stream->frame, how, error);
 }
 
-static bool check_frame(const struct codec_stream *stream, struct error *error)
-{
-    unsigned long long size = ZSTD_getFrameContentSize(stream->input.src, stream->input.size);
-
-    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-        return damaged(stream, "not a zstd frame that declares its size", error);
-    if (size != stream->left)
-        return damaged(stream, "its zstd frame declares another size than the section", error);
-    return true;
-}
-
 /* Starts decompressing a frame; reuses the decoder if there is one. */
 static bool start(struct codec_stream *stream, const struct packed *frame, struct error *error)
 {
     ZSTD_DCtx *zstd = stream->zstd;
+    unsigned long long size =
+        ZSTD_getFrameContentSize(frame->bytes.data, (size_t)frame->bytes.size);
 
     *stream = (struct codec_stream){.zstd = zstd,
                                     .frame = *frame,
                                     .left = frame->size,
                                     .input = {frame->bytes.data, (size_t)frame->bytes.size, 0}};
-    if (!check_frame(stream, error))
-        return false;
+    if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
+        return damaged(stream, "not a zstd frame that declares its size", error);
+    if (size != stream->left)
+        return damaged(stream, "its zstd frame declares another size than the section", error);
     if (zstd != NULL)
         return !ZSTD_isError(ZSTD_DCtx_reset(zstd, ZSTD_reset_session_only)) ||
                error_out_of_memory(error, frame->name, frame->size);
@@ -285,11 +265,6 @@ struct codec_stream *codec_stream_open(const struct packed *frame, struct error 
         return NULL;
     }
     return stream;
-}
-
-uint64_t codec_stream_left(const struct codec_stream *stream)
-{
-    return stream->left;
 }
 
 /* Runs one step of the decoder; also false if it cannot make progress. */
@@ -327,54 +302,29 @@ bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struc
     return true;
 }
 
-/* Makes room for more output: doubles the buffer, but adds at most `left` bytes. */
-static bool make_room(struct buffer *buffer, uint64_t left)
-{
-    size_t more = buffer->size < LOAD_STEP ? LOAD_STEP : buffer->size;
-    size_t capacity;
-    uint8_t *data;
-
-    if (more > left)
-        more = (size_t)left;
-    if (__builtin_add_overflow(buffer->size, more, &capacity))
-        return false;
-    if (capacity <= buffer->capacity)
-        return true;
-    data = realloc(buffer->data, capacity);
-    if (data == NULL)
-        return false;
-    buffer->data = data;
-    buffer->capacity = capacity;
-    return true;
-}
-
-bool codec_stream_read_all(struct codec_stream *stream, struct buffer *to, struct error *error)
+/* Appends everything that has not been read yet. The buffer grows with the output, by doubling, so
+ * a false size costs nothing. */
+static bool read_all(struct codec_stream *stream, struct buffer *to, struct error *error)
 {
     while (stream->left != 0) {
-        size_t part;
+        size_t part = to->capacity - to->size, more = to->size < LOAD_STEP ? LOAD_STEP : to->size;
 
-        if (to->size == to->capacity && !make_room(to, stream->left))
-            return error_out_of_memory(error, stream->frame.name, stream->left);
-        part = to->capacity - to->size;
+        if (more > stream->left)
+            more = (size_t)stream->left;
+        if (part == 0) {
+            uint8_t *data = more > SIZE_MAX - to->size ? NULL : realloc(to->data, to->size + more);
+
+            if (data == NULL)
+                return error_out_of_memory(error, stream->frame.name, stream->left);
+            to->data = data;
+            to->capacity = to->size + more;
+            part = more;
+        }
         if (part > stream->left)
             part = (size_t)stream->left;
         if (!codec_stream_read(stream, to->data + to->size, part, error))
             return false;
         to->size += part;
-    }
-    return true;
-}
-
-bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error *error)
-{
-    uint8_t waste[16 * 1024];
-
-    while (size != 0) {
-        size_t part = size < sizeof(waste) ? (size_t)size : sizeof(waste);
-
-        if (!codec_stream_read(stream, waste, part, error))
-            return false;
-        size -= part;
     }
     return true;
 }
@@ -416,7 +366,7 @@ bool codec_decompress_next(struct codec_stream **kept, const struct packed *fram
     } else {
         started = start(*kept, frame, error);
     }
-    return started && codec_stream_read_all(*kept, to, error) && codec_stream_finish(*kept, error);
+    return started && read_all(*kept, to, error) && codec_stream_finish(*kept, error);
 }
 
 bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error)

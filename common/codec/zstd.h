@@ -70,18 +70,8 @@ struct codec_stream;
  * points to must outlive the stream. Free with codec_stream_free (NULL is allowed). */
 struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error);
 
-/* The number of decompressed bytes that have not been read yet. */
-uint64_t codec_stream_left(const struct codec_stream *stream);
-
 /* Reads exactly `size` bytes; false if the stream does not hold them. */
 bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struct error *error);
-
-/* Appends everything that has not been read yet. The buffer grows with the output, so a false size
- * costs nothing. */
-bool codec_stream_read_all(struct codec_stream *stream, struct buffer *to, struct error *error);
-
-/* Reads and discards `size` bytes. */
-bool codec_stream_skip(struct codec_stream *stream, uint64_t size, struct error *error);
 
 /* Checks that everything was read, and that the frame and the compressed bytes end there too. */
 bool codec_stream_finish(struct codec_stream *stream, struct error *error);

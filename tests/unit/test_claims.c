@@ -9,7 +9,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
-#include "common/codec/mapping/coder.h"
+#include "common/codec/mapping/mapping.h"
 #include "common/codec/names/names.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/transform.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/codec/codec.h"
-#include "common/codec/mapping/coder.h"
+#include "common/codec/mapping/mapping.h"
 #include "common/llvm/mapping.h"
 #include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/codec/codec.h"
-#include "common/codec/mapping/coder.h"
+#include "common/codec/mapping/mapping.h"
 #include "common/codec/names/token_text.h"
 #include "common/codec/transform.h"
 #include "common/llvm/mapping.h"

@@ -7,7 +7,7 @@
 
 #include "common/base/digest.h"
 #include "common/codec/codec.h"
-#include "common/codec/mapping/coder.h"
+#include "common/codec/mapping/mapping.h"
 #include "common/codec/names/names.h"
 #include "common/codec/streams.h"
 #include "common/llvm/profile.h"

@@ -55,11 +55,12 @@ static bool decompress(struct bytes compressed, uint64_t size, struct buffer *ou
     struct random_state random = random_start(seed);
     bool done = stream != NULL;
 
-    while (done && codec_stream_left(stream) != 0) {
+    while (done && size != 0) {
         size_t part = 1 + (size_t)random_below(&random, 300000);
 
-        if (part > codec_stream_left(stream))
-            part = (size_t)codec_stream_left(stream);
+        if (part > size)
+            part = (size_t)size;
+        size -= part;
         ck_assert(buffer_reserve(out, part));
         done = codec_stream_read(stream, out->data + out->size, part, &error);
         out->size += done ? part : 0;
@@ -154,29 +155,6 @@ START_TEST(test_appends)
 }
 END_TEST
 
-START_TEST(test_skip)
-{
-    struct buffer source = make_source(100000, 5);
-    struct buffer compressed = compress(&source, 3, 1);
-    struct error error = {0};
-    struct codec_stream *stream = codec_stream_open(
-        &(struct packed){buffer_view(&compressed), source.size, NAME, WHAT}, &error);
-    uint8_t byte;
-
-    ck_assert_ptr_nonnull(stream);
-    for (uint64_t i = 0; i + 1000 < source.size; i += 1000) {
-        ck_assert(codec_stream_read(stream, &byte, 1, &error));
-        ck_assert_uint_eq(byte, source.data[i]);
-        ck_assert(codec_stream_skip(stream, 999, &error));
-    }
-    ck_assert(!codec_stream_finish(stream, &error));
-    ck_assert(!codec_stream_skip(stream, codec_stream_left(stream) + 1, &error));
-    codec_stream_free(stream);
-    buffer_free(&source);
-    buffer_free(&compressed);
-}
-END_TEST
-
 /* ---- damage ---- */
 
 START_TEST(test_wrong_sizes)
@@ -268,7 +246,7 @@ static bool read_with_window(unsigned window_log)
     bool done = stream != NULL;
     char byte = 'a';
 
-    while (done && codec_stream_left(stream) != 0 && byte == 'a')
+    for (unsigned i = 0; done && i < 5 && byte == 'a'; i++)
         done = codec_stream_read(stream, &byte, 1, &error);
     done = done && byte == 'a' && codec_stream_finish(stream, &error);
     codec_stream_free(stream);
@@ -334,7 +312,7 @@ int main(void)
     suite_loops(sound, size_count, test_round_trip);
     tcase_add_test(sound, test_highest_level);
     suite_loops(sound, size_count, test_every_byte_is_reported_once);
-    suite_tests(sound, test_appends, test_skip);
+    suite_tests(sound, test_appends);
     TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_loops(damage, 4, test_random_damage);

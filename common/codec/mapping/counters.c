@@ -1,7 +1,7 @@
 /*
- * Counters of regions: see counters.h.
+ * Counters of regions: see mapping.h.
  */
-#include "common/codec/mapping/counters.h"
+#include "common/codec/mapping/mapping.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
- * Patterns of regions: see patterns.h.
+ * Patterns of regions: see mapping.h.
  */
-#include "common/codec/mapping/patterns.h"
+#include "common/codec/mapping/mapping.h"
 
 #include <stdlib.h>
 

@@ -3,12 +3,12 @@
  *
  * NameRef follows from the names, and FuncHash from the data; there is one FilenamesRef for each
  * translation unit. Identical mappings, such as those of the instances of a C++ template, are
- * stored once. How a mapping is encoded is described in regions.h and counters.h.
+ * stored once. How a mapping is encoded is described in mapping.h.
  */
 #include <string.h>
 
 #include "common/base/digest.h"
-#include "common/codec/mapping/regions.h"
+#include "common/codec/mapping/mapping.h"
 #include "common/codec/records.h"
 #include "common/codec/transform.h"
 #include "common/llvm/coverage.h"

@@ -1,7 +1,7 @@
 /*
- * Files and regions of mappings: see regions.h.
+ * Files and regions of mappings: see mapping.h.
  */
-#include "common/codec/mapping/regions.h"
+#include "common/codec/mapping/mapping.h"
 
 #include <stdlib.h>
 #include <string.h>
