@@ -516,7 +516,7 @@ static uint64_t largest_counter(const struct profile_sum *sum)
     return largest;
 }
 
-/* What part `index` has of a count. Of a saturated one, the parts make up 2^64. */
+/* The share of part `index` in a count. Of a saturated one, the parts make up 2^64. */
 static uint64_t part_of(uint64_t count, uint64_t index, bool with_weights)
 {
     uint64_t before = index * PROFILE_COUNTER_MAX, rest;

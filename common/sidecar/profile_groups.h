@@ -35,7 +35,7 @@
 #include "common/llvm/profile_sum.h"
 #include "common/sidecar/correlate.h"
 
-/* Where a profile comes from. The input that comes first has the lowest number. */
+/* The origin of a profile. The input that comes first has the lowest number. */
 struct profile_place {
     const char *name; /* of the file, in messages */
     size_t input;
@@ -58,7 +58,7 @@ struct profile_group {
     struct profile_place first; /* of that profile, with the same name */
 };
 
-/* Where the groups get their sidecars: `find` is called once for each group whose profiles need
+/* The source of the sidecars of groups: `find` is called once for each group whose profiles need
  * one, and by one thread at a time. It checks that the sidecar is the right one. `release` gives a
  * sidecar back. */
 struct profile_sidecar_source {

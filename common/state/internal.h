@@ -1,6 +1,6 @@
 /*
- * What the files of this folder share: the directory of a state, the files in it (docs/format.md),
- * and the names of claims.
+ * The things that the files of this folder share: the directory of a state, the files in it
+ * (docs/format.md), and the names of claims.
  *
  * The files of images and batches are a header and a sequence of records, of which the last has a
  * digest of all before it. A file is written once, from front to back. When it is opened, the

@@ -1,5 +1,5 @@
 /*
- * Which tests reach which functions: see reached.h.
+ * Matrices of tests and functions: see reached.h.
  *
  * In memory, a block has a row for each test, with a bit for each function: each profile gives a
  * row, and rows are easy to sort and unite. On disk, it has a column for each function. Rows and
@@ -82,7 +82,7 @@ static void transpose(const uint8_t *from, size_t height, size_t width, size_t f
 
 /* ---- encoding ---- */
 
-/* What is encoded: names and rows. */
+/* A matrix to be encoded: names and rows. */
 struct rows {
     const char *name; /* for messages */
     uint64_t function_count;

@@ -1,5 +1,5 @@
 /*
- * Which tests reach which functions of one image: a matrix with a bit for each test and function.
+ * The tests that reach the functions of one image: a matrix with a bit for each test and function.
  *
  * Functions are numbered as the data records of the image. A matrix is made in memory, from one bit
  * set for each profile, and then encoded. Encoded matrices are merged and searched without being
@@ -71,7 +71,7 @@ void reached_free(struct reached *reached);
  * checked. False if out of memory; the matrix is unchanged then. */
 bool reached_add(struct reached *reached, const char *test, const uint8_t *functions);
 
-/* How much memory it takes. */
+/* The memory that it takes, in bytes. */
 uint64_t reached_memory(const struct reached *reached);
 
 /* Appends the encoded matrix. `name` is for messages. */

@@ -1,5 +1,5 @@
 /*
- * Which functions tests reach: see test_recorder.h.
+ * The functions that tests reach: see test_recorder.h.
  *
  * The functions of an image are read once. Bits are computed outside of the lock.
  */

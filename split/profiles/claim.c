@@ -139,7 +139,7 @@ static enum claim_result look_at_claim(struct claims *claims, const char *path, 
     return CLAIM_NOT;
 }
 
-/* What can be said of a file without opening it. CLAIM_TAKEN: nothing against it. */
+/* Looks at a file without opening it. CLAIM_TAKEN: nothing speaks against it. */
 static enum claim_result look_at_name(struct claims *claims, const char *path, struct error *error)
 {
     const char *name = path_file_name(path);
@@ -158,7 +158,7 @@ static enum claim_result look_at_name(struct claims *claims, const char *path, s
     return claimed == 0 ? CLAIM_TAKEN : look_at_claim(claims, path, name + 1 + claimed, error);
 }
 
-/* What can be said of the open file. */
+/* Looks at the open file. */
 static enum claim_result look_at_file(int fd, const char *path, struct error *error)
 {
     uint8_t start[sizeof(uint64_t)];
@@ -247,7 +247,7 @@ enum claim_result claims_take(struct claims *claims, const char *path, struct er
     return result;
 }
 
-/* How long a process that has opened a pool may take until it asks for the lock. */
+/* The time that a process may take from opening a pool to asking for the lock. */
 #define SETTLING_NANOSECONDS 100000000
 
 size_t claims_settle(struct claims *claims, size_t first)
@@ -318,7 +318,7 @@ void claims_free(struct claims *claims)
 
 /* ---- the lock of a directory ---- */
 
-/* How often, and how long each time, to wait for the lock. */
+/* The number of times to wait for the lock, and the time of each. */
 #define LOCK_TRIES       200
 #define LOCK_NANOSECONDS 5000000
 

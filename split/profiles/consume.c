@@ -40,7 +40,7 @@
 #define BATCH_MOST_BYTES  (UINT64_C(256) << 20)
 #define BATCH_MOST_IMAGES 4096
 
-/* How often a batch is repeated because a program writes into files that it has just closed. */
+/* A batch is repeated so often because a program writes into files that it has just closed. */
 #define TRIES 5
 
 /* Seconds until --watch names a file that is not whole: it may be being copied. */
@@ -74,7 +74,7 @@ struct consumer {
     int signal;       /* which one; 0: none yet */
     sigset_t blocked; /* those that were blocked before */
 
-    /* What has been done. */
+    /* The work done so far. */
     uint64_t files, profiles, bytes; /* consumed */
     size_t empty_count;              /* files without bytes, which stay */
     size_t open_count;               /* files that others have open */
@@ -353,7 +353,7 @@ static bool commit(struct consumer *consumer, struct error *error)
             return false;
     }
     if (!claims_sync(claims, error)) {
-        /* Who removes a directory has taken claims away, which is for them like any change. */
+        /* Removing a directory has taken claims away, which is like any change of them. */
         if (error->number != ENOENT)
             return false;
         has_changed = true;
@@ -657,7 +657,7 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
         print_done(&consumer);
     done = done && (consumer.watches || report(&consumer, options, error));
     *ended_by = consumer.watches ? 0 : consumer.signal;
-    /* What was not committed is given back. */
+    /* Claims that were not committed are given back. */
     claims_give_all_back(&consumer.claims);
     claims_free(&consumer.claims);
     merge_free(&consumer.merge);

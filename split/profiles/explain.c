@@ -1,5 +1,5 @@
 /*
- * Explaining a merge: see explain.h.
+ * covsplit merge --explain: see merge.h.
  *
  * Most names are settled by the data records, which a merge reads anyway: a table has the first
  * record of each name, and a name is looked at again only if a later record differs. Then all
@@ -10,8 +10,6 @@
  * A function that an image does not use has no data record, only a mapping with FuncHash 0; it is
  * never in conflict.
  */
-#include "split/profiles/explain.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,8 +24,9 @@
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"
+#include "split/profiles/merge.h"
 
-/* What images disagree about, and what becomes of the counts. */
+/* The subjects of a disagreement, and what becomes of the counts. */
 enum conflict_kind {
     /* The numbers of counters, with one FuncHash: llvm-profdata keeps the counts of the first image
      * only. */
@@ -53,8 +52,8 @@ struct row {
     uint32_t counters; /* NumCounters */
     uint32_t file;     /* the number of its file; NO_FILE: not known */
     size_t image;
-    /* Of a conflict: what all rows agree in, what they disagree in, and the first image in which
-     * that is the same. */
+    /* Of a conflict: all rows agree in the key, and disagree in the value, which is the same in the
+     * first image `leader`. */
     uint64_t key[3], value;
     size_t leader;
 };
@@ -304,7 +303,7 @@ static int compare_by_image(const void *a, const void *b)
     return order != 0 ? order : compare_numbers(left->value, right->value);
 }
 
-/* By leader, then image: what the first image has is what LLVM's tools keep. */
+/* By leader, then image: LLVM's tools keep the value of the first image. */
 static int compare_by_leader(const void *a, const void *b)
 {
     const struct row *left = a, *right = b;

@@ -1,5 +1,5 @@
 /*
- * Where functions are: see function_places.h.
+ * The places of functions: see function_places.h.
  *
  * As in llvm-cov, relative filenames are in the compilation directory of their translation unit, if
  * the mapping has that, and "." and ".." in the result are resolved.
@@ -28,7 +28,7 @@ struct reader {
     struct unit *units;
     size_t unit_count, unit_capacity;
     struct intern_table by_reference; /* the numbers of units, by FilenamesRef */
-    uint32_t *numbers;                /* of files: what the mappings of each unit call 0, 1, ... */
+    uint32_t *numbers;                /* of files, which the mappings of each unit call 0, 1, ... */
     size_t number_count, number_capacity;
     struct covmap_names names; /* of one unit */
     struct buffer covmap;

@@ -22,7 +22,7 @@ extern char **environ;
 
 #define DESCRIPTOR_PATH "/proc/self/fd/"
 
-/* How much of the program's output is kept, in bytes. */
+/* So many bytes of the program's output are kept. */
 #define TEXT_MAX ((size_t)64 << 10)
 
 /* ---- running a program ---- */

@@ -18,7 +18,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/profiles/explain.h"
 
 enum failure_mode {
     FAILURE_MODE_ANY,
@@ -322,15 +321,12 @@ static bool make_files(const struct merge *merge, const struct parsed_options *o
                        merge_reader reader, void *context, struct error *error)
 {
     struct merge_outputs outputs = {0};
-    struct output merged = {.fd = -1};
-    bool done = (reader != NULL ? merge_outputs_make_in_memory(&merged, merge, options, error)
-                                : merge_outputs_make(&outputs, merge, options, error)) &&
+    bool done = merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
                 explain_merge(merge, options, error) &&
-                (reader != NULL ? reader(context, merge, merged.fd, error)
+                (reader != NULL ? reader(context, merge, outputs.files[0].fd, error)
                                 : merge_outputs_commit(&outputs, error));
 
     merge_outputs_free(&outputs);
-    output_discard(&merged);
     return done;
 }
 
@@ -450,7 +446,7 @@ int command_merge(const struct parsed_options *options)
 
     if (status != STATUS_DONE)
         return status;
-    /* Whoever adds to a state finishes first what others have left in it. */
+    /* First, the batches that others have left in the state are finished. */
     done = profile_sidecars_open(&sidecars, options, &error) &&
            (into == NULL || (state_open(&state, into, STATE_CREATE,
                                         option_number(options, OPTION_MEMORY_LIMIT), &error) &&

@@ -6,7 +6,7 @@
  *                      (profile_groups.h)
  *     merge_outputs.c  writes the sums to files
  *     consume.c        adds profiles to a state and deletes them: --consume, --watch
- *     explain.c        says what became of the inputs, and where the images disagree
+ *     explain.c        finds the functions about which the images disagree
  */
 #ifndef COVSPLIT_SPLIT_PROFILES_MERGE_H
 #define COVSPLIT_SPLIT_PROFILES_MERGE_H
@@ -43,7 +43,7 @@ struct merge_lacking {
     char *first; /* the name of the one that comes first */
 };
 
-/* A stream (stream.h) whose profiles cannot be summed: what was read is kept. */
+/* A stream (stream.h) whose profiles cannot be summed: its bytes are kept. */
 struct merge_kept_stream {
     size_t input;
     struct buffer content;
@@ -121,7 +121,7 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *con
 
 /* ---- the names of tests, and states (merge.c) ---- */
 
-/* Where the names of tests come from. */
+/* The source of the names of tests. */
 struct test_naming {
     const char *name; /* --by: that of all; or NULL */
     bool by_path;     /* --by-path */
@@ -182,17 +182,25 @@ struct merge_outputs {
     size_t count;
 };
 
-/* Makes the files that the options ask for, of groups that are in order. */
+/* Makes the files that the options ask for, of groups that are in order. With in_memory it is one
+ * .profdata file in memory, which can only be read through its descriptor; OPTION_OUTPUT then names
+ * a path in a directory for unnamed files. */
 bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
-                        const struct parsed_options *options, struct error *error);
-
-/* Makes a .profdata file of all groups in memory: read it through output->fd, and discard it. The
- * option OPTION_OUTPUT names a path in a directory for unnamed files. */
-bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
-                                  const struct parsed_options *options, struct error *error);
+                        const struct parsed_options *options, bool in_memory, struct error *error);
 
 /* Gives them their names. */
 bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error);
 void merge_outputs_free(struct merge_outputs *outputs);
+
+/* ---- explanations (explain.c) ---- */
+
+/* Finds the functions about which the groups of the merge, which must be in order, disagree. With
+ * --explain prints them, and which inputs were used or left out; otherwise a warning of one line.
+ *
+ * LLVM's tools know a function by its name and its FuncHash, a digest of its control flow. Images
+ * that were built from different sources, or with different macros, may have different functions
+ * under one name. The tools then drop or mix counts without saying so. */
+bool explain_merge(const struct merge *merge, const struct parsed_options *options,
+                   struct error *error);
 
 #endif

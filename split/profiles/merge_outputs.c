@@ -72,7 +72,7 @@ static bool write_profile(void *context, const struct merge_found *found, struct
                                  error);
 }
 
-/* Where the parts of a group's sum go: to a file, or to a spool for each of them. */
+/* The place for the parts of a group's sum: a file, or a spool for each of them. */
 struct target {
     const struct profile_group *group;
     size_t number; /* of the group */
@@ -289,14 +289,15 @@ static bool write_indexed(const struct maker *maker, const struct selection *sel
 }
 
 /* Makes the next file, of some of the groups. */
-static bool make_file(const struct maker *maker, const char *path,
+static bool make_file(const struct maker *maker, const char *path, bool in_memory,
                       const struct selection *selection, struct merge_outputs *outputs,
                       struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct output *output = &outputs->files[outputs->count];
 
-    if (!output_create(output, path, &options, error))
+    if (!(in_memory ? output_create_in_memory(output, "the merged profile", error)
+                    : output_create(output, path, &options, error)))
         return false;
     outputs->count++;
     return maker->format == FORMAT_RAW ? write_raw(maker->merge, selection, output, error)
@@ -346,7 +347,7 @@ static bool make_image_files(const struct maker *maker, size_t *numbers,
         done = (!paths_meet(paths[i], maker->path) ||
                 error_set(error, "%s: is also the output of one image; give another --output",
                           paths[i])) &&
-               make_file(maker, paths[i], &selection, outputs, error);
+               make_file(maker, paths[i], false, &selection, outputs, error);
     }
     for (size_t i = 0; i < count; i++)
         free(paths[i]);
@@ -356,61 +357,28 @@ static bool make_image_files(const struct maker *maker, size_t *numbers,
 
 /* ---- all files ---- */
 
-static struct maker start_maker(const struct merge *merge, const struct parsed_options *options,
-                                enum profile_format format)
+bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
+                        const struct parsed_options *options, bool in_memory, struct error *error)
 {
-    return (struct maker){.merge = merge,
+    size_t count = merge->groups.count, *numbers = command_array(count, sizeof(*numbers));
+    struct selection all = {numbers, count};
+    struct maker maker = {.merge = merge,
                           .options = options,
                           .path = option_text(options, OPTION_OUTPUT),
-                          .format = format};
-}
+                          .format = in_memory ? FORMAT_INDEXED : merge_output_format(options)};
+    bool done = true;
 
-/* Finds llvm-profdata, and makes what it reads. */
-static bool prepare_indexed(struct maker *maker, struct error *error)
-{
-    maker->program =
-        llvm_tool_find(LLVM_PROFDATA, option_text(maker->options, OPTION_LLVM_PROFDATA),
-                       maker->merge->groups.list[0]->version, error);
-    return maker->program != NULL && spool_all(maker, error);
-}
-
-/* All groups: fills in `numbers`. */
-static struct selection select_all(const struct merge *merge, size_t *numbers)
-{
-    for (size_t i = 0; i < merge->groups.count; i++)
-        numbers[i] = i;
-    return (struct selection){numbers, merge->groups.count};
-}
-
-bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
-                        const struct parsed_options *options, struct error *error)
-{
-    struct maker maker = start_maker(merge, options, merge_output_format(options));
-    size_t *numbers = command_array(merge->groups.count, sizeof(*numbers));
-    struct selection all;
-    bool done = maker.format == FORMAT_RAW || prepare_indexed(&maker, error);
-
-    outputs->files = command_array(merge->groups.count + 1, sizeof(*outputs->files));
+    outputs->files = command_array(count + 1, sizeof(*outputs->files));
+    if (maker.format == FORMAT_INDEXED) {
+        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
+                                       merge->groups.list[0]->version, error);
+        done = maker.program != NULL && spool_all(&maker, error);
+    }
     if (done && option_given(options, OPTION_PER_IMAGE))
         done = make_image_files(&maker, numbers, outputs, error);
-    all = select_all(merge, numbers);
-    done = done && make_file(&maker, maker.path, &all, outputs, error);
-    free_spools(&maker.spools);
-    free(maker.program);
-    free(numbers);
-    return done;
-}
-
-bool merge_outputs_make_in_memory(struct output *output, const struct merge *merge,
-                                  const struct parsed_options *options, struct error *error)
-{
-    struct maker maker = start_maker(merge, options, FORMAT_INDEXED);
-    size_t *numbers = command_array(merge->groups.count, sizeof(*numbers));
-    struct selection all = select_all(merge, numbers);
-    bool done = prepare_indexed(&maker, error) &&
-                output_create_in_memory(output, "the merged profile", error) &&
-                write_indexed(&maker, &all, output, error);
-
+    for (size_t i = 0; i < count; i++)
+        numbers[i] = i;
+    done = done && make_file(&maker, maker.path, in_memory, &all, outputs, error);
     free_spools(&maker.spools);
     free(maker.program);
     free(numbers);

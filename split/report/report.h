@@ -1,8 +1,7 @@
 /*
- * What `covsplit report` and `covsplit test` share, and the line and branch coverage of a report
- * (coverage.c), read from what `llvm-cov export -format=lcov` writes
- * (the tracefile format of geninfo(1)), and what is made of it: XML as of Cobertura, and the
- * coverage of a change.
+ * `covsplit report` and `covsplit test`, and the line and branch coverage of a report (coverage.c):
+ * read from the output of `llvm-cov export -format=lcov` (the tracefile format of geninfo(1)), it
+ * becomes XML as of Cobertura, or the coverage of a change.
  */
 #ifndef COVSPLIT_SPLIT_REPORT_REPORT_H
 #define COVSPLIT_SPLIT_REPORT_REPORT_H
