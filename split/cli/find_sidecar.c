@@ -274,6 +274,12 @@ static bool need_uuids(struct search *search, struct error *error)
            !profile_has_no_uuid(wanted->profile, wanted->name, &search->no_uuid);
 }
 
+/* True if the image was split, and no UUID of it is known. */
+static bool is_any(const struct search *search)
+{
+    return search->uuid_count != 0 && search->uuids[0].uuid.size == 0;
+}
+
 /* ---- the candidates ---- */
 
 static void end_here(struct search *search)
@@ -543,71 +549,57 @@ static void list_spots(const struct search *search, struct buffer *list)
     buffer_append(list, "", 1);
 }
 
-static void report_no_uuid(const struct search *search, const char *places, struct error *error)
+/* Adds to `text` how many files could not be read in the places that were searched by UUID. */
+static void tell_faults(const struct search *search, struct error *text)
 {
-    const char *why = search->no_uuid.message;
-
-    if (search->wanted->profile != NULL)
-        *error = search->no_uuid;
-    else
-        error_set(error,
-                  "%.200s: no sidecar found; looked at %.350s (nowhere by UUID: %.300s); give "
-                  "--sidecar",
-                  search->wanted->name, places, why[0] != '\0' ? why : "it has none");
-}
-
-static void report_nothing_found(const struct search *search, const char *places,
-                                 struct error *error)
-{
-    const char *name = search->wanted->name;
-    const char *what_to_do =
-        search->places->are_given ? "give its own" : "give --store or --sidecar";
-    struct error first, faults = {0};
-    char hex[UUID_HEX_MAX];
+    struct error first;
     size_t count = 0;
 
+    *text = (struct error){0};
     for (size_t i = 0; i < search->spot_count; i++) {
         if (search->spots[i].kind == SPOT_DIRECTORY)
             sidecar_index_add_faults(search->places->index, search->spots[i].path, &count, &first);
     }
     if (count == 1)
-        error_set(&faults, " (1 file there could not be read: %.250s)", first.message);
+        error_set(text, " (1 file there could not be read: %.250s)", first.message);
     else if (count != 0)
-        error_set(&faults, " (%zu files there could not be read; the first: %.250s)", count,
+        error_set(text, " (%zu files there could not be read; the first: %.250s)", count,
                   first.message);
-    uuid_format(&search->uuids[0].uuid, hex);
-    if (name == NULL)
-        error_set(error, "%.400s: no sidecar of UUID %s%s; give another place", places, hex,
-                  faults.message);
-    else
-        error_set(error, "%.200s: no sidecar for its UUID %s in %.350s%s; %s", name, hex, places,
-                  faults.message, what_to_do);
-}
-
-/* True if the image was split, and no UUID of it is known. */
-static bool is_any(const struct search *search)
-{
-    return search->uuid_count != 0 && search->uuids[0].uuid.size == 0;
 }
 
 /* Sets the error that says why nothing was found. */
 static void report_failure(struct search *search, struct error *error)
 {
-    struct buffer places = {0};
+    const char *name = search->wanted->name, *why = search->no_uuid.message, *places;
+    char hex[UUID_HEX_MAX];
+    struct buffer list = {0};
+    struct error faults;
 
     *error = search->problem;
     /* That a sidecar is of another image says something only if a UUID or a place named it. */
     if (is_any(search) && !search->met_unusable)
         *error = (struct error){0};
     if (error->message[0] == '\0' && need_uuids(search, error)) {
-        list_spots(search, &places);
-        if (places.failed)
-            error_out_of_memory(error, "the search for sidecars", places.size);
+        list_spots(search, &list);
+        tell_faults(search, &faults);
+        places = (const char *)list.data;
+        if (list.failed)
+            error_out_of_memory(error, "the search for sidecars", list.size);
+        else if (search->uuid_count == 0 && search->wanted->profile != NULL)
+            *error = search->no_uuid;
         else if (search->uuid_count == 0 || is_any(search))
-            report_no_uuid(search, (const char *)places.data, error);
+            error_set(error,
+                      "%.200s: no sidecar found; looked at %.350s (nowhere by UUID: %.300s); give "
+                      "--sidecar",
+                      name, places, why[0] != '\0' ? why : "it has none");
+        else if (name == NULL)
+            error_set(error, "%.400s: no sidecar of UUID %s%s; give another place", places,
+                      uuid_format(&search->uuids[0].uuid, hex), faults.message);
         else
-            report_nothing_found(search, (const char *)places.data, error);
-        buffer_free(&places);
+            error_set(error, "%.200s: no sidecar for its UUID %s in %.350s%s; %s", name,
+                      uuid_format(&search->uuids[0].uuid, hex), places, faults.message,
+                      search->places->are_given ? "give its own" : "give --store or --sidecar");
+        buffer_free(&list);
     }
     if (!search->met_unusable && !error_is_of_machine(error))
         error->number = ENODATA;
@@ -615,31 +607,22 @@ static void report_failure(struct search *search, struct error *error)
 
 /* ---- the whole search ---- */
 
-static struct sidecar *read_candidate(void *context, const char *path, struct error *error)
-{
-    const struct sidecar_places *places = context;
-
-    return sidecar_read_for(places->options, path, error);
-}
-
-static void close_candidate(void *context, struct sidecar *sidecar)
-{
-    (void)context;
-    sidecar_close(sidecar);
-}
-
 static struct sidecar *go_through(struct search *search, const struct sidecar_opener *opener)
 {
     const char *path;
 
     while ((path = next_candidate(search)) != NULL) {
         struct error why;
-        struct sidecar *sidecar = opener->open(opener->context, path, &why);
+        struct sidecar *sidecar = opener != NULL
+                                      ? opener->open(opener->context, path, &why)
+                                      : sidecar_read_for(search->places->options, path, &why);
 
         if (sidecar != NULL && accepts(search, sidecar, &why))
             return sidecar;
-        if (sidecar != NULL)
+        if (sidecar != NULL && opener != NULL)
             opener->close(opener->context, sidecar);
+        else
+            sidecar_close(sidecar);
         reject(search, &why);
     }
     return NULL;
@@ -649,15 +632,13 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
                                const struct sidecar_wanted *wanted,
                                const struct sidecar_opener *opener, struct error *error)
 {
-    const struct sidecar_opener reader = {read_candidate, close_candidate,
-                                          (struct sidecar_places *)(uintptr_t)places};
     struct search search;
     struct sidecar *sidecar = NULL;
 
     if (start_search(&search, places, wanted, error)) {
-        sidecar = go_through(&search, opener != NULL ? opener : &reader);
+        sidecar = go_through(&search, opener);
         if (sidecar == NULL && places->for_run && search_again(&search, &search.problem))
-            sidecar = go_through(&search, opener != NULL ? opener : &reader);
+            sidecar = go_through(&search, opener);
         if (sidecar == NULL)
             report_failure(&search, error);
     }

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -34,12 +33,13 @@ struct directory {
     struct error first_fault;
     struct stat status;   /* of the directory, before it was read */
     struct timespec time; /* when it was read */
+    struct directory *next;
 };
 
 struct sidecar_index {
     const struct path_list *files;
     pthread_mutex_t lock; /* protects the member below */
-    void *directories;    /* a tsearch tree of struct directory, by path */
+    struct directory *directories;
 };
 
 /* ---- lists of candidates ---- */
@@ -96,20 +96,18 @@ struct sidecar_index *sidecar_index_new(const struct path_list *files)
     return index;
 }
 
-static void free_directory(void *node)
-{
-    struct directory *directory = node;
-
-    found_sidecars_free(&directory->files);
-    free(directory->path);
-    free(directory);
-}
-
 void sidecar_index_free(struct sidecar_index *index)
 {
     if (index == NULL)
         return;
-    tdestroy(index->directories, free_directory);
+    while (index->directories != NULL) {
+        struct directory *directory = index->directories;
+
+        index->directories = directory->next;
+        found_sidecars_free(&directory->files);
+        free(directory->path);
+        free(directory);
+    }
     pthread_mutex_destroy(&index->lock);
     free(index);
 }
@@ -185,7 +183,7 @@ static struct stat status_of(const char *path)
 static bool look_through(const struct path_list *files, struct directory *directory,
                          struct error *error)
 {
-    struct directory now = {.path = directory->path};
+    struct directory now = {.path = directory->path, .next = directory->next};
     bool done = true;
 
     clock_gettime(CLOCK_REALTIME, &now.time);
@@ -216,20 +214,14 @@ static bool may_have_changed(const struct directory *directory)
            time.tv_sec - directory->time.tv_sec > AGE_MAX || time.tv_sec < directory->time.tv_sec;
 }
 
-static int compare_directories(const void *a, const void *b)
-{
-    const struct directory *left = a, *right = b;
-
-    return strcmp(left->path, right->path);
-}
-
 /* The directory; NULL if it has not been read. The lock must be held. */
 static struct directory *find_known(const struct sidecar_index *index, const char *path)
 {
-    const struct directory wanted = {.path = (char *)(uintptr_t)path};
-    struct directory *const *found = tfind(&wanted, &index->directories, compare_directories);
+    struct directory *directory = index->directories;
 
-    return found == NULL ? NULL : *found;
+    while (directory != NULL && strcmp(directory->path, path) != 0)
+        directory = directory->next;
+    return directory;
 }
 
 /* The same, but a directory that is not known is read. NULL with an error if that fails. */
@@ -246,12 +238,13 @@ static struct directory *find_directory(struct sidecar_index *index, const char 
     if (directory == NULL || directory->path == NULL) {
         error_out_of_memory(error, "the list of directories", sizeof(*directory));
     } else if (look_through(index->files, directory, error)) {
-        if (tsearch(directory, &index->directories, compare_directories) != NULL)
-            return directory;
-        error_out_of_memory(error, "the list of directories", sizeof(*directory));
+        directory->next = index->directories;
+        index->directories = directory;
+        return directory;
     }
     if (directory != NULL)
-        free_directory(directory);
+        free(directory->path);
+    free(directory);
     return NULL;
 }
 
