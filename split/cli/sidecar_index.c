@@ -1,11 +1,11 @@
 /*
- * Finding sidecars in directories: see sidecar_index.h.
+ * Finding sidecars in directories: see find_sidecar.h.
  *
  * A directory's times tell that a name was added or removed, but they do not tell a change within
  * one tick of the file system's clock, nor that a file was overwritten. So a directory is read
  * again also if it was read too soon after its last change, and after some time in any case.
  */
-#include "split/cli/sidecar_index.h"
+#include "split/cli/find_sidecar.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -1,10 +1,10 @@
 /*
- * Descriptions of each kind of file: see describe.h.
+ * Descriptions of each kind of file: see show.h.
  *
  * Each kind has a function that fills in a report (report.h), which is printed when no more errors
  * are possible.
  */
-#include "split/sidecars/describe.h"
+#include "split/sidecars/show.h"
 
 #include <elf.h>
 #include <inttypes.h>
@@ -23,7 +23,6 @@
 #include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/sidecars/report.h"
 
 /* ---- facts that several kinds share ---- */
 

@@ -1,7 +1,7 @@
 /*
- * Names of functions: see function_names.h.
+ * Names of functions: see show.h.
  */
-#include "split/sidecars/function_names.h"
+#include "split/sidecars/show.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /*
- * Reports: see report.h.
+ * Reports: see show.h.
  */
-#include "split/sidecars/report.h"
+#include "split/sidecars/show.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -19,7 +19,9 @@
  *   memory map (--map)   image_name, machine, uuid, fixed (it is loaded where it was linked),
  *             counters_address, counters_size, bitmap_address, bitmap_size; commands: gdb_load,
  *             gdb_counters, gdb_bitmap, correlate
- *   state     see show_state.h
+ *   state     kind ("state"), profile_count; images: an array of objects with image_name (null: no
+ *             sidecar of it was found), uuid, profile_count, test_count, size (of its file); tests:
+ *             an array of objects with name, image_count, function_count (how many it reaches)
  *   function (--tests)   function, names (those in profiles), test_count (all tests of the state),
  *             tests (those that reach it); images: an array of objects with image_name, uuid, tests
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
@@ -40,8 +42,7 @@
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/sidecars/describe.h"
-#include "split/sidecars/show_state.h"
+#include "split/sidecars/show.h"
 
 /* ---- members of unions ---- */
 

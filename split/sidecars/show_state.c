@@ -1,7 +1,7 @@
 /*
- * States, and the tests in them: see show_state.h.
+ * States, and the tests in them: see show.h.
  */
-#include "split/sidecars/show_state.h"
+#include "split/sidecars/show.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/sidecars/function_names.h"
 
 #define INDENTATION 2
 

@@ -1,0 +1,115 @@
+/*
+ * The parts of `covsplit show`. The opening comment of show.c lists the keys of its JSON.
+ */
+#ifndef COVSPLIT_SPLIT_SIDECARS_SHOW_H
+#define COVSPLIT_SPLIT_SIDECARS_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/base/bytes.h"
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/llvm/profile_reader.h"
+#include "common/state/tests_query.h"
+#include "split/cli/find_sidecar.h"
+#include "split/cli/images.h"
+#include "split/cli/json.h"
+#include "split/cli/options.h"
+#include "split/cli/table.h"
+
+/* ---- files: describe.c ---- */
+
+/* The output of `show`, and its state. */
+struct showing {
+    struct json_writer *json; /* NULL: text */
+    bool is_first;            /* nothing was printed yet */
+    bool is_map;              /* --map: tell where the counters are */
+    uint64_t limit;           /* --memory-limit */
+    int status;
+};
+
+/* Prints the description of a file; nothing if it is damaged. */
+bool describe_file(const struct input *input, struct showing *showing, struct error *error);
+
+/* False, with an error, if no file that begins like this can be described. */
+bool check_described(struct profile_stream *stream, const char *name, struct bytes so_far,
+                     struct error *error);
+
+/* ---- states and their tests: show_state.c ---- */
+
+/* Prints the description of the state at `path`; after a failure, nothing. */
+bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
+                struct json_writer *json, struct error *error);
+
+/* Prints which tests in the state at `path` reach the functions that --tests names: in JSON (NULL:
+ * text) an object for each. A function that cannot be told is named in a message, and *failed is
+ * set; the others are printed. False if the state cannot be read. */
+bool show_tests(const struct parsed_options *options, const char *path,
+                struct profile_sidecars *sidecars, struct json_writer *json, bool *failed,
+                struct error *error);
+
+/* ---- names of functions: function_names.c ----
+ *
+ * A function may be given as in profiles; or if there is none, without the file that the names of
+ * static functions begin with ("helper" for "file.c:helper"); or if there is none of these either,
+ * by its demangled name, also without parameters ("foo::bar" for "_ZN3foo3barEi"). */
+
+/* Adds the names in profiles of the function to the set. Several are of one function if they
+ * are the same demangled, as those of a constructor. Fails if no function has this name, or if
+ * several have it, which the error lists. */
+bool function_names_find(struct state *state, const struct profile_sidecar_source *source,
+                         uint64_t memory_limit, const char *wanted, struct text_set *names,
+                         struct error *error);
+
+/* ---- the output for one file: report.c ----
+ *
+ * It is a list of facts, followed by a table of sections. The code that describes a file adds each
+ * fact once, with a label for people and a key for JSON, and does not need to know which of the two
+ * is printed. Nothing is printed before report_print, so that a damaged file does not leave half a
+ * description. */
+
+struct report {
+    /* Text: two tables. */
+    struct table *facts;
+    struct table *sections;
+    /* JSON: an object, which is first written to a text in memory. */
+    struct json_writer *json;  /* NULL: the report is text */
+    FILE *stream;              /* where the text goes */
+    struct json_writer before; /* the writer before this report */
+    struct buffer text;
+    /* The current list. */
+    const char *list_label;
+    char list[ERROR_MESSAGE_MAX];
+};
+
+/* Starts a report on stdout: a JSON object, or text with each line indented by two blanks. */
+void report_begin(struct report *report, struct json_writer *json);
+
+/* Keys and labels must be constants; all texts are copied. */
+void report_text(struct report *report, const char *key, const char *label, const char *text);
+/* Adds null to JSON; in text, says in words what is missing, or omits the fact if NULL. */
+void report_none(struct report *report, const char *key, const char *label, const char *text);
+void report_number(struct report *report, const char *key, const char *label, uint64_t number);
+/* Adds a number of bytes: in text, also in rounded form. */
+void report_size(struct report *report, const char *key, const char *label, uint64_t size);
+void report_boolean(struct report *report, const char *key, const char *label, bool value);
+
+/* Begins an array in JSON; in text, words separated by ", ". */
+void report_list(struct report *report, const char *key, const char *label);
+void report_list_word(struct report *report, const char *word);
+void report_list_end(struct report *report);
+
+/* The sections come after all facts: in JSON an array, which is there even if it is empty. */
+void report_begin_sections(struct report *report);
+void report_section(struct report *report, const struct section_row *section);
+void report_end_sections(struct report *report);
+
+/* Prints the report. The JSON object is open until report_end, for more members. Without a
+ * report_print, report_end leaves no trace of it. */
+void report_print(struct report *report);
+void report_end(struct report *report);
+
+#endif
