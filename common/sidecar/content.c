@@ -218,37 +218,24 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
     return done;
 }
 
-/* Moves the distinct names to *set. Sets *taken to false instead if these are not all names, or one
- * of them is empty, which does not count as a name. */
-static bool take_distinct(const struct sidecar *sidecar, const struct section *section,
-                          bool for_others, struct names *set, bool *taken, struct error *error)
+bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
+                        struct names *set, struct error *error)
 {
     const struct transform_context context = {.memory_limit = sidecar->memory_limit};
     struct packed packed = packed_of(sidecar, section);
-    struct names names;
-    bool done = names_decode(&context, &packed, &names, taken, error);
-
-    if (done && for_others && section == shared_names(sidecar))
-        done = keep_references(sidecar, &names, error);
-    for (size_t i = 0; *taken && i < names.count; i++)
-        *taken = names_get(&names, i).size != 0;
-    if (done && *taken) {
-        *set = names;
-        names = (struct names){0};
-    }
-    names_free(&names);
-    return done;
-}
-
-bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
-                        bool for_others, struct names *set, struct error *error)
-{
     struct buffer loaded = {0};
-    bool taken = false;
-    bool done =
-        form_of(section) == NULL || take_distinct(sidecar, section, for_others, set, &taken, error);
+    bool are_all = false, done = true;
 
-    if (done && !taken)
+    if (form_of(section) != NULL) {
+        done = names_decode(&context, &packed, set, &are_all, error) &&
+               (section != shared_names(sidecar) || keep_references(sidecar, set, error));
+        /* An empty one does not count as a name. */
+        for (size_t i = 0; are_all && i < set->count; i++)
+            are_all = names_get(set, i).size != 0;
+        if (!done || !are_all)
+            names_free(set);
+    }
+    if (done && !are_all)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&
                names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
                                  error);

@@ -250,7 +250,7 @@ static bool load_names(struct profile_sidecar *opened, struct error *error)
     opened->has_names = section != NULL;
     if (section == NULL)
         return true;
-    done = sidecar_read_names(sidecar, section, true, &set, error);
+    done = sidecar_read_names(sidecar, section, &set, error);
     are_known = done && set.count != 0;
     if (are_known)
         done = names_encode(&set, &opened->names) ||

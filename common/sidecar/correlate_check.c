@@ -1,60 +1,33 @@
 /*
- * Whether a profile and a sidecar belong together: see correlation_check in correlate.h.
+ * Checks that a profile and a sidecar belong together: see correlation_check in correlate.h.
  *
  * The UUID says so where both have it, and the stub record, because two builds can have one UUID.
  * Sizes and version are compared as well: not every profile has a UUID or a stub, and bytes may
  * have been changed or lost since it was written.
  */
+#include <elf.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "common/llvm/tripwire.h"
 #include "common/sidecar/correlate.h"
 
-static bool has_binary_id(const struct profile *profile, const struct uuid *uuid)
+struct check {
+    const struct sidecar *sidecar;
+    const struct sidecar_facts *facts;
+    const struct profile *profile;
+    const char *name; /* of the profile */
+    struct error *error;
+};
+
+/* ---- builds ---- */
+
+static bool has_other_functions(const struct check *check)
 {
-    struct bytes rest = profile->binary_ids, binary_id;
-    struct bytes wanted = {uuid->bytes, uuid->size};
-
-    while (profile_take_binary_id(profile, &rest, &binary_id)) {
-        if (bytes_equal(binary_id, wanted))
-            return true;
-    }
-    return false;
-}
-
-/* Whether the UUID in the tripwire, if there is one, is the sidecar's. */
-static bool tripwire_agrees(const struct uuid *uuid, const struct profile *profile)
-{
-    struct uuid said;
-    bool is_prefix;
-
-    if (!tripwire_read_uuid(profile->names, &said, &is_prefix))
-        return true;
-    return is_prefix ? said.size < uuid->size && memcmp(said.bytes, uuid->bytes, said.size) == 0
-                     : uuid_equal(&said, uuid);
-}
-
-static bool uuid_agrees(const struct sidecar_facts *facts, const struct profile *profile)
-{
-    if (!tripwire_agrees(&facts->uuid, profile))
-        return false;
-    if (facts->has_stub && profile->lightweight)
-        return memcmp(facts->stub_id, profile->stub_id, sizeof(facts->stub_id)) == 0;
-    /* Without a stub or a binary ID, or if the UUID does not come from the image itself, there is
-     * nothing to compare. Then only the sizes are checked. */
-    return profile->binary_ids.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
-           has_binary_id(profile, &facts->uuid);
-}
-
-static bool has_other_functions(const struct sidecar *sidecar, const char *name,
-                                struct error *error)
-{
-    return error_set(error,
+    return error_set(check->error,
                      "%s: written by another build than that of %s, which has the same UUID "
                      "but other functions; give the sidecar of the image that wrote it, and let "
                      "the linker make build IDs (--build-id=sha1)",
-                     name, sidecar->name);
+                     check->name, check->sidecar->name);
 }
 
 /* Earlier versions put nothing but the UUID into the stub. */
@@ -66,152 +39,160 @@ static bool is_earlier_stub(const struct uuid *uuid, const uint8_t id[PROFILE_ST
     return memcmp(id, earlier, sizeof(earlier)) == 0;
 }
 
-static bool of_another_build(const struct sidecar *sidecar, const struct profile *profile,
-                             const char *name, struct error *error)
+/* Compares what the profile says of its image: the UUID in the tripwire, the stub record, and
+ * binary IDs. Without these, or if the UUID does not come from the image itself, there is nothing
+ * to compare; then only the sizes are checked. */
+static bool check_build(const struct check *check)
 {
-    const struct sidecar_facts *facts = &sidecar->facts;
+    const struct sidecar_facts *facts = check->facts;
+    const struct profile *profile = check->profile;
+    struct bytes rest = profile->binary_ids, binary_id, own = {facts->uuid.bytes, facts->uuid.size};
     char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
+    bool has_stub = facts->has_stub && profile->lightweight, tripwire_agrees = true, agrees;
     enum profile_uuid_source source;
-    struct uuid uuid = profile_uuid(profile, &source);
+    struct uuid uuid;
+    bool is_prefix;
 
-    if (facts->has_stub && profile->lightweight && uuid_has_stub(&facts->uuid, profile->stub_id) &&
-        tripwire_agrees(&facts->uuid, profile)) {
+    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix))
+        tripwire_agrees = is_prefix
+                              ? uuid.size < own.size && memcmp(uuid.bytes, own.data, uuid.size) == 0
+                              : uuid_equal(&uuid, &facts->uuid);
+    agrees = has_stub ? memcmp(facts->stub_id, profile->stub_id, sizeof(facts->stub_id)) == 0
+                      : rest.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID;
+    while (!agrees && !has_stub && profile_take_binary_id(profile, &rest, &binary_id))
+        agrees = bytes_equal(binary_id, own);
+    if (agrees && tripwire_agrees)
+        return true;
+    if (has_stub && tripwire_agrees && uuid_has_stub(&facts->uuid, profile->stub_id)) {
         bool is_earlier = is_earlier_stub(&facts->uuid, profile->stub_id);
 
         return is_earlier == is_earlier_stub(&facts->uuid, facts->stub_id)
-                   ? has_other_functions(sidecar, name, error)
-                   : error_set(error,
+                   ? has_other_functions(check)
+                   : error_set(check->error,
                                "%s: %s covsplit split its image than the one that made %s; give "
                                "the sidecar that it wrote",
-                               name, is_earlier ? "an earlier" : "a later", sidecar->name);
+                               check->name, is_earlier ? "an earlier" : "a later",
+                               check->sidecar->name);
     }
-    return error_set(error,
+    uuid = profile_uuid(profile, &source);
+    return error_set(check->error,
                      "%s: written by another build than that of %s: its UUID is %s, not %s; "
                      "give the sidecar of the image that wrote it",
-                     name, sidecar->name, uuid_format(&uuid, found),
+                     check->name, check->sidecar->name, uuid_format(&uuid, found),
                      uuid_format(&facts->uuid, wanted));
 }
 
-/* Where records stayed, they must be those of the image, if the sidecar tells these; the NameRef of
- * the first one was changed as tripwire_signature says. */
-static bool check_kept_records(const struct sidecar *sidecar, const struct profile *profile,
-                               const char *name, struct error *error)
-{
-    const struct sidecar_facts *facts = &sidecar->facts;
-    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
-    struct digest found;
+/* ---- sizes ---- */
 
-    if (bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE}) || names == NULL ||
-        !profile->has_tripwire)
-        return true;
-    if (!profile_records_digest(&profile->layout, profile->data,
-                                tripwire_signature(names->size, profile->names.size),
-                                profile->big_endian, &found))
-        return error_out_of_memory(error, name, profile->data.size);
-    return digest_equal(&found, &facts->records) || has_other_functions(sidecar, name, error);
-}
-
-static uint64_t items_in(const struct sidecar *sidecar, enum section_kind kind, uint64_t item_size)
+static uint64_t items_in(const struct check *check, enum section_kind kind, uint64_t item_size)
 {
-    const struct section *section = sidecar_find(sidecar, kind);
+    const struct section *section = sidecar_find(check->sidecar, kind);
 
     return section == NULL ? 0 : profile_count_items(section->size, item_size);
 }
 
-static bool check_not_empty(const struct sidecar *sidecar, const char *name, struct error *error)
+static bool check_sizes(const struct check *check)
 {
-    if (!sidecar_is_real(sidecar, error))
-        return false;
-    return sidecar->section_count != 0 ||
-           error_set(error,
-                     "%s: holds nothing: its image has no coverage data; give the sidecar of the "
-                     "image that wrote %s",
-                     sidecar->name, name);
+    const struct profile_header *header = &check->profile->header;
+    uint64_t counters = items_in(check, SECTION_COUNTERS, profile_counter_size(header->version));
+    /* Not every version has bitmaps, whatever is in the image. */
+    uint64_t bitmap =
+        check->profile->layout.num_bitmap_bytes == 0 ? 0 : items_in(check, SECTION_BITMAP, 1);
+
+    if (check->facts->raw_version != header->version ||
+        check->facts->pointer_size != (check->profile->is_64_bit ? 8 : 4) ||
+        (check->facts->elf_data == ELFDATA2MSB) != check->profile->big_endian)
+        return error_set(check->error,
+                         "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
+                         " (or another pointer size); give the sidecar of the image that wrote it",
+                         check->name, header->version, check->sidecar->name,
+                         check->facts->raw_version);
+    return (counters == header->num_counters && bitmap == header->num_bitmap_bytes) ||
+           error_set(check->error,
+                     "%s: has %" PRIu64 " counters and %" PRIu64
+                     " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
+                     "; give the sidecar of the image that wrote it",
+                     check->name, header->num_counters, header->num_bitmap_bytes,
+                     check->sidecar->name, counters, bitmap);
 }
+
+/* ---- records and names ---- */
 
 /* A profile without records comes from -profile-correlate. If the sidecar has none either, they may
  * be in the image, or in its debug information (not on Windows). */
-static bool check_records(const struct sidecar *sidecar, const struct profile *profile,
-                          const char *name, struct error *error)
+static bool check_has_records(const struct check *check)
 {
-    if (profile->header.num_data != 0 || sidecar_find(sidecar, SECTION_COVDATA) != NULL)
+    if (check->profile->header.num_data != 0 ||
+        sidecar_find(check->sidecar, SECTION_COVDATA) != NULL)
         return true;
-    if (sidecar->facts.format != IMAGE_COFF)
-        return profile_needs_debug_info(name, error);
+    if (check->facts->format != IMAGE_COFF)
+        return profile_needs_debug_info(check->name, check->error);
     return error_set(
-        error,
+        check->error,
         "%s: has no records, as with an image built with -profile-correlate, and %s has "
         "none either; run 'llvm-profdata merge --binary-file=IMAGE' on it",
-        name, sidecar->name);
+        check->name, check->sidecar->name);
 }
 
 /* A program can change its records at run time. The sidecar's records do not reflect that, so what
  * the runtime wrote afterwards need not fit them. Where the split left no stub, only damage puts a
  * UUID in a record; nothing would replace it, and no tool could read what is written then. */
-static bool check_stub(const struct sidecar *sidecar, const struct profile *profile,
-                       const char *name, struct error *error)
+static bool check_stub(const struct check *check)
 {
-    if (profile->has_changed_stub && !sidecar->facts.has_stub)
-        return error_set(error,
+    if (check->profile->has_changed_stub && !check->facts->has_stub)
+        return error_set(check->error,
                          "%s: damaged: its record has the UUID of the image in place of a "
                          "function's hash; copy it again, or run the program again",
-                         name);
-    if (profile->lightweight || !profile_needs_sidecar(profile) || profile->header.num_data != 1 ||
-        !sidecar->facts.has_stub)
-        return true;
-    return error_set(error,
+                         check->name);
+    return check->profile->lightweight || !profile_needs_sidecar(check->profile) ||
+           check->profile->header.num_data != 1 || !check->facts->has_stub ||
+           error_set(check->error,
                      "%s: the stub record that the split left in the image of %s was changed, so "
                      "its counters cannot be trusted; if the program changes its "
                      "records, split it with --sections covmap,covfun",
-                     name, sidecar->name);
+                     check->name, check->sidecar->name);
 }
 
-/* The tripwire is the last part that the image writes. If something else is there, bytes before it
- * were lost or added on the way, and the counters are not in their places. */
-static bool check_tripwire(const struct sidecar *sidecar, const struct profile *profile,
-                           const char *name, struct error *error)
+/* Records that stayed must be those of the image, if the sidecar tells these; the NameRef of the
+ * first one was changed as tripwire_signature says. The tripwire is the last part that the image
+ * writes: if something else is there, bytes before it were lost or added on the way, and the
+ * counters are not in their places. */
+static bool check_kept(const struct check *check)
 {
-    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
+    const struct profile *profile = check->profile;
+    const struct section *names = sidecar_find(check->sidecar, SECTION_NAMES);
+    struct digest found;
 
-    return !profile->lightweight || names == NULL || names->fate == FATE_COPIED ||
-           profile_lacks_names(profile) ||
-           error_set(error,
+    if (names == NULL)
+        return true;
+    if (profile->has_tripwire &&
+        !bytes_all_zero((struct bytes){check->facts->records.bytes, DIGEST_SIZE})) {
+        if (!profile_records_digest(&profile->layout, profile->data,
+                                    tripwire_signature(names->size, profile->names.size),
+                                    profile->big_endian, &found))
+            return error_out_of_memory(check->error, check->name, profile->data.size);
+        if (!digest_equal(&found, &check->facts->records))
+            return has_other_functions(check);
+    }
+    return !profile->lightweight || names->fate == FATE_COPIED || profile_lacks_names(profile) ||
+           error_set(check->error,
                      "%s: damaged: bytes before its names are missing, or too many; copy it again, "
                      "or run the program again",
-                     name);
+                     check->name);
 }
 
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
-    const struct sidecar_facts *facts = &sidecar->facts;
-    uint64_t counters =
-        items_in(sidecar, SECTION_COUNTERS, profile_counter_size(profile->header.version));
-    /* Not every version has bitmaps, whatever is in the image. */
-    uint64_t bitmap =
-        profile->layout.num_bitmap_bytes == 0 ? 0 : items_in(sidecar, SECTION_BITMAP, 1);
+    const struct check check = {sidecar, &sidecar->facts, profile, name, error};
 
-    if (!check_not_empty(sidecar, name, error))
+    if (!sidecar_is_real(sidecar, error))
         return false;
-    if (!uuid_agrees(facts, profile))
-        return of_another_build(sidecar, profile, name, error);
-    if (!check_records(sidecar, profile, name, error))
-        return false;
-    if (facts->raw_version != profile->header.version ||
-        facts->pointer_size != (profile->is_64_bit ? 8 : 4) ||
-        (facts->elf_data == 2) != profile->big_endian)
+    if (sidecar->section_count == 0)
         return error_set(error,
-                         "%s: has raw version 0x%" PRIx64 ", but the image of %s writes 0x%" PRIx64
-                         " (or another pointer size); give the sidecar of the image that wrote it",
-                         name, profile->header.version, sidecar->name, facts->raw_version);
-    if (counters != profile->header.num_counters || bitmap != profile->header.num_bitmap_bytes)
-        return error_set(error,
-                         "%s: has %" PRIu64 " counters and %" PRIu64
-                         " bitmap bytes, but the image of %s has %" PRIu64 " and %" PRIu64
-                         "; give the sidecar of the image that wrote it",
-                         name, profile->header.num_counters, profile->header.num_bitmap_bytes,
-                         sidecar->name, counters, bitmap);
-    return check_stub(sidecar, profile, name, error) &&
-           check_kept_records(sidecar, profile, name, error) &&
-           check_tripwire(sidecar, profile, name, error);
+                         "%s: holds nothing: its image has no coverage data; give the sidecar of "
+                         "the image that wrote %s",
+                         sidecar->name, name);
+    return check_build(&check) && check_has_records(&check) && check_sizes(&check) &&
+           check_stub(&check) && check_kept(&check);
 }

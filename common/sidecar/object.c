@@ -90,7 +90,7 @@ static bool add_note(struct writer *writer)
 static bool add_names(struct writer *writer, const struct section *source, struct buffer *stored)
 {
     struct names set = {0};
-    bool done = sidecar_read_names(writer->sidecar, source, true, &set, writer->error) &&
+    bool done = sidecar_read_names(writer->sidecar, source, &set, writer->error) &&
                 (names_encode(&set, stored) ||
                  error_out_of_memory(writer->error, writer->elf.name, set.text.size));
 

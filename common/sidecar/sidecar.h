@@ -202,10 +202,10 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
                           struct buffer *content, struct error *error);
 
 /* Reads the distinct names of a names section into an empty set, to which nothing can be added. For
- * a compact form, no zlib stream is recreated. With `for_others`, the NameRefs are kept with the
- * sidecar, for other sections that are read later. */
+ * a compact form, no zlib stream is recreated, and the NameRefs are kept with the sidecar, for
+ * other sections that are read later. */
 bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
-                        bool for_others, struct names *set, struct error *error);
+                        struct names *set, struct error *error);
 
 /* Passes a section to the sink (NULL is allowed) piece by piece. A zstd frame is decompressed as it
  * is read, with a fixed amount of memory; a section in a compact form is decoded as a whole, but if

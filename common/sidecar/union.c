@@ -136,7 +136,7 @@ static bool read_names(struct chooser *chooser)
     if ((names != NULL && others != NULL) || section == NULL)
         return decline(chooser);
     chooser->names_kind = section->kind;
-    if (!sidecar_read_names(chooser->sidecar, section, true, &chooser->names, chooser->error))
+    if (!sidecar_read_names(chooser->sidecar, section, &chooser->names, chooser->error))
         return false;
     chooser->entry_of_name = calloc(chooser->names.count + 1, sizeof(*chooser->entry_of_name));
     return (chooser->entry_of_name != NULL && names_index(&chooser->names, 1)) ||

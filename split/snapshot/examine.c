@@ -62,7 +62,7 @@ static bool find_variables(const struct elf_image *image, const struct variable 
 static void describe_file(const struct elf_image *image, struct coverage *coverage)
 {
     size_t vtables = elf_section_find(image, "__llvm_prf_vtab", 0);
-    struct coverage_section *bitmap = &coverage->sections[SECTION_BITMAP];
+    struct section *bitmap = &coverage->sections[SECTION_BITMAP];
     uint64_t version = 0, empty_bitmap = 0, counter_default = 0, bitmap_default = 0;
     const struct variable variables[] = {
         {"__start___llvm_prf_bits", &empty_bitmap},
@@ -114,12 +114,12 @@ static bool coverage_of_file(const struct input *file, struct coverage *coverage
 
 /* ---- coverage, by the sidecar ---- */
 
-static struct coverage_section section_of(const struct sidecar *sidecar, enum section_kind kind)
+static struct section section_of(const struct sidecar *sidecar, enum section_kind kind)
 {
     const struct section *section = sidecar_find(sidecar, kind);
 
-    return section == NULL ? (struct coverage_section){0}
-                           : (struct coverage_section){section->address, section->size};
+    return section == NULL ? (struct section){0}
+                           : (struct section){.address = section->address, .size = section->size};
 }
 
 static bool was_removed(const struct sidecar *sidecar, enum section_kind kind)
@@ -133,7 +133,7 @@ static bool was_removed(const struct sidecar *sidecar, enum section_kind kind)
 static bool place_tripwire(const struct sidecar_facts *facts, struct coverage *coverage)
 {
     const struct machine *machine = machine_find(facts->machine, facts->elf_class, facts->elf_data);
-    struct coverage_section *names = &coverage->sections[SECTION_NAMES];
+    struct section *names = &coverage->sections[SECTION_NAMES];
     uint64_t unit, padding;
 
     if (machine == NULL)
@@ -146,7 +146,7 @@ static bool place_tripwire(const struct sidecar_facts *facts, struct coverage *c
     if (coverage->tripwire_size == 0)
         return false;
     tripwire_write(coverage->tripwire, coverage->tripwire_size, &facts->uuid);
-    *names = (struct coverage_section){names->address + padding, coverage->tripwire_size};
+    *names = (struct section){.address = names->address + padding, .size = coverage->tripwire_size};
     return true;
 }
 
@@ -401,7 +401,7 @@ static void place_by_facts(struct examination *examination, const struct sidecar
     uint64_t end = 0;
 
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const struct coverage_section *section = &examination->coverage.sections[kind];
+        const struct section *section = &examination->coverage.sections[kind];
 
         if (section->size == 0)
             continue;

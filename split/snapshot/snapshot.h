@@ -73,16 +73,12 @@ struct traces traces_find(struct memory *memory, const struct module *module);
 
 /* ---- coverage ---- */
 
-/* A section in memory. If the image has none of the kind, the address is 0 too. */
-struct coverage_section {
-    uint64_t address; /* in the file */
-    uint64_t size;    /* in bytes, as the runtime computes it */
-};
-
 /* The places of the profile runtime's data in a module, and the raw profiles that it writes. */
 struct coverage {
-    struct coverage_section sections[SECTION_KIND_MAX + 1]; /* counters, bitmap, data, names */
-    uint64_t raw_version;                                   /* 0: not known */
+    /* Counters, bitmap, data and names: addresses, and sizes as the runtime computes them. All
+     * zeros if the image has none of the kind. */
+    struct section sections[SECTION_KIND_MAX + 1];
+    uint64_t raw_version; /* 0: not known */
     bool is_complete; /* all sections are known; false for a sidecar of an image that kept some */
     /* Variables that hold the distance from counters and bitmap to where the program counts in
      * fact, if it does so elsewhere (runtime counter relocation). 0: there is none. */

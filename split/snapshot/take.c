@@ -145,7 +145,7 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
 
 static bool take_counters(const struct taking *taking, struct taken *taken)
 {
-    const struct coverage_section *section = &taking->coverage->sections[SECTION_COUNTERS];
+    const struct section *section = &taking->coverage->sections[SECTION_COUNTERS];
     uint64_t item = profile_counter_size(taking->coverage->raw_version);
     uint64_t size = profile_count_items(section->size, item) * item;
     uint64_t address = module_address(taking->module, section->address);
@@ -164,7 +164,7 @@ static bool take_counters(const struct taking *taking, struct taken *taken)
 
 static bool take_bitmap(const struct taking *taking, struct taken *taken)
 {
-    const struct coverage_section *section = &taking->coverage->sections[SECTION_BITMAP];
+    const struct section *section = &taking->coverage->sections[SECTION_BITMAP];
     uint64_t address = module_address(taking->module, section->address);
 
     return section->size == 0 ||
@@ -309,7 +309,7 @@ static bool is_other_build(const struct taking *taking, const char *what)
  * the right one. */
 static bool take_stub(const struct taking *taking, struct taken *taken)
 {
-    const struct coverage_section *sections = taking->coverage->sections;
+    const struct section *sections = taking->coverage->sections;
     const struct stub_place place = {
         .record = module_address(taking->module, sections[SECTION_DATA].address),
         .counters = module_address(taking->module, sections[SECTION_COUNTERS].address),
@@ -333,7 +333,7 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
 
 static bool take_data(const struct taking *taking, struct taken *taken)
 {
-    const struct coverage_section *section = &taking->coverage->sections[SECTION_DATA];
+    const struct section *section = &taking->coverage->sections[SECTION_DATA];
     uint64_t item = taking->layout.record_size;
 
     return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
@@ -342,7 +342,7 @@ static bool take_data(const struct taking *taking, struct taken *taken)
 }
 
 /* The bytes of the section in the file; false if the program could have written to them. */
-static bool find_constant(const struct taking *taking, const struct coverage_section *section,
+static bool find_constant(const struct taking *taking, const struct section *section,
                           struct bytes *bytes)
 {
     for (size_t i = 0; taking->file != NULL && i < taking->module->load_count; i++) {
@@ -361,7 +361,7 @@ static bool find_constant(const struct taking *taking, const struct coverage_sec
 static bool take_names(const struct taking *taking, struct taken *taken)
 {
     const struct coverage *coverage = taking->coverage;
-    const struct coverage_section *section = &coverage->sections[SECTION_NAMES];
+    const struct section *section = &coverage->sections[SECTION_NAMES];
     struct bytes known = {coverage->tripwire, coverage->tripwire_size};
     uint64_t address = module_address(taking->module, section->address);
     bool is_known = known.size != 0 || find_constant(taking, section, &known);
@@ -386,7 +386,7 @@ static bool check_sections(const struct taking *taking)
     uint64_t counters = coverage->sections[SECTION_COUNTERS].address;
 
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const struct coverage_section *section = &coverage->sections[kind];
+        const struct section *section = &coverage->sections[kind];
 
         if (section->size != 0 &&
             !module_has_range(taking->module, section->address, section->size))
@@ -409,7 +409,7 @@ static bool check_sections(const struct taking *taking)
 static struct profile_section section_in(const struct taking *taking, enum section_kind kind,
                                          const struct buffer *bytes)
 {
-    const struct coverage_section *section = &taking->coverage->sections[kind];
+    const struct section *section = &taking->coverage->sections[kind];
 
     return (struct profile_section){
         section->address == 0 ? 0 : module_address(taking->module, section->address),

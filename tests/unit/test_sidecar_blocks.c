@@ -290,7 +290,7 @@ static void *read_again_and_again(void *sidecar)
         struct names distinct = {0};
         bool same =
             (i % 3 != 0 || sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES),
-                                              i % 2 == 0, &distinct, &error)) &&
+                                              &distinct, &error)) &&
             sidecar_read_section(sidecar, sidecar_find(sidecar, kinds[i % 3]), &content, &error) &&
             bytes_equal(buffer_view(&content), buffer_view(expected[i % 3]));
 
@@ -390,8 +390,7 @@ static unsigned check_names(const struct sidecar *sidecar, const struct buffer *
 {
     struct names set = {0};
     struct error error = {0};
-    bool done =
-        sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), false, &set, &error);
+    bool done = sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), &set, &error);
 
     if (done)
         ck_assert(bytes_equal(buffer_view(&set.text), buffer_view(text)));

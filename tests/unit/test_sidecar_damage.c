@@ -186,8 +186,8 @@ static bool read_names(const struct buffer *file, struct names *names)
 {
     struct error error;
     struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
-    bool done = sidecar != NULL && sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES),
-                                                      false, names, &error);
+    bool done = sidecar != NULL &&
+                sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), names, &error);
 
     sidecar_close(sidecar);
     return done;

@@ -269,8 +269,7 @@ static bool read_sections(const struct image *image, const struct sidecar *sidec
 static bool read_names(const struct sidecar *sidecar, struct error *error)
 {
     struct names names = {0};
-    bool done =
-        sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), true, &names, error);
+    bool done = sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), &names, error);
 
     names_free(&names);
     return done;

@@ -86,12 +86,13 @@ static void start(struct program *program, struct memory_module *listed)
 /* The second counter in the profile that is taken. */
 static uint64_t take_second(struct program *program, const struct memory_module *listed)
 {
-    const struct coverage coverage = {.sections = {[SECTION_COUNTERS] = {COUNTERS, 8 * COUNT},
-                                                   [SECTION_DATA] = {DATA, 48},
-                                                   [SECTION_NAMES] = {NAMES, 4}},
-                                      .raw_version = 8,
-                                      .is_complete = true,
-                                      .knows_biases = true};
+    const struct coverage coverage = {
+        .sections = {[SECTION_COUNTERS] = {.address = COUNTERS, .size = 8 * COUNT},
+                     [SECTION_DATA] = {.address = DATA, .size = 48},
+                     [SECTION_NAMES] = {.address = NAMES, .size = 4}},
+        .raw_version = 8,
+        .is_complete = true,
+        .knows_biases = true};
     struct module module;
     struct taken taken = {0};
     struct error error = {0};
