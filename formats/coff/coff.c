@@ -219,32 +219,23 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
            coff_is_code(image, code->address);
 }
 
-struct pointer_search {
-    const struct planning *planning;
-    const struct reference_target *target;
-    uint64_t from;
-};
-
-static bool is_no_pointer(void *context, const struct coff_relocation *relocation)
-{
-    struct pointer_search *search = context;
-    const struct reference_target *target = search->target;
-
-    search->from = relocation->address;
-    return !reference_counts(target, relocation->target) ||
-           range_within(relocation->address, 1, target->first, target->size) ||
-           rules_is_inside_accessor(&search->planning->code, relocation->address);
-}
-
 /* Base relocations list every absolute address, also those in code. */
 static bool find_pointer(const struct planning *planning, const struct reference_target *target,
                          uint64_t *from, const char **reason)
 {
-    struct pointer_search search = {planning, target, 0};
-    bool found = !coff_relocations_each(coff_image_of(planning), is_no_pointer, &search, reason);
+    struct coff_relocations relocations = coff_relocations_open(coff_image_of(planning));
+    struct coff_relocation relocation;
 
-    *from = search.from;
-    return found;
+    *reason = NULL;
+    while (coff_relocations_next(&relocations, &relocation)) {
+        *from = relocation.address;
+        if (reference_counts(target, relocation.target) &&
+            !range_within(relocation.address, 1, target->first, target->size) &&
+            !rules_is_inside_accessor(&planning->code, relocation.address))
+            return true;
+    }
+    *reason = relocations.reason;
+    return *reason != NULL;
 }
 
 /* ---- stripped images ---- */

@@ -27,6 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/cursor.h"
 #include "formats/format.h"
 
 /* ---- the file format ---- */
@@ -181,12 +182,20 @@ struct coff_relocation {
     uint64_t target;  /* which holds this address */
 };
 
-/* Calls `visit` for every base relocation, in the order of the table; if it returns false, stops
- * and returns false with *reason NULL. If the image has no complete table, or the table cannot be
- * read, returns false with *reason set to a phrase. */
-typedef bool (*coff_relocation_visitor)(void *context, const struct coff_relocation *relocation);
-bool coff_relocations_each(const struct coff_image *image, coff_relocation_visitor visit,
-                           void *context, const char **reason);
+/* The base relocations that were not taken yet. */
+struct coff_relocations {
+    const struct coff_image *image;
+    struct bytes bytes; /* the table; empty if the image has none */
+    struct cursor table, entries;
+    uint32_t page;
+    const char *reason; /* the table is not complete, or the rest of it cannot be read; or NULL */
+};
+
+/* Takes base relocations one after the other, in the order of the table. False if there is none
+ * left, or the member `reason` says why not. */
+struct coff_relocations coff_relocations_open(const struct coff_image *image);
+bool coff_relocations_next(struct coff_relocations *relocations,
+                           struct coff_relocation *relocation);
 
 struct coff_range {
     uint64_t address;
@@ -195,7 +204,7 @@ struct coff_range {
 
 /* Adds the edits that take out the relocations that apply to the ranges. The remaining blocks are
  * written at the start of the table, the rest of it is zeroed, and *size is the new size of the
- * table in bytes. False as above; *reason is NULL if memory ran out. */
+ * table in bytes. False if that is impossible; *reason is NULL if memory ran out. */
 bool coff_relocations_remove(const struct coff_image *image, const struct coff_range *ranges,
                              size_t count, struct edit_script *edits, uint32_t *size,
                              const char **reason);

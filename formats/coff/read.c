@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/cursor.h"
-
 #define IMAGE_FILE_MACHINE_I386  0x014c
 #define IMAGE_FILE_MACHINE_AMD64 0x8664
 #define IMAGE_FILE_MACHINE_ARM64 0xaa64

@@ -7,8 +7,6 @@
  */
 #include "formats/coff/coff.h"
 
-#include "common/base/cursor.h"
-
 #define BLOCK_HEADER_SIZE        8
 #define BLOCK_ALIGNMENT          4
 
@@ -34,56 +32,54 @@ static uint64_t entry_address(const struct coff_image *image, uint32_t page, uin
     return image->image_base + page + (entry & 0xfff);
 }
 
-/* The table; empty if the image has none because it contains no absolute addresses. */
-static bool find_table(const struct coff_image *image, struct bytes *table, const char **reason)
+struct coff_relocations coff_relocations_open(const struct coff_image *image)
 {
-    *reason = NULL;
+    struct coff_relocations relocations = {.image = image};
+
     if ((image->characteristics & IMAGE_FILE_RELOCS_STRIPPED) != 0)
-        *reason = "the image has no base relocations, which tell where addresses are; link it "
-                  "without /fixed (GNU ld: with --dynamicbase)";
-    else if (!coff_directory_bytes(image, DIRECTORY_BASE_RELOCATION, table))
-        *reason = unreadable;
-    return *reason == NULL;
+        relocations.reason = "the image has no base relocations, which tell where addresses are; "
+                             "link it without /fixed (GNU ld: with --dynamicbase)";
+    else if (!coff_directory_bytes(image, DIRECTORY_BASE_RELOCATION, &relocations.bytes))
+        relocations.reason = unreadable;
+    else
+        relocations.table = cursor_open(relocations.bytes, false, false);
+    return relocations;
 }
 
-bool coff_relocations_each(const struct coff_image *image, coff_relocation_visitor visit,
-                           void *context, const char **reason)
+bool coff_relocations_next(struct coff_relocations *relocations, struct coff_relocation *relocation)
 {
-    struct bytes bytes;
-    struct cursor table, entries;
+    const struct coff_image *image = relocations->image;
 
-    if (!find_table(image, &bytes, reason))
-        return false;
-    table = cursor_open(bytes, false, false);
-    while (cursor_left(&table) != 0) {
-        uint32_t page = take_block(&table, &entries);
+    while (relocations->reason == NULL) {
+        uint16_t entry;
+        size_t size;
+        struct bytes word;
 
-        while (cursor_left(&entries) != 0) {
-            uint16_t entry = cursor_u16(&entries);
-            unsigned type = entry >> 12;
-            /* In 64-bit images GNU ld writes a few of 32 bits, for addresses of which only one half
-             * is stored. */
-            size_t size = type == IMAGE_REL_BASED_DIR64 ? 8 : 4;
-            struct coff_relocation relocation = {.address = entry_address(image, page, entry)};
-            struct bytes word;
-
-            if (type == IMAGE_REL_BASED_ABSOLUTE)
-                continue;
-            if ((type != IMAGE_REL_BASED_HIGHLOW && type != IMAGE_REL_BASED_DIR64) ||
-                size > image->pointer_size ||
-                !coff_bytes_at(image, relocation.address, size, &word)) {
-                *reason = "its base relocations are of a kind that covsplit does not know";
+        if (cursor_left(&relocations->entries) == 0) {
+            if (cursor_left(&relocations->table) == 0)
                 return false;
-            }
-            relocation.target = size == 8 ? load_u64(word.data, false)
-                                          : (image->image_base & ~(uint64_t)UINT32_MAX) |
-                                                load_u32(word.data, false);
-            if (!visit(context, &relocation))
-                return false;
+            relocations->page = take_block(&relocations->table, &relocations->entries);
+            relocations->reason = relocations->table.bad ? unreadable : NULL;
+            continue;
         }
+        entry = cursor_u16(&relocations->entries);
+        if (entry >> 12 == IMAGE_REL_BASED_ABSOLUTE)
+            continue;
+        /* In 64-bit images GNU ld writes a few of 32 bits, for addresses of which only one half is
+         * stored. */
+        size = entry >> 12 == IMAGE_REL_BASED_DIR64 ? 8 : 4;
+        relocation->address = entry_address(image, relocations->page, entry);
+        if ((size == 4 && entry >> 12 != IMAGE_REL_BASED_HIGHLOW) || size > image->pointer_size ||
+            !coff_bytes_at(image, relocation->address, size, &word)) {
+            relocations->reason = "its base relocations are of a kind that covsplit does not know";
+            return false;
+        }
+        relocation->target =
+            size == 8 ? load_u64(word.data, false)
+                      : (image->image_base & ~(uint64_t)UINT32_MAX) | load_u32(word.data, false);
+        return true;
     }
-    *reason = table.bad ? unreadable : NULL;
-    return !table.bad;
+    return false;
 }
 
 /* ---- removing ---- */
@@ -135,32 +131,28 @@ bool coff_relocations_remove(const struct coff_image *image, const struct coff_r
                              size_t count, struct edit_script *edits, uint32_t *size,
                              const char **reason)
 {
+    struct coff_relocations all = coff_relocations_open(image);
     struct buffer result = {0};
-    struct cursor table, entries;
-    struct bytes bytes;
-    bool removed = false, done;
+    bool removed = false;
 
     *size = image->directories[DIRECTORY_BASE_RELOCATION].size;
-    if (!find_table(image, &bytes, reason))
-        return false;
-    table = cursor_open(bytes, false, false);
-    while (cursor_left(&table) != 0) {
-        uint32_t page = take_block(&table, &entries);
-
-        if (!table.bad)
-            removed |= append_block(image, page, entries, ranges, count, &result);
+    *reason = all.reason;
+    while (cursor_left(&all.table) != 0) {
+        all.page = take_block(&all.table, &all.entries);
+        if (!all.table.bad)
+            removed |= append_block(image, all.page, all.entries, ranges, count, &result);
     }
     /* Blocks never grow if the linker padded them correctly. */
-    if (removed && !result.failed && (table.bad || result.size > bytes.size))
+    if (removed && !result.failed && (all.table.bad || result.size > all.bytes.size))
         *reason = "its base relocations cannot be rewritten";
-    done = !removed || (*reason == NULL && !result.failed);
-    if (removed && done) {
+    if (removed && !result.failed && *reason == NULL) {
         *size = (uint32_t)result.size;
-        done = buffer_append_zeros(&result, (size_t)bytes.size - result.size) &&
-               edit_overwrite_differences(edits, image->file,
-                                          (uint64_t)(bytes.data - image->file.data),
-                                          buffer_view(&result));
+        buffer_append_zeros(&result, (size_t)all.bytes.size - result.size);
+        edit_overwrite_differences(edits, image->file,
+                                   (uint64_t)(all.bytes.data - image->file.data),
+                                   buffer_view(&result));
     }
+    edits->has_no_memory |= removed && result.failed;
     buffer_free(&result);
-    return done;
+    return *reason == NULL && !edits->has_no_memory;
 }

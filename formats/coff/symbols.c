@@ -223,25 +223,21 @@ static bool collect_body(void *context, uint64_t from)
     return true;
 }
 
-static bool collect_relocated_body(void *context, const struct coff_relocation *relocation)
-{
-    const struct bodies *bodies = context;
-
-    return !reference_counts(&bodies->target, relocation->target) ||
-           !coff_is_code(&bodies->state->image, relocation->address) ||
-           collect_body(context, relocation->address);
-}
-
 /* Collects the functions that refer to bodies->target. */
 static void search_code(struct bodies *bodies)
 {
     const struct image_code *code = &bodies->state->base.code;
-    const char *reason;
+    struct coff_relocations relocations = coff_relocations_open(&bodies->state->image);
+    struct coff_relocation relocation;
 
-    if (code->code_has_relocations)
-        coff_relocations_each(&bodies->state->image, collect_relocated_body, bodies, &reason);
-    else
+    if (!code->code_has_relocations)
         rules_search_code(code, &bodies->target, collect_body, bodies);
+    while (code->code_has_relocations && coff_relocations_next(&relocations, &relocation)) {
+        if (reference_counts(&bodies->target, relocation.target) &&
+            coff_is_code(relocations.image, relocation.address) &&
+            !collect_body(bodies, relocation.address))
+            return;
+    }
 }
 
 /* Defines both bounds or neither. The function that returns the end is going to be changed, so
@@ -349,22 +345,18 @@ static bool look_at_variable(struct versions *versions, uint64_t address)
     return !versions->several;
 }
 
-static bool look_at_relocation(void *context, const struct coff_relocation *relocation)
-{
-    struct versions *versions = context;
-
-    return !coff_is_code(&versions->state->image, relocation->address) ||
-           look_at_variable(versions, relocation->target);
-}
-
 static void search_versions(struct versions *versions)
 {
     const struct coff_image *image = &versions->state->image;
     const struct machine *machine = versions->state->base.code.machine;
-    const char *reason;
+    struct coff_relocations relocations = coff_relocations_open(image);
+    struct coff_relocation relocation;
 
-    if (machine->find_load == NULL)
-        coff_relocations_each(image, look_at_relocation, versions, &reason);
+    while (machine->find_load == NULL && coff_relocations_next(&relocations, &relocation)) {
+        if (coff_is_code(image, relocation.address) &&
+            !look_at_variable(versions, relocation.target))
+            return;
+    }
     for (size_t i = 0; i < image->section_count && machine->find_load != NULL; i++) {
         struct code code = {.bytes = coff_section_bytes(image, i),
                             .address = image->sections[i].address};
