@@ -78,61 +78,9 @@ struct instruction {
     bool is_call;
 };
 
-/* The operation of all instructions with these bits; of several patterns the first counts. */
-struct pattern {
-    uint32_t mask, bits;
-    enum operation operation;
-};
-
-/* Under any condition. */
-static const struct pattern patterns_a32[] = {
-    {0x0f7f0000, 0x051f0000, LITERAL},
-    {0x0ff00000, 0x03000000, LOW_HALF},
-    {0x0ff00000, 0x03400000, HIGH_HALF},
-    {0x0fe00ff0, 0x00800000, ADD},
-    {0x0ff00ff0, 0x07900000, LOAD_SUM}, /* words */
-    {0x0f800ff0, 0x07800000, USE_SUM},  /* words and bytes */
-    {0x0fc00fb0, 0x018000b0, USE_SUM},  /* halfwords and the like */
-    {0x0fc00fd0, 0x018000d0, USE_SUM},
-    {0x0ff00fff, 0x05900000, LOAD},
-    {0x0fff0ff0, 0x01a00000, MOVE},
-    {0x0fff0000, 0x028f0000, ADDRESS},
-    {0x0fff0000, 0x024f0000, ADDRESS},
-    {0x0e000000, 0x0a000000, BRANCH},
-    {0, 0, OTHER},
-};
-
-static const struct pattern patterns_t16[] = {
-    {0xf800, 0x4800, LITERAL},  {0xf800, 0xa000, ADDRESS},
-    {0xffc0, 0x6800, LOAD},     {0xfe00, 0x1800, ADD},
-    {0xff00, 0x4400, ADD}, /* with any registers */
-    {0xfe00, 0x5800, LOAD_SUM}, {0xf000, 0x5000, USE_SUM},
-    {0xff00, 0x4600, MOVE},     {0, 0, OTHER},
-};
-
-static const struct pattern patterns_t32[] = {
-    {0xff7f0000, 0xf85f0000, LITERAL},
-    {0xfff00ff0, 0xf8500000, LOAD_SUM}, /* index without a shift */
-    {0xfe000ff0, 0xf8000000, USE_SUM},
-    {0xf800d000, 0xf0009000, BRANCH}, /* b; bl and blx; b with a condition */
-    {0xf800c000, 0xf000c000, BRANCH},
-    {0xf800d000, 0xf0008000, BRANCH},
-    {0xfbf08000, 0xf2400000, LOW_HALF},
-    {0xfbf08000, 0xf2c00000, HIGH_HALF},
-    {0xfbff8000, 0xf20f0000, ADDRESS},
-    {0xfbff8000, 0xf2af0000, ADDRESS},
-    {0xffe0f0f0, 0xeb000000, ADD},
-    {0, 0, OTHER},
-};
-
 static uint32_t add_or_subtract(uint32_t from, uint32_t distance, bool add)
 {
     return add ? from + distance : from - distance;
-}
-
-static uint32_t distance_of(uint32_t field, unsigned bits)
-{
-    return (uint32_t)signed_field(field, bits);
 }
 
 static void set_registers(struct instruction *instruction, uint32_t result, uint32_t base,
@@ -143,142 +91,174 @@ static void set_registers(struct instruction *instruction, uint32_t result, uint
     instruction->index = index & 15;
 }
 
-/* Of the encodings without a condition only blx is known. */
-static void read_a32(struct instruction *instruction)
+/* An immediate of 8 bits, rotated right by twice the 4 bits before it. */
+static uint32_t turned_immediate(uint32_t bits)
 {
-    uint32_t bits = instruction->bits, pc = instruction->pc;
-    bool adds = (bits >> 23 & 1) != 0;
-    uint32_t turn = bits >> 7 & 0x1e, immediate = bits & 0xff;
+    uint32_t by = bits >> 7 & 0x1e;
 
-    set_registers(instruction, bits >> 12, bits >> 16, bits);
-    switch (instruction->operation) {
-    case LITERAL:
-        instruction->value = add_or_subtract(pc, bits & 0xfff, adds);
-        break;
-    case LOW_HALF:
-    case HIGH_HALF:
-        instruction->value = (bits >> 4 & 0xf000) | (bits & 0xfff);
-        break;
-    case MOVE:
-        instruction->base = instruction->index;
-        break;
-    case ADDRESS: /* 8 bits, rotated right by twice the 4 bits before them */
-        immediate = turn == 0 ? immediate : immediate >> turn | immediate << (32 - turn);
-        instruction->value = add_or_subtract(pc, immediate, adds);
-        break;
-    case BRANCH:
-        instruction->is_call = bits >> 28 == 15 || (bits & 0x01000000) != 0;
-        instruction->value = pc + distance_of(bits & 0xffffff, 24) * 4;
-        if (bits >> 28 == 15) /* blx */
-            instruction->value += bits >> 23 & 2;
-        break;
-    default:
-        break;
-    }
-    if (bits >> 28 == 15 && instruction->operation != BRANCH)
-        instruction->operation = OTHER;
+    return by == 0 ? bits & 0xff : (bits & 0xff) >> by | (bits & 0xff) << (32 - by);
 }
 
-static void read_t16(struct instruction *instruction)
+/* The operation under any condition; of the encodings without a condition only blx is known. */
+static enum operation operation_a32(struct instruction *instruction)
 {
-    uint32_t bits = instruction->bits;
+    uint32_t bits = instruction->bits, pc = instruction->pc;
+
+    set_registers(instruction, bits >> 12, bits >> 16, bits);
+    if ((bits & 0x0f7f0000) == 0x051f0000) {
+        instruction->value = add_or_subtract(pc, bits & 0xfff, (bits >> 23 & 1) != 0);
+        return LITERAL;
+    }
+    if ((bits & 0x0fb00000) == 0x03000000) {
+        instruction->value = (bits >> 4 & 0xf000) | (bits & 0xfff);
+        return (bits & 0x00400000) == 0 ? LOW_HALF : HIGH_HALF;
+    }
+    if ((bits & 0x0fe00ff0) == 0x00800000)
+        return ADD;
+    if ((bits & 0x0f800ff0) == 0x07800000) /* words and bytes */
+        return (bits & 0x00700000) == 0x00100000 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0x0fc00f90) == 0x01800090 && (bits & 0x60) != 0) /* halfwords and the like */
+        return USE_SUM;
+    if ((bits & 0x0ff00fff) == 0x05900000)
+        return LOAD;
+    if ((bits & 0x0fff0ff0) == 0x01a00000) {
+        instruction->base = instruction->index;
+        return MOVE;
+    }
+    if ((bits & 0x0fff0000) == 0x028f0000 || (bits & 0x0fff0000) == 0x024f0000) {
+        instruction->value = add_or_subtract(pc, turned_immediate(bits), (bits >> 23 & 1) != 0);
+        return ADDRESS;
+    }
+    if ((bits & 0x0e000000) == 0x0a000000) {
+        instruction->is_call = bits >> 28 == 15 || (bits & 0x01000000) != 0;
+        instruction->value = pc + (uint32_t)signed_field(bits & 0xffffff, 24) * 4;
+        if (bits >> 28 == 15) /* blx */
+            instruction->value += bits >> 23 & 2;
+        return BRANCH;
+    }
+    return OTHER;
+}
+
+static enum operation operation_t16(struct instruction *instruction)
+{
+    uint32_t bits = instruction->bits, pc = instruction->pc;
 
     set_registers(instruction, bits & 7, bits >> 3 & 7, bits >> 6 & 7);
-    if (instruction->operation == LITERAL || instruction->operation == ADDRESS) {
+    switch (bits >> 11) {
+    case 0x4800 >> 11:
+    case 0xa000 >> 11:
         instruction->result = bits >> 8 & 7;
-        instruction->value = (instruction->pc & ~3u) + (bits & 0xff) * 4;
+        instruction->value = (pc & ~3u) + (bits & 0xff) * 4;
+        return bits >> 11 == 0x4800 >> 11 ? LITERAL : ADDRESS;
+    case 0x6800 >> 11:
+        return (bits & 0x07c0) == 0 ? LOAD : OTHER;
     }
-    if ((bits & 0xfd00) == 0x4400) /* add and mov with any registers */
-        set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3,
-                      (bits & 7) | (bits >> 4 & 8));
+    if ((bits & 0xfe00) == 0x1800)
+        return ADD;
+    if ((bits & 0xf000) == 0x5000)
+        return (bits & 0x0e00) == 0x0800 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0xfd00) == 0x4400) { /* add and mov with any registers */
+        set_registers(instruction, (bits & 7) | (bits >> 4 & 8), bits >> 3, bits >> 3);
+        if ((bits & 0x0200) != 0)
+            return MOVE;
+        instruction->index = instruction->result;
+        return ADD;
+    }
+    return OTHER;
 }
 
 /* b, bl and blx of 4 bytes: needed to find calls of another function. */
-static void read_branch_t32(struct instruction *instruction)
+static enum operation branch_t32(struct instruction *instruction)
 {
     uint32_t bits = instruction->bits, pc = instruction->pc;
     uint32_t sign = bits >> 26 & 1, j1 = bits >> 13 & 1, j2 = bits >> 11 & 1;
     uint32_t high = bits >> 16 & 0x3ff, low = bits & 0x7ff;
 
     if ((bits & 0x5000) == 0) { /* with a condition */
-        instruction->value =
-            pc + distance_of(sign << 20 | j2 << 19 | j1 << 18 | (high & 0x3f) << 12 | low << 1, 21);
-        if ((bits & 0x03800000) == 0x03800000)
-            instruction->operation = OTHER;
-        return;
+        uint32_t distance = sign << 20 | j2 << 19 | j1 << 18 | (high & 0x3f) << 12 | low << 1;
+
+        instruction->value = pc + (uint32_t)signed_field(distance, 21);
+        return (bits & 0x03800000) == 0x03800000 ? OTHER : BRANCH;
     }
     instruction->is_call = (bits & 0x4000) != 0;
     instruction->value =
         ((bits & 0x5000) == 0x4000 ? pc & ~3u : pc) + /* blx */
-        distance_of(
+        (uint32_t)signed_field(
             sign << 24 | (j1 ^ sign ^ 1) << 23 | (j2 ^ sign ^ 1) << 22 | high << 12 | low << 1, 25);
+    return BRANCH;
 }
 
-static void read_t32(struct instruction *instruction)
+static enum operation operation_t32(struct instruction *instruction)
 {
-    uint32_t bits = instruction->bits, pc = instruction->pc & ~3u;
+    uint32_t bits = instruction->bits, pc = instruction->pc;
     uint32_t immediate = (bits >> 15 & 0x800) | (bits >> 4 & 0x700) | (bits & 0xff);
-    bool bit_23 = (bits >> 23 & 1) != 0;
 
-    set_registers(instruction, bits >> 8, bits >> 16, bits);
-    switch (instruction->operation) {
-    case LITERAL:
-        instruction->value = add_or_subtract(pc, bits & 0xfff, bit_23);
-        /* fall through */
-    case LOAD_SUM:
-    case USE_SUM:
-        instruction->result = bits >> 12 & 15;
-        break;
-    case BRANCH:
-        read_branch_t32(instruction);
-        break;
-    case LOW_HALF:
-    case HIGH_HALF:
-        instruction->value = (bits >> 4 & 0xf000) | immediate;
-        break;
-    case ADDRESS:
-        instruction->value = add_or_subtract(pc, immediate, !bit_23);
-        break;
-    default:
-        break;
+    set_registers(instruction, bits >> 12, bits >> 16, bits);
+    if ((bits & 0xff7f0000) == 0xf85f0000) {
+        instruction->value = add_or_subtract(pc & ~3u, bits & 0xfff, (bits >> 23 & 1) != 0);
+        return LITERAL;
     }
+    if ((bits & 0xfe000ff0) == 0xf8000000) /* index without a shift */
+        return (bits & 0x01f00000) == 0x00500000 ? LOAD_SUM : USE_SUM;
+    if ((bits & 0xf800d000) == 0xf0009000 || (bits & 0xf800c000) == 0xf000c000 ||
+        (bits & 0xf800d000) == 0xf0008000)
+        return branch_t32(instruction);
+    instruction->result = bits >> 8 & 15;
+    if ((bits & 0xfb708000) == 0xf2400000) {
+        instruction->value = (bits >> 4 & 0xf000) | immediate;
+        return (bits & 0x00800000) == 0 ? LOW_HALF : HIGH_HALF;
+    }
+    if ((bits & 0xfbff8000) == 0xf20f0000 || (bits & 0xfbff8000) == 0xf2af0000) {
+        instruction->value = add_or_subtract(pc & ~3u, immediate, (bits >> 23 & 1) == 0);
+        return ADDRESS;
+    }
+    return (bits & 0xffe0f0f0) == 0xeb000000 ? ADD : OTHER;
+}
+
+static bool read_a32(const struct code *code, uint64_t offset, struct instruction *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code->bytes, offset, 4, &part))
+        return false;
+    instruction->size = 4;
+    instruction->bits = load_u32(part.data, false);
+    instruction->pc = (uint32_t)(code->address + offset) + 8;
+    instruction->is_conditional = instruction->bits >> 28 < 14;
+    instruction->is_call = false;
+    instruction->operation = operation_a32(instruction);
+    if (instruction->bits >> 28 == 15 && instruction->operation != BRANCH)
+        instruction->operation = OTHER;
+    return true;
+}
+
+static bool read_t32(const struct code *code, uint64_t offset, struct instruction *instruction)
+{
+    struct bytes part;
+
+    if (!bytes_slice(code->bytes, offset, 2, &part))
+        return false;
+    instruction->bits = load_u16(part.data, false);
+    instruction->size = instruction->bits >= 0xe800 ? 4 : 2;
+    instruction->pc = (uint32_t)(code->address + offset) + 4;
+    instruction->is_conditional = false;
+    instruction->is_call = false;
+    if (instruction->size == 2) {
+        instruction->operation = operation_t16(instruction);
+        return true;
+    }
+    if (!bytes_slice(code->bytes, offset, 4, &part))
+        return false;
+    instruction->bits = instruction->bits << 16 | load_u16(part.data + 2, false);
+    instruction->operation = operation_t32(instruction);
+    return true;
 }
 
 static bool read_instruction(const struct code *code, uint64_t offset,
                              struct instruction *instruction)
 {
-    const struct pattern *pattern = code->is_thumb ? patterns_t16 : patterns_a32;
-    struct bytes part;
-
-    if (!bytes_slice(code->bytes, offset, code->is_thumb ? 2 : 4, &part))
-        return false;
-    *instruction = (struct instruction){.pc = (uint32_t)(code->address + offset), .size = 4};
-    if (!code->is_thumb) {
-        instruction->bits = load_u32(part.data, false);
-        instruction->pc += 8;
-        instruction->is_conditional = instruction->bits >> 28 < 14;
-    } else {
-        instruction->bits = load_u16(part.data, false);
-        instruction->pc += 4;
-        if (instruction->bits < 0xe800) {
-            instruction->size = 2;
-        } else if (bytes_slice(code->bytes, offset, 4, &part)) {
-            instruction->bits = instruction->bits << 16 | load_u16(part.data + 2, false);
-            pattern = patterns_t32;
-        } else {
-            return false;
-        }
-    }
-    while ((instruction->bits & pattern->mask) != pattern->bits)
-        pattern++;
-    instruction->operation = pattern->operation;
-    if (!code->is_thumb)
-        read_a32(instruction);
-    else if (instruction->size == 2)
-        read_t16(instruction);
-    else
-        read_t32(instruction);
-    return true;
+    return code->is_thumb ? read_t32(code, offset, instruction)
+                          : read_a32(code, offset, instruction);
 }
 
 /* ---- accessors ---- */

@@ -9,21 +9,6 @@
 
 #include <string.h>
 
-bool search_each(const struct code *code, const struct reference_target *target, uint64_t unit,
-                 bool (*refers)(struct search *search, uint64_t offset), uint64_t *position)
-{
-    struct search search = {code, target, FLOW_STEPS_START};
-
-    for (uint64_t i = first_instruction(code, *position, unit); i < code->bytes.size; i += unit) {
-        search.steps_left += FLOW_STEPS_PER_INSTRUCTION;
-        if (refers(&search, i)) {
-            *position = i;
-            return true;
-        }
-    }
-    return false;
-}
-
 #define PLACES    (2 * FLOW_RANGE_UNITS)
 #define ON_STACK  UINT32_C(1)
 #define SLOTS_MAX 128

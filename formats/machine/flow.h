@@ -88,9 +88,23 @@ struct search {
 #define FLOW_STEPS_PER_INSTRUCTION 64
 
 /* For find_reference: asks at each multiple of `unit`, from *position on, if the instruction that
- * may start there refers to the target. */
-bool search_each(const struct code *code, const struct reference_target *target, uint64_t unit,
-                 bool (*refers)(struct search *search, uint64_t offset), uint64_t *position);
+ * may start there refers to the target. Inline, since most instructions are told by a few bits. */
+static inline bool search_each(const struct code *code, const struct reference_target *target,
+                               uint64_t unit,
+                               bool (*refers)(struct search *search, uint64_t offset),
+                               uint64_t *position)
+{
+    struct search search = {code, target, FLOW_STEPS_START};
+
+    for (uint64_t i = first_instruction(code, *position, unit); i < code->bytes.size; i += unit) {
+        search.steps_left += FLOW_STEPS_PER_INSTRUCTION;
+        if (refers(&search, i)) {
+            *position = i;
+            return true;
+        }
+    }
+    return false;
+}
 
 /* ---- following half of an address ---- */
 
