@@ -397,15 +397,6 @@ static bool load_block(struct reached_table *table, uint64_t block, struct error
     return true;
 }
 
-bool reached_verify(struct reached_table *table, struct error *error)
-{
-    for (uint64_t i = 0; i < block_count(table->function_count); i++) {
-        if (!load_block(table, i, error))
-            return false;
-    }
-    return true;
-}
-
 bool reached_find(struct reached_table *table, uint64_t function, const uint8_t **tests,
                   struct error *error)
 {

@@ -102,9 +102,6 @@ bool reached_open(struct reached_table *table, struct bytes encoded, const char 
                   uint64_t limit, struct error *error);
 void reached_close(struct reached_table *table);
 
-/* Decodes everything, to check it. */
-bool reached_verify(struct reached_table *table, struct error *error);
-
 /* Sets *tests to the bit set of the tests that reach a function, whose number must be less than
  * function_count. It is valid until the next call. */
 bool reached_find(struct reached_table *table, uint64_t function, const uint8_t **tests,
