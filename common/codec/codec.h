@@ -1,7 +1,7 @@
 /*
  * Encodes sections in their compact forms, and decodes them.
  *
- * What is encoded is packed, unpacked and decoded again at once, to prove that it round-trips. A
+ * A section is packed, unpacked and decoded again at once, to prove that it round-trips. A
  * large section may be cut into blocks of whole records, which are encoded and decoded
  * independently, as if each were a section: so several threads can work on it, only the blocks in
  * use are in memory, and a part of it can be read without the rest ("Blocks" in docs/format.md).

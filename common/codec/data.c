@@ -89,8 +89,8 @@ static bool describe(struct records *records, const struct transform_context *co
     return true;
 }
 
-/* What is added to a field for its position in the section: positions that are relative count from
- * their record, at `offset`. */
+/* The number to add to a field for its position in the section: positions that are relative count
+ * from their record, at `offset`. */
 static uint64_t origin_of(const struct records *records, const struct field *field, uint64_t offset)
 {
     return field->form == FORM_POSITION && records->layout.relative ? offset : 0;

@@ -30,7 +30,7 @@ enum name_list_code {
 #define NAME_WIDTH_MIN   2
 #define NAME_WIDTH_MAX   4
 
-/* What both writer and reader know. */
+/* The state of writer and reader. */
 struct name_list_state {
     uint32_t *lists;     /* of each name: the last list that contained it */
     uint64_t new_number; /* the number that a new name will get */
@@ -87,7 +87,7 @@ void name_list_reader_start_list(struct name_list_reader *reader);
 /* Reads the number of the list's next name. False if there is none, or if no name has it. */
 bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number);
 
-/* Whether everything has been read. */
+/* True if everything has been read. */
 bool name_list_reader_at_end(const struct name_list_reader *reader);
 
 #endif

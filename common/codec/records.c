@@ -1,5 +1,5 @@
 /*
- * What the forms of records share: see records.h.
+ * Parts of the forms of records: see records.h.
  */
 #include "common/codec/records.h"
 
@@ -18,7 +18,7 @@ enum name_ref_code {
     CODE_NEAR = 7,
 };
 
-/* How many differences have a code of their own. Larger ones are too rare for that. */
+/* The number of differences that have a code of their own. Larger ones are too rare for that. */
 #define NEAR_COUNT 80
 
 /* Updates the state for a name with this code and number: unless it continues the current run, that

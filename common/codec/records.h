@@ -1,6 +1,6 @@
 /*
- * What the forms of profile data and of the coverage mapping share: NameRefs by the numbers of
- * their names, FuncHashes, an index of the data records, and the padding of coverage records.
+ * Parts that the forms of profile data and of the coverage mapping share: NameRefs by the numbers
+ * of their names, FuncHashes, an index of the data records, and the padding of coverage records.
  */
 #ifndef COVSPLIT_COMMON_CODEC_RECORDS_H
 #define COVSPLIT_COMMON_CODEC_RECORDS_H
@@ -19,7 +19,7 @@ struct transform_context;
 
 /* ---- NameRefs ---- */
 
-/* How many left runs are remembered. The stored form depends on it. */
+/* The number of left runs that are remembered. The stored form depends on it. */
 #define NAME_REF_RUNS 4
 
 /* NameRefs as two streams: "NameRefs" in docs/format.md. Functions are nearly in the order of their

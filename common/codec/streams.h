@@ -54,7 +54,7 @@ uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t sect
 bool streams_pack(const struct streams *streams, const struct codec_options *options,
                   const char *name, struct buffer *packed, struct error *error);
 
-/* How many bytes streams may have in total. */
+/* The most bytes that streams may have together. */
 struct streams_limits {
     uint64_t streams; /* all streams; no encoder writes more, so more mean damage */
     uint64_t memory;  /* the streams that are unpacked (memory_limit.h) */

@@ -43,7 +43,8 @@ enum transform_id {
 /* Larger sections should be cut into blocks of about this size, in bytes. */
 #define TRANSFORM_BLOCK_SIZE ((uint64_t)4 << 20)
 
-/* What a transform may use. It must be the same when a section is written and when it is read. */
+/* The input of a transform besides the section. It must be the same when a section is written and
+ * when it is read. */
 struct transform_context {
     bool big_endian;
     unsigned pointer_size;

@@ -15,8 +15,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* How much goes into the compressor before the caller is told: small enough that the pages of a
- * mapped source do not pile up, large enough that the calls take no time. */
+/* The size of the pieces of a source, after each of which the caller is told: small enough that the
+ * pages of a mapped source do not pile up, large enough that the calls take no time. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
 /* The size of zstd's jobs. zstd keeps the input of every running job and more in memory. Its

@@ -59,7 +59,7 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
 bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error);
 
-/* Whether a frame has a checksum (RFC 8878, 3.1.1.1.1.5). */
+/* True if a frame has a checksum (RFC 8878, 3.1.1.1.1.5). */
 bool codec_has_checksum(struct bytes frame);
 
 /* ---- decompressing ---- */
@@ -88,7 +88,7 @@ bool codec_decompress(const struct packed *frame, struct buffer *to, struct erro
 
 /* ---- files of others ---- */
 
-/* Whether a file that starts with these bytes consists of zstd frames. */
+/* True if a file that starts with these bytes consists of zstd frames. */
 bool codec_file_recognize(struct bytes front);
 
 /* A file of zstd frames that another program made, of any size: it is read from front to back, in a
@@ -106,7 +106,7 @@ struct codec_file *codec_file_open(int fd, struct bytes front, const char *name,
 bool codec_file_read(struct codec_file *file, void *to, size_t size, size_t *have,
                      struct error *error);
 
-/* How many compressed bytes have been read so far. */
+/* The number of compressed bytes that have been read so far. */
 uint64_t codec_file_consumed(const struct codec_file *file);
 
 void codec_file_close(struct codec_file *file);

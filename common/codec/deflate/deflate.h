@@ -22,7 +22,7 @@
 /* Texts of this many bytes or more are not compressed. */
 #define DEFLATE_SIZE_MAX ((uint64_t)1 << 31)
 
-/* How a text is stored in a section. These numbers are stored in sidecars. */
+/* Forms of a text in a section. These numbers are stored in sidecars. */
 enum zlib_form {
     ZLIB_FORM_NONE = 1,    /* uncompressed */
     ZLIB_FORM_DEFAULT = 2, /* as zlib's level 6 makes it */

@@ -43,7 +43,7 @@
  * longest match. */
 #define ENTER_AHEAD (DEFLATE_MATCH_MAX + LONG_SIZE)
 #define ENTER_BATCH 2048
-/* How many of the latest places are remembered. */
+/* The number of latest places that are remembered. */
 #define PLACES (2 * WINDOW_SIZE)
 /* After this many steps along the other chains, zlib's own chain is followed, which is faster for
  * unusual texts. */
@@ -226,7 +226,7 @@ static bool take_longer(const struct matcher *matcher, struct search *search, ui
     return true;
 }
 
-/* Whether zlib would reach the best match. Each step goes back at least one place, so a distance of
+/* True if zlib would reach the best match. Each step goes back at least one place, so a distance of
  * at most `chain` is always reached. */
 static bool is_in_chain(const struct matcher *matcher, const struct search *search)
 {

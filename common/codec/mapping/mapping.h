@@ -177,7 +177,7 @@ static inline uint32_t code_from(struct coder *coder, unsigned stream, uint64_t 
 #define VALUE_ENTRY 1
 #define VALUE_NONE  UINT32_MAX
 
-/* How many of the values that were used last are remembered. The stored form depends on it. */
+/* The number of last used values that are remembered. The stored form depends on it. */
 #define VALUES_USED 8
 
 struct counter_value {
@@ -279,7 +279,7 @@ bool counters_write_table(struct counters *counters, struct buffer *bytes);
 #define COMPLETED_MAX   29
 #define COMPLETED_FIRST 30
 
-/* How a start is told. */
+/* Forms of a start. */
 enum region_start {
     START_NEAR = 0,    /* on the anchor's line, 0 to 4 columns after it */
     START_ON_LINE = 5, /* on the anchor's line; the column is stored */
@@ -289,7 +289,7 @@ enum region_start {
     START_FORMS = 12,
 };
 
-/* How an end is told. */
+/* Forms of an end. */
 enum region_end {
     END_ACTIVE = 1,  /* at the end of the innermost open region; up to the 15th innermost */
     END_NEAR = 16,   /* on the line of its start, 0 or 1 columns after it */
@@ -313,7 +313,7 @@ struct region_pattern {
     uint8_t symbols[REGION_COUNTERS_MAX];
 };
 
-/* How many patterns have one-byte codes. Stored in sidecars. */
+/* The number of patterns with one-byte codes. Stored in sidecars. */
 #define PATTERNS_SHORT 240
 
 /* Initialize to {0}; free with patterns_free. */

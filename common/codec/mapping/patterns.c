@@ -7,8 +7,8 @@
 
 #include "common/base/array.h"
 
-/* How many patterns have two-byte codes; and the byte that stands for a pattern outside the table.
- * Stored in sidecars. */
+/* The number of patterns with two-byte codes; and the byte that stands for a pattern outside the
+ * table. Stored in sidecars. */
 #define PATTERNS_LONG      (15 * 256)
 #define PATTERN_AS_IT_IS   255
 #define PATTERNS_TABLE_MAX (PATTERNS_SHORT + PATTERNS_LONG)

@@ -13,7 +13,7 @@
 #include "common/codec/transform.h"
 #include "common/llvm/coverage.h"
 
-/* How much larger than a mapping the buffer for it may be, in bytes. */
+/* The room for mappings that is made in any case, in bytes. */
 #define MAPPING_ROOM ((uint64_t)16 << 10)
 
 /* A number takes at least one byte in the section, and hardly more than ten in the streams: a code
@@ -46,7 +46,7 @@ struct record {
     struct bytes mapping;
 };
 
-/* What both directions have. */
+/* The state of either direction. */
 struct form {
     const struct transform_context *context;
     struct coder coder;

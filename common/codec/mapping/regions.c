@@ -26,7 +26,7 @@ struct region_template {
     uint32_t count;
 };
 
-/* What is known of a file in advance, from the expansion region that refers to it. */
+/* Facts about a file that are known in advance, from the expansion region that refers to it. */
 struct file_origin {
     uint64_t mapping; /* the number of the mapping that this is valid for */
     uint32_t value;   /* of the counter where the file is expanded */
@@ -277,7 +277,7 @@ static inline void code_end(struct regions *regions, struct region *region, bool
     }
 }
 
-/* How many active ends are at or before the start of a region, at most COMPLETED_MAX. */
+/* The number of active ends that are at or before the start of a region, at most COMPLETED_MAX. */
 static uint8_t count_completed(const struct regions *regions, const struct region *region)
 {
     uint64_t start = (regions->line + ((uint64_t)region->line << 32)) | region->column;

@@ -15,8 +15,9 @@
 #include "common/base/result.h"
 #include "common/llvm/names.h"
 
-/* How strings are split into tokens, pieces that are likely to occur in other strings too. That
- * affects how well they compress, but not the stored form: readers need not know the rules. */
+/* Rules by which strings are split into tokens, pieces that are likely to occur in other strings
+ * too. That affects how well they compress, but not the stored form: readers need not know the
+ * rules. */
 enum token_rule {
     /* Splits mangled names (Itanium C++ ABI, 5.1; Rust's v0 mangling) into identifiers,
      * substitutions, numbers and single letters. A file name before one is a token; any other name

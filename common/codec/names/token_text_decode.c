@@ -13,8 +13,8 @@
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 
-/* How many bytes are copied at once, and how much room there must be after both source and
- * destination. */
+/* The number of bytes that are copied at once, and the room that there must be after both source
+ * and destination. */
 #define STRIDE     32
 
 #define DIGITS_MAX 20
