@@ -117,6 +117,69 @@ void table_print(const struct table *table, FILE *stream)
     }
 }
 
+/* ---- rows ---- */
+
+void rows_begin(struct rows *rows, struct json_writer *json, const char *key,
+                const struct table_column *columns, size_t column_count, unsigned indentation)
+{
+    *rows = (struct rows){.json = json};
+    if (json != NULL)
+        json_begin_array(json, key);
+    else
+        rows->table = table_new(columns, column_count, indentation);
+}
+
+void rows_begin_row(struct rows *rows)
+{
+    if (rows->json != NULL)
+        json_begin_object(rows->json, NULL);
+}
+
+void rows_text(struct rows *rows, const char *key, const char *text)
+{
+    if (rows->json != NULL)
+        json_string_or_null(rows->json, key, text);
+    else
+        table_cell(rows->table, "%s", text != NULL ? text : "");
+}
+
+void rows_number(struct rows *rows, const char *key, uint64_t number)
+{
+    char text[COUNT_TEXT_MAX];
+
+    if (rows->json != NULL)
+        json_number(rows->json, key, number);
+    else
+        table_cell(rows->table, "%s", number_text(number, text));
+}
+
+void rows_size(struct rows *rows, const char *key, uint64_t size)
+{
+    char text[HUMAN_SIZE_MAX];
+
+    if (rows->json != NULL)
+        json_number(rows->json, key, size);
+    else
+        table_cell(rows->table, "%s", human_size(size, text));
+}
+
+void rows_end_row(struct rows *rows)
+{
+    if (rows->json != NULL)
+        json_end_object(rows->json);
+}
+
+void rows_end(struct rows *rows)
+{
+    if (rows->json != NULL)
+        json_end_array(rows->json);
+    else
+        table_print(rows->table, stdout);
+    table_free(rows->table);
+}
+
+/* ---- numbers ---- */
+
 const char *number_text(uint64_t number, char *text)
 {
     char digits[24];

@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "split/cli/json.h"
+
 enum table_alignment {
     TABLE_LEFT,
     TABLE_RIGHT,
@@ -39,6 +41,30 @@ void table_cell(struct table *table, const char *format, ...) __attribute__((for
 /* Prints all complete rows, if there is one, below the headings; columns with only empty cells are
  * left out. Errors of the stream must be checked by whoever closes it. */
 void table_print(const struct table *table, FILE *stream);
+
+/* ---- rows, as a table or as JSON ---- */
+
+struct rows {
+    struct json_writer *json; /* NULL: a table */
+    struct table *table;
+};
+
+/* Begins an array of objects with the key, or a table. */
+void rows_begin(struct rows *rows, struct json_writer *json, const char *key,
+                const struct table_column *columns, size_t column_count, unsigned indentation);
+
+/* Begins and ends a row; between them are its values, in the order of the columns. A text that is
+ * "" or NULL is null in JSON, and a size is rounded in a table. */
+void rows_begin_row(struct rows *rows);
+void rows_text(struct rows *rows, const char *key, const char *text);
+void rows_number(struct rows *rows, const char *key, uint64_t number);
+void rows_size(struct rows *rows, const char *key, uint64_t size);
+void rows_end_row(struct rows *rows);
+
+/* Ends the array, or prints the table. */
+void rows_end(struct rows *rows);
+
+/* ---- numbers ---- */
 
 #define COUNT_TEXT_MAX 64
 

@@ -87,19 +87,6 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
     return !done ? OUTCOME_FAULT : result == OUTPUT_WRITTEN ? OUTCOME_REPACKED : OUTCOME_UNCHANGED;
 }
 
-static enum outcome judge(const struct repacking *repacking, struct job *job,
-                          struct sidecar *sidecar, const struct input *input)
-{
-    if (sidecar->facts.is_placeholder)
-        return OUTCOME_PLACEHOLDER;
-    if (sidecar->facts.is_inexact)
-        return OUTCOME_INEXACT;
-    if (sidecar_is_compact(sidecar))
-        return OUTCOME_COMPACT;
-    sidecar_limit_memory(sidecar, option_number(repacking->options, OPTION_MEMORY_LIMIT));
-    return write_again(repacking, job, sidecar, input);
-}
-
 static enum outcome repack_one(const struct repacking *repacking, struct job *job)
 {
     struct sidecar *sidecar;
@@ -109,8 +96,16 @@ static enum outcome repack_one(const struct repacking *repacking, struct job *jo
     if (!input_read(&input, job->path, &job->error))
         return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
     sidecar = sidecar_open(input.bytes, job->path, &job->error);
-    if (sidecar != NULL)
-        outcome = judge(repacking, job, sidecar, &input);
+    if (sidecar != NULL && sidecar->facts.is_placeholder) {
+        outcome = OUTCOME_PLACEHOLDER;
+    } else if (sidecar != NULL && sidecar->facts.is_inexact) {
+        outcome = OUTCOME_INEXACT;
+    } else if (sidecar != NULL && sidecar_is_compact(sidecar)) {
+        outcome = OUTCOME_COMPACT;
+    } else if (sidecar != NULL) {
+        sidecar_limit_memory(sidecar, option_number(repacking->options, OPTION_MEMORY_LIMIT));
+        outcome = write_again(repacking, job, sidecar, &input);
+    }
     sidecar_close(sidecar);
     input_close(&input);
     return outcome;
@@ -145,11 +140,14 @@ static void report_verbose(const struct job *job)
         message_line(stdout, "%s: %s", job->path, notes[job->outcome]);
 }
 
-static void report(struct repacking *repacking, const struct job *job)
+static void retire_job(void *context, void *added)
 {
+    struct repacking *repacking = context;
+    struct job *job = added;
     bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
+    bool is_repacked = job->outcome == OUTCOME_REPACKED;
     bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
-    bool is_noted = job->outcome == OUTCOME_REPACKED && job->unkept.message[0] != '\0';
+    bool is_noted = is_repacked && job->unkept.message[0] != '\0';
 
     progress_add(&repacking->progress, 1);
     if (is_fault || is_noted || is_verbose)
@@ -161,31 +159,9 @@ static void report(struct repacking *repacking, const struct job *job)
     else if (is_verbose)
         report_verbose(job);
     repacking->counts[is_fault ? OUTCOME_FAULT : job->outcome]++;
-    if (job->outcome != OUTCOME_REPACKED)
-        return;
-    repacking->size_before += job->size_before;
-    repacking->size_after += job->size_after;
-}
-
-static void retire_job(void *context, void *done)
-{
-    report(context, done);
-    free(done);
-}
-
-/* Prints totals, with sizes rounded for people. */
-static void report_total(const struct repacking *repacking)
-{
-    const uint64_t *counts = repacking->counts;
-    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
-    char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
-
-    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-           count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
-           human_size(repacking->size_before, before), human_size(repacking->size_after, after),
-           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE],
-                       skipped));
+    repacking->size_before += is_repacked ? job->size_before : 0;
+    repacking->size_after += is_repacked ? job->size_after : 0;
+    free(job);
 }
 
 /* ---- the whole ---- */
@@ -213,11 +189,19 @@ static void repack_all(struct repacking *repacking)
 int command_repack(const struct parsed_options *options)
 {
     struct repacking repacking = {.options = options};
+    const uint64_t *counts = repacking.counts;
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
     sidecar_files_add(&repacking.files, options->operands, options->operand_count,
                       &repacking.counts[OUTCOME_FAULT]);
     repack_all(&repacking);
-    report_total(&repacking);
+    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
+           count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
+           human_size(repacking.size_before, before), human_size(repacking.size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE],
+                       skipped));
     path_list_free(&repacking.files);
-    return repacking.counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
+    return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -185,108 +185,75 @@ static bool describe(const char *path, struct description *description, struct e
     return done;
 }
 
-static void write_images(struct json_writer *json, const struct description *description)
-{
-    char hex[UUID_HEX_MAX];
-
-    json_begin_array(json, "images");
-    for (size_t i = 0; i < description->image_count; i++) {
-        const struct image_row *image = &description->images[i];
-
-        json_begin_object(json, NULL);
-        json_string_or_null(json, "image_name", image->name);
-        json_string_or_null(json, "uuid",
-                            image->uuid.size == 0 ? NULL : uuid_format(&image->uuid, hex));
-        json_number(json, "profile_count", image->profile_count);
-        json_number(json, "test_count", image->test_count);
-        json_number(json, "size", image->size);
-        json_end_object(json);
-    }
-    json_end_array(json);
-}
-
-static void write_json(struct json_writer *json, const char *path,
-                       const struct description *description)
-{
-    json_begin_object(json, NULL);
-    json_string(json, "file", path);
-    json_string(json, "kind", "state");
-    json_number(json, "profile_count", description->profile_count);
-    write_images(json, description);
-    json_begin_array(json, "tests");
-    for (size_t i = 0; i < description->test_count; i++) {
-        const struct test_row *test = &description->tests[i];
-
-        json_begin_object(json, NULL);
-        json_string(json, "name", test->name);
-        json_number(json, "image_count", test->image_count);
-        json_number(json, "function_count", test->function_count);
-        json_end_object(json);
-    }
-    json_end_array(json);
-    json_end_object(json);
-}
-
-static void add_number(struct table *table, uint64_t number)
-{
-    char text[COUNT_TEXT_MAX];
-
-    table_cell(table, "%s", number_text(number, text));
-}
-
-static void print_images(const struct description *description)
+static void print_images(const struct description *description, struct json_writer *json)
 {
     static const struct table_column columns[] = {{"image", TABLE_LEFT},
                                                   {"UUID", TABLE_LEFT},
                                                   {"profiles", TABLE_RIGHT},
                                                   {"tests", TABLE_RIGHT},
                                                   {"size", TABLE_RIGHT}};
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     char hex[UUID_HEX_MAX];
+    struct rows rows;
 
+    rows_begin(&rows, json, "images", columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     for (size_t i = 0; i < description->image_count; i++) {
         const struct image_row *image = &description->images[i];
 
-        table_cell(table, "%s", image->name == NULL ? "" : image->name);
-        table_cell(table, "%s", uuid_format(&image->uuid, hex));
-        add_number(table, image->profile_count);
-        add_number(table, image->test_count);
-        add_number(table, image->size);
+        rows_begin_row(&rows);
+        rows_text(&rows, "image_name", image->name);
+        rows_text(&rows, "uuid", uuid_format(&image->uuid, hex));
+        rows_number(&rows, "profile_count", image->profile_count);
+        rows_number(&rows, "test_count", image->test_count);
+        rows_number(&rows, "size", image->size);
+        rows_end_row(&rows);
     }
-    if (description->image_count != 0)
+    if (json == NULL && description->image_count != 0)
         printf("\n");
-    table_print(table, stdout);
-    table_free(table);
+    rows_end(&rows);
 }
 
-static void print_tests(const struct description *description)
+static void print_tests(const struct description *description, struct json_writer *json)
 {
     static const struct table_column columns[] = {
         {"test", TABLE_LEFT}, {"images", TABLE_RIGHT}, {"functions", TABLE_RIGHT}};
-    struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
+    struct rows rows;
 
+    rows_begin(&rows, json, "tests", columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     for (size_t i = 0; i < description->test_count; i++) {
-        table_cell(table, "%s", description->tests[i].name);
-        add_number(table, description->tests[i].image_count);
-        add_number(table, description->tests[i].function_count);
+        const struct test_row *test = &description->tests[i];
+
+        rows_begin_row(&rows);
+        rows_text(&rows, "name", test->name);
+        rows_number(&rows, "image_count", test->image_count);
+        rows_number(&rows, "function_count", test->function_count);
+        rows_end_row(&rows);
     }
-    if (description->test_count != 0)
+    if (json == NULL && description->test_count != 0)
         printf("\n");
-    table_print(table, stdout);
-    table_free(table);
+    rows_end(&rows);
 }
 
-static void print_text(const char *path, const struct description *description)
+static void print_description(const char *path, const struct description *description,
+                              struct json_writer *json)
 {
     char profiles[COUNT_TEXT_MAX], images[COUNT_TEXT_MAX], tests[COUNT_TEXT_MAX];
 
-    message_line(stdout, "%s", path);
-    message_line(stdout, "  state of a merge: %s of %s, %s",
-                 count_text(description->profile_count, "profile", profiles),
-                 count_text(description->image_count, "image", images),
-                 count_text(description->test_count, "test", tests));
-    print_images(description);
-    print_tests(description);
+    if (json != NULL) {
+        json_begin_object(json, NULL);
+        json_string(json, "file", path);
+        json_string(json, "kind", "state");
+        json_number(json, "profile_count", description->profile_count);
+    } else {
+        message_line(stdout, "%s", path);
+        message_line(stdout, "  state of a merge: %s of %s, %s",
+                     count_text(description->profile_count, "profile", profiles),
+                     count_text(description->image_count, "image", images),
+                     count_text(description->test_count, "test", tests));
+    }
+    print_images(description, json);
+    print_tests(description, json);
+    if (json != NULL)
+        json_end_object(json);
 }
 
 bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
@@ -297,10 +264,8 @@ bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t me
         .memory_limit = memory_limit};
     bool done = describe(path, &description, error);
 
-    if (done && json != NULL)
-        write_json(json, path, &description);
-    else if (done)
-        print_text(path, &description);
+    if (done)
+        print_description(path, &description, json);
     free_description(&description);
     return done;
 }

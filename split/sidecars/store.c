@@ -193,14 +193,6 @@ static bool check(const struct copying *copying, const struct copy *copy, struct
 
 /* Build rules write a sidecar for every image. That of an image without coverage is of no use in a
  * store, and an export of the whole store would fail with it. */
-static bool is_needless(const struct sidecar *sidecar)
-{
-    const struct sidecar_facts *facts = &sidecar->facts;
-
-    return sidecar_holds_nothing(sidecar) &&
-           digest_equal(&facts->original_digest, &facts->stripped_digest);
-}
-
 static bool is_wanted(struct copying *copying, const struct copy *copy)
 {
     const struct sidecar_facts *facts = &copy->sidecar->facts;
@@ -209,7 +201,8 @@ static bool is_wanted(struct copying *copying, const struct copy *copy)
         return false;
     if (facts->is_placeholder)
         message_warning("%s: skipped: a placeholder, which holds nothing", copy->path);
-    else if (!is_needless(copy->sidecar))
+    else if (!sidecar_holds_nothing(copy->sidecar) ||
+             !digest_equal(&facts->original_digest, &facts->stripped_digest))
         return true;
     else if (option_given(copying->options, OPTION_VERBOSE))
         message_line(stdout, "%s: skipped: nothing was taken out of its image", copy->path);
@@ -317,8 +310,7 @@ int command_store_export(const struct parsed_options *options)
 /* ---- listing ---- */
 
 struct listing {
-    struct json_writer *writer; /* NULL: a table */
-    struct table *table;
+    struct rows rows;
     struct selection selection;
     uint64_t count;
     uint64_t original_size; /* bytes; sum of all sidecars */
@@ -340,47 +332,12 @@ static const char *format_date(time_t moment, char *text)
     return text;
 }
 
-/* Keys that come from the sidecar are those of `covsplit show --json`, with the same meaning. */
-static void add_json(struct json_writer *writer, const struct sidecar *sidecar,
-                     const struct input *input, const char *uuid)
-{
-    const struct sidecar_facts *facts = &sidecar->facts;
-    char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
-
-    json_begin_object(writer, NULL);
-    json_string(writer, "file", input->path);
-    json_string(writer, "uuid", uuid);
-    json_string(writer, "image_name", sidecar->image_name);
-    json_string(writer, "format", image_format_name(facts->format));
-    json_string(writer, "machine", machine_text(facts, machine));
-    json_string(writer, "modified", format_date(input->status.st_mtime, date));
-    json_number(writer, "original_size", facts->original_size);
-    json_number(writer, "stripped_size", facts->stripped_size);
-    json_number(writer, "file_size", input->bytes.size);
-    json_end_object(writer);
-}
-
-static void add_row(struct table *table, const struct sidecar *sidecar, const struct input *input,
-                    const char *uuid)
-{
-    const struct sidecar_facts *facts = &sidecar->facts;
-    char machine[MACHINE_TEXT_MAX], date[DATE_MAX], size[HUMAN_SIZE_MAX];
-
-    table_cell(table, "%s", uuid);
-    table_cell(table, "%s", sidecar->image_name);
-    table_cell(table, "%s", image_format_name(facts->format));
-    table_cell(table, "%s", machine_text(facts, machine));
-    table_cell(table, "%s", format_date(input->status.st_mtime, date));
-    table_cell(table, "%s", human_size(facts->original_size, size));
-    table_cell(table, "%s", human_size(facts->stripped_size, size));
-    table_cell(table, "%s", human_size(input->bytes.size, size));
-}
-
 /* A store_visitor. Only headers and notes are read. */
 static bool list_sidecar(void *context, const char *path, const struct uuid *uuid,
                          struct error *error)
 {
     struct listing *listing = context;
+    struct rows *rows = &listing->rows;
     struct sidecar *sidecar = NULL;
     struct input input;
     struct error fault;
@@ -396,11 +353,22 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         message_error(&fault);
         listing->has_failed = true;
     } else if (selection_has(&listing->selection, uuid, sidecar->image_name)) {
-        uuid_format(uuid, hex);
-        if (listing->writer != NULL)
-            add_json(listing->writer, sidecar, &input, hex);
-        else
-            add_row(listing->table, sidecar, &input, hex);
+        const struct sidecar_facts *facts = &sidecar->facts;
+        char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
+
+        /* Keys that come from the sidecar are those of `covsplit show --json`. */
+        rows_begin_row(rows);
+        if (rows->json != NULL)
+            json_string(rows->json, "file", path);
+        rows_text(rows, "uuid", uuid_format(uuid, hex));
+        rows_text(rows, "image_name", sidecar->image_name);
+        rows_text(rows, "format", image_format_name(facts->format));
+        rows_text(rows, "machine", machine_text(facts, machine));
+        rows_text(rows, "modified", format_date(input.status.st_mtime, date));
+        rows_size(rows, "original_size", facts->original_size);
+        rows_size(rows, "stripped_size", facts->stripped_size);
+        rows_size(rows, "file_size", input.bytes.size);
+        rows_end_row(rows);
         listing->count++;
         listing->original_size += sidecar->facts.original_size;
         listing->stripped_size += sidecar->facts.stripped_size;
@@ -418,11 +386,9 @@ int command_store_list(const struct parsed_options *options)
         {"machine", TABLE_LEFT},   {"added", TABLE_LEFT},    {"original", TABLE_RIGHT},
         {"stripped", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT},
     };
-    struct json_writer json = {.stream = stdout};
-    struct listing listing = {
-        .writer = option_given(options, OPTION_JSON) ? &json : NULL,
-        .table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 0),
-    };
+    struct json_writer array = {.stream = stdout};
+    struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
+    struct listing listing = {.count = 0};
     char original[HUMAN_SIZE_MAX], stripped[HUMAN_SIZE_MAX], sidecars[HUMAN_SIZE_MAX];
     char count[COUNT_TEXT_MAX];
     const char *directory = options->operands[0];
@@ -430,28 +396,26 @@ int command_store_list(const struct parsed_options *options)
     bool done = selection_open(&listing.selection, options->operands + 1,
                                options->operand_count - 1, &error);
 
-    if (done && listing.writer != NULL)
-        json_begin_array(&json, NULL);
     if (done) {
+        rows_begin(&listing.rows, json, NULL, columns, sizeof(columns) / sizeof(columns[0]), 0);
         done = store_walk(directory, list_sidecar, &listing, &error);
-        if (listing.writer != NULL)
-            json_end_array(&json);
+        if (done || json != NULL)
+            rows_end(&listing.rows);
+        else
+            table_free(listing.rows.table);
     }
     /* The totals are computed from exact sizes; those in the table are rounded. */
-    if (done && listing.writer == NULL) {
-        table_print(listing.table, stdout);
+    if (done && json == NULL)
         printf("%s of %s; images of %s before, %s after\n",
                count_text(listing.count, "sidecar", count),
                human_size(listing.sidecar_size, sidecars),
                human_size(listing.original_size, original),
                human_size(listing.stripped_size, stripped));
-    }
     if (!done)
         message_error(&error);
     else if (!listing.has_failed &&
              selection_report_unused(&listing.selection, directory, true) != 0)
         listing.has_failed = true;
     selection_close(&listing.selection);
-    table_free(listing.table);
     return done && !listing.has_failed ? STATUS_DONE : STATUS_FAILED;
 }
