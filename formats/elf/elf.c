@@ -33,13 +33,37 @@ static bool is_linked(struct bytes bytes)
 
 /* ---- describing ---- */
 
+/* True if the image is firmware: no system maps the file into memory. A loader, a debugger or
+ * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
+ * the file mean anything when it runs. */
+static bool is_firmware(const struct elf_image *image)
+{
+    uint64_t headers_end = image->elf.header.e_phoff + image->phnum * image->sizes.phdr;
+    bool is_mapped = true;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_type == PT_INTERP || phdr->p_type == PT_DYNAMIC || phdr->p_type == PT_PHDR ||
+            (phdr->p_type == PT_LOAD &&
+             ranges_overlap(phdr->p_offset, phdr->p_filesz, 0, headers_end)))
+            return false;
+        /* Systems map whole pages of the file, at the addresses in p_vaddr. */
+        if (phdr->p_type == PT_LOAD && phdr->p_filesz != 0 &&
+            (phdr->p_paddr != phdr->p_vaddr ||
+             (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0))
+            is_mapped = false;
+    }
+    return image->elf.header.e_type == ET_EXEC && !is_mapped;
+}
+
 static bool open_image(struct planning *planning, struct error *error)
 {
     struct elf_state *state = state_of(planning);
 
     if (!elf_image_open(&state->image, planning->input, error))
         return false;
-    state->is_firmware = elf_is_firmware(&state->image);
+    state->is_firmware = is_firmware(&state->image);
     return true;
 }
 
@@ -47,6 +71,52 @@ static void close_image(struct planning *planning)
 {
     elf_image_close(&state_of(planning)->image);
     buffer_free(&state_of(planning)->moved);
+}
+
+/* The most bytes of notes, because segments may overlap. */
+#define NOTES_MAX (UINT64_C(16) << 20)
+
+/* The GNU build ID; its size is 0 if there is none. False if it is too long, or if the image has
+ * several that differ. */
+static bool read_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error)
+{
+    uint64_t total = 0;
+
+    *uuid = (struct uuid){.size = 0};
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        struct elf_note_list notes = {.big_endian = image->elf.big_endian,
+                                      .alignment = phdr->p_align};
+        struct elf_note note;
+        size_t position = 0;
+
+        if (phdr->p_type != PT_NOTE)
+            continue;
+        total += phdr->p_filesz;
+        if (total > NOTES_MAX)
+            return error_set(error, "%s: damaged ELF image: its notes are too large; link it again",
+                             image->path);
+        bytes_slice(image->elf.bytes, phdr->p_offset, phdr->p_filesz, &notes.bytes);
+        while (elf_note_next(&notes, &position, &note)) {
+            struct uuid found = {.size = (size_t)note.description.size};
+
+            if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
+                found.size == 0)
+                continue;
+            if (found.size > UUID_SIZE_MAX)
+                return error_set(error,
+                                 "%s: the build ID has %zu bytes, and covsplit takes at most %d; "
+                                 "link with --build-id=sha1",
+                                 image->path, found.size, UUID_SIZE_MAX);
+            memcpy(found.bytes, note.description.data, found.size);
+            if (uuid->size != 0 && !uuid_equal(uuid, &found))
+                return error_set(error,
+                                 "%s: the image has two build IDs that differ; link it again",
+                                 image->path);
+            *uuid = found;
+        }
+    }
+    return true;
 }
 
 static bool describe(struct planning *planning, struct error *error)
@@ -60,7 +130,7 @@ static bool describe(struct planning *planning, struct error *error)
     facts->machine = ehdr->e_machine;
     facts->pointer_size = (unsigned)image_of(planning)->sizes.word;
     planning->code.has_absolute_operands = ehdr->e_type == ET_EXEC;
-    return elf_build_id(image_of(planning), &facts->uuid, error);
+    return read_build_id(image_of(planning), &facts->uuid, error);
 }
 
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
@@ -429,63 +499,6 @@ static bool check_first_record(struct planning *planning)
            is_alone(state_of(planning), SECTION_DATA);
 }
 
-/* ---- relocations ---- */
-
-struct address_range {
-    uint64_t address;
-    uint64_t size;
-    uint64_t word; /* size in bytes of an address in the image */
-};
-
-static bool relocation_is_outside(void *context, const struct elf_relocation *relocation)
-{
-    const struct address_range *range = context;
-
-    return !ranges_overlap(align_down(relocation->offset, range->word), 2 * range->word,
-                           range->address, range->size);
-}
-
-/* In version 7 the stub's CounterPtr is an address, which needs a relocation in a
- * position-independent image. */
-static bool remove_data_relocations(struct elf_state *state)
-{
-    const Elf64_Shdr *shdr = &state->image.shdrs[state->base.section_index[SECTION_DATA]];
-    struct elf_relocation_removal removal = {shdr->sh_addr, shdr->sh_size, UINT64_MAX, 0};
-    struct edit_script *edits = &state->base.plan->edits;
-    size_t edits_before = edits->count, literals_before = edits->literals.size;
-    const char *reason;
-
-    if (!state->base.record_layout.relative && state->image.elf.header.e_type == ET_DYN) {
-        removal.kept_offset = shdr->sh_addr + state->base.record_layout.counter_ptr;
-        removal.kept_target =
-            elf_load_word(&state->image, state->base.stub + state->base.record_layout.counter_ptr);
-    }
-    if (elf_relocations_remove(&state->image, &removal, edits, &state->relocation_changes, &reason))
-        return true;
-    edits->count = edits_before;
-    edits->literals.size = literals_before;
-    state->relocation_changes = (struct elf_relocation_changes){0};
-    if (reason == NULL) {
-        edits->has_no_memory = true;
-        return false;
-    }
-    return image_plan_keep(state->base.plan, SECTION_DATA, "%s", reason);
-}
-
-static bool settle_relocations(struct planning *planning, enum section_kind kind)
-{
-    struct elf_state *state = state_of(planning);
-    const Elf64_Shdr *shdr = &state->image.shdrs[planning->section_index[kind]];
-    struct address_range range = {shdr->sh_addr, shdr->sh_size, state->image.sizes.word};
-    const char *reason;
-
-    if (kind == SECTION_DATA)
-        return remove_data_relocations(state);
-    return elf_relocations_each(&state->image, relocation_is_outside, &range, &reason) ||
-           image_plan_keep(planning->plan, kind, "%s",
-                           reason != NULL ? reason : "dynamic relocations apply to it");
-}
-
 const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
@@ -522,7 +535,7 @@ const struct format elf_format = {
     .check_known = check_known,
     .check_claims = check_claims,
     .check_first_record = check_first_record,
-    .settle_relocations = settle_relocations,
+    .settle_relocations = elf_settle_relocations,
     .moves_names = true,
     .layout = elf_layout,
     .write = elf_write,

@@ -93,11 +93,6 @@ bool elf_segment_is_aligned(const Elf64_Phdr *phdr);
  * ascending order. */
 bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phdrs, size_t count);
 
-/* True if the image is firmware: no system maps the file into memory. A loader, a debugger or
- * objcopy copies the segments to their load addresses (p_paddr), and neither headers nor offsets in
- * the file mean anything when it runs. */
-bool elf_is_firmware(const struct elf_image *image);
-
 /* True if the bytes that the section header describes are those that are loaded at its address. */
 bool elf_is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t phnum);
 
@@ -124,16 +119,13 @@ Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry);
 /* The entry with that tag; NULL if there is none. */
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag);
 
-/* The GNU build ID; its size is 0 if there is none. False if it is too long, or if the image has
- * several that differ. */
-bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error);
-
 /* ---- dynamic relocations (elf/relocations.c) ---- */
 
 /* An image's dynamic relocations are in up to three tables, which the dynamic section names: the
  * main one (DT_RELA, or DT_REL on machines that keep addends at the relocated places), that of the
  * procedure linkage table (DT_JMPREL), and the packed relative ones (DT_RELR). A static image has
- * none, or a table that only its start-up code knows. What each type means is in `struct machine`.
+ * none, or a table that only its start-up code knows. `struct machine` has the meaning of each
+ * type.
  */
 enum relocation_table {
     RELOCATION_TABLE,  /* DT_RELA or DT_REL */
@@ -158,9 +150,6 @@ typedef bool (*elf_relocation_visitor)(void *context, const struct elf_relocatio
 bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
                           void *context, const char **reason);
 
-/* The entry of the dynamic section for DT_RELA or DT_REL; NULL if there is neither. */
-const Elf64_Dyn *elf_relocation_table(const struct elf_image *image);
-
 /* How the tables change. Sizes are in bytes. */
 struct elf_relocation_changes {
     uint64_t table_removed;    /* size of the entries taken out of DT_RELA or DT_REL */
@@ -168,21 +157,6 @@ struct elf_relocation_changes {
     uint64_t relr_size;        /* new DT_RELRSZ */
     bool relr_changed;
 };
-
-/* Which relocations to take out. */
-struct elf_relocation_removal {
-    uint64_t address; /* those that apply to [address, address + size), */
-    uint64_t size;
-    uint64_t kept_offset; /* except the one at this offset in it (UINT64_MAX: none), */
-    uint64_t kept_target; /* which must be relative, and gets this new target */
-};
-
-/* Adds the edits that take relocations out. The tables keep their place and their space in the
- * file; what becomes free at their end is zeroed. False with *reason set if that is impossible, or
- * with *reason NULL if memory ran out; some edits may have been added by then. */
-bool elf_relocations_remove(const struct elf_image *image,
-                            const struct elf_relocation_removal *removal, struct edit_script *edits,
-                            struct elf_relocation_changes *changes, const char **reason);
 
 /* ---- the state of a split ---- */
 
@@ -238,7 +212,7 @@ struct elf_end_user {
 struct elf_state {
     struct planning base;
     struct elf_image image;
-    bool is_firmware;                /* elf_is_firmware */
+    bool is_firmware;                /* no system maps it into memory (elf.c) */
     uint64_t code_base;              /* see struct code */
     uint64_t data_bases[DATA_BASES]; /* see struct image_data */
     struct code_mark *marks;
@@ -304,7 +278,7 @@ typedef bool (*elf_symbol_visitor)(void *context, const struct elf_symbol *symbo
 bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
                       void *context);
 
-/* ---- elf/retained.c ---- */
+/* ---- retained relocations (elf/relocations.c) ---- */
 
 /* False if the image has retained relocations that cannot be read. */
 bool elf_retained_is_known(const struct elf_image *image);
@@ -327,12 +301,13 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);
 bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value);
 
-/* Operations of struct format (elf/layout.c, elf/write.c). elf_write also checks that the new
- * tables are consistent. */
+/* Operations of struct format (elf/relocations.c, elf/layout.c, elf/write.c). elf_write also checks
+ * that the new tables are consistent. */
+bool elf_settle_relocations(struct planning *planning, enum section_kind kind);
 bool elf_layout(struct planning *planning, struct error *error);
 bool elf_write(struct planning *planning, struct error *error);
 
-/* The operation replace_mapping of struct format (elf/mapping.c). */
+/* The operation replace_mapping of struct format (elf/write.c). */
 bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
                          struct edit_script *edits, struct error *error);
 

@@ -4,7 +4,6 @@
  * Tables with an entry for each symbol or pointer are read in place, field by field, which cannot
  * fail.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "formats/elf/elf.h"
@@ -14,8 +13,6 @@
 #define SEGMENTS_MAX 1024
 /* How many sections may share a byte of the file, on average. */
 #define SECTION_OVERLAP_MAX 4
-/* The most bytes of notes, because segments may overlap. */
-#define NOTES_MAX (UINT64_C(16) << 20)
 /* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536
 
@@ -363,27 +360,6 @@ bool elf_is_where_loaded(const Elf64_Shdr *shdr, const Elf64_Phdr *phdrs, size_t
     return false;
 }
 
-bool elf_is_firmware(const struct elf_image *image)
-{
-    uint64_t headers_end = image->elf.header.e_phoff + image->phnum * image->sizes.phdr;
-    bool is_mapped = true;
-
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-
-        if (phdr->p_type == PT_INTERP || phdr->p_type == PT_DYNAMIC || phdr->p_type == PT_PHDR ||
-            (phdr->p_type == PT_LOAD &&
-             ranges_overlap(phdr->p_offset, phdr->p_filesz, 0, headers_end)))
-            return false;
-        /* Systems map whole pages of the file, at the addresses in p_vaddr. */
-        if (phdr->p_type == PT_LOAD && phdr->p_filesz != 0 &&
-            (phdr->p_paddr != phdr->p_vaddr ||
-             (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0))
-            is_mapped = false;
-    }
-    return image->elf.header.e_type == ET_EXEC && !is_mapped;
-}
-
 const Elf64_Phdr *elf_first_load(const struct elf_image *image)
 {
     const Elf64_Phdr *phdr = image->phdrs;
@@ -455,44 +431,4 @@ const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword ta
             return &image->dynamic[i];
     }
     return NULL;
-}
-
-bool elf_build_id(const struct elf_image *image, struct uuid *uuid, struct error *error)
-{
-    uint64_t total = 0;
-
-    *uuid = (struct uuid){.size = 0};
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-        struct elf_note_list notes = {.big_endian = image->elf.big_endian,
-                                      .alignment = phdr->p_align};
-        struct elf_note note;
-        size_t position = 0;
-
-        if (phdr->p_type != PT_NOTE)
-            continue;
-        total += phdr->p_filesz;
-        if (total > NOTES_MAX)
-            return refuse(image, error, "its notes are too large");
-        bytes_slice(image->elf.bytes, phdr->p_offset, phdr->p_filesz, &notes.bytes);
-        while (elf_note_next(&notes, &position, &note)) {
-            struct uuid found = {.size = (size_t)note.description.size};
-
-            if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
-                found.size == 0)
-                continue;
-            if (found.size > UUID_SIZE_MAX)
-                return error_set(error,
-                                 "%s: the build ID has %zu bytes, and covsplit takes at most %d; "
-                                 "link with --build-id=sha1",
-                                 image->path, found.size, UUID_SIZE_MAX);
-            memcpy(found.bytes, note.description.data, found.size);
-            if (uuid->size != 0 && !uuid_equal(uuid, &found))
-                return error_set(error,
-                                 "%s: the image has two build IDs that differ; link it again",
-                                 image->path);
-            *uuid = found;
-        }
-    }
-    return true;
 }

@@ -74,13 +74,6 @@ static bool locate_by_tags(const struct elf_image *image, Elf64_Sxword address_t
            locate(image, address->d_un.d_ptr, size->d_un.d_val, entry_size, table);
 }
 
-const Elf64_Dyn *elf_relocation_table(const struct elf_image *image)
-{
-    const Elf64_Dyn *rela = elf_dynamic_find(image, DT_RELA);
-
-    return rela != NULL ? rela : elf_dynamic_find(image, DT_REL);
-}
-
 /* False if they are malformed or of an unknown kind. */
 static bool find_tables(const struct elf_image *image, struct tables *tables)
 {
@@ -348,16 +341,15 @@ static void put_relr_address(struct relr_encoder *encoder, uint64_t address)
 }
 
 struct remover {
-    const struct elf_image *image;
-    const struct elf_relocation_removal *removal;
-    struct edit_script *edits;
-    struct elf_relocation_changes *changes;
-    struct relr_encoder relr;
-    bool relr_hit;
-    bool found_kept;
+    struct elf_state *state;
+    const Elf64_Shdr *data;
     struct tables tables;
     uint64_t relative_count; /* DT_RELACOUNT or DT_RELCOUNT */
-    uint64_t run_start;      /* file offset of the current run of entries to cut */
+    uint64_t kept_offset;    /* the stub's own relocation; UINT64_MAX: it needs none */
+    bool found_kept;
+    struct relr_encoder relr; /* of those that stay */
+    bool relr_hit;
+    uint64_t run_start; /* file offset of the current run of entries to cut */
     uint64_t run_size;
     const char *reason;
 };
@@ -371,25 +363,27 @@ static bool refuse(struct remover *remover, const char *reason)
 /* The stub's own relocation stays, but gets another addend. */
 static bool retarget(struct remover *remover, const struct elf_relocation *relocation)
 {
-    const struct elf_image *image = remover->image;
-    uint8_t addend[sizeof(uint64_t)];
+    const struct elf_state *state = remover->state;
+    const struct elf_image *image = &state->image;
+    struct bytes pointer = {state->base.stub + state->base.record_layout.counter_ptr,
+                            image->sizes.word};
 
     if (relocation->type != image->machine->relocations->relative)
         return refuse(remover, "the first record's counter pointer is not relocated as expected");
     remover->found_kept = true;
     /* In these cases the addend is in the stub itself, or need not change. */
     if (relocation->table == RELOCATION_RELR || !remover->tables.table.has_addends ||
-        relocation->target == remover->removal->kept_target)
+        relocation->target == elf_load_word(image, pointer.data))
         return true;
-    elf_store_word(image, addend, remover->removal->kept_target);
-    return edit_replace(remover->edits, relocation->entry + 2 * image->sizes.word,
-                        image->sizes.word, (struct bytes){addend, image->sizes.word});
+    return edit_replace(&state->base.plan->edits, relocation->entry + 2 * image->sizes.word,
+                        image->sizes.word, pointer);
 }
 
 /* Adds an entry to the run of those that are cut. */
 static bool drop_entry(struct remover *remover, const struct elf_relocation *relocation)
 {
-    const struct elf_relocation_types *types = remover->image->machine->relocations;
+    struct elf_state *state = remover->state;
+    const struct elf_relocation_types *types = state->image.machine->relocations;
     const struct table *table = &remover->tables.table;
     uint32_t type = relocation->type;
 
@@ -399,10 +393,10 @@ static bool drop_entry(struct remover *remover, const struct elf_relocation *rel
         type != types->none)
         return refuse(remover, "relocations of an unexpected type apply to it");
     if ((relocation->entry - table->offset) / table->entry_size < remover->relative_count)
-        remover->changes->relative_removed++;
-    remover->changes->table_removed += table->entry_size;
+        state->relocation_changes.relative_removed++;
+    state->relocation_changes.table_removed += table->entry_size;
     if (remover->run_start + remover->run_size != relocation->entry) {
-        edit_cut(remover->edits, remover->run_start, remover->run_size);
+        edit_cut(&state->base.plan->edits, remover->run_start, remover->run_size);
         remover->run_start = relocation->entry;
         remover->run_size = 0;
     }
@@ -410,20 +404,20 @@ static bool drop_entry(struct remover *remover, const struct elf_relocation *rel
     return true;
 }
 
+/* An elf_relocation_visitor. */
 static bool remove_visitor(void *context, const struct elf_relocation *relocation)
 {
     struct remover *remover = context;
-    const struct elf_relocation_removal *removal = remover->removal;
-    uint64_t word = remover->image->sizes.word;
-    bool touches = ranges_overlap(relocation->offset, word, removal->address, removal->size) &&
+    const Elf64_Shdr *data = remover->data;
+    uint64_t word = remover->state->image.sizes.word;
+    bool touches = ranges_overlap(relocation->offset, word, data->sh_addr, data->sh_size) &&
                    relocation->offset + word > relocation->offset;
 
-    if (touches && relocation->offset == removal->kept_offset) {
+    if (touches && relocation->offset == remover->kept_offset) {
         if (!retarget(remover, relocation))
             return false;
         touches = false;
-    } else if (touches &&
-               !range_within(relocation->offset, word, removal->address, removal->size)) {
+    } else if (touches && !range_within(relocation->offset, word, data->sh_addr, data->sh_size)) {
         return refuse(remover, "a relocation applies to its edge");
     }
     if (relocation->table != RELOCATION_RELR)
@@ -437,6 +431,8 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
 
 static bool finish_relr(struct remover *remover)
 {
+    struct edit_script *edits = &remover->state->base.plan->edits;
+    struct elf_relocation_changes *changes = &remover->state->relocation_changes;
     const struct table *relr = &remover->tables.relr;
     struct buffer *encoded = &remover->relr.encoded;
 
@@ -445,46 +441,86 @@ static bool finish_relr(struct remover *remover)
     flush_relr_bits(&remover->relr);
     if (encoded->size > relr->bytes.size)
         return refuse(remover, "its packed relative relocations would grow");
-    remover->changes->relr_changed = true;
-    remover->changes->relr_size = encoded->size;
+    changes->relr_changed = true;
+    changes->relr_size = encoded->size;
     if (!buffer_append_zeros(encoded, (size_t)relr->bytes.size - encoded->size))
-        remover->edits->has_no_memory = true;
-    return !encoded->failed && edit_overwrite_differences(remover->edits, remover->image->elf.bytes,
+        edits->has_no_memory = true;
+    return !encoded->failed && edit_overwrite_differences(edits, remover->state->image.elf.bytes,
                                                           relr->offset, buffer_view(encoded));
 }
 
-bool elf_relocations_remove(const struct elf_image *image,
-                            const struct elf_relocation_removal *removal, struct edit_script *edits,
-                            struct elf_relocation_changes *changes, const char **reason)
+/* Takes out the relocations that apply to the records. The tables keep their place and their space
+ * in the file; the bytes that become free at their end are zeroed. In version 7 the stub's
+ * CounterPtr is an address, which needs a relocation in a position-independent image. */
+static bool remove_from_data(struct remover *remover)
 {
-    struct remover remover = {.image = image,
-                              .removal = removal,
-                              .edits = edits,
-                              .changes = changes,
-                              .relr = {.image = image}};
-    const struct table *table = &remover.tables.table;
+    struct elf_state *state = remover->state;
+    const struct elf_image *image = &state->image;
+    struct edit_script *edits = &state->base.plan->edits;
+    const struct table *table = &remover->tables.table;
     const Elf64_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
+    const char *reason;
     bool done;
 
-    *changes = (struct elf_relocation_changes){0};
-    if (image->dynamic_count != 0 && !find_tables(image, &remover.tables)) {
-        *reason = "its dynamic relocations cannot be changed";
-        return false;
-    }
+    if (image->dynamic_count != 0 && !find_tables(image, &remover->tables))
+        return refuse(remover, "its dynamic relocations cannot be changed");
     if (relative_count == NULL)
         relative_count = elf_dynamic_find(image, DT_RELCOUNT);
-    remover.relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
-    done = elf_relocations_each(image, remove_visitor, &remover, reason);
-    edit_cut(edits, remover.run_start, remover.run_size);
-    if (done && changes->table_removed != 0)
-        edit_replace_by_zeros(edits, table->offset + table->bytes.size, 0, changes->table_removed);
-    done = done && finish_relr(&remover) && !edits->has_no_memory;
+    remover->relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
+    done = elf_relocations_each(image, remove_visitor, remover, &reason);
+    if (reason != NULL)
+        remover->reason = reason;
+    if (!done)
+        return false;
+    edit_cut(edits, remover->run_start, remover->run_size);
+    if (state->relocation_changes.table_removed != 0)
+        edit_replace_by_zeros(edits, table->offset + table->bytes.size, 0,
+                              state->relocation_changes.table_removed);
+    if (!finish_relr(remover))
+        return false;
+    return remover->kept_offset == UINT64_MAX || remover->found_kept ||
+           refuse(remover, "the first record's counter pointer has no relocation");
+}
+
+/* An elf_relocation_visitor: stops at one that applies near the section. */
+static bool is_outside(void *context, const struct elf_relocation *relocation)
+{
+    const struct remover *remover = context;
+    uint64_t word = remover->state->image.sizes.word;
+
+    return !ranges_overlap(align_down(relocation->offset, word), 2 * word, remover->data->sh_addr,
+                           remover->data->sh_size);
+}
+
+bool elf_settle_relocations(struct planning *planning, enum section_kind kind)
+{
+    struct elf_state *state = (struct elf_state *)planning;
+    struct edit_script *edits = &planning->plan->edits;
+    size_t edits_before = edits->count, literals_before = edits->literals.size;
+    struct remover remover = {.state = state,
+                              .data = &state->image.shdrs[planning->section_index[kind]],
+                              .kept_offset = UINT64_MAX,
+                              .relr = {.image = &state->image}};
+    bool done;
+
+    if (kind != SECTION_DATA) {
+        done = elf_relocations_each(&state->image, is_outside, &remover, &remover.reason);
+        if (!done && remover.reason == NULL)
+            remover.reason = "dynamic relocations apply to it";
+        return done || image_plan_keep(planning->plan, kind, "%s", remover.reason);
+    }
+    if (!planning->record_layout.relative && state->image.elf.header.e_type == ET_DYN)
+        remover.kept_offset = remover.data->sh_addr + planning->record_layout.counter_ptr;
+    done = remove_from_data(&remover) && !edits->has_no_memory;
     buffer_free(&remover.relr.encoded);
-    if (done && removal->kept_offset != UINT64_MAX && !remover.found_kept)
-        done = refuse(&remover, "the first record's counter pointer has no relocation");
-    if (remover.reason != NULL)
-        *reason = remover.reason;
-    return done;
+    if (done)
+        return true;
+    edits->count = edits_before;
+    edits->literals.size = literals_before;
+    state->relocation_changes = (struct elf_relocation_changes){0};
+    if (remover.reason == NULL)
+        edits->has_no_memory = true;
+    return remover.reason != NULL && image_plan_keep(planning->plan, kind, "%s", remover.reason);
 }
 
 /* ---- retained relocations ---- */

@@ -122,6 +122,14 @@ static void make_program_headers(struct tables *tables)
 
 /* ---- section headers ---- */
 
+/* The entry of the dynamic section for DT_RELA or DT_REL; NULL if there is neither. */
+static const Elf64_Dyn *relocation_table(const struct elf_image *image)
+{
+    const Elf64_Dyn *rela = elf_dynamic_find(image, DT_RELA);
+
+    return rela != NULL ? rela : elf_dynamic_find(image, DT_REL);
+}
+
 static void empty_section(const struct elf_state *state, const struct section *section,
                           Elf64_Shdr *shdr)
 {
@@ -169,7 +177,7 @@ static void make_section_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
     const struct elf_relocation_changes *changes = &state->relocation_changes;
-    const Elf64_Dyn *table = elf_relocation_table(&state->image);
+    const Elf64_Dyn *table = relocation_table(&state->image);
     const Elf64_Dyn *relr = elf_dynamic_find(&state->image, DT_RELR);
 
     for (size_t i = 1; i < state->image.shnum; i++) {
