@@ -118,9 +118,9 @@ static int print_version(void)
     unsigned xxhash = XXH_versionNumber();
 
     puts("covsplit " COVSPLIT_VERSION);
-    printf("libelf " LIBELF_VERSION ", zstd %s, xxHash %u.%u.%u, libdeflate %s, nettle %d.%d",
-           ZSTD_versionString(), xxhash / 10000, xxhash / 100 % 100, xxhash % 100,
-           LIBDEFLATE_VERSION_STRING, nettle_version_major(), nettle_version_minor());
+    printf("zstd %s, xxHash %u.%u.%u, libdeflate %s, nettle %d.%d", ZSTD_versionString(),
+           xxhash / 10000, xxhash / 100 % 100, xxhash % 100, LIBDEFLATE_VERSION_STRING,
+           nettle_version_major(), nettle_version_minor());
 #ifdef COVSPLIT_WITH_LIEF
     printf(", LIEF %.*s", (int)strcspn(LIEF_VERSION, "-"), LIEF_VERSION);
 #endif

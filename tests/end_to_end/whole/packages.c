@@ -71,12 +71,12 @@ static const struct package {
     const char *parts[10]; /* files that no other has */
 } packages[] = {
     {"covsplit",
-     {"libc6", "libdeflate0", "libelf1", "libnettle", "libxxhash0", "libzstd1"},
+     {"libc6", "libdeflate0", "libnettle", "libxxhash0", "libzstd1"},
      {"usr/bin/covsplit", "usr/share/man/man1/covsplit-split.1.gz",
       "usr/share/bash-completion/completions/covsplit", "usr/share/covsplit/covsplit.ninja",
       "usr/lib/cmake/covsplit/covsplitConfig.cmake"}},
     {"libcovsplit0",
-     {"libc6", "libdeflate0", "libelf1", "libxxhash0", "libzstd1"},
+     {"libc6", "libdeflate0", "libxxhash0", "libzstd1"},
      {"usr/lib/libcovsplit.so.0"}},
     {"libcovsplit-dev",
      {"libcovsplit0 (= ", "covsplit (= "},
