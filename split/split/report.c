@@ -8,6 +8,7 @@
 
 #include "common/llvm/profile.h"
 #include "split/cli/images.h"
+#include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/split/split.h"
@@ -183,6 +184,8 @@ void split_describe(struct slice_split *split)
     struct json_writer json = {.depth = 1};
 
     if (option_given(split->job->options, OPTION_JSON)) {
+        /* Some warning would not be in it. */
+        command_require(!split->job->report->notes.failed, sizeof(struct error));
         json.stream = json_text_stream(&split->json);
         write_row(split, &json);
         json_close_text(json.stream, &split->json);
