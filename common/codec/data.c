@@ -247,10 +247,12 @@ static enum result decode(const struct transform_context *context, struct stream
     if (count > streams->stream[STREAM_NAME_REF_CODES].size ||
         rest->size != size - count * records.layout.record_size)
         return RESULT_UNFIT;
+    if (size == 0)
+        return RESULT_OK;
     if (!buffer_append_zeros(section, (size_t)size))
         return RESULT_NO_MEMORY;
     made = section->data + start;
-    if (size != 0 && !take_records(&records, context->names, cursors, made, count))
+    if (!take_records(&records, context->names, cursors, made, count))
         return RESULT_UNFIT;
     if (rest->size != 0)
         memcpy(made + size - rest->size, rest->data, rest->size);
