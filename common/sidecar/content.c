@@ -88,10 +88,10 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     return true;
 }
 
-/* What a section is decoded with. */
+/* What a section is decoded with: the context, and other sections to which it points. */
 struct decoding {
     struct transform_context context;
-    struct buffer data, covmap, covfun; /* other sections */
+    struct buffer data, covmap, covfun;
 };
 
 static void end_decoding(struct decoding *decoding)
@@ -101,23 +101,23 @@ static void end_decoding(struct decoding *decoding)
     buffer_free(&decoding->covfun);
 }
 
-/* Loads a section that the form needs, if there is one. */
-static bool load_other(const struct sidecar *sidecar, enum section_kind kind, struct buffer *loaded,
-                       struct bytes *view, struct error *error)
-{
-    const struct section *section = sidecar_find(sidecar, kind);
-
-    if (section != NULL && !sidecar_read_section(sidecar, section, loaded, error))
-        return false;
-    *view = buffer_view(loaded);
-    return true;
-}
-
-/* Fills in everything but the names. Free with end_decoding, even after a failure. */
+/* Loads what the form needs: names without their text. Free with end_decoding, even after a
+ * failure. */
 static bool start_decoding(const struct sidecar *sidecar, const struct transform *transform,
                            struct decoding *decoding, struct error *error)
 {
+    const struct section *names = transform->needs_names ? shared_names(sidecar) : NULL;
     struct transform_context *context = &decoding->context;
+    const struct {
+        enum section_kind kind;
+        bool is_needed;
+        struct buffer *loaded;
+        struct bytes *view;
+    } others[] = {
+        {SECTION_DATA, transform->needs_data, &decoding->data, &context->data},
+        {SECTION_COVMAP, transform->needs_mapping, &decoding->covmap, &context->covmap},
+        {SECTION_COVFUN, transform->needs_mapping, &decoding->covfun, &context->covfun},
+    };
 
     *decoding = (struct decoding){
         .context = {.big_endian = sidecar->facts.elf_data == ELFDATA2MSB,
@@ -126,32 +126,27 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
                     .threads = sidecar->threads,
                     .memory_limit = sidecar->memory_limit},
     };
-    return (!transform->needs_data ||
-            load_other(sidecar, SECTION_DATA, &decoding->data, &context->data, error)) &&
-           (!transform->needs_mapping ||
-            (load_other(sidecar, SECTION_COVMAP, &decoding->covmap, &context->covmap, error) &&
-             load_other(sidecar, SECTION_COVFUN, &decoding->covfun, &context->covfun, error)));
-}
+    if (names != NULL && atomic_load(&sidecar->references->known) == NULL) {
+        struct packed packed = packed_of(sidecar, names);
+        struct names decoded;
+        bool done = names_decode(context, &packed, &decoded, NULL, error) &&
+                    keep_references(sidecar, &decoded, error);
 
-/* Loads the names that the form needs, without their text. */
-static bool load_names(const struct sidecar *sidecar, const struct transform *transform,
-                       struct transform_context *context, struct error *error)
-{
-    const struct section *section = shared_names(sidecar);
-
-    if (section == NULL || !transform->needs_names)
-        return true;
-    if (atomic_load(&sidecar->references->known) == NULL) {
-        struct packed packed = packed_of(sidecar, section);
-        struct names names;
-        bool done = names_decode(context, &packed, &names, NULL, error) &&
-                    keep_references(sidecar, &names, error);
-
-        names_free(&names);
+        names_free(&decoded);
         if (!done)
             return false;
     }
-    context->names = atomic_load(&sidecar->references->known);
+    if (names != NULL)
+        context->names = atomic_load(&sidecar->references->known);
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        const struct section *section = sidecar_find(sidecar, others[i].kind);
+
+        if (section == NULL || !others[i].is_needed)
+            continue;
+        if (!sidecar_read_section(sidecar, section, others[i].loaded, error))
+            return false;
+        *others[i].view = buffer_view(others[i].loaded);
+    }
     return true;
 }
 
@@ -203,7 +198,6 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
         struct decoding decoding;
 
         done = start_decoding(sidecar, transform, &decoding, error) &&
-               load_names(sidecar, transform, &decoding.context, error) &&
                codec_decode(transform, &decoding.context, &packed, content, error);
         end_decoding(&decoding);
     }
@@ -271,16 +265,6 @@ static void stream_close(struct stream *stream)
     free(stream);
 }
 
-static bool open_blocks(struct stream *stream, const struct transform *transform)
-{
-    struct packed packed = packed_of(stream->sidecar, stream->section);
-
-    return start_decoding(stream->sidecar, transform, &stream->decoding, stream->error) &&
-           load_names(stream->sidecar, transform, &stream->decoding.context, stream->error) &&
-           blocks_open(&stream->blocks, transform, &stream->decoding.context, &packed,
-                       stream->error);
-}
-
 /* NULL on failure. All further errors of the stream are reported in *error too. */
 static struct stream *stream_open(const struct sidecar *sidecar, const struct section *section,
                                   struct error *error)
@@ -310,7 +294,8 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
     } else if (is_proved(sidecar, section, &stream->rest)) {
         done = true;
     } else if (transform->block != NULL) {
-        done = open_blocks(stream, transform);
+        done = start_decoding(sidecar, transform, &stream->decoding, error) &&
+               blocks_open(&stream->blocks, transform, &stream->decoding.context, &packed, error);
     } else {
         done = sidecar_read_section(sidecar, section, &stream->loaded, error);
         stream->rest = buffer_view(&stream->loaded);

@@ -85,8 +85,6 @@ static bool take_image(struct opening *opening, struct cursor *fields)
     facts->original_digest = take_digest(fields);
     facts->stripped_size = cursor_u64(fields);
     facts->stripped_digest = take_digest(fields);
-    if (fields->bad)
-        return bad_notes(opening, "the image's note is too short");
     if (format < IMAGE_ELF || format > IMAGE_COFF || machine > UINT16_MAX ||
         (pointer_size != 4 && pointer_size != 8) || source < UUID_FROM_BUILD_ID ||
         source > UUID_FROM_DIGEST)
@@ -108,8 +106,6 @@ static bool take_removed(struct opening *opening, struct cursor *fields)
     uint64_t size = cursor_u64(fields);
     struct digest digest = take_digest(fields);
 
-    if (!cursor_finished(fields))
-        return bad_notes(opening, "the note of a section has a wrong size");
     if (kind == 0 || kind > SECTION_KIND_MAX || (SECTION_BIT(kind) & SECTION_STORED) == 0)
         return bad_notes(opening, "the note of a section names no section");
     if (opening->removed[kind].kind != 0)
@@ -125,75 +121,73 @@ static bool take_removed(struct opening *opening, struct cursor *fields)
 static bool take_kept(struct opening *opening, struct cursor *fields)
 {
     struct sidecar *sidecar = opening->sidecar;
-    struct section *kept = &sidecar->kept[sidecar->kept_count];
     uint32_t kind = cursor_u32(fields);
-    uint64_t size;
+    struct section *kept;
 
     cursor_skip(fields, sizeof(uint32_t));
-    size = cursor_u64(fields);
-    if (fields->bad || sidecar->kept_count == SECTION_KIND_MAX)
-        return bad_notes(opening, "the note of a kept section has a wrong size or is one too many");
-    if (kind == 0 || kind > SECTION_KIND_MAX)
-        return bad_notes(opening, "the note of a kept section names no section");
-    *kept = (struct section){
-        .kind = (enum section_kind)kind, .size = size, .reason = take_text(opening, fields)};
-    sidecar->kept_count++;
+    if (kind == 0 || kind > SECTION_KIND_MAX || sidecar->kept_count == SECTION_KIND_MAX)
+        return bad_notes(opening,
+                         "the note of a kept section names no section, or is one too many");
+    kept = &sidecar->kept[sidecar->kept_count++];
+    kept->kind = (enum section_kind)kind;
+    kept->size = cursor_u64(fields);
+    kept->reason = take_text(opening, fields);
     return kept->reason != NULL;
+}
+
+static bool take_fields(struct opening *opening, const struct elf_note *note, struct cursor *fields)
+{
+    struct sidecar *sidecar = opening->sidecar;
+    struct bytes stub;
+
+    switch ((enum sidecar_note_type)note->type) {
+    case SIDECAR_NOTE_FORMAT:
+        sidecar->format_version = cursor_u32(fields);
+        return (sidecar->format_version >= SIDECAR_FORMAT_VERSION &&
+                sidecar->format_version <= SIDECAR_FORMAT_VERSION_LINKED) ||
+               error_set(opening->error,
+                         "%s: sidecar of format version %" PRIu32
+                         "; this covsplit reads %d to %d; use a newer covsplit",
+                         sidecar->name, sidecar->format_version, SIDECAR_FORMAT_VERSION,
+                         SIDECAR_FORMAT_VERSION_LINKED);
+    case SIDECAR_NOTE_IMAGE:
+        return take_image(opening, fields);
+    case SIDECAR_NOTE_REMOVED:
+        return take_removed(opening, fields);
+    case SIDECAR_NOTE_KEPT:
+        return take_kept(opening, fields);
+    case SIDECAR_NOTE_INVERSE:
+        sidecar->inverse.size = cursor_u64(fields);
+        sidecar->inverse.digest = take_digest(fields);
+        return true;
+    case SIDECAR_NOTE_SEAL:
+        opening->seal = take_digest(fields);
+        opening->seal_offset = note->description_offset;
+        return true;
+    case SIDECAR_NOTE_STUB:
+        stub = cursor_bytes(fields, PROFILE_STUB_ID_SIZE);
+        if (stub.size != 0)
+            memcpy(sidecar->facts.stub_id, stub.data, PROFILE_STUB_ID_SIZE);
+        return true;
+    case SIDECAR_NOTE_RECORDS:
+        sidecar->facts.records = take_digest(fields);
+        return true;
+    }
+    return true;
 }
 
 static bool take_note(struct opening *opening, const struct elf_note *note)
 {
     const unsigned several = SEEN(SIDECAR_NOTE_REMOVED) | SEEN(SIDECAR_NOTE_KEPT);
-    struct sidecar *sidecar = opening->sidecar;
     struct cursor fields = cursor_open(note->description, opening->big, false);
-    struct bytes stub;
-    uint32_t version;
 
     if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_RECORDS)
         return true;
     if ((SEEN(note->type) & opening->seen & ~several) != 0)
         return bad_notes(opening, "a note occurs twice");
     opening->seen |= SEEN(note->type);
-    switch ((enum sidecar_note_type)note->type) {
-    case SIDECAR_NOTE_FORMAT:
-        version = cursor_u32(&fields);
-        if (!cursor_finished(&fields))
-            return bad_notes(opening, "the format version has a wrong size");
-        if (version < SIDECAR_FORMAT_VERSION || version > SIDECAR_FORMAT_VERSION_LINKED)
-            return error_set(opening->error,
-                             "%s: sidecar of format version %" PRIu32
-                             "; this covsplit reads %d to %d; use a newer covsplit",
-                             sidecar->name, version, SIDECAR_FORMAT_VERSION,
-                             SIDECAR_FORMAT_VERSION_LINKED);
-        sidecar->format_version = version;
-        return true;
-    case SIDECAR_NOTE_IMAGE:
-        return take_image(opening, &fields);
-    case SIDECAR_NOTE_REMOVED:
-        return take_removed(opening, &fields);
-    case SIDECAR_NOTE_KEPT:
-        return take_kept(opening, &fields);
-    case SIDECAR_NOTE_INVERSE:
-        sidecar->inverse.size = cursor_u64(&fields);
-        sidecar->inverse.digest = take_digest(&fields);
-        return cursor_finished(&fields) ||
-               bad_notes(opening, "the note of the edit script has a wrong size");
-    case SIDECAR_NOTE_SEAL:
-        opening->seal = take_digest(&fields);
-        opening->seal_offset = note->description_offset;
-        return cursor_finished(&fields) || bad_notes(opening, "the seal has a wrong size");
-    case SIDECAR_NOTE_STUB:
-        stub = cursor_bytes(&fields, PROFILE_STUB_ID_SIZE);
-        if (!cursor_finished(&fields))
-            return bad_notes(opening, "the note of the stub record has a wrong size");
-        memcpy(sidecar->facts.stub_id, stub.data, PROFILE_STUB_ID_SIZE);
-        return true;
-    case SIDECAR_NOTE_RECORDS:
-        sidecar->facts.records = take_digest(&fields);
-        return cursor_finished(&fields) ||
-               bad_notes(opening, "the note of the data records has a wrong size");
-    }
-    return true;
+    return take_fields(opening, note, &fields) &&
+           (cursor_finished(&fields) || bad_notes(opening, "a note has a wrong size"));
 }
 
 /* True if there are notes and the first one is FORMAT, as in sidecars of every format version. */
@@ -535,28 +529,16 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
 
 const char *image_format_name(enum image_format format)
 {
-    switch (format) {
-    case IMAGE_ELF:
-        return "ELF";
-    case IMAGE_MACHO:
-        return "Mach-O";
-    case IMAGE_COFF:
-        return "COFF";
-    }
-    return "unknown";
+    static const char *const names[] = {"unknown", "ELF", "Mach-O", "COFF"};
+
+    return names[format <= IMAGE_COFF ? format : 0];
 }
 
 const char *uuid_source_name(enum uuid_source source)
 {
-    switch (source) {
-    case UUID_FROM_BUILD_ID:
-        return "build ID";
-    case UUID_FROM_OPTION:
-        return "--uuid";
-    case UUID_FROM_DIGEST:
-        return "digest of the image";
-    }
-    return "unknown";
+    static const char *const names[] = {"unknown", "build ID", "--uuid", "digest of the image"};
+
+    return names[source <= UUID_FROM_DIGEST ? source : 0];
 }
 
 void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
