@@ -1,5 +1,5 @@
 /*
- * What the two files of the library share: the definitions of public types, and the conversion of
+ * Common to the two files of the library: the definitions of public types, and the conversion of
  * internal errors (struct error) into covsplit_errors that the caller owns.
  */
 #ifndef COVSPLIT_READER_INTERNAL_H

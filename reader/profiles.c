@@ -511,7 +511,7 @@ struct covsplit_merger {
     struct profile_groups groups;
     struct sidecar_choice sidecars;
     size_t place; /* of the next profile */
-    /* Why the merger can no longer be used; NULL while it can. */
+    /* The reason why the merger can no longer be used; NULL while it can. */
     const char *end;
 };
 
@@ -604,7 +604,7 @@ bool covsplit_merger_add_state(covsplit_merger *merger, covsplit_state *state,
     return check_result(done, error, &why);
 }
 
-/* Where the sums go, and the group whose sum is written. */
+/* The destination of the sums, and the group whose sum is written. */
 struct sums {
     struct caller_sink caller;
     uint64_t size; /* that the caller's sink has received */

@@ -17,7 +17,7 @@
  * bytes in the sidecar as it saves. */
 #define DIFFERENCE_GAP 8
 
-/* How much of the original is read at a time. */
+/* Bytes of the original that are read at a time. */
 #define PIECE_SIZE (UINT64_C(1) << 20)
 
 void edit_script_init(struct edit_script *script, uint64_t original_size)

@@ -26,10 +26,10 @@
 #include "common/sidecar/notes.h"
 #include "common/sidecar/sidecar.h"
 
-/* How much of a zstd frame is decompressed at a time. */
+/* Bytes of a zstd frame that are decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
 
-/* How much of the stripped image goes to the sink at a time, and how much of a mapped one stays in
+/* Bytes of the stripped image that go to the sink at a time, and of a mapped one that stay in
  * memory. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
@@ -88,7 +88,8 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     return true;
 }
 
-/* What a section is decoded with: the context, and other sections to which it points. */
+/* The input of a compact form besides the section itself: a context, and the sections to which it
+ * points. */
 struct decoding {
     struct transform_context context;
     struct buffer data, covmap, covfun;
@@ -492,7 +493,7 @@ static bool produce_section(struct restorer *restorer, const struct inverse_step
     if (stream == NULL)
         stream = restorer->streams[step->source] =
             stream_open(restorer->sidecar, section, restorer->error);
-    /* Where the stream is follows from what is left of it; inverse_next has checked the order. */
+    /* The position follows from the bytes that are left; inverse_next has checked the order. */
     if (stream == NULL ||
         !stream_skip(stream, step->source_offset - (section->size - stream->left)))
         return false;

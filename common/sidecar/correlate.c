@@ -511,7 +511,7 @@ bool profile_sidecar_correlate(struct profile_sidecar *opened, const struct prof
 /* At a thousand million a second, a program counts to this for two years. */
 #define COUNTER_MAX (UINT64_C(1) << 56)
 
-/* Whether each counter has the value of one: bytes are 255, or 0 when they were reached. */
+/* True if each counter has the value of one: bytes are 255, or 0 when they were reached. */
 static bool are_plausible(struct bytes counters, uint64_t size, bool big_endian, uint64_t *offset)
 {
     for (; counters.size - *offset >= size; *offset += size) {
@@ -572,7 +572,7 @@ bool dump_make(struct dump *dump, struct profile_sidecar *opened, const char *na
                          name, sidecar->name);
     if (!check_counters(dump, opened, name, error))
         return false;
-    /* What the runtime writes before the data: the build ID, if the image has one. */
+    /* Before the data, the runtime writes the build ID, if the image has one. */
     if (facts->format == IMAGE_ELF && facts->uuid_source == UUID_FROM_BUILD_ID &&
         !profile_append_binary_id(&dump->binary_ids, facts->raw_version, opened->big_endian,
                                   &facts->uuid))

@@ -70,10 +70,10 @@ bool object_write_member(const struct sidecar *sidecar, struct object_coverage *
 
 /* ---- reading ---- */
 
-/* Whether the bytes look like an object of any version. Fast. */
+/* True if the bytes look like an object of any version. Fast. */
 bool object_recognize(struct bytes bytes);
 
-/* What an object records about the image. */
+/* An object's record of the image. */
 struct object_facts {
     uint32_t format_version;
     /* Format, class, byte order, machine, UUID, and the original's size and digest. */

@@ -497,7 +497,7 @@ void sidecar_close(struct sidecar *sidecar)
     arena_free(&memory);
 }
 
-/* How much of the file is read for the UUID, whose note is in the first few hundred bytes. */
+/* Bytes of the file that are read for the UUID, whose note is in the first few hundred. */
 #define FRONT_SIZE 4096
 
 bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)

@@ -12,7 +12,7 @@
  *                        compact forms (codec/registry.h). If names stayed in the image although
  *                        coverage mapping was removed, there is a copy of them here
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
- *   .covsplit.inverse    the inverse edit script (inverse.h), compressed like the sections
+ *   .covsplit.inverse    the inverse edit script (edit.h), compressed like the sections
  *   .shstrtab
  *
  * docs/format.md has every layout. A reader refuses unknown format versions and trusts no size:
@@ -36,7 +36,7 @@
 #include "common/llvm/profile.h"
 #include "common/llvm/section.h"
 
-/* ---- what a sidecar records about its image ---- */
+/* ---- the image ---- */
 
 /* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
  * there is a section of a kind in SECTION_LINKED. */
@@ -54,7 +54,7 @@ enum image_format {
 /* "ELF", "Mach-O", "COFF"; "unknown" for any other number. */
 const char *image_format_name(enum image_format format);
 
-/* Where the UUID comes from. Stored in sidecars: the numbers never change. */
+/* Source of the UUID. Stored in sidecars: the numbers never change. */
 enum uuid_source {
     UUID_FROM_BUILD_ID = 1, /* in the image itself: build ID, LC_UUID, RSDS GUID */
     UUID_FROM_OPTION = 2,   /* --uuid */
@@ -64,7 +64,7 @@ enum uuid_source {
 /* "build ID", "--uuid", "digest of the image" */
 const char *uuid_source_name(enum uuid_source source);
 
-/* What the sidecar records about the image, apart from its sections. */
+/* A sidecar's record of the image, apart from its sections. */
 struct sidecar_facts {
     enum image_format format;
     uint8_t elf_class;    /* ELFCLASS32 or ELFCLASS64 */
@@ -122,8 +122,8 @@ struct proved_sections {
     struct proved_section kinds[SECTION_KIND_MAX + 1];
 };
 
-/* What is found out while a sidecar is read and then never changes until it is closed. So several
- * threads can read a sidecar at the same time. */
+/* Results of reading that never change until the sidecar is closed. So several threads can read a
+ * sidecar at the same time. */
 struct sidecar_references {
     /* The NameRefs of the distinct names, which several sections need; without the names
      * themselves, which are much larger. NULL until they are needed. */
@@ -154,7 +154,7 @@ struct sidecar {
     struct arena memory; /* of all of this */
 };
 
-/* Whether the bytes look like a sidecar of any version: an ELF file with the FORMAT note. Fast. */
+/* True if the bytes look like a sidecar of any version: an ELF file with the FORMAT note. Fast. */
 bool sidecar_recognize(struct bytes bytes);
 
 /* Reads the structure and the notes but decompresses nothing. `name` is for messages and is copied;
@@ -182,12 +182,12 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
-/* Whether it has neither a section nor a copy of one: there was nothing to take out of its image.
+/* True if it has neither a section nor a copy of one: there was nothing to take out of its image.
  */
 bool sidecar_holds_nothing(const struct sidecar *sidecar);
-/* Whether a section of it is in a compact form: then those that are not did not fit one. */
+/* True if a section of it is in a compact form: then those that are not did not fit one. */
 bool sidecar_is_compact(const struct sidecar *sidecar);
-/* Whether both hold the same of the same image, in whatever forms, by the digests that they record:
+/* True if both hold the same of the same image, in whatever forms, by the digests that they record:
  * so that each may stand for the other. How the image is called does not count. */
 bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other);
 /* NULL if there is no such section. */

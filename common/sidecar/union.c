@@ -307,7 +307,7 @@ static bool take_record(struct chooser *chooser, const struct covfun_record *rec
     return (!entry->is_kept && entry != chooser->entries) || hold(chooser, record, entry);
 }
 
-/* Whether the bytes begin with a whole record and its padding. */
+/* True if the bytes begin with a whole record and its padding. */
 static bool has_record(const struct chooser *chooser, struct bytes bytes)
 {
     uint64_t size;
@@ -453,7 +453,7 @@ static bool choose(struct chooser *chooser, struct object_coverage *coverage)
 #define IMAGE_NAME_MAX 200
 #define NAME_MOST      (IMAGE_NAME_MAX + 1 + UUID_DIGITS + ALIGNMENT)
 
-/* Where the fields of a member's header are. */
+/* Offsets and sizes of fields of a member's header. */
 #define NAME_SIZE_AT     3
 #define NAME_SIZE_DIGITS 13
 #define SIZE_AT          48

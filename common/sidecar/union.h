@@ -60,10 +60,10 @@ bool union_finish(struct union_writer *writer, struct error *error);
 
 /* ---- reading ---- */
 
-/* Whether the bytes look like a union of any version. Fast. */
+/* True if the bytes look like a union of any version. Fast. */
 bool union_recognize(struct bytes bytes);
 
-/* Whether a file that begins with these bytes can be one. */
+/* True if a file that begins with these bytes can be one. */
 bool union_may_begin(struct bytes so_far);
 
 /* A member, as union_next finds it. */

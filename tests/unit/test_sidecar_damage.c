@@ -3,7 +3,7 @@
  * the file, and no size in it may be believed.
  *
  * Most damage fails at the seal. So that the checks behind it are tried as well, there is a second
- * round in which the seal is put right again, by code of its own that follows sidecar/note.h.
+ * round in which the seal is put right again, by code of its own that follows docs/format.md.
  */
 #include <elf.h>
 #include <stdio.h>
