@@ -32,6 +32,9 @@ static const char *architecture;
 /* Records with the addresses of functions, which are fixups, but without value sites. */
 #define INSTRUMENT_WITH_FIXUPS "-fprofile-generate -mllvm -disable-vp=true"
 
+/* A bitmap before the counters. */
+#define INSTRUMENT_WITH_BITMAP INSTRUMENT_COVERAGE " -fcoverage-mcdc"
+
 /* So few that counters, data and names are on one page of arm64. */
 #define SMALL_FUNCTIONS 30
 
@@ -66,6 +69,8 @@ static const struct cell {
       .second_instrumentation = INSTRUMENT_WITH_FIXUPS},
      NULL},
     {{.kind = DARWIN_EXECUTABLE, .link_options = "-no_uuid"}, NULL},
+    {{.kind = DARWIN_LIBRARY, .language = LANGUAGE_CXX, .instrumentation = INSTRUMENT_WITH_BITMAP},
+     NULL},
 };
 
 /* ---- what other tools say ---- */
@@ -296,9 +301,11 @@ static bool check_size(const char *directory, struct verdict *verdict)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         removed += section_range(directory, names[i]).size;
     }
-    uint64_t counters = section_range(directory, "__llvm_prf_cnts").size;
+    uint64_t counters = section_range(directory, "__llvm_prf_cnts").size +
+                        section_range(directory, "__llvm_prf_bits").size;
     uint64_t zeros = zeros_size(directory);
-    if (zeros > counters || zeros + allowance / 3 < counters) {
+    /* Before the counters there may be a few bytes that align them. */
+    if (zeros > counters + 8 || zeros + allowance / 3 < counters) {
         return verdict_fail(verdict, "%llu bytes of zeros go of %llu", (unsigned long long)zeros,
                             (unsigned long long)counters);
     }
@@ -495,7 +502,9 @@ START_TEST(test_program)
     program.architecture = architecture;
     darwin_program_build(&program, directory, IMAGE);
     bool runs = can_run(&program);
-    bool has_fixups = program.instrumentation != NULL || program.second_instrumentation != NULL;
+    bool has_fixups = program.second_instrumentation != NULL ||
+                      (program.instrumentation != NULL &&
+                       strcmp(program.instrumentation, INSTRUMENT_WITH_FIXUPS) == 0);
     size_t removed = 0;
     bool good =
         covsplit_expect(&verdict, 0, &errors, directory, "split", "-o", STRIPPED, "--sidecar",
