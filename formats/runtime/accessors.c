@@ -260,7 +260,7 @@ static bool is_repeated(const struct image_code *image, size_t index, uint64_t a
     const struct runtime_definition *definitions = image->symbols.definitions;
 
     for (size_t i = 0; i < index; i++) {
-        struct code other;
+        struct code other = {.machine = image->machine};
 
         if (definitions[i].symbol == definitions[index].symbol &&
             image->operations->code_of(image->planning, &definitions[i], &other) &&

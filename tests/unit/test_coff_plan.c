@@ -96,6 +96,15 @@ static void thunk(struct coff_program *program)
     symbol->address = own;
 }
 
+/* The symbol table and the map file may name the same jump. */
+static void thunk_of_two_symbols(struct coff_program *program)
+{
+    const char *name = runtime_symbol_name(RUNTIME_END_NAMES);
+
+    thunk(program);
+    coff_program_symbol(program, name, coff_program_find(program, name)->address);
+}
+
 static void thunk_to_nowhere(struct coff_program *program)
 {
     uint8_t *code = coff_code_of_symbol(program, RUNTIME_END_NAMES);
@@ -249,6 +258,7 @@ static void one_bitmap(struct coff_program *program)
 static const struct coff_row rows[] = {
     {"nothing unusual", NULL, {{0}}, NULL, NULL, NULL, NULL},
     {"a jump to a function", thunk, {{0}}, NULL, NULL, NULL, NULL},
+    {"a jump with two symbols", thunk_of_two_symbols, {{0}}, NULL, NULL, NULL, NULL},
     {"a jump to nowhere", thunk_to_nowhere, {{0}}, UNKNOWN_CODE, COFF_NAMES_STAY, NULL, NULL},
     {"code in data", code_in_data, {{0}}, UNKNOWN_CODE, COFF_NAMES_STAY, NULL, NULL},
     {"code behind a section", code_nowhere, {{0}}, UNKNOWN_CODE, COFF_NAMES_STAY, NULL, NULL},
