@@ -47,7 +47,7 @@
 #define WATCH_PATIENCE 3
 
 /* Milliseconds from one look of --watch to the next one, and how many times as long as it looked it
- * waits beside that. */
+ * waits beside that, unless there was something to consume. */
 #define WATCH_PAUSE    1000
 #define WATCH_IDLENESS 9
 
@@ -539,9 +539,11 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
     bool is_warned = false;
 
     for (;;) {
-        int64_t start = milliseconds(), pause;
+        int64_t start = milliseconds(), pause = WATCH_PAUSE;
+        uint64_t files = consumer->files;
         bool done = true;
 
+        consumer->must_repeat = false;
         consumer->open_count = consumer->empty_count = 0;
         for (size_t i = 0; done && i < roots->count && !stop_wanted(consumer); i++) {
             if (path_is_directory(roots->paths[i])) {
@@ -556,7 +558,9 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
             return false;
         if (stop_wanted(consumer))
             return true;
-        pause = WATCH_PAUSE + WATCH_IDLENESS * (milliseconds() - start);
+        /* However much comes, it must not come faster than it is consumed. */
+        if (consumer->files == files && !consumer->must_repeat)
+            pause += WATCH_IDLENESS * (milliseconds() - start);
         poll(&wanted, 1, pause > INT_MAX ? INT_MAX : (int)pause);
     }
 }

@@ -27,6 +27,9 @@
 /* Whatever is consumed is so within this time; what is looked for from time to time, too. */
 #define PATIENCE_SECONDS 40
 
+/* A look that takes long. */
+#define LOOK_SECONDS 4
+
 static struct farm farm;
 
 /* Of the test: a directory with `new`, which is watched. */
@@ -204,6 +207,30 @@ START_TEST(test_root_removed)
 }
 END_TEST
 
+/* A look that took long, here since another process has the state's lock, does not put off the next
+ * one: profiles that come without end would come faster than they are consumed. */
+START_TEST(test_long_look)
+{
+    set_up();
+    add_profile("new/a");
+    start("new");
+    wait_until_gone("new/a");
+    wait_until_counted("new");
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int fd = open(inside("state/covsplit-state"), O_WRONLY | O_CLOEXEC);
+    ck_assert_int_eq(fcntl(fd, F_OFD_SETLKW, &lock), 0);
+    add_profile("new/b");
+    wait_until_gone("new/b");
+    sleep(LOOK_SECONDS);
+    close(fd);
+    double unlocked = now();
+    add_profile("new/c");
+    wait_until_gone("new/c");
+    ck_assert_msg(now() - unlocked < 4 * LOOK_SECONDS, "consumed after %g s", now() - unlocked);
+    finish(SIGTERM);
+}
+END_TEST
+
 /* ---- what stays ---- */
 
 /* A bad file is named once; one that is being written, when that is done. */
@@ -286,8 +313,8 @@ int main(void)
 {
     scratch_use_memory();
     TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
-    suite_tests(cases, test_moving_directories, test_root_removed, test_partial,
-                test_signals_at_work);
+    suite_tests(cases, test_moving_directories, test_root_removed, test_long_look,
+                test_partial, test_signals_at_work);
     suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
     return suite_main("consume and watch", cases);
 }
