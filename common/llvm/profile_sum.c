@@ -153,20 +153,29 @@ struct profile_sum *profile_sum_new(const struct digest *identity, struct error 
     return sum;
 }
 
-void profile_sum_free(struct profile_sum *sum)
+static void drop_counters(struct profile_sum *sum)
 {
-    if (sum == NULL)
-        return;
     for (unsigned i = 0; sum->planes != NULL && i < sum->planes->count; i++)
         free(sum->planes->items[i]);
     if (sum->planes != NULL)
         pthread_mutex_destroy(&sum->planes->lock);
     for (uint64_t i = 0; sum->stripes != NULL && i < sum->stripe_count; i++)
         pthread_mutex_destroy(&sum->stripes[i].lock);
-    buffer_free(&sum->tests);
     free(sum->planes);
     free(sum->stripes);
     free(sum->bytes);
+    sum->planes = NULL;
+    sum->stripes = NULL;
+    sum->bytes = NULL;
+    sum->size = 0;
+}
+
+void profile_sum_free(struct profile_sum *sum)
+{
+    if (sum == NULL)
+        return;
+    drop_counters(sum);
+    buffer_free(&sum->tests);
     free(sum);
 }
 
@@ -402,7 +411,11 @@ bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsign
 
     if (!profile_sum_has_counters(sum)) {
         sum->profile_count++;
-        return !profile_can_be_summed(more) || start_counters(sum, more, error);
+        if (!profile_can_be_summed(more) || start_counters(sum, more, error))
+            return true;
+        /* Threads that do not know of it yet must not add to a part of them. */
+        drop_counters(sum);
+        return false;
     }
     for (uint64_t i = 0; i < sum->stripe_count; i++) {
         if (!add_stripe(sum, 0, (first + i) % sum->stripe_count, profile_whole_counters(more).data))

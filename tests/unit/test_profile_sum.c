@@ -1,6 +1,6 @@
 /*
  * Sums of profiles: every version and form, numbers that do not fit, byte coverage against
- * counting, threads, and what must not be added to each other.
+ * counting, threads, what must not be added to each other, and memory that ends.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
+#include "tests/unit/refused_memory.h"
 
 #define LIMIT (UINT64_MAX - 2)
 #define BYTES PROFILE_VARIANT_BYTE_COVERAGE
@@ -415,13 +416,44 @@ START_TEST(test_can_be_summed)
 }
 END_TEST
 
+/* A sum that could not start has no part of the counters, to which another thread might add. */
+START_TEST(test_refused_start)
+{
+    struct profile_recipe recipe = form(3);
+    struct buffer made;
+    struct profile profile;
+    struct profile_sum *sum = NULL;
+    struct error error = {0};
+    bool added = false;
+
+    recipe.raw_version |= _i == 0 ? 0 : BYTES;
+    made = profile_make(&recipe);
+    profile = profile_of(&made);
+    for (size_t granted = 0; !added; granted++) {
+        profile_sum_free(sum);
+        sum = profile_sum_new(&(struct digest){{0}}, &error);
+        memory_granted = granted;
+        added = profile_sum_add(sum, &profile, 0, 1, &error);
+        memory_granted = MEMORY_ALL;
+        ck_assert(profile_sum_has_counters(sum) == added);
+        if (!added) {
+            ck_assert(error_is_of_memory(&error));
+            ck_assert(profile_sum_add(sum, &profile, 0, 1, &error));
+        }
+        ck_assert(bytes_equal(sum_profile(sum).names, profile.names));
+    }
+    profile_sum_free(sum);
+    buffer_free(&made);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 300, NULL);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_limited_beside_zeros,
                 test_one_profile_is_unchanged);
     suite_loops(all, FORMS, test_bitmap, test_byte_coverage);
-    suite_loops(all, 2, test_threads);
+    suite_loops(all, 2, test_threads, test_refused_start);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_identity, test_adopt);
     tcase_add_test(all, test_can_be_summed);
     return suite_main("profile_sum", all);
