@@ -5,6 +5,9 @@
  * NULL) after it has filled in the message. The message is one line in the form that the command
  * prints: "FILE: what is wrong; what to do". Nothing here allocates, so running out of memory can
  * be reported like anything else.
+ *
+ * A function that has no file name for a message returns an enum result, and its caller writes the
+ * message.
  */
 #ifndef COVSPLIT_COMMON_BASE_ERROR_H
 #define COVSPLIT_COMMON_BASE_ERROR_H
@@ -47,5 +50,13 @@ bool utf8_is_control(uint32_t character);
 
 /* Replaces these characters, and all that is not UTF-8, by '?'. */
 void text_make_printable(char *text);
+
+enum result {
+    RESULT_OK,
+    /* Encoding: the data is not of the expected form. Decoding: the data is damaged. */
+    RESULT_UNFIT,
+    RESULT_NO_MEMORY,
+    RESULT_OVER_LIMIT, /* decoding: would need more memory than is allowed */
+};
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 
 /* Appends what the stream decompresses to, which must be exactly `size` bytes. A false size costs
  * little memory: the buffer only grows in proportion to the stream and its output. On failure the

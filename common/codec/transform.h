@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 #include "common/codec/streams.h"
 #include "common/llvm/section.h"
 

@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 
 #define COVERAGE_ALIGNMENT 8
 

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 
 /* A counter as it is stored: the low bits are a tag, the others the number of a counter or of an
  * expression. */

@@ -21,7 +21,6 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/intern_table.h"
-#include "common/base/result.h"
 
 #define NAME_SEPARATOR '\1'
 

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 
 /* Texts of this many bytes or more are not compressed. */
 #define DEFLATE_SIZE_MAX ((uint64_t)1 << 31)

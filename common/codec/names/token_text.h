@@ -12,7 +12,7 @@
 #define COVSPLIT_COMMON_CODEC_NAMES_TOKEN_TEXT_H
 
 #include "common/base/bytes.h"
-#include "common/base/result.h"
+#include "common/base/error.h"
 #include "common/llvm/names.h"
 
 /* Rules by which strings are split into tokens, pieces that are likely to occur in other strings

@@ -29,7 +29,6 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
-#include "common/base/result.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/mapping.h"
 
