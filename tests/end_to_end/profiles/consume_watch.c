@@ -313,8 +313,8 @@ int main(void)
 {
     scratch_use_memory();
     TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
-    suite_tests(cases, test_moving_directories, test_root_removed, test_long_look,
-                test_partial, test_signals_at_work);
+    suite_tests(cases, test_moving_directories, test_root_removed, test_long_look, test_partial,
+                test_signals_at_work);
     suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
     return suite_main("consume and watch", cases);
 }
