@@ -624,16 +624,23 @@ static bool cannot_swap(int failure)
     return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP || failure == EPERM;
 }
 
+static bool is_at(const struct output *output, const char *path)
+{
+    struct stat mine, now;
+
+    return fstat(output->fd, &mine) == 0 && lstat(path, &now) == 0 && file_is_same(&mine, &now);
+}
+
 /* Gives the path back what it had, after the output was put there: what came out has the temporary
  * name if `was_there`. Otherwise nothing was there, and the output is removed if it is there still.
- * The message says where what came out is if that fails. */
+ * A file that another process has put there since stays. The message says where what came out is if
+ * that fails. */
 static void undo(struct output *output, bool was_there, int failure, const char *why,
                  enum output_result *result, struct error *error)
 {
-    struct stat mine, now;
-    bool done = was_there ? swap_names(output)
-                          : fstat(output->fd, &mine) == 0 && lstat(output->target, &now) == 0 &&
-                                file_is_same(&mine, &now) && unlink(output->target) == 0;
+    bool done = was_there
+                    ? swap_names(output) && (is_at(output, output->temporary) || swap_names(output))
+                    : is_at(output, output->target) && unlink(output->target) == 0;
 
     /* The undoing has to be durable, too. */
     if (!done || sync_name(output) != 0)

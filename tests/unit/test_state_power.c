@@ -93,12 +93,14 @@ int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int 
 
 int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
+    void (*before)(void) = before_swaps;
+
     note_event("name", to);
     if ((flags & RENAME_EXCHANGE) == 0)
         return __real_renameat2(from_fd, from, to_fd, to, flags);
-    if (before_swaps != NULL)
-        before_swaps();
     before_swaps = NULL;
+    if (before != NULL)
+        before();
     if (swaps_left-- > 0)
         return __real_renameat2(from_fd, from, to_fd, to, flags);
     errno = EIO;
@@ -382,6 +384,37 @@ START_TEST(test_output_overtaken)
 }
 END_TEST
 
+static void replace_file_twice(void)
+{
+    replace_file();
+    before_swaps = replace_file;
+    file_write_text(path_join(scratch, "here/file"), "overwritten");
+}
+
+/* Another process replaces the output, or the file that another one has put there at the last
+ * moment, right before that is undone: the newest file stays. */
+START_TEST(test_output_undone_late)
+{
+    enum output_result result;
+    char *name;
+
+    directory_create(path_join(scratch, "here"));
+    name = path_join(scratch, "here/file");
+    if (_i == 0) {
+        failing = "here";
+        failing_times = 1;
+        meanwhile = replace_file;
+    } else {
+        before_swaps = replace_file_twice;
+    }
+    ck_assert(!write_output(OTHER_FORM, name, &result));
+    meanwhile = NULL;
+    failing = NULL;
+    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, 1);
+    assert_content(name, "another process's");
+}
+END_TEST
+
 int main(void)
 {
     TCase *state = state_case();
@@ -392,6 +425,6 @@ int main(void)
     suite_loops(state, 2 * WAYS, test_output_not_synced);
     suite_loops(state, 3, test_output_never_synced);
     suite_tests(state, test_output_not_undone);
-    suite_loops(state, 2, test_output_overtaken);
+    suite_loops(state, 2, test_output_overtaken, test_output_undone_late);
     return suite_main("state_power", state);
 }
