@@ -139,8 +139,6 @@ static void find_places(struct macho_state *state)
 static bool is_zeros(const struct macho_state *state, size_t index)
 {
     const struct macho_section *section = &state->image.sections[index], *next = section + 1;
-    void *context = (void *)(uintptr_t)section;
-    const char *reason;
     struct bytes bytes;
 
     return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 &&
@@ -148,15 +146,16 @@ static bool is_zeros(const struct macho_state *state, size_t index)
            next->offset >= section->offset &&
            bytes_slice(state->image.file, section->offset, next->offset - section->offset,
                        &bytes) &&
-           bytes_all_zero(bytes) &&
-           macho_fixups_each(&state->image, macho_fixup_is_outside, context, &reason);
+           bytes_all_zero(bytes);
 }
 
-/* The first of the sections of zeros right before the data; NO_INDEX if there is none, or the stub
- * cannot be elsewhere. */
+/* The first of the sections of zeros right before the data; NO_INDEX if there is none, dyld makes
+ * something else of a zero in or between them, or the stub cannot be elsewhere. */
 static size_t find_zeros(const struct macho_state *state)
 {
     size_t data = state->base.section_index[SECTION_DATA], first = data;
+    struct macho_section run;
+    const char *reason;
 
     if ((state->base.options->sections & SECTION_ZEROS) == 0 || !names_follow_data(state) ||
         rules_is_shared(&state->base.code, RUNTIME_BEGIN_DATA))
@@ -164,7 +163,12 @@ static size_t find_zeros(const struct macho_state *state)
     while (first > state->image.segments[state->image.sections[data].segment].first_section &&
            is_zeros(state, first - 1))
         first--;
-    return first < data ? first : NO_INDEX;
+    run = state->image.sections[first];
+    run.size = state->image.sections[data].addr - run.addr;
+    return first < data &&
+                   macho_fixups_each(&state->image, macho_fixup_is_outside, &run, &reason)
+               ? first
+               : NO_INDEX;
 }
 
 /* ---- holes ---- */

@@ -519,6 +519,40 @@ static void put_opcodes(struct macho_maker *maker)
     store_u32(command + DYLD_INFO_REBASE + 4, 1, false);
 }
 
+/* A rebase, of which nothing tells in the bytes: counters, and a word of zeros behind them. */
+static void put_rebase_in_zeros(struct macho_maker *maker)
+{
+    static const uint8_t rebase[] = {0x11, 0x20 | MAKER_DATA_INDEX, 0xf8, 0x0f, 0x51, 0};
+    uint8_t *command = macho_maker_command(maker, LC_DYLD_INFO_ONLY, DYLD_INFO_SIZE);
+
+    take_zeros(maker);
+    memcpy(maker->file + LINKEDIT_START, rebase, sizeof(rebase));
+    store_u32(command + DYLD_INFO_REBASE, LINKEDIT_START, false);
+    store_u32(command + DYLD_INFO_REBASE + 4, sizeof(rebase), false);
+}
+
+/* Zeros to which dyld applies fixups stay, whether in a section or between two, and nothing else
+ * does for that. */
+START_TEST(test_fixups_of_zeros)
+{
+    static const struct place counters[] = {{0x1000, 0x800}, {0x1000, 0x7f8}};
+
+    for (size_t i = 0; i < 2; i++) {
+        const struct layout layout = {.what = "fixups of zeros",
+                                      .places = {[COUNTERS] = counters[i]},
+                                      .change = put_rebase_in_zeros};
+        struct macho_maker *maker = make_image(&layout);
+        struct error error;
+
+        ck_assert_msg(macho_layout(&maker->state, &error), "%s", error.message);
+        ck_assert_uint_eq(maker->state.split_segment, MAKER_DATA_INDEX);
+        ck_assert_uint_eq(maker->state.zeros, NO_INDEX);
+        assert_reasons(&layout, &maker->state);
+        macho_maker_free(maker);
+    }
+}
+END_TEST
+
 /* Fixups that only prevent a split do not prevent the rest. */
 START_TEST(test_fixups_of_both_parts)
 {
@@ -626,7 +660,7 @@ int main(void)
     TCase *all = tcase_create("all");
 
     suite_loops(all, LAYOUTS, test_layout, test_memory);
-    suite_tests(all, test_section_types, test_fixups_of_both_parts, test_unknown_fixups,
-                test_memory_to_open);
+    suite_tests(all, test_section_types, test_fixups_of_zeros, test_fixups_of_both_parts,
+                test_unknown_fixups, test_memory_to_open);
     return suite_main("macho_layout", all);
 }
