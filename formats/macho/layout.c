@@ -165,8 +165,7 @@ static size_t find_zeros(const struct macho_state *state)
         first--;
     run = state->image.sections[first];
     run.size = state->image.sections[data].addr - run.addr;
-    return first < data &&
-                   macho_fixups_each(&state->image, macho_fixup_is_outside, &run, &reason)
+    return first < data && macho_fixups_each(&state->image, macho_fixup_is_outside, &run, &reason)
                ? first
                : NO_INDEX;
 }
