@@ -304,20 +304,3 @@ bool ordinary_count(const struct input *image, const struct image_plan *plan,
     packed_unit_free(&unit);
     return done;
 }
-
-bool ordinary_plan(const struct input *image, const struct image_plan *plan, uint64_t limit,
-                   struct edit_script *edits, struct error *error)
-{
-    struct buffer covmap = {0}, covfun = {0};
-    bool done = image_plan_unpack(plan, image, limit, &covmap, &covfun, error);
-
-    if (done) {
-        const struct mapping_sections mapping = {buffer_view(&covmap), buffer_view(&covfun)};
-
-        done = image_replace_mapping(image, &mapping, edits, error) &&
-               edit_script_finish(edits, image->path, error);
-    }
-    buffer_free(&covmap);
-    buffer_free(&covfun);
-    return done;
-}

@@ -8,8 +8,6 @@
  * these are sorted, the headers and tables are written.
  */
 #include <elf.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,63 +17,8 @@
 #include "formats/format.h"
 #include "formats/object/object.h"
 
-#define OUTLINE_LINE_MAX 256
-
 /* Of an image that is only described. */
 static const struct image_options no_options;
-
-/* ---- for the formats ---- */
-
-void planning_add_section(struct planning *planning, enum section_kind kind, size_t index)
-{
-    const struct format *format = planning->format;
-    struct section section = {.kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
-
-    format->describe_section(planning, index, &section);
-    planning->section_index[kind] = index;
-    planning->whole[kind] = (struct bounds){section.address, section.address + section.size};
-    image_plan_add(planning->plan, &section);
-}
-
-struct bytes planning_remnant(const struct planning *planning, enum section_kind kind,
-                              uint64_t size)
-{
-    switch (kind) {
-    case SECTION_DATA:
-        return (struct bytes){planning->stub, planning->record_layout.record_size};
-    case SECTION_NAMES:
-        return (struct bytes){planning->tripwire, planning->tripwire_size};
-    case SECTION_COVMAP:
-        return (struct bytes){planning->mapping_tripwire,
-                              size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE};
-    default:
-        return (struct bytes){0};
-    }
-}
-
-bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
-                    uint64_t cut, uint64_t cut_end)
-{
-    struct edit_script *edits = &planning->plan->edits;
-    uint64_t behind = section->offset + rest.size, end = section->offset + section->size;
-
-    return edit_replace(edits, section->offset, rest.size, rest) &&
-           edit_replace_by_zeros(edits, behind, cut - behind, cut - behind) &&
-           edit_cut(edits, cut, cut_end - cut) &&
-           (cut_end >= end || edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end));
-}
-
-void outline_append(struct buffer *outline, const char *format, ...)
-{
-    char line[OUTLINE_LINE_MAX];
-    va_list arguments;
-    int size;
-
-    va_start(arguments, format);
-    size = vsnprintf(line, sizeof(line), format, arguments);
-    va_end(arguments);
-    buffer_append(outline, line, (size_t)size < sizeof(line) ? (size_t)size : sizeof(line) - 1);
-}
 
 /* ---- describing ---- */
 
@@ -561,4 +504,21 @@ bool image_replace_mapping(const struct input *input, const struct mapping_secti
                            "%s: other coverage mapping cannot be put into %s images; use "
                            "'covsplit run' or 'covsplit export'",
                            input->path, format->name);
+}
+
+bool ordinary_plan(const struct input *image, const struct image_plan *plan, uint64_t limit,
+                   struct edit_script *edits, struct error *error)
+{
+    struct buffer covmap = {0}, covfun = {0};
+    bool done = image_plan_unpack(plan, image, limit, &covmap, &covfun, error);
+
+    if (done) {
+        const struct mapping_sections mapping = {buffer_view(&covmap), buffer_view(&covfun)};
+
+        done = image_replace_mapping(image, &mapping, edits, error) &&
+               edit_script_finish(edits, image->path, error);
+    }
+    buffer_free(&covmap);
+    buffer_free(&covfun);
+    return done;
 }
