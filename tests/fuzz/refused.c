@@ -79,7 +79,7 @@ struct subject {
 
 static void plan(const struct subject *subject, struct outcome *result)
 {
-    static const struct image_options options = {.sections = SECTION_REMOVABLE};
+    static const struct image_options options = {.sections = SECTION_DEFAULT};
     struct image_plan *made = image_plan_make(&subject->file, &options, &result->error);
 
     stop_refusing(result);
