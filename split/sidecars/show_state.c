@@ -122,10 +122,11 @@ static bool add_image(void *context, struct profile_sum *sum, const char *name, 
                 reached_open(&table, buffer_view(&sum->tests), name, limit, error) &&
                 add_tests(description, &table, error);
 
-    if (done && stat(name, &status) != 0)
-        done = error_set_errno(error, errno, "%s: cannot be read", name);
-    else if (done)
+    /* An image may be in batches only, and has no file then. */
+    if (done && stat(name, &status) == 0)
         row.size = (uint64_t)status.st_size;
+    else if (done && errno != ENOENT)
+        done = error_set_errno(error, errno, "%s: cannot be read", name);
     row.test_count = table.test_count;
     description->profile_count += sum->profile_count;
     reached_close(&table);

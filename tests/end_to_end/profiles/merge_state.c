@@ -153,6 +153,22 @@ START_TEST(test_all)
 }
 END_TEST
 
+/* Batches that could not be added to the files of their images, which do not exist yet, count and
+ * are shown. */
+START_TEST(test_not_folded)
+{
+    run(0, "merge --store store --into OTHER plain");
+    run(0, "merge --store store --into STATE shared");
+    run_or_abort(scratch, "sh", "-c",
+                 "for image in $(ls OTHER/images); do mkdir STATE/images/$image; done", NULL);
+    assert_says(run(1, "merge --store store --into STATE plain"), "the profiles count already");
+    run_or_abort(scratch, "sh", "-c", "rmdir STATE/images/* 2>/dev/null; ls STATE/batches | grep .",
+                 NULL);
+    run(0, "show --store store STATE");
+    assert_same_counts("STATE", "shared plain");
+}
+END_TEST
+
 /* ---- what is not taken ---- */
 
 /* Value and temporal profiles stay where they are, and can be merged beside the state. */
@@ -295,7 +311,7 @@ int main(void)
     tcase_add_checked_fixture(all, remove_states, NULL);
     suite_loops(all, VARIANTS, test_equal);
     suite_loops(all, 2, test_no_sums);
-    suite_tests(all, test_all, test_bad_inputs, test_no_state, test_read_only);
+    suite_tests(all, test_all, test_not_folded, test_bad_inputs, test_no_state, test_read_only);
     suite_loops(all, 3, test_damaged);
     return suite_main("merging into a state", all);
 }
