@@ -35,7 +35,7 @@
 #define READ_MOST 256
 
 /* A batch is committed when it has this many files; and its sums are written to the disk when they
- * have this many bytes, or are of this many images. */
+ * have this many bytes, with the sidecars of their images, or are of this many images. */
 #define BATCH_MOST_FILES  8192
 #define BATCH_MOST_BYTES  (UINT64_C(256) << 20)
 #define BATCH_MOST_IMAGES 4096
@@ -299,8 +299,11 @@ static bool read_claims(struct consumer *consumer, struct error *error)
     free(names.paths);
     free(tests.paths);
     for (size_t i = 0; i < merge->groups.count; i++) {
-        profile_sidecar_unload(merge->groups.list[i]->sidecar);
+        struct profile_sidecar *sidecar = merge->groups.list[i]->sidecar;
+
+        profile_sidecar_unload(sidecar);
         held += merge->groups.list[i]->sum->size;
+        held += sidecar == NULL ? 0 : sidecar->sidecar->input.bytes.size;
     }
     if (done && (held + consumer->recorder.test_memory >= BATCH_MOST_BYTES ||
                  merge->groups.count >= BATCH_MOST_IMAGES))
