@@ -510,11 +510,13 @@ static bool replace_mapping(struct elf_image *image, const struct mapping_sectio
         shdrs[0].sh_size = shnum;
     for (size_t i = 0; i < shnum; i++)
         elf_put_shdr(appendix, elf_form(image), &shdrs[i]);
-    if (!image->elf.wide && image->elf.bytes.size + appendix->size > UINT32_MAX)
+    if (!image->elf.wide && image->elf.bytes.size + appendix->size > UINT32_MAX) {
+        buffer_free(&names);
         return error_set(error,
                          "%s: would be larger than 4 GB with ordinary coverage mapping; use "
                          "'covsplit export'",
                          image->path);
+    }
     elf_put_ehdr(&header, elf_form(image), &ehdr);
     if (header.failed || names.failed || appendix->failed ||
         !edit_overwrite_differences(edits, image->elf.bytes, 0, buffer_view(&header)) ||
