@@ -162,7 +162,8 @@ static bool has_content(const struct sidecar *sidecar, const struct section *sec
                      sidecar->name, section->name);
 }
 
-/* True if the sidecar has just been made, and the section was shown to come back then. */
+/* True if the sidecar has just been made, and the section was shown to come back then; sets
+ * *content only in that case. */
 static bool is_proved(const struct sidecar *sidecar, const struct section *section,
                       struct bytes *content)
 {
@@ -173,8 +174,10 @@ static bool is_proved(const struct sidecar *sidecar, const struct section *secti
         return false;
     proved = &sidecar->proved->kinds[section->kind];
     digest = digest_of(section->content);
+    if (proved->content.size != section->size || !digest_equal(&digest, &proved->packed))
+        return false;
     *content = proved->content;
-    return proved->content.size == section->size && digest_equal(&digest, &proved->packed);
+    return true;
 }
 
 bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,

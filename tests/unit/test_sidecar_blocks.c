@@ -248,6 +248,30 @@ START_TEST(test_only_what_is_wanted)
 }
 END_TEST
 
+/* What was shown of other bytes says nothing of these. */
+START_TEST(test_proved)
+{
+    struct proved_sections proved = {0};
+    struct buffer damaged = {0};
+    struct error error = {0};
+    struct sidecar *sidecar;
+    uint8_t *packed;
+    size_t size;
+
+    ck_assert(buffer_append(&damaged, file.data, file.size));
+    packed = packed_of(&damaged, SECTION_COVFUN, TRANSFORM_MAPPING_BLOCKS, &size);
+    proved.kinds[SECTION_COVFUN] =
+        (struct proved_section){digest_of((struct bytes){packed, size}), buffer_view(&covfun)};
+    sidecar = sample_open(&damaged);
+    sidecar_help_restore(sidecar, 1, &proved);
+    ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
+    memset(packed + size - 40, 0x55, 40);
+    ck_assert(!sidecar_verify(sidecar, &error));
+    sidecar_close(sidecar);
+    buffer_free(&damaged);
+}
+END_TEST
+
 /* A directory of any numbers, and blocks of any bytes, give an error or the section. */
 START_TEST(test_damage)
 {
@@ -451,7 +475,7 @@ int main(void)
     tcase_add_unchecked_fixture(blocks, prepare, clean_up);
     suite_loops(blocks, 3, test_whole);
     suite_tests(blocks, test_library_starts_threads_when_told, test_threads_change_nothing,
-                test_parts, test_parts_outside, test_only_what_is_wanted, test_damage,
+                test_parts, test_parts_outside, test_only_what_is_wanted, test_proved, test_damage,
                 test_at_the_same_time, test_damaged_names);
     suite_loops(blocks, 3, test_parts_of_every_form);
     tcase_add_test(blocks, test_by_the_page);
