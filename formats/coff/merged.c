@@ -274,12 +274,13 @@ static bool covers_all(const struct coff_section *counters, uint64_t first, uint
 static bool is_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
-    const uint8_t *stub = finding->bytes.data + place;
+    const uint8_t *stub;
     uint8_t rest[STUB_RECORD_MAX];
     uint64_t count, distance;
 
     if (place < layout->record_size || !is_record(finding, place, &count))
         return false;
+    stub = finding->bytes.data + place;
     distance = (uint64_t)(int64_t)(int32_t)load_u32(stub + layout->counter_ptr, false);
     memcpy(rest, stub, layout->record_size);
     memset(rest, 0, PROFILE_STUB_ID_SIZE);
