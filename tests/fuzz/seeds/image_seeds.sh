@@ -74,6 +74,7 @@ elf relr 19 "$x86 -fPIC" -pie --build-id=sha1 --pack-dyn-relocs=relr
 elf android 19 "$x86 -fPIC" -pie --build-id=sha1 --pack-dyn-relocs=android
 elf crel 22 "$x86 -fPIC" -pie --build-id=sha1 --emit-relocs
 elf static 19 "$x86 -fno-pic" -static --build-id=sha1
+elf zeros 19 "$x86 -fPIC -DZEROS" -pie --build-id=sha1
 elf shared 19 "$x86 -fPIC -DLIBRARY" -shared --build-id=sha1
 elf segments 19 "$x86 -fPIC" -pie --build-id=sha1 -z separate-loadable-segments
 elf one-segment 19 "$x86 -fPIC" -pie --build-id=sha1 --no-rosegment

@@ -14,6 +14,11 @@
 void __llvm_profile_write_file(void);
 #endif
 
+#ifdef ZEROS
+/* Like the runtime's pool of nodes: pages of zeros, which need not be in a file. */
+__attribute__((section("__llvm_prf_vnds"), used)) static char program_nodes[0x3000];
+#endif
+
 int program_counter = 3;
 int *program_pointer = &program_counter;
 
