@@ -624,11 +624,19 @@ static bool cannot_swap(int failure)
     return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP || failure == EPERM;
 }
 
+/* Neither is true of a path that cannot be looked at. */
 static bool is_at(const struct output *output, const char *path)
 {
     struct stat mine, now;
 
     return fstat(output->fd, &mine) == 0 && lstat(path, &now) == 0 && file_is_same(&mine, &now);
+}
+
+static bool has_another(const struct output *output, const char *path)
+{
+    struct stat mine, now;
+
+    return fstat(output->fd, &mine) == 0 && lstat(path, &now) == 0 && !file_is_same(&mine, &now);
 }
 
 /* Gives the path back what it had, after the output was put there: what came out has the temporary
@@ -638,9 +646,9 @@ static bool is_at(const struct output *output, const char *path)
 static void undo(struct output *output, bool was_there, int failure, const char *why,
                  enum output_result *result, struct error *error)
 {
-    bool done = was_there
-                    ? swap_names(output) && (is_at(output, output->temporary) || swap_names(output))
-                    : is_at(output, output->target) && unlink(output->target) == 0;
+    bool done = was_there ? swap_names(output) &&
+                                (!has_another(output, output->temporary) || swap_names(output))
+                          : is_at(output, output->target) && unlink(output->target) == 0;
 
     /* The undoing has to be durable, too. */
     if (!done || sync_name(output) != 0)
@@ -677,10 +685,13 @@ static bool replace(struct output *output, enum output_result *result, struct er
     }
     if (failure != 0)
         return error_set_errno(error, failure, "%s: cannot be written", output->path);
-    if (was_there && (lstat(output->temporary, &came_out) != 0 ||
-                      (output->in_place ? !file_is_same(&output->replaced, &came_out) ||
-                                              !file_has_same_contents(&output->replaced, &came_out)
-                                        : S_ISDIR(came_out.st_mode)))) {
+    if (was_there && lstat(output->temporary, &came_out) != 0) {
+        undo(output, true, errno, "what it replaces cannot be read", result, error);
+        return false;
+    }
+    if (was_there && (output->in_place ? !file_is_same(&output->replaced, &came_out) ||
+                                             !file_has_same_contents(&output->replaced, &came_out)
+                                       : S_ISDIR(came_out.st_mode))) {
         undo(output, true, 0, "another process had changed it", result, error);
         if (*result == OUTPUT_NOT_SYNCED)
             return false;

@@ -361,12 +361,16 @@ static void try_all(struct sweep *sweep, enum call call, unsigned *wrong)
     }
 }
 
-/* Every fourth round is of memory, which most calls are for; the others take turns. */
+/* The last look at a file, which is often at what was replaced, always fails. Every fourth round is
+ * of memory, which most calls are for; the others take turns. */
 static void try_some(struct sweep *sweep, unsigned number, unsigned *wrong)
 {
+    const struct failing_call look = {CALL_STATUS, sweep->counts[CALL_STATUS], EIO};
     unsigned all = rounds(ROUNDS);
     enum call turn = (enum call)(number % CALL_COUNT);
 
+    if (look.number != 0)
+        try_fault(sweep, &look, wrong);
     for (unsigned i = 0; i < all; i++) {
         struct failing_call failing = {.call = CALL_MEMORY};
         uint64_t place = (number * 7 + i) * 0x9e3779b97f4a7c15u;
