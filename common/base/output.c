@@ -692,7 +692,7 @@ static bool replace(struct output *output, enum output_result *result, struct er
     if (was_there && (output->in_place ? !file_is_same(&output->replaced, &came_out) ||
                                              !file_has_same_contents(&output->replaced, &came_out)
                                        : S_ISDIR(came_out.st_mode))) {
-        undo(output, true, 0, "another process had changed it", result, error);
+        undo(output, true, ESTALE, "another process had changed it", result, error);
         if (*result == OUTPUT_NOT_SYNCED)
             return false;
         *result = OUTPUT_OVERTAKEN;

@@ -103,8 +103,8 @@ static void need_unit(struct reader *reader, struct unit *unit)
     if (unit->is_read)
         return;
     unit->is_read = true;
-    result = covmap_names_read(&reader->names, unit->header.filenames,
-                               reader->sidecar->memory_limit);
+    result =
+        covmap_names_read(&reader->names, unit->header.filenames, reader->sidecar->memory_limit);
     command_require(result != RESULT_NO_MEMORY, unit->header.filenames.size);
     if (result != RESULT_OK)
         return;

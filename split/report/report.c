@@ -138,8 +138,7 @@ static bool add_merged(struct report *report, const struct merge *merge, struct 
         bool is_known = false;
 
         for (size_t j = 0; j < report->image_count; j++)
-            is_known |= uuid.size != 0 &&
-                        uuid_equal(&report->images[j].sidecar->facts.uuid, &uuid);
+            is_known |= uuid.size != 0 && uuid_equal(&report->images[j].sidecar->facts.uuid, &uuid);
         if (is_known)
             continue;
         if (uuid.size == 0 && found == NULL && has_operands) {
