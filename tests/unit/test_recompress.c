@@ -240,12 +240,35 @@ START_TEST(test_limit)
 }
 END_TEST
 
+/* What was proved is not made again, but only in the form in which it was proved. */
+START_TEST(test_proved)
+{
+    struct bytes text = {(const uint8_t *)"some text", 9};
+    struct buffer proved = {0}, streams[LEVELS] = {{0}};
+
+    for (size_t i = 0; i < LEVELS; i++)
+        ck_assert_int_eq(recompress(text, levels[i].form, UINT64_MAX, &streams[i]), RESULT_OK);
+    zlib_text_prove(&proved, text, buffer_view(&streams[0]));
+    for (size_t i = 0; i < LEVELS; i++) {
+        struct buffer again = {0};
+
+        ck_assert_int_eq(zlib_text_recompress(&proved, 0, text, levels[i].form, UINT64_MAX, &again),
+                         RESULT_OK);
+        ck_assert(bytes_equal(buffer_view(&again), buffer_view(&streams[i])));
+        buffer_free(&again);
+    }
+    for (size_t i = 0; i < LEVELS; i++)
+        buffer_free(&streams[i]);
+    buffer_free(&proved);
+}
+END_TEST
+
 int main(void)
 {
     TCase *same = suite_case("same", 300, NULL);
     tcase_add_test(same, test_short);
     suite_loops(same, 8, test_random);
     suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,
-                test_quick_is_fixed);
+                test_quick_is_fixed, test_proved);
     return suite_main("zlib again", same);
 }

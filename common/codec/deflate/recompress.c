@@ -473,13 +473,15 @@ enum result zlib_text_recompress(const struct buffer *proved, size_t index, stru
     struct proof proof;
 
     if (form != ZLIB_FORM_NONE) {
+        enum zlib_form proved_form;
         struct digest digest;
 
         if (index >= proved->size / sizeof(proof))
             return recompress(text, form, most, stream);
         memcpy(&proof, proved->data + index * sizeof(proof), sizeof(proof));
         digest = digest_of(text);
-        if (!digest_equal(&digest, &proof.text))
+        if (!digest_equal(&digest, &proof.text) || !recompress_form(proof.stream, &proved_form) ||
+            proved_form != form)
             return recompress(text, form, most, stream);
         known = proof.stream;
     }
