@@ -162,21 +162,45 @@ static bool has_content(const struct sidecar *sidecar, const struct section *sec
                      sidecar->name, section->name);
 }
 
+/* True if the section has the packed bytes that it was given when the sidecar was made, or no
+ * compact form as then. */
+static bool is_as_packed(const struct sidecar *sidecar, enum section_kind kind)
+{
+    const struct proved_section *proved = &sidecar->proved->kinds[kind];
+    const struct section *section = sidecar_find(sidecar, kind);
+    struct digest digest;
+
+    if (section == NULL || form_of(section) == NULL)
+        return proved->content.size == 0;
+    digest = digest_of(section->content);
+    return proved->content.size == section->size && digest_equal(&digest, &proved->packed);
+}
+
+/* True if the section contains what it contained then. */
+static bool has_same_content(const struct sidecar *sidecar, enum section_kind kind)
+{
+    static const struct digest nothing;
+    const struct section *section = sidecar_find(sidecar, kind);
+
+    return digest_equal(section == NULL || section->size == 0 ? &nothing : &section->digest,
+                        &sidecar->proved->kinds[kind].digest);
+}
+
 /* True if the sidecar has just been made, and the section was shown to come back then; sets
  * *content only in that case. */
 static bool is_proved(const struct sidecar *sidecar, const struct section *section,
                       struct bytes *content)
 {
-    const struct proved_section *proved;
-    struct digest digest;
+    const struct transform *transform = form_of(section);
 
-    if (sidecar->proved == NULL || form_of(section) == NULL)
+    if (sidecar->proved == NULL || transform == NULL || !is_as_packed(sidecar, section->kind) ||
+        (transform->needs_names &&
+         !(is_as_packed(sidecar, SECTION_NAMES) && is_as_packed(sidecar, SECTION_COVNAMES))) ||
+        (transform->needs_data && !has_same_content(sidecar, SECTION_DATA)) ||
+        (transform->needs_mapping &&
+         !(has_same_content(sidecar, SECTION_COVMAP) && has_same_content(sidecar, SECTION_COVFUN))))
         return false;
-    proved = &sidecar->proved->kinds[section->kind];
-    digest = digest_of(section->content);
-    if (proved->content.size != section->size || !digest_equal(&digest, &proved->packed))
-        return false;
-    *content = proved->content;
+    *content = sidecar->proved->kinds[section->kind].content;
     return true;
 }
 

@@ -112,10 +112,12 @@ struct names;
 
 /* Sections of a new sidecar whose packed bytes were shown to come back when they were made, so that
  * the check of the finished sidecar need not decode them again. By kind; initialize to {0}. The
- * contents must outlive it. */
+ * contents must outlive it. A section was shown to come back with the packed names, and with the
+ * contents of the other sections that its form needs: with others, it may not. */
 struct proved_section {
     struct digest packed;
-    struct bytes content; /* empty: nothing is known */
+    struct bytes content; /* empty: nothing was shown */
+    struct digest digest; /* of the content, also if nothing was shown */
 };
 
 struct proved_sections {

@@ -78,6 +78,9 @@ static bool pack_section(struct writer *writer, const struct section *section,
         context->covmap = section->content;
     else if (kind == SECTION_COVFUN)
         context->covfun = section->content;
+    if (writer->options->proved != NULL)
+        writer->options->proved->kinds[kind] =
+            (struct proved_section){.digest = writer->digests[kind]};
     if (transform == NULL)
         return true;
     if (!codec_encode(transform, context, section->content, &writer->codec, writer->elf.name,
@@ -87,8 +90,8 @@ static bool pack_section(struct writer *writer, const struct section *section,
         return true;
     writer->compact[kind].transform = transform;
     if (writer->options->proved != NULL)
-        writer->options->proved->kinds[kind] =
-            (struct proved_section){digest_of(buffer_view(packed)), section->content};
+        writer->options->proved->kinds[kind] = (struct proved_section){
+            digest_of(buffer_view(packed)), section->content, writer->digests[kind]};
     if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
         return true;
     /* Names are read from their packed form, as a reader will; only the first section counts. */

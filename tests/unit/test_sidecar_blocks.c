@@ -248,25 +248,35 @@ START_TEST(test_only_what_is_wanted)
 }
 END_TEST
 
-/* What was shown of other bytes says nothing of these. */
+/* What was shown of other bytes says nothing of these, nor what was shown with other names. */
 START_TEST(test_proved)
 {
-    struct proved_sections proved = {0};
+    static const enum transform_id types[] = {TRANSFORM_MAPPING_BLOCKS, TRANSFORM_NAMES};
+    static const enum section_kind kinds[] = {SECTION_COVFUN, SECTION_NAMES};
     struct buffer damaged = {0};
+    struct proved_sections proved = {.kinds[SECTION_DATA].digest = digest_of(buffer_view(&data))};
     struct error error = {0};
     struct sidecar *sidecar;
-    uint8_t *packed;
-    size_t size;
+    uint8_t *packed[2];
+    size_t sizes[2];
 
     ck_assert(buffer_append(&damaged, file.data, file.size));
-    packed = packed_of(&damaged, SECTION_COVFUN, TRANSFORM_MAPPING_BLOCKS, &size);
-    proved.kinds[SECTION_COVFUN] =
-        (struct proved_section){digest_of((struct bytes){packed, size}), buffer_view(&covfun)};
+    for (int i = 0; i < 2; i++) {
+        struct bytes content = buffer_view(i == 0 ? &covfun : &names);
+
+        packed[i] = packed_of(&damaged, kinds[i], types[i], &sizes[i]);
+        proved.kinds[kinds[i]] = (struct proved_section){
+            digest_of((struct bytes){packed[i], sizes[i]}), content, digest_of(content)};
+    }
     sidecar = sample_open(&damaged);
     sidecar_help_restore(sidecar, 1, &proved);
     ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    memset(packed + size - 40, 0x55, 40);
-    ck_assert(!sidecar_verify(sidecar, &error));
+    sidecar_close(sidecar);
+    memset(packed[_i] + (_i == 0 ? sizes[_i] - 40 : 0), 0x55, 40);
+    sidecar = sample_open(&damaged);
+    sidecar_help_restore(sidecar, 1, &proved);
+    ck_assert(!sidecar_stream_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), NULL, NULL,
+                                      &error));
     sidecar_close(sidecar);
     buffer_free(&damaged);
 }
@@ -475,8 +485,9 @@ int main(void)
     tcase_add_unchecked_fixture(blocks, prepare, clean_up);
     suite_loops(blocks, 3, test_whole);
     suite_tests(blocks, test_library_starts_threads_when_told, test_threads_change_nothing,
-                test_parts, test_parts_outside, test_only_what_is_wanted, test_proved, test_damage,
+                test_parts, test_parts_outside, test_only_what_is_wanted, test_damage,
                 test_at_the_same_time, test_damaged_names);
+    suite_loops(blocks, 2, test_proved);
     suite_loops(blocks, 3, test_parts_of_every_form);
     tcase_add_test(blocks, test_by_the_page);
     return suite_main("sidecar blocks", blocks);
