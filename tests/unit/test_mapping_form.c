@@ -215,10 +215,32 @@ START_TEST(test_lines_start_again)
 }
 END_TEST
 
+/* A size that is missing is not taken for 0. */
+START_TEST(test_missing_size)
+{
+    struct subject subject = {transform_for(SECTION_COVFUN, false), {.pointer_size = 8}, {0}};
+    struct streams streams = {.count = 0};
+    struct buffer *codes = &streams.stream[STREAM_MAPPING_CODES], again = {0};
+
+    ck_assert(buffer_append_zeros(&subject.section, 28)); /* a record with an empty mapping */
+    ck_assert_int_eq(
+        subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
+        RESULT_OK);
+    ck_assert_uint_eq(codes->size, 2);
+    ck_assert(parts_come_back(&subject, &streams));
+    codes->size = 1;
+    ck_assert_int_eq(subject.transform->decode(&subject.context, &streams, 28, &again),
+                     RESULT_UNFIT);
+    buffer_free(&again);
+    streams_free(&streams);
+    free_subject(&subject);
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("mappings", 60, NULL);
     suite_tests(test_case, test_many_regions, test_claimed_regions, test_all_parts_are_used,
-                test_lines_start_again);
+                test_missing_size, test_lines_start_again);
     return suite_main("covfun form", test_case);
 }

@@ -284,7 +284,7 @@ static enum result get_mapping(struct form *form, uint64_t limit, struct buffer 
         uint64_t size = code_number(&form->coder, STREAM_MAPPING_CODES, 0);
         struct bytes raw;
 
-        if (size > limit)
+        if (form->coder.result != RESULT_OK || size > limit)
             return RESULT_UNFIT;
         raw = cursor_bytes(&form->coder.cursors[STREAM_RAW_MAPPINGS], size);
         if (raw.size != size)
