@@ -329,7 +329,6 @@ static bool keep_attributes(const struct output *output, struct error *error)
 {
     int from = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     char *names = malloc(XATTR_LIST_MAX + 1 + 2 * (size_t)XATTR_SIZE_MAX);
-    char *value = names + XATTR_LIST_MAX + 1, *other = value + XATTR_SIZE_MAX;
     struct stat now;
     ssize_t end = 0, size;
 
@@ -343,6 +342,8 @@ static bool keep_attributes(const struct output *output, struct error *error)
         names[end < 0 ? 0 : end] = '\0';
     }
     for (const char *name = names; name != NULL && name < names + end; name += strlen(name) + 1) {
+        char *value = names + XATTR_LIST_MAX + 1, *other = value + XATTR_SIZE_MAX;
+
         /* Sums of the old contents, which the kernel or a signer makes again. */
         if (strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0)
             continue;

@@ -156,7 +156,7 @@ struct inverse inverse_open(struct bytes encoded, uint64_t stripped_size, uint64
     /* It is not stored where the literals begin: they are the last bytes. */
     if (literal_size > cursor_left(&inverse.steps)) {
         cursor_spoil(&inverse.steps);
-    } else {
+    } else if (literal_size != 0) {
         inverse.steps.end -= literal_size;
         inverse.literals = (struct bytes){inverse.steps.end, literal_size};
     }

@@ -90,6 +90,8 @@ static bool add_tests(struct description *description, struct reached_table *tab
     command_require(array_make_room(&description->tests, &description->test_capacity,
                                     description->test_count, table->test_count, sizeof(*rows)),
                     table->test_count * sizeof(*rows));
+    if (table->test_count == 0)
+        return true;
     rows = &description->tests[description->test_count];
     for (size_t i = 0; i < table->test_count; i++)
         rows[i] = (struct test_row){command_copy(table->tests[i]), 1, 0};
