@@ -143,7 +143,7 @@ enum section_kind image_plan_stored_kind(const struct image_plan *plan, enum sec
 #define RECORD_ALIGNMENT 8
 #define RECORD_START     16
 
-/* What tells functions of one name apart. */
+/* The key that tells functions of one name apart. */
 static uint64_t function_key(uint64_t name_reference, uint64_t function_hash)
 {
     return name_reference ^ function_hash * UINT64_C(0x9e3779b97f4a7c15);

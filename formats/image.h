@@ -35,7 +35,8 @@ struct image_options {
     bool drop_signature;     /* remove a code signature that cannot be made again */
 };
 
-/* What an image is, and what a split would do to it. Owns everything in it, except the input. */
+/* The description of an image, and of what a split would do to it. Owns everything in it, except
+ * the input. */
 struct image_plan {
     struct sidecar_facts facts; /* except sizes and digests, which only the split knows */
     bool already_split;         /* the image is a stripped one: nothing is planned */
@@ -48,7 +49,7 @@ struct image_plan {
     struct arena reasons;     /* the texts of `sections` */
 };
 
-/* What identifies a stripped image and its sidecar. */
+/* The identity of a stripped image and its sidecar. */
 struct split_image {
     struct uuid uuid;  /* size 0: not in the image */
     bool uuid_is_stub; /* only the part of it in the stub record (uuid.h) */

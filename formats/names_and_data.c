@@ -94,7 +94,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
 
     if (!planning->format->check_known(planning, kind))
         return false;
-    if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.are_told)
+    if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.from_symbol_table)
         return image_plan_keep(planning->plan, kind,
                                "the version of its raw profiles is not known; link with /map and "
                                "give the file with --map");

@@ -147,7 +147,7 @@ static bool find_out_whether_split(const struct planning *planning, bool *is_spl
     return true;
 }
 
-/* What a split has left of a section; empty if there is none. */
+/* The remnant of a section after a split; empty if there is none. */
 static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
 {
     return planning->section_index[kind] == NO_INDEX ? (struct bytes){0}

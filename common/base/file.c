@@ -360,7 +360,7 @@ bool file_report_change(const char *path, struct error *error)
     return error_set(error, "%s: changed while it was being read; run again", path);
 }
 
-bool file_blame(const char *path, struct error *error)
+bool report_if_truncated(const char *path, struct error *error)
 {
     return error->number == EFAULT ? file_report_change(path, error) : false;
 }
@@ -444,7 +444,7 @@ static bool is_same_file(const char *a, const char *b)
     return stat(b, &status) == 0 && file_is(a, &status);
 }
 
-bool paths_meet(const char *a, const char *b)
+bool paths_refer_to_same_file(const char *a, const char *b)
 {
     char directory[PATH_MAX], other[PATH_MAX];
 

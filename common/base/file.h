@@ -125,7 +125,7 @@ bool file_report_change(const char *path, struct error *error);
 /* To be called when writing from the mapped file `path` failed. If the error is EFAULT, pages of
  * the mapping are gone, and the error is replaced by one that says that the file has changed.
  * Returns false. */
-bool file_blame(const char *path, struct error *error);
+bool report_if_truncated(const char *path, struct error *error);
 
 /* Closes the descriptor but keeps the view, so that any number of inputs can be open. */
 void input_close_descriptor(struct input *input);
@@ -152,6 +152,6 @@ bool path_sync_name(const char *path);
 
 /* True if both paths name the same file, even through links, or would if it existed: that is, if
  * they have the same name in the same directory. */
-bool paths_meet(const char *a, const char *b);
+bool paths_refer_to_same_file(const char *a, const char *b);
 
 #endif

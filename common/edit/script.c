@@ -211,7 +211,7 @@ static bool advance(struct pass *pass, uint64_t start, uint64_t end, bool keep, 
         if (pass->original_digest != NULL)
             digest_stream_add(pass->original_digest, piece);
         if (keep && !pass->sink(pass->context, piece, error))
-            return file_blame(pass->original->path, error);
+            return report_if_truncated(pass->original->path, error);
         input_release_pages(pass->original, start, size);
         start += size;
     }

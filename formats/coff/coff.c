@@ -90,7 +90,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
     if (!coff_symbols_find(state, error) || !coff_merged_find_records(state, error))
         return false;
     coff_merged_find_stub(state);
-    if (!planning->code.symbols.are_told)
+    if (!planning->code.symbols.from_symbol_table)
         coff_search_version(state);
     return true;
 }
@@ -98,7 +98,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
 static void find_by_layout(struct planning *planning)
 {
     coff_merged_find_bitmap(coff_state_of(planning));
-    if (!planning->code.symbols.are_told)
+    if (!planning->code.symbols.from_symbol_table)
         coff_search_functions(coff_state_of(planning));
 }
 

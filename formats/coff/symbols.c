@@ -169,7 +169,7 @@ bool coff_symbols_find(struct coff_state *state, struct error *error)
                          "%s: damaged COFF image or map file: the profile runtime is defined too "
                          "many times; link it again",
                          state->image.path);
-    symbols->are_told = symbols->count != 0;
+    symbols->from_symbol_table = symbols->count != 0;
     return true;
 }
 

@@ -425,7 +425,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
     if (elf_section_find(image_of(planning), BOLT_NOTE, 0) != NO_INDEX)
         return image_plan_keep(planning->plan, kind,
                                "BOLT has moved the image's code; run covsplit before BOLT");
-    if (!planning->code.symbols.are_told)
+    if (!planning->code.symbols.from_symbol_table)
         return image_plan_keep(planning->plan, kind,
                                "no symbol table: run covsplit before strip, and link without -s");
     return machine->got_size_max == 0 ||

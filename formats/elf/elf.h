@@ -150,7 +150,7 @@ typedef bool (*elf_relocation_visitor)(void *context, const struct elf_relocatio
 bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
                           void *context, const char **reason);
 
-/* How the tables change. Sizes are in bytes. */
+/* The changes of the tables. Sizes are in bytes. */
 struct elf_relocation_changes {
     uint64_t table_removed;    /* size of the entries taken out of DT_RELA or DT_REL */
     uint64_t relative_removed; /* how many of them DT_RELACOUNT or DT_RELCOUNT counts */
@@ -201,7 +201,7 @@ struct elf_move {
     uint64_t distance; /* new address - old address, modulo 2^64 */
 };
 
-/* What uses the end of another section, which is where names or data start (elf/references.c). */
+/* Users of the end of another section, which is where names or data start (elf/references.c). */
 #define END_USERS 9
 struct elf_end_user {
     uint64_t end; /* 0: no such section ends there, or more than one thing has the user's name */

@@ -409,7 +409,7 @@ static bool segments_are_consistent(const struct elf_image *image)
     return true;
 }
 
-/* Why the segment cannot be split around the hole; NULL if it can. */
+/* The reason why the segment cannot be split around the hole; NULL if it can. */
 static const char *why_not_cut(const struct elf_state *state, const struct elf_hole *hole)
 {
     const struct elf_image *image = &state->image;

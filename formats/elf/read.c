@@ -11,7 +11,7 @@
 /* No real image has more: linkers make a few dozen of each, and all of them are copied. */
 #define SECTIONS_MAX 262144
 #define SEGMENTS_MAX 1024
-/* How many sections may share a byte of the file, on average. */
+/* The number of sections that may share a byte of the file, on average. */
 #define SECTION_OVERLAP_MAX 4
 /* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536

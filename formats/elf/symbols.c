@@ -254,13 +254,13 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
     bool has_memory;
 
     symbols->count = 0;
-    symbols->are_told = false;
+    symbols->from_symbol_table = false;
     *code_base = 0;
     if (!find_table(image, &table, error))
         return false;
     if (table == NO_INDEX)
         return true;
-    symbols->are_told = true;
+    symbols->from_symbol_table = true;
     strings = image->shdrs[table].sh_link;
     has_memory =
         find_names(image, strings, RUNTIME_PREFIX, strlen(RUNTIME_PREFIX), true, &scan.names) &&
@@ -319,7 +319,7 @@ bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor vis
 
 /* ---- kinds of code ---- */
 
-/* Where something starts or ends, in the order in which this matters at one address. */
+/* The starts and ends of things, in the order in which this matters at one address. */
 enum place_type { PLACE_SECTION, PLACE_FUNCTION_END, PLACE_FUNCTION, PLACE_MARK };
 
 struct place {

@@ -191,7 +191,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
                          "again",
                          planning->input->path);
     /* The functions of the runtime are local symbols. */
-    symbols->are_told = table.size != 0;
+    symbols->from_symbol_table = table.size != 0;
     return runtime_symbols_find(symbols, each_symbol, planning) ||
            error_set(error, "%s: the profile runtime is defined too many times; link it again",
                      planning->input->path);
@@ -383,7 +383,7 @@ static bool check_known(struct planning *planning, enum section_kind kind)
 {
     const struct macho_image *image = macho_image_of(planning);
 
-    if (!planning->code.symbols.are_told)
+    if (!planning->code.symbols.from_symbol_table)
         return image_plan_keep(planning->plan, kind,
                                "no symbol table: run covsplit before strip, and link without -s");
     if (macho_find_command(image, LC_DYLD_CHAINED_FIXUPS) == NULL &&

@@ -197,7 +197,7 @@ bool rules_returned(const struct image_code *image, enum section_kind kind,
         *value = returned;
         seen = true;
     }
-    if (!seen && image->symbols.are_told)
+    if (!seen && image->symbols.from_symbol_table)
         return image_plan_keep(image->plan, kind, "the image has no symbol %s: %s", name,
                                image->operations->missing_advice);
     return seen || image_plan_keep(image->plan, kind,

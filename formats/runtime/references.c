@@ -628,7 +628,7 @@ bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from)
     const char *reason;
 
     pointers.counts = is_watched_pointer;
-    return watched.size != 0 && image->symbols.are_told &&
+    return watched.size != 0 && image->symbols.from_symbol_table &&
            (find_call(image, &watched, from) ||
             (image->operations->find_pointer(image->planning, &pointers, from, &reason) &&
              reason == NULL));

@@ -41,7 +41,7 @@ enum runtime_symbol {
 /* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which stands for many names. */
 const char *runtime_symbol_name(enum runtime_symbol symbol);
 
-/* Which of these names the text starts with; it must end there, or a space or control byte
+/* The one of these names that the text starts with; it must end there, or a space or control byte
  * follow. */
 bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol);
 
@@ -57,7 +57,8 @@ struct runtime_definition {
 #define RUNTIME_DEFINITIONS_MAX 256
 
 struct runtime_symbols {
-    bool are_told; /* by a symbol table or the like; if not, they may be found by what they do */
+    bool from_symbol_table; /* by a symbol table or the like; if not, they may be found by what they
+                               do */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t count;
 };
@@ -99,7 +100,7 @@ struct image_data {
     uint64_t bases[DATA_BASES];
 };
 
-/* How a format gives access to the code of its images. */
+/* Access to the code of the images of a format. */
 struct code_operations {
     const char *folding_advice; /* "link without ...": what makes functions share their code */
     const char *missing_advice; /* why a symbol may be missing, and what to do */
@@ -245,7 +246,7 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
  * too, so a caller is judged by the name of the function that it is in. */
 bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from);
 
-/* How to get the symbols of the image. */
+/* Access to the symbols of the image. */
 struct hit_symbols {
     runtime_symbols_each each;
     const struct planning *planning;

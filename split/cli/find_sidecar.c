@@ -468,7 +468,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         }
         path = search->found.items[i].path;
         /* The accepted sidecar itself may be found at several places. */
-        if (paths_meet(path, sidecar->name))
+        if (paths_refer_to_same_file(path, sidecar->name))
             continue;
         rival = sidecar_read_for(search->places->options, path, &why);
         if (rival == NULL && error_is_of_machine(&why)) {
@@ -814,7 +814,7 @@ bool sidecar_check_output(const struct parsed_options *options, const char *side
 {
     const char *output = option_text(options, OPTION_OUTPUT);
 
-    return output == NULL || !paths_meet(sidecar, output) ||
+    return output == NULL || !paths_refer_to_same_file(sidecar, output) ||
            error_set(error, "%s: is the sidecar, which would be replaced; give another -o",
                      sidecar);
 }

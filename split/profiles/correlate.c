@@ -34,7 +34,8 @@ static bool correlate_one(const struct profile *profile, const char *name,
         if (sidecar == NULL)
             return false;
     }
-    done = profile_sidecar_write(sidecar, profile, name, output, error) || file_blame(name, error);
+    done = profile_sidecar_write(sidecar, profile, name, output, error) ||
+           report_if_truncated(name, error);
     profile_sidecars_release(sidecars, sidecar);
     return done;
 }

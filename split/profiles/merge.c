@@ -141,7 +141,7 @@ static bool add_directory(struct operands *operands, const char *path, struct er
         path_list_add(&operands->inputs, path);
         return true;
     }
-    if (operands->outputs != NULL && paths_meet(path, operands->outputs))
+    if (operands->outputs != NULL && paths_refer_to_same_file(path, operands->outputs))
         return error_set(error,
                          "%s: is to be read, and to get the output of each image; give another "
                          "--per-image",

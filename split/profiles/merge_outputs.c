@@ -344,7 +344,7 @@ static bool make_image_files(const struct maker *maker, size_t *numbers,
             if (strcmp(paths[k], paths[i]) == 0)
                 numbers[selection.count++] = k;
         }
-        done = (!paths_meet(paths[i], maker->path) ||
+        done = (!paths_refer_to_same_file(paths[i], maker->path) ||
                 error_set(error, "%s: is also the output of one image; give another --output",
                           paths[i])) &&
                make_file(maker, paths[i], false, &selection, outputs, error);

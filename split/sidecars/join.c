@@ -101,7 +101,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
 
     return (sidecar != NULL ? sidecar_restore(sidecar, stripped, output_sink, output, error)
                             : output_write(output, stripped->bytes, error)) ||
-           file_blame(joining->stripped.path, error);
+           report_if_truncated(joining->stripped.path, error);
 }
 
 static bool write_original(struct joining *joining, struct output *output, struct error *error)
@@ -121,7 +121,7 @@ static bool create_output(struct joining *joining, struct error *error)
     const char *path = option_text(joining->options, OPTION_OUTPUT);
     struct output_options options = {
         .mode = stripped->status.st_mode & PERMISSION_BITS,
-        .in_place = paths_meet(path, stripped->path) ? stripped : NULL,
+        .in_place = paths_refer_to_same_file(path, stripped->path) ? stripped : NULL,
         .unkept = &joining->unkept,
     };
 

@@ -56,12 +56,13 @@ bool place_create_outputs(struct slice_split *split, struct error *error)
         split->sidecar_path = NULL;
     if (split->sidecar_path == NULL)
         return error_out_of_memory(error, split->image.path, strlen(split->image.path));
-    if (paths_meet(split->sidecar_path, job->file.path) ||
-        paths_meet(split->sidecar_path, job->output_path))
+    if (paths_refer_to_same_file(split->sidecar_path, job->file.path) ||
+        paths_refer_to_same_file(split->sidecar_path, job->output_path))
         return error_set(
             error, "%s: is the image, which the sidecar would replace; give another --sidecar",
             split->sidecar_path);
-    if (map != NULL && (paths_meet(map, split->sidecar_path) || paths_meet(map, job->output_path)))
+    if (map != NULL && (paths_refer_to_same_file(map, split->sidecar_path) ||
+                        paths_refer_to_same_file(map, job->output_path)))
         return error_set(error, "%s: is the map file, and would be replaced; give another output",
                          map);
     if (may_write_sidecar(split) &&

@@ -91,7 +91,7 @@ struct split_job {
 
 static inline bool split_replaces_file(const struct split_job *job)
 {
-    return paths_meet(job->output_path, job->file.path);
+    return paths_refer_to_same_file(job->output_path, job->file.path);
 }
 
 /* Before the first sidecar of an image that is split in place gets its name: of two processes that

@@ -91,7 +91,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
 
     if (!split->is_chosen)
         return output_write(&job->universal, split->image.bytes, error) ||
-               file_blame(job->file.path, error);
+               report_if_truncated(job->file.path, error);
     done = output_map(&split->stripped, &stripped, error) &&
            output_write(&job->universal, stripped.bytes, error);
     input_close(&stripped);

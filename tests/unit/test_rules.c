@@ -189,7 +189,7 @@ static const struct image_code *finish(void)
     image.code.plan = image.plan;
     image.code.machine = &image.machine;
     image.code.bound_window = 16;
-    image.code.symbols.are_told = true;
+    image.code.symbols.from_symbol_table = true;
     return &image.code;
 }
 
@@ -242,7 +242,7 @@ START_TEST(test_nothing_returned)
     put(0, USE, END);
     finish();
     assert_nothing_returned("the image has no symbol __llvm_profile_end_names: it is missing");
-    image.code.symbols.are_told = false;
+    image.code.symbols.from_symbol_table = false;
     assert_nothing_returned("covsplit cannot tell which function is __llvm_profile_end_names; link "
                             "with /map and give the file with --map");
     define(RUNTIME_END_NAMES, CODE);
