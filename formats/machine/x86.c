@@ -334,12 +334,6 @@ struct operand_search {
     /* The most bytes between an operand and the place that it counts from: the next instruction, or
      * on x86-64 a label near by. */
     uint64_t around;
-    /* The numbers that block_may_refer compares with: */
-    uint32_t size;           /* of the target */
-    uint32_t from_place;     /* plus the place and the value: the distance from the target */
-    uint32_t from_values[3]; /* plus the value: the same, for values that are addresses */
-    size_t value_count;      /* of `from_values` */
-    bool is_blind;           /* block_may_refer cannot be used: every block may refer */
 };
 
 /* The most bytes between a movabs and the instruction that forms the address of a label, and from
@@ -424,6 +418,13 @@ static bool may_be_operand(const struct operand_search *search, uint64_t place)
     return false;
 }
 
+/* True if the bytes before an operand may be part of one relative to the next instruction: ModRM
+ * mod 00, r/m 101. */
+static bool is_pc_relative(const uint8_t *field, uint64_t before)
+{
+    return before >= 1 && (field[-1] & 0xc7) == 0x05;
+}
+
 /* True if the four bytes at a place are an operand that leads to the target. */
 static bool refers(const struct operand_search *search, const uint8_t *field, uint64_t place)
 {
@@ -449,9 +450,7 @@ static bool refers(const struct operand_search *search, const uint8_t *field, ui
     if (is_value &&
         (value == target->first || (!search->is_64_bit && is_absolute_32(field, place))))
         return reference_counts(target, value);
-    /* ModRM mod 00, r/m 101: relative to the next instruction. */
-    return search->is_64_bit &&
-           (is_value || (may_lead && place >= 1 && (field[-1] & 0xc7) == 0x05)) &&
+    return search->is_64_bit && (is_value || (may_lead && is_pc_relative(field, place))) &&
            may_be_operand(search, place);
 }
 
@@ -471,9 +470,39 @@ static signed_vector is_less(vector values, uint32_t limit)
            (int32_t)(limit ^ UINT32_C(0x80000000)) - (signed_vector){0};
 }
 
+/* The numbers that block_may_refer compares with. They are the same for all blocks, so they are
+ * computed once. */
+struct block_search {
+    uint32_t size;           /* of the target */
+    uint32_t from_place;     /* plus the place and the value: the distance from the target */
+    uint32_t from_values[3]; /* plus the value: the same, for values that are addresses */
+    size_t value_count;      /* of `from_values` */
+    bool is_blind;           /* the check cannot be used: every block may refer */
+};
+
+static struct block_search block_search_start(const struct operand_search *search)
+{
+    const struct reference_target *target = search->target;
+    uint32_t first = (uint32_t)target->first, around = (uint32_t)search->around;
+    struct block_search block = {
+        .size = (uint32_t)target->size + 2 * around,
+        .from_place = (uint32_t)search->address + 4 + around - first,
+        /* Lanes are in the machine's byte order, which is not that of the code. */
+        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - 2 * around,
+    };
+
+    if (target->absolute)
+        block.from_values[block.value_count++] = -first;
+    for (size_t i = 0; i < 2; i++) {
+        if (search->bases[i] != 0)
+            block.from_values[block.value_count++] = (uint32_t)search->bases[i] - first;
+    }
+    return block;
+}
+
 /* False if none of the places from `place` on leads to the target, judged by the low half of their
  * addresses. */
-static inline bool block_may_refer(const struct operand_search *search, const uint8_t *fields,
+static inline bool block_may_refer(const struct block_search *search, const uint8_t *fields,
                                    uint64_t place)
 {
     const vector every_fourth = {0, 4, 8, 12};
@@ -495,6 +524,7 @@ static inline bool block_may_refer(const struct operand_search *search, const ui
 
 static bool find_operand(const struct operand_search *search, uint64_t *position)
 {
+    const struct block_search blocks = block_search_start(search);
     const uint8_t *data = search->code.data;
     uint64_t end, next;
 
@@ -503,7 +533,7 @@ static bool find_operand(const struct operand_search *search, uint64_t *position
     end = search->code.size - 4 + 1;
     for (uint64_t i = *position; i < end; i = next) {
         next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(search, data + i, i))
+        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
             continue;
         for (; i < next; i++) {
             if (refers(search, data + i, i)) {
@@ -556,28 +586,16 @@ static void find_bases(const struct code *code, uint64_t bases[2])
 static struct operand_search start_search(const struct code *code,
                                           const struct reference_target *target)
 {
-    uint32_t first = (uint32_t)target->first, around = is_64_bit(code) ? LABEL_DISTANCE : 0;
-    struct operand_search search = {
-        .code = code->bytes,
-        .address = code->address,
-        .bases = {code->base, code->got},
-        .target = target,
-        .is_64_bit = is_64_bit(code),
-        .around = around,
-        .size = (uint32_t)target->size + 2 * around,
-        .from_place = (uint32_t)code->address + 4 + around - first,
-        /* Lanes are in the machine's byte order, which is not that of the code. */
-        .is_blind = HOST_IS_BIG_ENDIAN || target->size > UINT32_MAX - 2 * around,
-    };
+    struct operand_search search = {.code = code->bytes,
+                                    .address = code->address,
+                                    .bases = {code->base, code->got},
+                                    .target = target,
+                                    .is_64_bit = is_64_bit(code)};
 
-    if (!search.is_64_bit)
+    if (search.is_64_bit)
+        search.around = LABEL_DISTANCE;
+    else
         find_bases(code, search.bases);
-    if (target->absolute)
-        search.from_values[search.value_count++] = -first;
-    for (size_t i = 0; i < 2; i++) {
-        if (search.bases[i] != 0)
-            search.from_values[search.value_count++] = (uint32_t)search.bases[i] - first;
-    }
     return search;
 }
 
