@@ -73,7 +73,24 @@ struct cursor elf_file_cursor(const struct elf_file *file, uint64_t offset);
 /* Each takes one structure; it is zeros if the cursor goes bad. */
 Elf64_Shdr elf_take_shdr(struct cursor *at);
 Elf64_Dyn elf_take_dyn(struct cursor *at);
-Elf64_Sym elf_take_sym(struct cursor *at);
+/* Inline, since an image has more symbols than anything else. */
+static inline Elf64_Sym elf_take_sym(struct cursor *at)
+{
+    Elf64_Sym sym = {.st_name = cursor_u32(at)};
+
+    if (!at->wide) {
+        sym.st_value = cursor_u32(at);
+        sym.st_size = cursor_u32(at);
+    }
+    sym.st_info = cursor_u8(at);
+    sym.st_other = cursor_u8(at);
+    sym.st_shndx = cursor_u16(at);
+    if (at->wide) {
+        sym.st_value = cursor_u64(at);
+        sym.st_size = cursor_u64(at);
+    }
+    return sym;
+}
 
 /* The text at an offset in a string table, with its NUL; NULL if there is none. */
 const char *elf_text_at(struct bytes strings, uint64_t offset);

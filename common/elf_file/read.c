@@ -72,24 +72,6 @@ Elf64_Dyn elf_take_dyn(struct cursor *at)
     return dyn;
 }
 
-Elf64_Sym elf_take_sym(struct cursor *at)
-{
-    Elf64_Sym sym = {.st_name = cursor_u32(at)};
-
-    if (!at->wide) {
-        sym.st_value = cursor_u32(at);
-        sym.st_size = cursor_u32(at);
-    }
-    sym.st_info = cursor_u8(at);
-    sym.st_other = cursor_u8(at);
-    sym.st_shndx = cursor_u16(at);
-    if (at->wide) {
-        sym.st_value = cursor_u64(at);
-        sym.st_size = cursor_u64(at);
-    }
-    return sym;
-}
-
 static Elf64_Chdr take_chdr(struct cursor *at)
 {
     Elf64_Chdr chdr = {.ch_type = cursor_u32(at)};
@@ -197,8 +179,10 @@ bool elf_file_contents(const struct elf_file *file, const Elf64_Shdr *shdr, stru
 
 const char *elf_text_at(struct bytes strings, uint64_t offset)
 {
+    /* A sound table ends with a NUL; only in another one must the text's own end be looked for. */
     if (offset >= strings.size ||
-        memchr(strings.data + offset, '\0', (size_t)(strings.size - offset)) == NULL)
+        (strings.data[strings.size - 1] != '\0' &&
+         memchr(strings.data + offset, '\0', (size_t)(strings.size - offset)) == NULL))
         return NULL;
     return (const char *)strings.data + offset;
 }
