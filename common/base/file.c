@@ -196,8 +196,12 @@ static bool map_input(struct input *input, struct error *error)
     return true;
 }
 
-/* Opens the path, or the file of a descriptor if that is not -1, and brings the contents into
- * memory by map_input or copy_input. */
+/* In place of a descriptor; a descriptor that is not open is an error, and none of the name's file.
+ */
+#define BY_NAME INT_MIN
+
+/* Opens the file of the descriptor, or by its name, and brings the contents into memory by
+ * map_input or copy_input. */
 static bool open_input(struct input *input, const char *name, int fd,
                        bool (*load)(struct input *input, struct error *error), struct error *error)
 {
@@ -207,7 +211,7 @@ static bool open_input(struct input *input, const char *name, int fd,
     input->path = strdup(name);
     if (input->path == NULL)
         return error_out_of_memory(error, name, strlen(name));
-    if (fd < 0) {
+    if (fd == BY_NAME) {
         done = open_regular(name, &input->fd, &input->status, error);
     } else {
         input->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -221,7 +225,7 @@ static bool open_input(struct input *input, const char *name, int fd,
 
 bool input_open(struct input *input, const char *path, struct error *error)
 {
-    return open_input(input, path, -1, map_input, error);
+    return open_input(input, path, BY_NAME, map_input, error);
 }
 
 bool input_open_descriptor(struct input *input, int fd, const char *name, struct error *error)
@@ -231,7 +235,7 @@ bool input_open_descriptor(struct input *input, int fd, const char *name, struct
 
 bool input_read(struct input *input, const char *path, struct error *error)
 {
-    return open_input(input, path, -1, copy_input, error);
+    return open_input(input, path, BY_NAME, copy_input, error);
 }
 
 bool input_read_descriptor(struct input *input, int fd, const char *name, struct error *error)
