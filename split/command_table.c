@@ -278,10 +278,10 @@ static const struct option_description show_options[] = {
 static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
           "also check that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
-    STORE("check all sidecars of the store DIR"),
     MEMORY_LIMIT,
     JSON("SIDECAR"),
-    VERBOSE("with --store, name the sidecars that are good"),
+    STORE(NULL), /* old: 'store check' */
+    VERBOSE(NULL),
 };
 
 static const struct option_description repack_options[] = {
@@ -291,7 +291,7 @@ static const struct option_description repack_options[] = {
     VERBOSE("print what was done with each sidecar"),
 };
 
-/* Options of store add and store export. */
+/* Options of store add and store copy. */
 static const struct option_description store_copy_options[] = {
     FLAG(OPTION_REPLACE, "replace", NO_LETTER,
          "replace a different sidecar that has the same UUID"),
@@ -307,6 +307,7 @@ static const struct option_description store_list_options[] = {
 static const struct option_description store_check_options[] = {
     THREADS("check with"),
     MEMORY_LIMIT,
+    JSON("sidecar"),
     VERBOSE("name the sidecars that are good"),
 };
 
@@ -362,53 +363,6 @@ static const struct command commands[] = {
      "With --json, each image that was split or passed on has an object with its sizes, its\n"
      "sections and the warnings, under the same keys as in 'show --json'.\n",
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
-    {"merge", "Add up profiles of any images into one file",
-     "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
-     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
-     "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
-     "                      -o OUT [--weighted-input N,FILE]... PROFILE...\n"
-     "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
-     "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
-     "                      --into STATE [--consume] PROFILE...\n"
-     "       covsplit merge [OPTION]... --into STATE --watch DIR...",
-     "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
-     "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
-     "input).\n"
-     "\n"
-     "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
-     "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
-     "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
-     "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
-     "profiles.\n"
-     "\n"
-     "With --per-image, DIR also gets a file for each image, in OUT's format and named by the\n"
-     "UUID (without one: no-uuid- and a digest). Other files in DIR are left alone.\n"
-     "\n"
-     "Reports show one function for each name and file. If images have different ones, because\n"
-     "they were built from different sources or with different macros, a warning says how many.\n"
-     "--explain lists them with their hashes and images, and also functions that differ only in\n"
-     "their lines, and functions of different files that LLVM's tools take for one.\n"
-     "\n"
-     "A STATE is a directory with the sum of each image's profiles. --into adds all profiles to\n"
-     "it or, if the command fails, none; with --failure-mode=all, those that are not bad. Any\n"
-     "number of commands may add to one STATE at a time. To make the output, use\n"
-     "covsplit merge STATE -o OUT.\n"
-     "\n"
-     "--consume deletes each profile as soon as its counts are safe in STATE. Each is counted\n"
-     "exactly once, even if covsplit or a program is killed. A profile has a hidden name while\n"
-     "it is read. Left alone are profiles that a process has open (merge again later), empty\n"
-     "files, links and bad files. Links and bad files make the exit status 1, or with\n"
-     "--failure-mode=all only if nothing was consumed.\n"
-     "\n"
-     "--watch consumes profiles in and below each DIR as they appear, until SIGINT, SIGTERM or\n"
-     "SIGHUP; it then finishes what it has begun, and exits with 0.\n"
-     "\n"
-     "--by and --by-path record in STATE which functions each test reaches, for 'show --tests'.\n"
-     "With --by-path, the test is the directory of the profile, relative to the operand. A\n"
-     "profile directly in the operand, or itself the operand, is a test of its own, named after\n"
-     "its file without .profraw.\n"
-     "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
     {"report", "Make a coverage report of profiles",
      "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
      "                       [-o FILE] [--fail-under LIMIT]... [--include DIR]...\n"
@@ -497,31 +451,53 @@ static const struct command commands[] = {
      "If an object must stay as it is, a warning says why. If a file is damaged, an error names\n"
      "it, the others are packed, and the exit status is 1.\n",
      OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, command_pack},
-    {"join", "Restore the original image from a stripped one and its sidecar",
-     "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"
-     "                     -o OUT STRIPPED",
-     "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"
-     "for as STRIPPED.covsplit, and by UUID in these places, in this order:\n"
-     "  the *.covsplit files in the directory of STRIPPED\n"
-     "  the *.covsplit files in the current directory\n"
-     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS "\n"
-     "With --mapping, and if objects of the image were packed, OUT has the coverage mapping of\n"
-     "ordinary objects, which llvm-cov reads; otherwise it is the original image. STRIPPED may\n"
-     "then also be an image that was not split, which needs no sidecar.\n",
-     OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
-    {"repack", "Make quickly written sidecars compact",
-     "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
-     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
-     "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
-     "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
-     "too, so do not name those that should stay plain. Sidecars that are already compact are\n"
-     "skipped, whatever their level, and so are placeholders and those made with --no-exact.\n"
+    {"merge", "Add up profiles of any images into one file",
+     "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
+     "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
+     "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
+     "                      -o OUT [--weighted-input N,FILE]... PROFILE...\n"
+     "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
+     "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
+     "                      --into STATE [--consume] PROFILE...\n"
+     "       covsplit merge [OPTION]... --into STATE --watch DIR...",
+     "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
+     "below), a STATE, or @FILE (a list of those, one per line; '@-' is a list on standard\n"
+     "input).\n"
      "\n"
-     "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
-     "and compared with the digests in the old one. The modification time is kept. It is safe\n"
-     "to kill repack, and to run splits and 'store gc' at the same time. If a sidecar is\n"
-     "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
-     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
+     "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
+     "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
+     "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
+     "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
+     "profiles.\n"
+     "\n"
+     "With --per-image, DIR also gets a file for each image, in OUT's format and named by the\n"
+     "UUID (without one: no-uuid- and a digest). Other files in DIR are left alone.\n"
+     "\n"
+     "Reports show one function for each name and file. If images have different ones, because\n"
+     "they were built from different sources or with different macros, a warning says how many.\n"
+     "--explain lists them with their hashes and images, and also functions that differ only in\n"
+     "their lines, and functions of different files that LLVM's tools take for one.\n"
+     "\n"
+     "A STATE is a directory with the sum of each image's profiles. --into adds all profiles to\n"
+     "it or, if the command fails, none; with --failure-mode=all, those that are not bad. Any\n"
+     "number of commands may add to one STATE at a time. To make the output, use\n"
+     "covsplit merge STATE -o OUT.\n"
+     "\n"
+     "--consume deletes each profile as soon as its counts are safe in STATE. Each is counted\n"
+     "exactly once, even if covsplit or a program is killed. A profile has a hidden name while\n"
+     "it is read. Left alone are profiles that a process has open (merge again later), empty\n"
+     "files, links and bad files. Links and bad files make the exit status 1, or with\n"
+     "--failure-mode=all only if nothing was consumed.\n"
+     "\n"
+     "--watch consumes profiles in and below each DIR as they appear, until SIGINT, SIGTERM or\n"
+     "SIGHUP; it then finishes what it has begun, and exits with 0.\n"
+     "\n"
+     "--by and --by-path record in STATE which functions each test reaches, for 'show --tests'.\n"
+     "With --by-path, the test is the directory of the profile, relative to the operand. A\n"
+     "profile directly in the operand, or itself the operand, is a test of its own, named after\n"
+     "its file without .profraw.\n"
+     "\n" BESIDE_PROFILE WITH_OPTIONS,
+     OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
     {"correlate", "Make a full raw profile from a lightweight one",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE\n"
      "       covsplit correlate --counters DUMP [--bitmap DUMP] [--uuid HEX]\n"
@@ -574,6 +550,18 @@ static const struct command commands[] = {
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
+    {"join", "Restore the original image from a stripped one and its sidecar",
+     "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"
+     "                     -o OUT STRIPPED",
+     "STRIPPED must be as the split wrote it. Without --sidecar, the sidecar is searched\n"
+     "for as STRIPPED.covsplit, and by UUID in these places, in this order:\n"
+     "  the *.covsplit files in the directory of STRIPPED\n"
+     "  the *.covsplit files in the current directory\n"
+     "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS "\n"
+     "With --mapping, and if objects of the image were packed, OUT has the coverage mapping of\n"
+     "ordinary objects, which llvm-cov reads; otherwise it is the original image. STRIPPED may\n"
+     "then also be an image that was not split, which needs no sidecar.\n",
+     OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--json] SIDECAR...\n"
@@ -597,11 +585,22 @@ static const struct command commands[] = {
      "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
-     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...\n"
-     "       covsplit verify --store DIR [--memory-limit SIZE] [--json | -v]",
-     "Prints 'SIDECAR: ok' for each good sidecar. With --store, all sidecars of the store are\n"
-     "checked, as by 'store check'.\n",
+     "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...",
+     "Prints 'SIDECAR: ok' for each good sidecar. 'covsplit store check' checks a store.\n",
      OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
+    {"repack", "Make quickly written sidecars compact",
+     "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
+     "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
+     "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
+     "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
+     "too, so do not name those that should stay plain. Sidecars that are already compact are\n"
+     "skipped, whatever their level, and so are placeholders and those made with --no-exact.\n"
+     "\n"
+     "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
+     "and compared with the digests in the old one. The modification time is kept. It is safe\n"
+     "to kill repack, and to run splits and 'store gc' at the same time. If a sidecar is\n"
+     "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
+     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
     {"store add", "Copy sidecars into a store, each under its UUID",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                          STORE SIDECAR...",
@@ -612,19 +611,20 @@ static const struct command commands[] = {
      "If a sidecar is damaged, an error names it, the others are copied, and the exit status\n"
      "is 1.\n",
      OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, command_store_add},
-    {"store check", "Check all sidecars of a store", "[--memory-limit SIZE] [-j N] [-v] DIR",
+    {"store check", "Check all sidecars of a store",
+     "[--memory-limit SIZE] [-j N] [--json | -v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search would find it. Prints a line for each fault, and at\n"
      "the end the numbers of sidecars, bytes and faults.\n",
      OPTIONS(store_check_options), "DIR", 1, 1, command_store_check},
-    {"store export", "Copy sidecars of a store into another one",
+    {"store copy", "Copy sidecars of a store into another one",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
-     "                             STORE DEST [PATTERN...]",
+     "                           STORE DEST [PATTERN...]",
      "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_export},
+     OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_copy},
     {"store gc", "Remove unneeded sidecars from a store",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only sidecars\n"
@@ -649,29 +649,32 @@ static const struct command commands[] = {
      OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
 };
 
-/* The texts that `covsplit help` prints above and below commands. */
+/* Each ends with an entry without a command. */
+
+/* Above the first command of each group. */
 static const struct command_note headings[] = {
-    {"split", "Most used"},
-    {"link", "Splitting and joining"},
-    {"correlate", "Profiles and reports"},
-    {"show", "Looking at files"},
-    {"store", "Stores of sidecars"},
+    {"split", "Most used"}, {"link", "In builds"}, {"merge", "Profiles"}, {"join", "Files"}, {0},
 };
 
 static const struct command_note examples[] = {
     {"split", "covsplit split --store sidecars -o app.stripped app"},
-    {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
     {"report", "covsplit report --store sidecars default.profraw"},
     {"test", "covsplit test --store sidecars -- make check"},
     {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
             "-instr-profile=app.profdata"},
+    {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
+    {0},
+};
+
+static const struct command_note old_names[] = {
+    {"store copy", "store export"},
+    {0},
 };
 
 const struct command_table command_table = {
     .commands = commands,
     .count = sizeof(commands) / sizeof(commands[0]),
     .headings = headings,
-    .heading_count = sizeof(headings) / sizeof(headings[0]),
     .examples = examples,
-    .example_count = sizeof(examples) / sizeof(examples[0]),
+    .old_names = old_names,
 };

@@ -24,7 +24,7 @@ int command_snapshot(const struct parsed_options *options);
 int command_split(const struct parsed_options *options);
 int command_store_add(const struct parsed_options *options);
 int command_store_check(const struct parsed_options *options);
-int command_store_export(const struct parsed_options *options);
+int command_store_copy(const struct parsed_options *options);
 int command_store_gc(const struct parsed_options *options);
 int command_store_list(const struct parsed_options *options);
 int command_test(const struct parsed_options *options);

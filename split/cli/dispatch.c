@@ -27,28 +27,12 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* The heading above a command in the list, or NULL. The heading of a group is above its first
- * action. */
-static const char *heading_of(const struct command_table *table, size_t index)
+/* The note on a command, or NULL. */
+static const char *note_on(const struct command *command, const struct command_note *notes)
 {
-    const struct command *command = &table->commands[index];
-
-    for (size_t i = 0; i < table->heading_count; i++) {
-        const char *name = table->headings[i].command;
-
-        if (strcmp(name, command->name) == 0 ||
-            (is_in_group(command, name) && (index == 0 || !is_in_group(command - 1, name))))
-            return table->headings[i].text;
-    }
-    return NULL;
-}
-
-/* The example below a command in the list, or NULL. */
-static const char *example_of(const struct command_table *table, size_t index)
-{
-    for (size_t i = 0; i < table->example_count; i++) {
-        if (strcmp(table->examples[i].command, table->commands[index].name) == 0)
-            return table->examples[i].text;
+    for (; notes->command != NULL; notes++) {
+        if (strcmp(notes->command, command->name) == 0)
+            return notes->text;
     }
     return NULL;
 }
@@ -67,8 +51,8 @@ static void print_help_of_all(const struct command_table *table)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *heading = heading_of(table, i);
-        const char *example = example_of(table, i);
+        const char *heading = note_on(command, table->headings);
+        const char *example = note_on(command, table->examples);
 
         if (heading != NULL)
             printf("\n%s:\n", heading);
@@ -130,17 +114,25 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-/* Finds the command of that name, or the action of the group. */
+/* Finds the command of that name, or the action of the group. An old name will do, with a
+ * warning. */
 static const struct command *find_command(const struct command_table *table, const char *group,
                                           const char *name)
 {
+    size_t skipped = group == NULL ? 0 : strlen(group) + 1;
+
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        size_t skipped = group == NULL ? 0 : strlen(group) + 1;
+        const char *old = note_on(command, table->old_names);
 
-        if ((group == NULL || is_in_group(command, group)) &&
-            strcmp(command->name + skipped, name) == 0)
+        if (group != NULL && !is_in_group(command, group))
+            continue;
+        if (strcmp(command->name + skipped, name) == 0)
             return command;
+        if (old != NULL && strcmp(old + skipped, name) == 0) {
+            message_warning("'%s' is now called '%s'", old, command->name);
+            return command;
+        }
     }
     return NULL;
 }

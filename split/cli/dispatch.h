@@ -12,7 +12,6 @@
 
 #include "split/cli/options.h"
 
-/* A text that the list of commands has at one of them. */
 struct command_note {
     const char *command;
     const char *text;
@@ -21,10 +20,10 @@ struct command_note {
 struct command_table {
     const struct command *commands; /* in the order of the list */
     size_t count;
-    const struct command_note *headings; /* by the first command below each, or by the group */
-    size_t heading_count;
-    const struct command_note *examples; /* command lines */
-    size_t example_count;
+    /* Notes on commands. Each array ends with an entry without a command. */
+    const struct command_note *headings;  /* printed above the command in the list */
+    const struct command_note *examples;  /* below it: command lines */
+    const struct command_note *old_names; /* by which it can still be called */
 };
 
 /* Runs the command line, of which argv[0] is the program's name. Returns an enum exit_status. */

@@ -1,5 +1,5 @@
 /*
- * covsplit store add and store export copy sidecars from anywhere, or from another store, into a
+ * covsplit store add and store copy copy sidecars from anywhere, or from another store, into a
  * store; covsplit store list lists those of a store.
  *
  * A sidecar that is copied is read into memory, checked and copied from there, so later changes to
@@ -278,8 +278,8 @@ int command_store_add(const struct parsed_options *options)
 }
 
 /* A store_visitor. */
-static bool export_sidecar(void *context, const char *path, const struct uuid *uuid,
-                           struct error *error)
+static bool copy_stored(void *context, const char *path, const struct uuid *uuid,
+                        struct error *error)
 {
     struct copying *copying = context;
 
@@ -291,13 +291,13 @@ static bool export_sidecar(void *context, const char *path, const struct uuid *u
     return true;
 }
 
-int command_store_export(const struct parsed_options *options)
+int command_store_copy(const struct parsed_options *options)
 {
     struct copying copying = {.options = options, .store = options->operands[1]};
     struct error error;
     bool done = selection_open(&copying.selection, options->operands + 2,
                                options->operand_count - 2, &error) &&
-                store_walk(options->operands[0], export_sidecar, &copying, &error);
+                store_walk(options->operands[0], copy_stored, &copying, &error);
 
     if (!done)
         message_error(&error);

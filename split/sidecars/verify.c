@@ -298,8 +298,7 @@ static bool verify_file(const char *path, const struct parsed_options *options,
     bool good;
 
     if (path_is_directory(path))
-        good =
-            error_set(&error, "%s: is a directory; to check a store, give it with --store", path);
+        good = error_set(&error, "%s: is a directory; a store is checked by 'store check'", path);
     else
         good = check_sidecar(path, NULL, option_text(options, OPTION_IMAGE), options, &checked,
                              &error);
@@ -339,7 +338,10 @@ int command_verify(const struct parsed_options *options)
         return message_usage("verify", "SIDECAR is missing");
     if (store != NULL && options->operand_count != 0)
         return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
-    return store == NULL ? verify_files(options) : check_store(store, options);
+    if (store == NULL)
+        return verify_files(options);
+    message_warning("'verify --store' is now called 'store check'");
+    return check_store(store, options);
 }
 
 int command_store_check(const struct parsed_options *options)

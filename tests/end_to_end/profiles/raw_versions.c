@@ -316,7 +316,7 @@ START_TEST(test_image_of_another_version)
     covsplit_run_words(scratch, 0, "join --store store -o joined split/" PROGRAM_NAME);
     files_assert_equal(path_join(scratch, "original/" PROGRAM_NAME), path_join(scratch, "joined"),
                        "joined");
-    covsplit_run_words(scratch, 0, "verify --store store");
+    covsplit_run_words(scratch, 0, "store check store");
     covsplit_run_words(scratch, 0, "export --store store --debug-dir objects");
     struct outcome shown = covsplit_run_words(scratch, 0, "show split/" PROGRAM_NAME);
     ck_assert_ptr_nonnull(strstr(shown.output, "raw profile version  12"));

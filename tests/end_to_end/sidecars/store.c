@@ -147,8 +147,7 @@ START_TEST(test_empty_and_missing)
     ck_assert_str_eq(outcome.output, "0 sidecars, 0 bytes, 0 faults\n");
     covsplit_run_words(directory, 0, "store gc --older-than 0 store");
     static const char *const lines[] = {"store list nowhere", "store check nowhere",
-                                        "store gc --older-than 1 nowhere",
-                                        "verify --store nowhere"};
+                                        "store gc --older-than 1 nowhere"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         outcome = covsplit_run_words(directory, 1, lines[i]);
         ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
@@ -170,7 +169,7 @@ START_TEST(test_check_good)
         text_format("%d sidecars, %s, 0 faults\n", IMAGE_COUNT, text_of_count(bytes, "byte"));
     ck_assert_uint_gt(bytes, 999); /* so that there is a separator */
     static const char *const lines[] = {"store check store", "store check -j1 store",
-                                        "store check -j 16 store", "verify --store store"};
+                                        "store check -j 16 store"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = covsplit_run_words(directory, 0, lines[i]);
         ck_assert_str_eq(outcome.output, total);
@@ -179,8 +178,16 @@ START_TEST(test_check_good)
     struct outcome verbose = covsplit_run_words(directory, 0, "store check -v store");
     ck_assert_uint_eq(text_count(verbose.output, ": ok\n"), IMAGE_COUNT);
     struct outcome bare = covsplit_run_words(directory, 1, "verify store");
-    ck_assert_str_eq(bare.errors, "covsplit: error: store: is a directory; to check a store, give "
-                                  "it with --store\n");
+    ck_assert_str_eq(bare.errors, "covsplit: error: store: is a directory; a store is checked by "
+                                  "'store check'\n");
+    /* Old names say the new one. */
+    bare = covsplit_run_words(directory, 0, "verify --store store");
+    ck_assert_str_eq(bare.output, total);
+    ck_assert_str_eq(bare.errors,
+                     "covsplit: warning: 'verify --store' is now called 'store check'\n");
+    bare = covsplit_run_words(directory, 0, "store export store other");
+    assert_contains(bare.output, text_format("%d sidecars added", IMAGE_COUNT));
+    ck_assert_str_eq(bare.errors, "covsplit: warning: 'store export' is now called 'store copy'\n");
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /*
- * covsplit store add and store export, and the patterns that choose sidecars of a store: for
+ * covsplit store add and store copy, and the patterns that choose sidecars of a store: for
  * export, for list and for gc.
  */
 #include <stdlib.h>
@@ -333,7 +333,7 @@ START_TEST(test_patterns)
         run(directory, status, text_format("store list --json store %s", choice->patterns));
     ck_assert_uint_eq(text_count(said, "\"uuid\""), count);
     assert_unused(said, choice);
-    said = run(directory, status, text_format("store export store other %s", choice->patterns));
+    said = run(directory, status, text_format("store copy store other %s", choice->patterns));
     assert_contains(said,
                     text_format(count == 1 ? "%u sidecar added, " : "%u sidecars added, ", count));
     assert_unused(said, choice);
@@ -365,7 +365,7 @@ END_TEST
 
 START_TEST(test_bad_patterns_and_stores)
 {
-    static const char *const commands[] = {"store list store", "store export store other",
+    static const char *const commands[] = {"store list store", "store copy store other",
                                            "store gc --older-than 0 store"};
     char *directory = store_create();
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
@@ -380,14 +380,14 @@ START_TEST(test_bad_patterns_and_stores)
     }
     assert_store(directory, "store", 15 & ~2U);
     assert_store(directory, "other", 2);
-    run(directory, 0, "store export store other 6f000303");
+    run(directory, 0, "store copy store other 6f000303");
     assert_store(directory, "other", 10);
-    run(directory, 1, "store export nowhere other");
-    run(directory, 2, "store export store");
+    run(directory, 1, "store copy nowhere other");
+    run(directory, 2, "store copy store");
     /* Another image's sidecar, where this one should be. */
     file_copy(path_join(directory, "side/app-0.covsplit"),
               store_entry(path_join(directory, "store"), variants[2].uuid));
-    assert_contains(run(directory, 1, "store export store third"), "of UUID");
+    assert_contains(run(directory, 1, "store copy store third"), "of UUID");
     assert_store(directory, "third", 9);
 }
 END_TEST
@@ -396,11 +396,11 @@ START_TEST(test_export_another_sidecar)
 {
     char *directory = store_create();
     run(directory, 0, "split --sections covmap --store other -o x app-0");
-    assert_contains(run(directory, 1, "store export store other"), "has a different sidecar");
+    assert_contains(run(directory, 1, "store copy store other"), "has a different sidecar");
     assert_store(directory, "other", 15);
     file_copy(path_join(directory, "side/app-0"), path_join(directory, "alone"));
     run(directory, 1, "join --store other -o x alone");
-    assert_contains(run(directory, 0, "store export -v --verify --replace store other app-0"),
+    assert_contains(run(directory, 0, "store copy -v --verify --replace store other app-0"),
                     ": added as other/");
     run(directory, 0, "join --store other -o x alone");
 }

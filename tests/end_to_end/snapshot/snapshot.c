@@ -668,7 +668,7 @@ START_TEST(test_no_sidecar)
     make("snapshot-lacking", "", "");
     const char *core = core_of_abort("split", "aborted");
     pid_t process = start_stopped("split", "run");
-    covsplit_run_words(place, 0, "store export sidecars some app libfirst.so");
+    covsplit_run_words(place, 0, "store copy sidecars some app libfirst.so");
     remove_images("split");
     check_lack(of_core(core_by_gcore(process)), "gcore-taken");
     check_lack(of_core(core), "core-taken");

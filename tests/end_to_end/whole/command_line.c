@@ -74,7 +74,7 @@ static const char *const usage_errors[] = {
     "store add",
     "store add store",
     "store add --json store side",
-    "store export store",
+    "store copy store",
     "export --union side",
     "export --union --debug-dir objects side",
     "export --union -o all.a --store store side",
@@ -89,7 +89,7 @@ static const char *const usage_errors[] = {
     "repack --level 20 side",
     "repack --fast side",
     "split --fast --level 3 image",
-    "store check --json store",
+    "store check --json",
     "store gc store",
     "store gc --older-than -1 store",
     "store gc --older-than soon store",
@@ -128,11 +128,10 @@ END_TEST
 START_TEST(test_help)
 {
     static const char *const lines[] = {
-        "--help",           "help",           "split --help",    "join --help",
-        "show --help",      "verify --help",  "--version",       "help split",
-        "help verify",      "store --help",   "store gc --help", "help store",
-        "help store check", "store list -h",  "repack --help",   "store add -h",
-        "store export -h",  "snapshot --help"};
+        "--help",          "help",          "split --help",     "join --help",   "show --help",
+        "verify --help",   "--version",     "help split",       "help verify",   "store --help",
+        "store gc --help", "help store",    "help store check", "store list -h", "repack --help",
+        "store add -h",    "store copy -h", "snapshot --help"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct outcome outcome = run_words(lines[i]);
         ck_assert_msg(outcome_exited(&outcome, 0), "covsplit %s: %s", lines[i], outcome.errors);
@@ -152,12 +151,12 @@ END_TEST
 /* What is used most comes first, with an example each, and every command has its line. */
 START_TEST(test_help_order)
 {
-    static const char *const first[] = {"split", "merge", "report", "test", "run"};
+    static const char *const first[] = {"split", "report", "test", "run"};
     struct outcome outcome = run_words("help");
     struct text_list lines = text_list_of_lines(outcome.output);
     ck_assert_uint_gt(lines.count, 12);
     ck_assert_str_eq(lines.items[2], "Most used:");
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 4; i++) {
         const char *command = text_format("  %s  ", first[i]);
         const char *example = text_format("      covsplit %s --store sidecars ", first[i]);
         ck_assert_msg(strncmp(lines.items[3 + 2 * i], command, strlen(command)) == 0, "%s",
@@ -165,7 +164,9 @@ START_TEST(test_help_order)
         ck_assert_msg(strncmp(lines.items[4 + 2 * i], example, strlen(example)) == 0, "%s",
                       outcome.output);
     }
-    ck_assert_str_eq(lines.items[13], "Splitting and joining:");
+    ck_assert_str_eq(lines.items[11], "In builds:");
+    assert_contains(outcome.output, "\n\nProfiles:\n  merge ");
+    assert_contains(outcome.output, "\n\nFiles:\n  join ");
     ck_assert_str_eq(outcome.output, run_words("--help").output);
 }
 END_TEST
@@ -384,7 +385,7 @@ START_TEST(test_verify)
     assert_json("shown[1]['uuid']", "None");
     ck_assert_str_eq(errors, text_format("covsplit: error: %s", query_json("shown[1]['error']")));
     file_copy(path_join(sample.scratch, "shown.json"), path_join(directory, "verify.json"));
-    save_json(directory, 0, "verify --json --store store");
+    save_json(directory, 0, "store check --json store");
     assert_json("[(file['ok'], file['error']) for file in shown]", "[(True, None)]");
     assert_json(text_format("shown[0]['uuid'] == json.load(open('%s'))[0]['uuid']",
                             path_join(directory, "verify.json")),

@@ -270,7 +270,7 @@ static void assert_runs_alone(const char *release)
     file_copy(sample.image, path_join(root, "split"));
     static const char *const lines[] = {
         "split --store /store /split",
-        "verify --store /store",
+        "store check /store",
         "store list /store",
         "show /split",
         "join --store /store -o /joined /split",
