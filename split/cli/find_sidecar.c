@@ -567,6 +567,19 @@ static void tell_faults(const struct search *search, struct error *text)
                   first.message);
 }
 
+/* A directory of --store that is not there, which is more likely to be the reason than a sidecar
+ * that lies about; NULL: there is none. */
+static const char *missing_store(const struct search *search)
+{
+    const struct store_list *stores = &search->places->store;
+
+    for (size_t i = 0; i < stores->count; i++) {
+        if (file_is_missing(stores->directories[i], 0))
+            return stores->directories[i];
+    }
+    return NULL;
+}
+
 /* Sets the error that says why nothing was found. */
 static void report_failure(struct search *search, struct error *error)
 {
@@ -579,6 +592,9 @@ static void report_failure(struct search *search, struct error *error)
     /* That a sidecar is of another image says something only if a UUID or a place named it. */
     if (is_any(search) && !search->met_unusable)
         *error = (struct error){0};
+    if (error->message[0] != '\0' && !error_is_of_machine(error) && missing_store(search) != NULL)
+        error_set(error, "%.300s: no such directory; %.600s", missing_store(search),
+                  search->problem.message);
     if (error->message[0] == '\0' && need_uuids(search, error)) {
         list_spots(search, &list);
         tell_faults(search, &faults);

@@ -388,6 +388,8 @@ START_TEST(test_same_uuid)
         put(&kinds[OTHER], room, "here/a.covsplit");
         if (!is_export) {
             expect_failure(&makers[i], &kinds[TWIN], room, "", "", "");
+            expect_failure(&makers[i], &kinds[TWIN], room, "--store nowhere", "",
+                           "nowhere: no such directory; ");
         }
         put(&kinds[TWIN], room, "here/b.covsplit");
         if (is_export) {
