@@ -21,6 +21,9 @@
 #define RAW_MAGIC_32  MAGIC('R')
 #define INDEXED_MAGIC MAGIC('i')
 
+/* The version of an indexed profile from which on it has binary IDs: LLVM 16. */
+#define INDEXED_VERSION_BINARY_IDS 9
+
 /* TotalSize and NumValueKinds, 32 bits each, at the start of each block of value profile data. */
 #define VALUE_DATA_HEADER_SIZE 8
 
@@ -223,6 +226,22 @@ bool profile_take_binary_id(const struct profile *profile, struct bytes *rest,
         return false;
     *rest = after;
     return true;
+}
+
+/* The header is words of 64 bits, little-endian on every machine: magic, version, one that is not
+ * used, two about the hash table, the offset of memory profiles, and that of the binary IDs. */
+void profile_open_indexed(struct profile *profile, struct bytes bytes)
+{
+    struct cursor header = cursor_open(bytes, false, true), ids = header;
+    unsigned version;
+
+    *profile = (struct profile){.version = PROFILE_VERSION_PADDED_BINARY_IDS};
+    cursor_skip(&header, sizeof(uint64_t));
+    version = PROFILE_VERSION(cursor_u64(&header));
+    cursor_skip(&header, 4 * sizeof(uint64_t));
+    cursor_skip(&ids, cursor_u64(&header));
+    if (version >= INDEXED_VERSION_BINARY_IDS && !header.bad)
+        profile->binary_ids = cursor_bytes(&ids, cursor_u64(&ids));
 }
 
 bool profile_next_uuid(struct profile_uuids *uuids, struct uuid *uuid,

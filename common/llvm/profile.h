@@ -182,6 +182,10 @@ uint64_t profile_magic(bool is_64_bit);
 /* True if the bytes start like an indexed profile (.profdata). */
 bool profile_recognize_indexed(struct bytes bytes);
 
+/* Describes an indexed profile as far as profile_next_uuid needs it: its UUIDs are those of all
+ * images that it is of, if it was written by LLVM 16 or later. */
+void profile_open_indexed(struct profile *profile, struct bytes bytes);
+
 /* The number of zero bytes allowed between profiles and after the last one. The runtime fills up a
  * page at most, and LLVM's reader skips any number, one by one. A program without a file system may
  * output its profile in a buffer of any size, but hardly one as large as this. A longer run of

@@ -198,30 +198,46 @@ static bool receive(struct question *question)
 
 /* ---- the program that asks ---- */
 
-/* True if the program was told to correlate profiles itself: if an argument is one of
- * llvm-profdata's options that say where the image is, as far as its command line can be read. */
-static bool correlates(const struct question *question)
+/* The value of the first option of the program with one of these names, as far as its command line
+ * can be read: what follows a '=' or is the next argument. "" if there is none. False if the
+ * program has no such option. */
+static bool find_option(const struct question *question, const char *const *names, size_t count,
+                        char value[PATH_MAX])
 {
-    static const char *const names[] = {"binary-file", "debug-info", "correlate"};
     char path[64], *argument = NULL;
     size_t capacity = 0;
     bool found = false;
     FILE *arguments;
 
+    value[0] = '\0';
     snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)question->process);
     arguments = fopen(path, "re");
     while (!found && arguments != NULL && getdelim(&argument, &capacity, '\0', arguments) > 0) {
         const char *name = argument + strspn(argument, "-");
         size_t length = strcspn(name, "=");
 
-        for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        for (size_t i = 0; i < count; i++)
             found |= (name == argument + 1 || name == argument + 2) && length == strlen(names[i]) &&
                      memcmp(name, names[i], length) == 0;
+        if (found && name[length] == '=')
+            snprintf(value, PATH_MAX, "%s", name + length + 1);
+        else if (found && getdelim(&argument, &capacity, '\0', arguments) > 0)
+            snprintf(value, PATH_MAX, "%s", argument);
     }
     free(argument);
     if (arguments != NULL)
         fclose(arguments);
     return found;
+}
+
+/* True if the program was told to correlate profiles itself: by one of llvm-profdata's options that
+ * say where the image is. */
+static bool correlates(const struct question *question)
+{
+    static const char *const names[] = {"binary-file", "debug-info", "correlate"};
+    char value[PATH_MAX];
+
+    return find_option(question, names, sizeof(names) / sizeof(names[0]), value);
 }
 
 /* The kind of the program: "/usr/bin/llvm-objcopy-19" is an objcopy,
@@ -343,6 +359,31 @@ static void answer_failed(struct broker *broker, const struct question *question
         error_set(&text, "covsplit: warning: %.400s: %.500s; read as it is", question->path,
                   error->message);
     answer(question, -1, text.message);
+}
+
+/* What is to be said to an llvm-cov that opens the file; false if it is nothing new. */
+static bool advise(struct broker *broker, const struct question *question,
+                   const struct conversion *conversion, struct error *text)
+{
+    static const char *const names[] = {"instr-profile"};
+    char given[PATH_MAX], path[PATH_MAX + 32];
+    struct stat status;
+
+    if (conversion->is_raw_profile)
+        error_set(text,
+                  "covsplit: warning: %.500s: a raw profile, which llvm-cov does not read; merge "
+                  "it first: covsplit merge -o app.profdata %.400s",
+                  question->path, path_file_name(question->path));
+    else if (conversion->kind != SUBJECT_IMAGE || !find_option(question, names, 1, given) ||
+             strncmp(given, "/dev/", 5) == 0 || strncmp(given, "/proc/", 6) == 0)
+        return false;
+    else {
+        snprintf(path, sizeof(path), "/proc/%d/cwd/%s", (int)question->process, given);
+        if (stat(given[0] == '/' ? given : path, &status) != 0 || !S_ISREG(status.st_mode) ||
+            conversion_check_profile(conversion, given[0] == '/' ? given : path, given, text))
+            return false;
+    }
+    return is_new_report(broker, &conversion->status, text->message);
 }
 
 /* ---- the cache; the lock must be held ---- */
@@ -492,12 +533,13 @@ static bool try_to_answer(struct broker *broker, const struct question *question
                                     .sidecars = &broker->sidecars,
                                     .stop = &broker->ends};
     struct digest identity;
-    struct error error;
+    struct error error, advice = {0};
     int fd = -1;
     bool done = conversion_examine(&conversion, &error), is_own = false, is_there = true;
+    bool is_cov = strcmp(trade, "cov") == 0;
 
     if ((conversion.is_for_correlator && correlates(question)) ||
-        (conversion.kind == SUBJECT_STORE && strcmp(trade, "cov") != 0))
+        (conversion.kind == SUBJECT_STORE && !is_cov) || (conversion.is_raw_profile && is_cov))
         conversion.kind = SUBJECT_OTHER;
     if (done && conversion.kind != SUBJECT_OTHER) {
         done = conversion_identify(&conversion, &identity, &error);
@@ -517,7 +559,8 @@ static bool try_to_answer(struct broker *broker, const struct question *question
     if (!done)
         answer_failed(broker, question, &conversion.status, &error);
     else if (is_there)
-        answer(question, fd, "");
+        answer(question, fd,
+               is_cov && advise(broker, question, &conversion, &advice) ? advice.message : "");
     if (fd >= 0)
         close(fd);
     conversion_end(&conversion);

@@ -31,6 +31,7 @@
 
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
@@ -263,6 +264,22 @@ static bool read_content(struct conversion *conversion, struct error *error)
     return true;
 }
 
+static void find_build_id(struct bytes image, struct uuid *uuid)
+{
+    struct elf_file file;
+
+    if (!elf_file_open(&file, image) || !elf_file_find_segments(&file))
+        return;
+    for (uint64_t i = 0; uuid->size == 0 && i < file.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&file, i);
+        struct elf_note_list notes = {.big_endian = file.big_endian, .alignment = phdr.p_align};
+
+        if (phdr.p_type == PT_NOTE &&
+            bytes_slice(image, phdr.p_offset, phdr.p_filesz, &notes.bytes))
+            elf_note_build_id(&notes, uuid);
+    }
+}
+
 bool conversion_examine(struct conversion *conversion, struct error *error)
 {
     int flags = fcntl(conversion->fd, F_GETFL);
@@ -285,6 +302,8 @@ bool conversion_examine(struct conversion *conversion, struct error *error)
     watched.is_cut_short = false;
     done = find_slices(conversion, &input, error);
     close_views(conversion);
+    conversion->is_raw_profile = profile_recognize(input.bytes);
+    find_build_id(input.bytes, &conversion->build_id);
     if (conversion->slices != NULL)
         conversion->kind = SUBJECT_IMAGE;
     else if (done && sidecar_recognize(input.bytes))
@@ -298,6 +317,39 @@ bool conversion_examine(struct conversion *conversion, struct error *error)
     if (done && (conversion->kind == SUBJECT_SIDECAR || conversion->kind == SUBJECT_PROFILE))
         done = read_content(conversion, error);
     return done;
+}
+
+bool conversion_check_profile(const struct conversion *conversion, const char *path,
+                              const char *name, struct error *text)
+{
+    struct profile_uuids uuids = {0};
+    enum profile_uuid_source source;
+    struct profile profile;
+    struct error unread;
+    struct uuid uuid;
+    struct input input;
+    size_t count = 0;
+    char hex[UUID_HEX_MAX];
+    bool is_there = false;
+
+    if (conversion->build_id.size == 0 || !input_open(&input, path, &unread))
+        return true;
+    watched.bytes = input.bytes;
+    watched.is_cut_short = false;
+    profile_open_indexed(&profile, input.bytes);
+    uuids.profile = &profile;
+    while (profile_recognize_indexed(input.bytes) && profile_next_uuid(&uuids, &uuid, &source)) {
+        is_there |= uuid_equal(&uuid, &conversion->build_id);
+        count++;
+    }
+    is_there |= count == 0 || watched.is_cut_short;
+    watched.bytes = (struct bytes){NULL, 0};
+    input_close(&input);
+    return is_there ||
+           error_set(text,
+                     "covsplit: warning: %.400s: its UUID %s is not among those of the images that "
+                     "%.400s is of; merge the profiles of this build",
+                     conversion->name, uuid_format(&conversion->build_id, hex), name);
 }
 
 void conversion_end(struct conversion *conversion)

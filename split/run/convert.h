@@ -25,6 +25,7 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
+#include "common/base/uuid.h"
 #include "split/cli/options.h"
 #include "split/run/sidecars.h"
 
@@ -51,6 +52,8 @@ struct conversion {
     enum subject_kind kind;
     struct stat status;
     struct split_slices *slices; /* of an image; else NULL */
+    struct uuid build_id;        /* of an ELF image; size 0: none */
+    bool is_raw_profile;         /* of any kind, whether it is converted or not */
     struct buffer content; /* of a sidecar or a profile; of an image, only when it is joined */
     /* For profiles: some belong to an image built with -profile-correlate, and have no data records
      * by design. A program that is also given the image does not want them converted. */
@@ -70,6 +73,11 @@ void conversion_prepare(void);
 
 /* Finds out what the file is. False with an error if it should be converted, but cannot be read. */
 bool conversion_examine(struct conversion *conversion, struct error *error);
+
+/* False, with a text for people, if the file is an indexed profile that tells the UUIDs of its
+ * images, and that of this image is none of them. `name` is the profile's in the text. */
+bool conversion_check_profile(const struct conversion *conversion, const char *path,
+                              const char *name, struct error *text);
 
 /* Computes the identity of a file whose kind is not SUBJECT_OTHER, from the file and all files that
  * may be its sidecars: files with the same identity are converted to the same. False with an error

@@ -255,6 +255,37 @@ static void check_html(const struct application *application)
     run_or_abort(application->scratch, "diff", "-r", "-I", "Created: ", kept, expected, NULL);
 }
 
+/* llvm-cov report of the split images, and what it says. */
+static struct outcome report_by(const struct application *application, const char *profile)
+{
+    struct command command = tool_command(application, true, "llvm-cov");
+    struct text_list objects = objects_in(application, "split");
+    text_list_add_words(&command.arguments, "report");
+    text_list_add(&command.arguments, objects.items[0]);
+    text_list_add_format(&command.arguments, "-object=%s", objects.items[1]);
+    text_list_add_format(&command.arguments, "--instr-profile=%s", profile);
+    return command_run(&command);
+}
+
+/* What llvm-cov is given in place of the merged profile of its images is told. */
+static void check_wrong_profiles(const struct application *application)
+{
+    struct text_list profiles = profiles_of(application, "profiles-split");
+    struct outcome outcome = report_by(application, profiles.items[0]);
+    ck_assert(outcome_exited(&outcome, 1));
+    assert_contains(outcome.errors, "a raw profile, which llvm-cov does not read; merge it first");
+    run_or_abort(application->scratch, covsplit_path(), "merge", "--store", "store",
+                 "--llvm-profdata", versioned_tool("llvm-profdata", clang), "-o", "one.profdata",
+                 profiles.items[0], NULL);
+    outcome = report_by(application, "one.profdata");
+    ck_assert(outcome_exited(&outcome, 0));
+    /* Earlier profiles do not say which images they are of. */
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: warning: "), atoi(clang) >= 16);
+    if (atoi(clang) >= 16) {
+        assert_contains(outcome.errors, "is not among those of the images that one.profdata is of");
+    }
+}
+
 /* ---- the tests ---- */
 
 START_TEST(test_shared_library)
@@ -264,6 +295,7 @@ START_TEST(test_shared_library)
     check_concatenated(&application);
     check_reports(&application);
     check_html(&application);
+    check_wrong_profiles(&application);
 }
 END_TEST
 
