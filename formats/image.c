@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/base/intern_table.h"
+#include "common/base/array.h"
+#include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
-#include "common/base/numbers.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/uuid.h"

@@ -1,5 +1,6 @@
 /*
- * XXH3-128 digests, which tell whether bytes have changed since the digest was recorded.
+ * XXH3-128 digests, which tell whether bytes have changed since the digest was recorded, and the
+ * MD5 by which profiles identify functions.
  *
  * They guard against mix-ups and damage, not against an adversary: a digest is stored beside what
  * it covers, so anyone who can change the one can change the other.
@@ -8,6 +9,8 @@
 #define COVSPLIT_COMMON_BASE_DIGEST_H
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #include "common/base/bytes.h"
 
@@ -32,5 +35,22 @@ struct digest_stream *digest_stream_new(void);
 void digest_stream_add(struct digest_stream *stream, struct bytes part);
 struct digest digest_stream_finish(const struct digest_stream *stream);
 void digest_stream_free(struct digest_stream *stream);
+
+/* ---- MD5 (RFC 1321) ---- */
+
+/* Profiles identify a function by its NameRef: the first eight bytes of the MD5 of its name, as a
+ * little-endian number. */
+
+#define MD5_SIZE 16
+
+void md5_of(struct bytes view, uint8_t digest[MD5_SIZE]);
+
+/* The NameRef of a function's name. */
+uint64_t md5_name_reference(struct bytes name);
+
+/* The NameRefs of up to MD5_NAMES_MAX names; several times as fast as one by one. */
+#define MD5_NAMES_MAX 512
+
+void md5_name_references(const struct bytes *names, size_t count, uint64_t *references);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -153,5 +154,25 @@ bool path_sync_name(const char *path);
 /* True if both paths name the same file, even through links, or would if it existed: that is, if
  * they have the same name in the same directory. */
 bool paths_refer_to_same_file(const char *a, const char *b);
+
+/* ---- directories ---- */
+
+/* Names, sorted as text. */
+struct directory_names {
+    char **items;
+    size_t count;
+    size_t capacity;
+};
+
+/* Reads the names for which the filter returns true; without a filter (NULL), all but "." and "..".
+ * All of them, or it fails: if the disk fails halfway, the directory must not appear to have fewer.
+ * On failure the error's number is the errno value, ENOENT if the directory does not exist. Free
+ * with directory_names_free, even after a failure. */
+bool directory_names_read(const char *path, bool (*filter)(const char *name),
+                          struct directory_names *names, struct error *error);
+void directory_names_free(struct directory_names *names);
+
+/* Makes the directory, unless there is one. */
+bool directory_make(const char *path, struct error *error);
 
 #endif

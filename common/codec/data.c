@@ -10,7 +10,7 @@
  */
 #include <string.h>
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 #include "common/codec/records.h"
 #include "common/codec/transform.h"
 #include "common/llvm/profile.h"

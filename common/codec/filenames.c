@@ -5,7 +5,6 @@
  * and of each record only which filenames it has.
  */
 #include "common/base/cursor.h"
-#include "common/base/numbers.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
 #include "common/codec/records.h"

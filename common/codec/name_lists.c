@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 
 #define NONE UINT64_MAX
 

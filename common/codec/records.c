@@ -3,7 +3,7 @@
  */
 #include "common/codec/records.h"
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 #include "common/codec/transform.h"
 #include "common/llvm/profile.h"
 

@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/cursor.h"
-#include "common/base/intern_table.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
+#include "common/base/cursor.h"
+#include "common/base/digest.h"
 #include "common/base/inflate.h"
-#include "common/base/md5.h"
-#include "common/base/numbers.h"
 #include "common/llvm/mapping.h"
 
 /* Moves to the end of what has been taken, `size` bytes, and of the padding after it. */
@@ -147,11 +147,11 @@ bool covfun_read_files(const struct covfun_record *record, struct covfun_files *
         return true;
     }
     files->rest = record->mapping;
-    if (!take_number(&files->rest, &files->count) || files->count > files->rest.size)
+    if (!bytes_take_uleb128(&files->rest, &files->count) || files->count > files->rest.size)
         return false;
     files->numbers = files->rest;
     for (uint64_t i = 0; i < files->count; i++) {
-        if (!take_number(&files->rest, &number))
+        if (!bytes_take_uleb128(&files->rest, &number))
             return false;
     }
     files->numbers.size -= files->rest.size;

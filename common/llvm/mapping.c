@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 
 /* In the header of a region without a counter, the tag is zero, and this bit tells whether the bits
  * above it are an expanded file or a kind. */
@@ -261,18 +261,18 @@ static inline uint8_t *put_place(uint8_t *to, const struct region *region)
         store_u32(to + 4, gap_bytes, false);
         return to + 4 + 4 * is_gap;
     }
-    to = put_32(to, region->line);
-    to = put_32(to, region->column);
-    to = put_32(to, region->num_lines);
-    return put_32(to, region->column_end | is_gap << 31);
+    to = uleb128_put_32(to, region->line);
+    to = uleb128_put_32(to, region->column);
+    to = uleb128_put_32(to, region->num_lines);
+    return uleb128_put_32(to, region->column_end | is_gap << 31);
 }
 
 static inline uint8_t *put_region(uint8_t *to, const struct region *region)
 {
-    to = put_32(to, header_of(region));
+    to = uleb128_put_32(to, header_of(region));
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++)
-            to = put_32(to, region->operands[i]);
+            to = uleb128_put_32(to, region->operands[i]);
     }
     return put_place(to, region);
 }
@@ -283,9 +283,9 @@ bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes)
 
     if (!buffer_reserve(bytes, (1 + mapping->file_count) * NUMBER_32_SIZE_MAX))
         return false;
-    to = put_32(bytes->data + bytes->size, (uint32_t)mapping->file_count);
+    to = uleb128_put_32(bytes->data + bytes->size, (uint32_t)mapping->file_count);
     for (size_t i = 0; i < mapping->file_count; i++)
-        to = put_32(to, mapping->files[i]);
+        to = uleb128_put_32(to, mapping->files[i]);
     bytes->size = (size_t)(to - bytes->data);
     return true;
 }

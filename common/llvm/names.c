@@ -13,8 +13,8 @@
 #include <xxhash.h>
 
 #include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/base/inflate.h"
-#include "common/base/md5.h"
 #include "common/base/memory_limit.h"
 #include "common/base/parallel.h"
 

@@ -18,9 +18,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/error.h"
-#include "common/base/intern_table.h"
 
 #define NAME_SEPARATOR '\1'
 

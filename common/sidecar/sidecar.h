@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"

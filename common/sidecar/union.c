@@ -29,7 +29,6 @@
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
-#include "common/base/intern_table.h"
 #include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"

@@ -28,8 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
-#include "common/base/digest_set.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/sidecar/sidecar.h"
 

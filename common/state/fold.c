@@ -15,7 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/base/arena.h"
 #include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"

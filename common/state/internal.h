@@ -15,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/digest.h"
-#include "common/base/directory.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/state/state.h"
 

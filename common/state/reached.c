@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/arena.h"
 #include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "common/base/memory_limit.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/base/memory_limit.h"
 
 /* ---- the images of a state ---- */

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/base/directory.h"
 #include "common/base/error.h"
+#include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
 
@@ -131,7 +131,7 @@ bool store_has_suffix(const char *name);
 /* DIRECTORY/.build-id as a new string; NULL if out of memory. */
 char *store_root(const char *directory);
 
-/* Reads the names in a directory of a store (directory.h); none if it is not a directory, or gone.
+/* Reads the names in a directory of a store (file.h); none if it is not a directory, or gone.
  */
 bool store_read_names(const char *path, bool (*filter)(const char *name),
                       struct directory_names *names, struct error *error);

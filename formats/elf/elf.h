@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/elf_file/elf_file.h"
 #include "formats/format.h"
 

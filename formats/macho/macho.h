@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "formats/format.h"
 #include "formats/macho/format.h"

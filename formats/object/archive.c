@@ -18,7 +18,6 @@
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
-#include "common/base/numbers.h"
 
 #define MAGIC_SIZE 8
 

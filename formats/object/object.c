@@ -19,7 +19,6 @@
 #include <string.h>
 
 #include "common/base/array.h"
-#include "common/base/intern_table.h"
 #include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/section.h"

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/elf_file/elf_file.h"

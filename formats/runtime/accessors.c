@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 
 /* ---- symbols ---- */
 

@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/base/arena.h"
+#include "common/base/array.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/output.h"

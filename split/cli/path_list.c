@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/base/bytes.h"
-#include "common/base/directory.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/stream.h"

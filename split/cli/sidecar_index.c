@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "common/base/array.h"
-#include "common/base/directory.h"
 #include "common/base/file.h"
 #include "common/sidecar/sidecar.h"
 #include "split/cli/memory.h"

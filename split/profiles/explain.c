@@ -15,9 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/arena.h"
-#include "common/base/intern_table.h"
-#include "common/base/md5.h"
+#include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/llvm/names.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
-#include "common/base/numbers.h"
 #include "common/llvm/coverage.h"
 #include "split/cli/memory.h"
 

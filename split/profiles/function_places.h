@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/error.h"
-#include "common/base/intern_table.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/base/directory.h"
 #include "common/base/file.h"
 #include "split/cli/memory.h"
 #include "split/profiles/llvm_tool.h"

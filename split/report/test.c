@@ -12,7 +12,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/base/directory.h"
 #include "common/base/file.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"

@@ -26,7 +26,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/base/digest_set.h"
+#include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 #include "common/elf_file/elf_file.h"
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/directory.h"
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "split/cli/commands.h"

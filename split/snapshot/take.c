@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 #include "formats/runtime/runtime.h"
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"

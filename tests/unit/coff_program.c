@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/llvm/profile.h"
 #include "tests/unit/name_chunk.h"
 

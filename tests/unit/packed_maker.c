@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"

@@ -9,10 +9,9 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
-#include "common/base/digest_set.h"
-#include "common/base/intern_table.h"
 #include "tests/unit/refused_memory.h"
 
 /* With those of this file. */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/base/md5.h"
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
+#include "common/base/digest.h"
 #include "common/llvm/profile.h"
 #include "tests/unit/mapping_maker.h"
 

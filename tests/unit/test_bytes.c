@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/arena.h"
 #include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/cursor.h"

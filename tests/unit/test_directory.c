@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/directory.h"
+#include "common/base/file.h"
 #include "common/store/store.h"
 #include "split/cli/path_list.h"
 #include "tests/support/suite.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/llvm/names.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"

@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/llvm/coverage.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "common/base/md5.h"
+#include "common/base/digest.h"
 #include "common/codec/deflate/deflate.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"

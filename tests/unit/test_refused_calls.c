@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/base/digest_set.h"
+#include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/base/output.h"

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/digest_set.h"
-#include "common/base/md5.h"
+#include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/sidecar/union.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"

@@ -189,12 +189,12 @@ bool counters_write_table(struct counters *counters, struct buffer *bytes)
     /* Encoded once for each node, since many are in the table several times. */
     for (size_t i = 0; i < counters->node_count; i++) {
         struct counter_node *node = &counters->nodes[i];
-        uint8_t *end = put_32(node->text, final_counter(counters, node->left));
+        uint8_t *end = uleb128_put_32(node->text, final_counter(counters, node->left));
 
-        end = put_32(end, final_counter(counters, node->right));
+        end = uleb128_put_32(end, final_counter(counters, node->right));
         node->text_size = (uint8_t)(end - node->text);
     }
-    to = put_32(bytes->data + bytes->size, (uint32_t)counters->table_count);
+    to = uleb128_put_32(bytes->data + bytes->size, (uint32_t)counters->table_count);
     for (size_t i = 0; i < counters->table_count; i++) {
         const struct counter_node *node = &counters->nodes[counters->table[i]];
 

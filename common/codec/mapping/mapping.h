@@ -9,10 +9,9 @@
 #ifndef COVSPLIT_COMMON_CODEC_MAPPING_MAPPING_H
 #define COVSPLIT_COMMON_CODEC_MAPPING_MAPPING_H
 
+#include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "common/base/error.h"
-#include "common/base/intern_table.h"
-#include "common/base/numbers.h"
 #include "common/codec/streams.h"
 #include "common/llvm/mapping.h"
 

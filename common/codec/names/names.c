@@ -13,7 +13,6 @@
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
-#include "common/base/numbers.h"
 #include "common/base/parallel.h"
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/base/cursor.h"
-#include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 

@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "common/base/array.h"
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
-#include "common/base/intern_table.h"
-#include "common/base/numbers.h"
 #include "common/codec/names/token_text.h"
 #include "common/llvm/names.h"
 

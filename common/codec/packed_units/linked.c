@@ -14,12 +14,9 @@
  */
 #include <stdlib.h>
 
-#include "common/base/arena.h"
 #include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "common/base/digest.h"
-#include "common/base/intern_table.h"
-#include "common/base/numbers.h"
 #include "common/base/parallel.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"

@@ -19,9 +19,8 @@
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
+#include "common/base/digest.h"
 #include "common/base/inflate.h"
-#include "common/base/md5.h"
-#include "common/base/numbers.h"
 #include "common/codec/deflate/deflate.h"
 
 /* The first byte behind the header. As the number of filenames, 0 is an error for LLVM. */
@@ -102,7 +101,7 @@ static enum result make_text(const struct packed_unit *unit, bool big_endian, st
     for (size_t i = 0; i < unit->count; i++)
         *to++ = (uint8_t)unit->records[i].group;
     for (size_t i = 0; i < unit->count; i++)
-        to = put_32(to, (uint32_t)unit->records[i].mapping.size);
+        to = uleb128_put_32(to, (uint32_t)unit->records[i].mapping.size);
     for (size_t i = 0; i < unit->count; i++, to += HASH_SIZE)
         store_u64(to, unit->records[i].function_hash, big_endian);
     heads = text->size = (size_t)(to - text->data);

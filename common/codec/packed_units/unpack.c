@@ -18,7 +18,6 @@
 #include <stdlib.h>
 
 #include "common/base/array.h"
-#include "common/base/intern_table.h"
 #include "common/base/memory_limit.h"
 #include "common/codec/packed_units/packed_unit.h"
 
