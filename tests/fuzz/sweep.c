@@ -23,16 +23,27 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 static uint8_t *input;
 static size_t input_size;
 
-/* In place of the engine's own mutation: another byte somewhere, or an earlier end. */
+/* How much a damaged input may be longer than its seed. */
+#define GROWTH 64
+
+/* In place of the engine's own mutation: another byte somewhere, one more, or an earlier end. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
 {
     static struct random_state random;
-    size_t place = (size_t)random_below(&random, size);
+    size_t place = (size_t)random_below(&random, size + 1);
+    uint64_t kind = random_below(&random, 8);
+    uint8_t byte = (uint8_t)(1 + random_below(&random, UINT8_MAX));
 
-    (void)max_size;
-    if (random_below(&random, 8) == 0)
+    if (place == size || kind == 0) {
+        if (size == max_size)
+            return size;
+        memmove(data + place + 1, data + place, size - place);
+        data[place] = byte;
+        return size + 1;
+    }
+    if (kind == 1)
         return place;
-    data[place] ^= (uint8_t)(1 + random_below(&random, UINT8_MAX));
+    data[place] ^= byte;
     return size;
 }
 
@@ -66,12 +77,12 @@ static uint8_t *read_seed(const char *path, size_t *size)
 static void sweep(const char *path, unsigned long rounds)
 {
     size_t size;
-    uint8_t *seed = read_seed(path, &size), *damaged = malloc(size);
+    uint8_t *seed = read_seed(path, &size), *damaged = malloc(size + GROWTH);
 
     FUZZ_EXPECT(damaged != NULL, "no memory for the test");
     for (unsigned long i = 0; i < rounds; i++) {
         memcpy(damaged, seed, size);
-        input_size = LLVMFuzzerCustomMutator(damaged, size, size, (unsigned)i);
+        input_size = LLVMFuzzerCustomMutator(damaged, size, size + GROWTH, (unsigned)i);
         input = malloc(input_size + (input_size == 0));
         FUZZ_EXPECT(input != NULL, "no memory for the test");
         memcpy(input, damaged, input_size);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes some of the seeds, for the tests of every build (see CMakeLists.txt): of images one of each form
-# that others do not stand for, and all objects. They are kept until a script that makes them changes.
+# that others do not stand for, and all objects, sidecars and profiles. They are kept until a script that makes them changes.
 #
 # Usage: few.sh DIRECTORY      with the built command in $COVSPLIT
 set -euo pipefail
@@ -17,4 +17,5 @@ macho="no-uuid-19|opcodes-19|arm64-14|arm64-19|x86-64-19|signed-19|bundle-19"
 export COVSPLIT_SEEDS="^(elf/($elf)|coff/($coff)|macho/($macho))$"
 "$seeds/image_seeds.sh" "$1"
 "$seeds/object_seeds.sh" "$1"
+"$seeds/data_seeds.sh" "$1"
 touch "$1/complete"
