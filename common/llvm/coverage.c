@@ -1,5 +1,5 @@
 /*
- * The records of the coverage mapping's sections: see coverage.h.
+ * The coverage mapping: see coverage.h.
  */
 #include "common/llvm/coverage.h"
 
@@ -9,7 +9,6 @@
 #include "common/base/cursor.h"
 #include "common/base/digest.h"
 #include "common/base/inflate.h"
-#include "common/llvm/mapping.h"
 
 /* Moves to the end of what has been taken, `size` bytes, and of the padding after it. */
 static void skip_padded(struct bytes *section, uint64_t size)
@@ -181,5 +180,326 @@ bool covfun_tell_dummy(const struct covfun_record *record, bool *is_dummy)
     if (!bytes_take_uleb128(&rest, &counter))
         return false;
     *is_dummy = COUNTER_TAG(counter) == COUNTER_ZERO;
+    return true;
+}
+
+/* ---- the mapping of one function ---- */
+
+/* In the header of a region without a counter, the tag is zero, and this bit tells whether the bits
+ * above it are an expanded file or a kind. */
+#define EXPANSION_BIT   4
+#define KIND_SHIFT      3
+#define SKIPPED_HEADER  2
+#define BRANCH_HEADER   4
+#define DECISION_HEADER 5
+#define MCDC_HEADER     6
+
+#define GAP_BIT         UINT32_C(0x80000000)
+
+/* ---- arrays ---- */
+
+void mapping_clear(struct mapping *mapping)
+{
+    mapping->file_count = mapping->expression_count = mapping->region_count = 0;
+}
+
+void mapping_free(struct mapping *mapping)
+{
+    free(mapping->files);
+    free(mapping->region_counts);
+    free(mapping->expressions);
+    free(mapping->regions);
+    *mapping = (struct mapping){0};
+}
+
+bool mapping_add_file(struct mapping *mapping, uint32_t name)
+{
+    size_t capacity = mapping->file_capacity;
+
+    if (!array_make_room(&mapping->region_counts, &capacity, mapping->file_count, 1,
+                         sizeof(*mapping->region_counts)) ||
+        !array_make_room(&mapping->files, &mapping->file_capacity, mapping->file_count, 1,
+                         sizeof(*mapping->files)))
+        return false;
+    mapping->region_counts[mapping->file_count] = 0;
+    mapping->files[mapping->file_count++] = name;
+    return true;
+}
+
+bool mapping_reserve_regions(struct mapping *mapping, size_t count)
+{
+    return array_make_room(&mapping->regions, &mapping->region_capacity, mapping->region_count,
+                           count, sizeof(*mapping->regions));
+}
+
+/* ---- reading ---- */
+
+/* The unread rest of a mapping. */
+struct reader {
+    const uint8_t *at, *end;
+};
+
+static bool take_long(struct reader *reader, uint32_t *number)
+{
+    struct bytes left = {reader->at, (uint64_t)(reader->end - reader->at)};
+    uint64_t value;
+
+    if (!bytes_take_uleb128(&left, &value) || value > UINT32_MAX ||
+        left.data != reader->at + uleb128_size(value))
+        return false;
+    reader->at = left.data;
+    *number = (uint32_t)value;
+    return true;
+}
+
+/* Reads a number, which must be in its shortest form and fit 32 bits. */
+static inline bool take(struct reader *reader, uint32_t *number)
+{
+    const uint8_t *at = reader->at;
+
+    if (at != reader->end && at[0] < 0x80) {
+        *number = at[0];
+        reader->at++;
+        return true;
+    }
+    if (reader->end - at >= 2 && at[1] != 0 && at[1] < 0x80) {
+        *number = (at[0] & 0x7fu) | (uint32_t)at[1] << 7;
+        reader->at += 2;
+        return true;
+    }
+    return take_long(reader, number);
+}
+
+/* Reads the count of the following elements, which have at least `size` bytes each. */
+static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
+{
+    return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
+}
+
+static bool take_kind(uint32_t header, struct region *region)
+{
+    if (COUNTER_TAG(header) != COUNTER_ZERO) {
+        region->kind = REGION_CODE;
+        region->operands[0] = header;
+        return true;
+    }
+    if ((header & EXPANSION_BIT) != 0) {
+        region->kind = REGION_EXPANSION;
+        region->operands[0] = header >> KIND_SHIFT;
+        return true;
+    }
+    switch (header >> KIND_SHIFT) {
+    case 0:
+        region->kind = REGION_ZERO;
+        return true;
+    case SKIPPED_HEADER:
+        region->kind = REGION_SKIPPED;
+        return true;
+    case BRANCH_HEADER:
+        region->kind = REGION_BRANCH;
+        return true;
+    case DECISION_HEADER:
+        region->kind = REGION_DECISION;
+        return true;
+    case MCDC_HEADER:
+        region->kind = REGION_MCDC_BRANCH;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static inline bool take_region(struct reader *reader, struct region *region)
+{
+    uint32_t header;
+
+    *region = (struct region){0};
+    if (!take(reader, &header) || !take_kind(header, region))
+        return false;
+    if (region->kind >= REGION_BRANCH) {
+        for (unsigned i = 0; i < region_operands(region->kind); i++) {
+            if (!take(reader, &region->operands[i]))
+                return false;
+        }
+    }
+    if (!take(reader, &region->line) || !take(reader, &region->column) ||
+        !take(reader, &region->num_lines) || !take(reader, &region->column_end))
+        return false;
+    region->is_gap = (region->column_end & GAP_BIT) != 0;
+    region->column_end &= ~GAP_BIT;
+    return true;
+}
+
+static enum result take_files(struct mapping *mapping, struct reader *reader)
+{
+    uint32_t count, name;
+
+    if (!take_count(reader, 1, &count) || count > MAPPING_COUNT_MAX)
+        return RESULT_UNFIT;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!take(reader, &name))
+            return RESULT_UNFIT;
+        if (!mapping_add_file(mapping, name))
+            return RESULT_NO_MEMORY;
+    }
+    return RESULT_OK;
+}
+
+static enum result take_expressions(struct mapping *mapping, struct reader *reader)
+{
+    uint32_t count;
+
+    if (!take_count(reader, 2, &count))
+        return RESULT_UNFIT;
+    if (!array_make_room(&mapping->expressions, &mapping->expression_capacity, 0, count,
+                         sizeof(*mapping->expressions)))
+        return RESULT_NO_MEMORY;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!take(reader, &mapping->expressions[i].left) ||
+            !take(reader, &mapping->expressions[i].right))
+            return RESULT_UNFIT;
+    }
+    mapping->expression_count = count;
+    return RESULT_OK;
+}
+
+static enum result take_regions(struct mapping *mapping, struct reader *reader)
+{
+    for (size_t file = 0; file < mapping->file_count; file++) {
+        uint32_t *count = &mapping->region_counts[file];
+
+        if (!take_count(reader, REGION_SIZE_MIN, count) ||
+            mapping->region_count + *count > MAPPING_COUNT_MAX)
+            return RESULT_UNFIT;
+        if (!mapping_reserve_regions(mapping, *count))
+            return RESULT_NO_MEMORY;
+        for (uint32_t i = 0; i < *count; i++) {
+            if (!take_region(reader, &mapping->regions[mapping->region_count++]))
+                return RESULT_UNFIT;
+        }
+    }
+    return RESULT_OK;
+}
+
+enum result mapping_read(struct mapping *mapping, struct bytes bytes)
+{
+    struct reader reader = {bytes.data, bytes.data + bytes.size};
+    enum result result;
+
+    mapping_clear(mapping);
+    result = take_files(mapping, &reader);
+    if (result == RESULT_OK)
+        result = take_expressions(mapping, &reader);
+    if (result == RESULT_OK)
+        result = take_regions(mapping, &reader);
+    if (result == RESULT_OK && reader.at != reader.end)
+        result = RESULT_UNFIT;
+    return result;
+}
+
+/* ---- writing ---- */
+
+#define REGION_SIZE_MAX ((1 + REGION_OPERANDS_MAX + 4) * NUMBER_32_SIZE_MAX)
+
+/* The first number of a region: bits that tell the kind, and for some kinds the first operand. */
+static inline uint32_t header_of(const struct region *region)
+{
+    static const struct {
+        uint32_t mask;
+        uint8_t shift, bits;
+    } headers[REGION_KINDS] = {
+        [REGION_CODE] = {UINT32_MAX, 0, 0},
+        [REGION_EXPANSION] = {UINT32_MAX, KIND_SHIFT, EXPANSION_BIT},
+        [REGION_SKIPPED] = {0, 0, SKIPPED_HEADER << KIND_SHIFT},
+        [REGION_BRANCH] = {0, 0, BRANCH_HEADER << KIND_SHIFT},
+        [REGION_DECISION] = {0, 0, DECISION_HEADER << KIND_SHIFT},
+        [REGION_MCDC_BRANCH] = {0, 0, MCDC_HEADER << KIND_SHIFT},
+    };
+    unsigned kind = region->kind;
+
+    return (region->operands[0] & headers[kind].mask) << headers[kind].shift | headers[kind].bits;
+}
+
+/* Writes a region's source range. Its four numbers usually take one byte each, but the last has
+ * GAP_BIT set if the region is a gap, and is longer then. Which regions are gaps is unpredictable,
+ * so there is no branch for that: the bytes for the bit are always written, and kept or
+ * overwritten. */
+static inline uint8_t *put_place(uint8_t *to, const struct region *region)
+{
+    /* In LEB128: three bytes without bits of the number, then bit 31 in the fifth byte. */
+    const uint32_t gap_bytes = UINT32_C(0x08808080);
+    uint32_t is_gap = region->is_gap;
+
+    if ((region->line | region->column | region->num_lines | region->column_end) < 0x80) {
+        store_u32(to,
+                  region->line | region->column << 8 | region->num_lines << 16 |
+                      (region->column_end | is_gap << 7) << 24,
+                  false);
+        store_u32(to + 4, gap_bytes, false);
+        return to + 4 + 4 * is_gap;
+    }
+    to = uleb128_put_32(to, region->line);
+    to = uleb128_put_32(to, region->column);
+    to = uleb128_put_32(to, region->num_lines);
+    return uleb128_put_32(to, region->column_end | is_gap << 31);
+}
+
+static inline uint8_t *put_region(uint8_t *to, const struct region *region)
+{
+    to = uleb128_put_32(to, header_of(region));
+    if (region->kind >= REGION_BRANCH) {
+        for (unsigned i = 0; i < region_operands(region->kind); i++)
+            to = uleb128_put_32(to, region->operands[i]);
+    }
+    return put_place(to, region);
+}
+
+bool mapping_write_files(const struct mapping *mapping, struct buffer *bytes)
+{
+    uint8_t *to;
+
+    if (!buffer_reserve(bytes, (1 + mapping->file_count) * NUMBER_32_SIZE_MAX))
+        return false;
+    to = uleb128_put_32(bytes->data + bytes->size, (uint32_t)mapping->file_count);
+    for (size_t i = 0; i < mapping->file_count; i++)
+        to = uleb128_put_32(to, mapping->files[i]);
+    bytes->size = (size_t)(to - bytes->data);
+    return true;
+}
+
+/* The number of regions written at once, after making room for the longest ones possible. */
+#define REGIONS_AT_ONCE 256
+
+static bool write_regions(const struct region *regions, size_t count, struct buffer *bytes)
+{
+    uint8_t *to;
+
+    if (!buffer_reserve(bytes, count * REGION_SIZE_MAX))
+        return false;
+    to = bytes->data + bytes->size;
+    for (size_t i = 0; i < count; i++)
+        to = put_region(to, &regions[i]);
+    bytes->size = (size_t)(to - bytes->data);
+    return true;
+}
+
+bool mapping_write_regions(const struct mapping *mapping, struct buffer *bytes)
+{
+    const struct region *region = mapping->regions;
+
+    for (size_t file = 0; file < mapping->file_count; file++) {
+        size_t left = mapping->region_counts[file];
+
+        if (!buffer_append_uleb128(bytes, left))
+            return false;
+        while (left != 0) {
+            size_t count = left < REGIONS_AT_ONCE ? left : REGIONS_AT_ONCE;
+
+            if (!write_regions(region, count, bytes))
+                return false;
+            region += count;
+            left -= count;
+        }
+    }
     return true;
 }

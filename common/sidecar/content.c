@@ -23,7 +23,6 @@
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/notes.h"
 #include "common/sidecar/sidecar.h"
 
 /* Bytes of a zstd frame that are decompressed at a time. */

@@ -13,7 +13,7 @@
 #include "common/base/cursor.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/notes.h"
+#include "common/sidecar/sidecar.h"
 
 /* Different from the note types in sidecars, so that an object is not taken for a sidecar. */
 #define OBJECT_NOTE_TYPE 0x1010

@@ -14,7 +14,6 @@
 #include "common/codec/codec.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/notes.h"
 #include "common/sidecar/sidecar.h"
 
 /* A sidecar that is being opened. */

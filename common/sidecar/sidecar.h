@@ -6,10 +6,10 @@
  *
  *   PT_NOTE              a segment with the build ID note, a copy of the following section
  *   .note.gnu.build-id   the UUID
- *   .note.covsplit       notes of owner "covsplit" (notes.h)
+ *   .note.covsplit       notes of owner "covsplit" (see below)
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD or one of the
- *                        compact forms (codec/registry.h). If names stayed in the image although
+ *                        compact forms (codec/transform.h). If names stayed in the image although
  *                        coverage mapping was removed, there is a copy of them here
  *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (edit.h), compressed like the sections
@@ -32,6 +32,7 @@
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/base/output.h"
 #include "common/base/uuid.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/section.h"
@@ -238,5 +239,73 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
  * not grow with the image. */
 bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
                      void *context, struct error *error);
+
+/* ---- the notes of owner "covsplit": docs/format.md has their layouts ---- */
+
+/* The types are so high because some tools name low ones regardless of the owner (binutils calls 1
+ * NT_VERSION). */
+
+#define SIDECAR_NOTE_SECTION    ".note.covsplit"
+#define SIDECAR_NOTE_OWNER      "covsplit"
+#define SIDECAR_INVERSE_SECTION ".covsplit.inverse"
+
+/* gABI, "Section Compression"; older versions of libelf do not define it. */
+#ifndef ELFCOMPRESS_ZSTD
+#define ELFCOMPRESS_ZSTD 2
+#endif
+
+/* Objects (object.h) have a note with another type in a section of the same name. */
+enum sidecar_note_type {
+    SIDECAR_NOTE_FORMAT = 0x1001,
+    SIDECAR_NOTE_IMAGE = 0x1002,
+    SIDECAR_NOTE_REMOVED = 0x1003,
+    SIDECAR_NOTE_KEPT = 0x1004,
+    SIDECAR_NOTE_INVERSE = 0x1005,
+    SIDECAR_NOTE_SEAL = 0x1006,
+    SIDECAR_NOTE_STUB = 0x1007,
+    SIDECAR_NOTE_RECORDS = 0x1008,
+};
+
+/* Flags of IMAGE and REMOVED. */
+#define NOTE_IMAGE_STUB        1u
+#define NOTE_IMAGE_PLACEHOLDER 2u
+#define NOTE_IMAGE_INEXACT     4u
+#define NOTE_REMOVED_COPY      1u
+
+/* ---- writing ---- */
+
+/* The same contents and options always give the same bytes, whatever the number of threads. */
+
+struct sidecar_source {
+    struct sidecar_facts facts;
+    const char *image_name; /* file name without directory: a label for people */
+    /* The sections, with contents as they are in the image; FATE_COPIED for those that stay in it.
+     * Of kinds that are not in SECTION_STORED, only address and size are recorded. */
+    const struct section *sections;
+    size_t section_count;
+    /* Of these, the sections that do not go and have a reason for that are told. */
+    const struct section *kept;
+    size_t kept_count;
+    struct bytes inverse;      /* from inverse_encode */
+    const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
+};
+
+struct sidecar_write_options {
+    int level;           /* zstd's 1 to 19 */
+    unsigned threads;    /* 1 or more */
+    bool portable;       /* no compact forms */
+    uint64_t block_size; /* larger sections are cut into blocks of this size; 0: the default */
+    struct proved_sections *proved; /* receives what was shown to come back; may be NULL */
+};
+
+/* Compresses and writes the sidecar to a started output; the caller commits it. */
+bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
+                   struct output *output, struct error *error);
+
+/* Writes what the sidecar holds to a started output, as a split of the image would have written it
+ * with these options (`proved` is not used), and reads it back: each section must come out with the
+ * digest that the sidecar has for it. The caller commits it. */
+bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_options *options,
+                    struct output *output, struct error *error);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Writing sidecars: see sidecar_write.h.
+ * Writing sidecars: see sidecar.h.
  *
  * All contents are compressed into memory first, because the notes at the start of the file and the
  * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
  * walked twice: once to compute the seal, once to write.
  */
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 
 #include <string.h>
 
@@ -13,7 +13,6 @@
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "common/sidecar/notes.h"
 
 /* Each thread needs memory for its own tables, so there is at most one for this many bytes. That
  * keeps the memory use of a split within twice the size of what it removes. */

@@ -10,7 +10,7 @@
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 #include "formats/container.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"

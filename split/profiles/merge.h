@@ -22,7 +22,7 @@
 #include "common/llvm/profile.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/state/state.h"
-#include "common/state/test_recorder.h"
+#include "common/state/tests_query.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/options.h"

@@ -12,7 +12,7 @@
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/memory.h"

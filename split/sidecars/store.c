@@ -16,7 +16,6 @@
 
 #include "common/base/file.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/sidecar_write.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"

@@ -8,7 +8,7 @@
 #include "common/edit/edit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 #include "split/split/split.h"
 
 /* Compressing a byte takes about as long as copying this many bytes. */

@@ -11,7 +11,6 @@
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/names/names.h"
-#include "common/codec/names/token_text.h"
 #include "common/llvm/coverage.h"
 #include "common/sidecar/sidecar.h"
 #include "tests/fuzz/codec_input.h"

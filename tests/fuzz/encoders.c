@@ -5,7 +5,7 @@
 #include "common/base/inflate.h"
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
-#include "common/codec/names/token_text.h"
+#include "common/codec/names/names.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "tests/fuzz/codec_input.h"
 #include "tests/fuzz/decoders.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/sidecar/object.h"
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/digests.h"

@@ -8,7 +8,6 @@
 
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "common/sidecar/notes.h"
 #include "common/sidecar/sidecar.h"
 
 /* gABI, "Section Compression"; older versions of libelf do not define it. */

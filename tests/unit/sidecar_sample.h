@@ -8,7 +8,6 @@
 
 #include "common/base/bytes.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/sidecar_write.h"
 
 #define SAMPLE_SECTIONS 6
 #define SAMPLE_UUID     "0102030405060708090a0b0c0d0e0f1011121314"

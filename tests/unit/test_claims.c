@@ -11,7 +11,6 @@
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/mapping/mapping.h"
 #include "common/codec/names/names.h"
-#include "common/codec/names/token_text.h"
 #include "common/codec/transform.h"
 #include "common/llvm/names.h"
 #include "tests/support/suite.h"

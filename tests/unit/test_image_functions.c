@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/state/reached.h"
-#include "common/state/test_recorder.h"
+#include "common/state/tests_query.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/refused_ways.h"

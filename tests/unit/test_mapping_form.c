@@ -7,7 +7,7 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/mapping/mapping.h"
-#include "common/llvm/mapping.h"
+#include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
 #include "tests/unit/mapping_maker.h"
 

@@ -9,9 +9,9 @@
 
 #include "common/codec/codec.h"
 #include "common/codec/mapping/mapping.h"
-#include "common/codec/names/token_text.h"
+#include "common/codec/names/names.h"
 #include "common/codec/transform.h"
-#include "common/llvm/mapping.h"
+#include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "tests/support/suite.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "common/sidecar/sidecar_write.h"
+#include "common/sidecar/sidecar.h"
 #include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 

@@ -14,7 +14,6 @@
 #include "common/codec/codec.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/sidecar_write.h"
 #include "reader/covsplit.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"

@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 
 #include "common/llvm/names.h"
-#include "common/sidecar/notes.h"
 #include "common/sidecar/object.h"
+#include "common/sidecar/sidecar.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sanitized.h"

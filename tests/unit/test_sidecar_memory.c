@@ -9,7 +9,6 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
-#include "common/sidecar/sidecar_write.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"

@@ -8,7 +8,6 @@
 
 #include "common/base/digest.h"
 #include "common/codec/names/names.h"
-#include "common/codec/names/token_text.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 

@@ -9,7 +9,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/mapping/mapping.h"
 #include "common/codec/names/names.h"
-#include "common/codec/streams.h"
+#include "common/codec/transform.h"
 #include "common/llvm/profile.h"
 #include "tests/support/rounds.h"
 #include "tests/support/suite.h"

@@ -1,12 +1,12 @@
 /*
- * Deflate's blocks: see deflate/blocks.h.
+ * Deflate's blocks: see deflate.h.
  *
  * There are many optimal Huffman codes for the same counts, so every arbitrary choice must be made
  * as zlib makes it: of nodes with the same count the shallower is joined first, then the one that
  * comes first in the heap; codes that are too long are shortened from the rarest up; and runs of
  * codeword lengths end at the same places.
  */
-#include "common/codec/deflate/blocks.h"
+#include "common/codec/deflate/deflate.h"
 
 #include <string.h>
 

@@ -11,8 +11,6 @@
 #include <libdeflate.h>
 #include <stdlib.h>
 
-#include "common/codec/deflate/blocks.h"
-
 #define WINDOW_SIZE     32768u
 #define MATCH_MIN       4
 #define HASH_BITS       14

@@ -22,8 +22,7 @@
 
 #include "common/base/digest.h"
 #include "common/base/inflate.h"
-#include "common/codec/deflate/blocks.h"
-#include "common/codec/streams.h"
+#include "common/codec/transform.h"
 
 #define WINDOW_SIZE   32768u
 #define LOOKAHEAD_MIN (DEFLATE_MATCH_MAX + DEFLATE_MATCH_MIN + 1)

@@ -12,8 +12,8 @@
 #include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "common/base/error.h"
-#include "common/codec/streams.h"
-#include "common/llvm/mapping.h"
+#include "common/codec/transform.h"
+#include "common/llvm/coverage.h"
 
 /* Classes of source ranges; each class has its own streams. Stored in sidecars. */
 enum range_class {

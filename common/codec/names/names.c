@@ -17,7 +17,6 @@
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/name_lists.h"
-#include "common/codec/names/token_text.h"
 
 enum stream {
     STREAM_TEXT = 0,

@@ -1,5 +1,5 @@
 /*
- * Decoding texts of tokens: see token_text.h.
+ * Decoding texts of tokens: see names.h.
  *
  * A token is only about four bytes of text, so decoding one must take few instructions. A known
  * token is copied from its first occurrence in the text, in units of 32 bytes. This copies too many
@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/base/cursor.h"
-#include "common/codec/names/token_text.h"
+#include "common/codec/names/names.h"
 #include "common/llvm/names.h"
 
 /* The number of bytes that are copied at once, and the room that there must be after both source

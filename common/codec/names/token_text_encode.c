@@ -1,5 +1,5 @@
 /*
- * Encoding texts as tokens: see token_text.h.
+ * Encoding texts as tokens: see names.h.
  *
  * The first pass numbers the tokens in the order of their first occurrence and counts them. The
  * most frequent ones get the one-byte codes. The second pass writes the codes.
@@ -10,7 +10,7 @@
 #include "common/base/array.h"
 #include "common/base/cursor.h"
 #include "common/base/digest.h"
-#include "common/codec/names/token_text.h"
+#include "common/codec/names/names.h"
 #include "common/llvm/names.h"
 
 /* ---- splitting strings ---- */

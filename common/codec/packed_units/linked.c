@@ -22,7 +22,6 @@
 #include "common/codec/name_lists.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/codec/records.h"
-#include "common/codec/streams.h"
 #include "common/codec/transform.h"
 #include "common/llvm/names.h"
 

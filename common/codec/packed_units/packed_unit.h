@@ -30,7 +30,6 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/llvm/coverage.h"
-#include "common/llvm/mapping.h"
 
 /* A Version that does not exist, and is not the tripwire's (llvm/tripwire.h) either. */
 #define PACKED_UNIT_VERSION 0x7ffffffeu
