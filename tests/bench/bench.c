@@ -16,7 +16,6 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/random.h"
 

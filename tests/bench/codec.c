@@ -15,11 +15,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
-#include "tests/support/process.h"
 #include "tests/support/program.h"
-#include "tests/support/re2.h"
+#include "tests/support/real_programs.h"
 
 #define SQLITE_SOURCE COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"
 #define REPEAT        5

@@ -16,8 +16,7 @@
 
 #include "tests/bench/cost.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/re2.h"
+#include "tests/support/real_programs.h"
 
 #define TURNS 15
 #define CLANG "19"

@@ -17,10 +17,8 @@
 
 #include "tests/bench/cost.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
-#include "tests/support/process.h"
 #include "tests/support/program.h"
+#include "tests/support/real_programs.h"
 
 #define RUNS         5
 #define REPEAT       3

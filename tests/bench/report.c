@@ -14,10 +14,8 @@
 
 #include "tests/bench/cost.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
-#include "tests/support/re2.h"
+#include "tests/support/real_programs.h"
 
 #define TURNS   15
 #define PROGRAM "program"

@@ -2,7 +2,7 @@
  * A benchmark, run by hand: llvm-cov over many images of one project, named one by one, against the
  * one file that `covsplit export --union` makes of their sidecars.
  *
- * The programs are those of tests/support/many_programs.h: first those of three libraries, then
+ * The programs are those of tests/support/real_programs.h: first those of three libraries, then
  * those of RE2 alone. llvm-cov reads the whole mapping of each object, and drops what it has seen;
  * a union has each function once. The row with one image of each library shows the time that
  * llvm-cov needs for the functions themselves. The ways are run in turn, so that other load on the
@@ -15,9 +15,8 @@
 
 #include "tests/bench/cost.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_programs.h"
 #include "tests/support/program.h"
+#include "tests/support/real_programs.h"
 
 #define TURNS 5
 

@@ -5,9 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tests/support/file_system.h"
-#include "tests/support/text.h"
-
 char *cmake_install_package(const char *build, const char *scratch)
 {
     char *first = path_join(scratch, "first");

@@ -19,9 +19,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/file_system.h"
-#include "tests/support/text.h"
-
 /* All packages that are installed, with their versions. */
 #define PACKAGES "/var/lib/dpkg/status"
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 
 #define ABORT_LIBRARY "libabort.so"
 

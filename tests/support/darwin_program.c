@@ -3,8 +3,6 @@
  */
 #include "tests/support/darwin_program.h"
 
-#include "tests/support/file_system.h"
-
 static const char *const kind_names[] = {
     [DARWIN_EXECUTABLE] = "executable",
     [DARWIN_LIBRARY] = "library",

@@ -16,7 +16,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tests/support/file_system.h"
 #include "tests/support/process.h"
 
 #define START_SECONDS 60

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/store_files.h"
+#include "tests/support/sample.h"
 
 static struct contents read_entry(const char *path, const struct stat *status)
 {

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 #include "tests/support/elf_file.h"
-#include "tests/support/pe_file.h"
+#include "tests/support/windows_image.h"
 
 /* A damaged copy of the file; *description, which the caller frees, says what was changed. */
 struct contents mutate_elf(const struct elf_file *elf, uint64_t seed, char **description);

@@ -7,17 +7,24 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -331,4 +338,241 @@ const char *run_or_abort(const char *directory, ...)
     const char *output = command_run_or_abort(&command);
     command_free(&command);
     return output;
+}
+
+/* ---- stops, by ptrace ---- */
+
+static void become(const struct command *command, int errors)
+{
+    int nowhere = open("/dev/null", O_RDWR);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(errors, STDERR_FILENO) < 0 ||
+        (command->directory != NULL && chdir(command->directory) != 0) ||
+        ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0) {
+        _exit(2);
+    }
+    for (size_t i = 0; i < command->environment.count; i++) {
+        putenv(command->environment.items[i]);
+    }
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1); /* that needs ptrace for itself */
+    execvp(command->arguments.items[0], command->arguments.items);
+    _exit(2);
+}
+
+/* Where a command is to stop for good. */
+struct end {
+    unsigned long stops;
+    bool (*has_come)(void *context); /* NULL: never, before that many stops */
+    void *context;
+};
+
+static bool is_at_end(const struct end *end, unsigned long seen)
+{
+    return seen == end->stops || (end->has_come != NULL && end->has_come(end->context));
+}
+
+/* Returns the thread that has stopped last; 0 where the process ended before. */
+static pid_t run_to_end(pid_t process, const struct end *end, unsigned long *seen, int *status)
+{
+    pid_t stopped = process;
+    ck_assert_int_eq(waitpid(process, status, 0), process);
+    ck_assert(WIFSTOPPED(*status)); /* at the exec */
+    ptrace(PTRACE_SETOPTIONS, process, NULL,
+           PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD);
+    for (*seen = 0; !is_at_end(end, *seen);) {
+        ptrace(PTRACE_SYSCALL, stopped, NULL, NULL);
+        stopped = waitpid(-1, status, __WALL);
+        if (stopped == process && !WIFSTOPPED(*status)) {
+            return 0;
+        }
+        *seen += WIFSTOPPED(*status) && WSTOPSIG(*status) == (SIGTRAP | 0x80);
+    }
+    return stopped;
+}
+
+/* The signal that a thread has got; 0 where it has stopped for us alone. */
+static int signal_of_stop(int status)
+{
+    int number = WSTOPSIG(status);
+    return number == SIGSTOP || (number & ~0x80) == SIGTRAP ? 0 : number;
+}
+
+static const char *take_errors(int errors)
+{
+    char *text = text_format("%4096s", "");
+    ssize_t size = pread(errors, text, 4096, 0);
+    ck_assert_int_ge(size, 0);
+    text[size] = '\0';
+    close(errors);
+    return text;
+}
+
+/* `signal` as kill(2) takes it. */
+static struct traced trace(const struct command *command, const struct end *end, int signal,
+                           void (*act)(void *context), void *context)
+{
+    int errors = memfd_create("errors", MFD_CLOEXEC);
+    pid_t process = fork();
+    if (process == 0) {
+        become(command, errors);
+    }
+    ck_assert_int_gt(process, 0);
+    int status = 0;
+    unsigned long seen;
+    pid_t stopped = run_to_end(process, end, &seen, &status);
+    if (stopped != 0 && act != NULL) {
+        act(context);
+    }
+    if (stopped != 0) {
+        kill(process, signal);
+    }
+    if (stopped != 0 && signal != SIGKILL) {
+        ptrace(PTRACE_DETACH, stopped, NULL, NULL);
+    }
+    for (int other = 0; stopped != 0;) {
+        pid_t changed = waitpid(-1, &other, __WALL);
+        if (changed < 0) {
+            ck_assert_int_eq(errno, ECHILD);
+            break;
+        }
+        if (WIFSTOPPED(other)) {
+            ptrace(PTRACE_DETACH, changed, NULL, (void *)(uintptr_t)signal_of_stop(other));
+        } else if (changed == process) {
+            status = other;
+        }
+    }
+    return (struct traced){
+        .was_stopped = stopped != 0,
+        .stops = seen,
+        .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+        .errors = take_errors(errors),
+    };
+}
+
+struct traced command_trace(const struct command *command, unsigned long stops,
+                            void (*act)(void *context), void *context)
+{
+    const struct end end = {.stops = stops};
+    return trace(command, &end, 0, act, context);
+}
+
+struct traced command_trace_and_signal(const struct command *command, unsigned long stops,
+                                       int signal)
+{
+    const struct end end = {.stops = stops};
+    return trace(command, &end, signal, NULL, NULL);
+}
+
+struct traced command_trace_and_kill(const struct command *command, unsigned long stops)
+{
+    const struct end end = {.stops = stops};
+    return trace(command, &end, SIGKILL, NULL, NULL);
+}
+
+struct traced command_trace_and_kill_when(const struct command *command,
+                                          bool (*has_come)(void *context), void *context)
+{
+    const struct end end = {ULONG_MAX, has_come, context};
+    return trace(command, &end, SIGKILL, NULL, NULL);
+}
+
+/* ---- restrictions, by a seccomp filter ----
+ *
+ * The suite runs itself, sets the filter up, and becomes the command. */
+
+#define MARK "--restriction="
+
+struct command command_restrict(const struct command *command, enum restriction restriction)
+{
+    struct command restricted = *command;
+    char self[4096] = "";
+    if (readlink("/proc/self/exe", self, sizeof self - 1) < 0) {
+        abort();
+    }
+    restricted.arguments = (struct text_list){0};
+    text_list_add(&restricted.arguments, self);
+    text_list_add_format(&restricted.arguments, MARK "%d", (int)restriction);
+    text_list_add_all(&restricted.arguments, (const char *const *)command->arguments.items);
+    return restricted;
+}
+
+#define LOAD(member)                                                                               \
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, member))
+#define FAIL(number) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (number))
+
+/* The bit that O_TMPFILE has beside O_DIRECTORY. */
+#define UNNAMED_BIT (O_TMPFILE & ~O_DIRECTORY)
+
+/* The arguments are the low halves of 64 bits: the machine is little-endian. */
+static const struct sock_filter filter[] = {
+    LOAD(nr),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+    LOAD(args[2]),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, UNNAMED_BIT, 0, 8),
+    FAIL(EOPNOTSUPP),
+    /* 5: links */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_linkat, 1, 0),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_link, 0, 1),
+    FAIL(EPERM),
+    /* 8: renames */
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_renameat2, 0, 3),
+    LOAD(args[4]),
+    BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, RENAME_NOREPLACE | RENAME_EXCHANGE, 0, 1),
+    FAIL(EINVAL),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+/* A system call that fails, if its argument of that index has that value. */
+static const struct failing {
+    unsigned call, argument, value, number;
+} failing[] = {
+    {SYS_fcntl, 1, F_SETLEASE, EINVAL},
+    {SYS_fcntl, 1, F_SETLEASE, EACCES},
+};
+
+/* Makes the call fail. */
+static struct sock_fprog fail_call(const struct failing *what, struct sock_filter chosen[])
+{
+    const struct sock_filter made[] = {
+        LOAD(nr),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, what->call, 0, 3),
+        LOAD(args[what->argument]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, what->value, 0, 1),
+        FAIL(what->number),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    memcpy(chosen, made, sizeof made);
+    return (struct sock_fprog){sizeof made / sizeof *made, chosen};
+}
+
+void restriction_enter(int argument_count, char **arguments)
+{
+    if (argument_count < 3 || strncmp(arguments[1], MARK, strlen(MARK)) != 0) {
+        return;
+    }
+    int restriction = atoi(arguments[1] + strlen(MARK));
+    struct sock_filter chosen[sizeof filter / sizeof *filter];
+    memcpy(chosen, filter, sizeof filter);
+    /* What is not restricted is allowed. */
+    const struct sock_filter allow = filter[sizeof filter / sizeof *filter - 1];
+    if (restriction < RESTRICTION_NO_NOREPLACE) {
+        chosen[11] = allow;
+    }
+    if (restriction < RESTRICTION_NO_LINKS) {
+        chosen[7] = allow;
+    }
+    if (restriction < RESTRICTION_NO_UNNAMED) {
+        chosen[4] = allow;
+    }
+    struct sock_fprog program = {sizeof filter / sizeof *filter, chosen};
+    if (restriction >= RESTRICTION_COUNT) {
+        program = fail_call(&failing[restriction - RESTRICTION_COUNT], chosen);
+    }
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        perror("seccomp");
+        exit(2);
+    }
+    execvp(arguments[2], arguments + 2);
+    perror(arguments[2]);
+    exit(2);
 }

@@ -12,7 +12,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "tests/support/text.h"
+#include "tests/support/file_system.h"
+
+/* ---- commands ---- */
 
 struct command {
     struct text_list arguments;   /* the first one is looked up in PATH */
@@ -75,5 +77,56 @@ const char *run_or_abort(const char *directory, ...) __attribute__((sentinel));
 
 /* The same for a command. */
 const char *command_run_or_abort(const struct command *command);
+
+/* ---- one system call at a time ----
+ *
+ * So that a kill, or an action of another process, can come at every moment that makes a
+ * difference. */
+
+struct traced {
+    bool was_stopped;    /* false: it ended before the last stop */
+    unsigned long stops; /* the number of stops that it reached */
+    int exit_code;       /* -1 if a signal ended it */
+    const char *errors;  /* what it has written to standard error; never freed */
+};
+
+/* Runs the command, with its standard output discarded, until it has stopped `stops` times at
+ * system calls (before and after each). Then calls `act`, if it is not NULL, and lets the command
+ * go on to its end. */
+struct traced command_trace(const struct command *command, unsigned long stops,
+                            void (*act)(void *context), void *context);
+
+/* The same, but sends a signal when the command goes on. */
+struct traced command_trace_and_signal(const struct command *command, unsigned long stops,
+                                       int signal);
+
+/* The same, but kills the command with SIGKILL at the last stop. */
+struct traced command_trace_and_kill(const struct command *command, unsigned long stops);
+
+/* The same, at the first stop when something is as it is to be. */
+struct traced command_trace_and_kill_when(const struct command *command,
+                                          bool (*has_come)(void *context), void *context);
+
+/* ---- file systems that lack something ----
+ *
+ * As network file systems do: system calls fail in the same way. */
+
+enum restriction {
+    RESTRICTION_NONE,
+    RESTRICTION_NO_UNNAMED,   /* O_TMPFILE: EOPNOTSUPP */
+    RESTRICTION_NO_LINKS,     /* and link(2): EPERM */
+    RESTRICTION_NO_NOREPLACE, /* and RENAME_NOREPLACE, RENAME_EXCHANGE: EINVAL */
+    RESTRICTION_COUNT,
+    /* Others, each by itself: */
+    RESTRICTION_NO_LEASES = RESTRICTION_COUNT, /* F_SETLEASE: EINVAL */
+    RESTRICTION_FOREIGN_LEASES,                /* F_SETLEASE: EACCES, as for a file of another */
+};
+
+/* The same command with the restriction. */
+struct command command_restrict(const struct command *command, enum restriction restriction);
+
+/* Call this first in main, with its arguments: a restricted command runs through this program, and
+ * then the function does not return. */
+void restriction_enter(int argument_count, char **arguments);
 
 #endif

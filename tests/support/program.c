@@ -8,13 +8,14 @@
  */
 #include "tests/support/program.h"
 
+#include <check.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/file_system.h"
-#include "tests/support/random.h"
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/raw_profile.h"
 
 #define C_NAME_SIZE   64
 #define CXX_NAME_SIZE 128
@@ -372,4 +373,149 @@ void program_build(const struct program *program, const char *directory)
         inputs = "main.o first.o " PROGRAM_LIBRARY " -Wl,-rpath,$ORIGIN";
     }
     program_link(program, directory, link_options[program->kind], inputs, PROGRAM_NAME);
+}
+
+/* ---- a program before and after a split ---- */
+
+#define PROGRAM_EXIT_CODE 3
+
+struct application application_build(const struct program *program, const char *label,
+                                     const char *options, void (*assert_said)(const char *errors))
+{
+    struct application application = {
+        .scratch = scratch_create(label),
+        .emulator = program->target != NULL ? target_emulator(program->target) : ""};
+    char *original = path_join(application.scratch, "original");
+    directory_create(original);
+    directory_create(path_join(application.scratch, "split"));
+    program_build(program, original);
+    text_list_add(&application.images, PROGRAM_NAME);
+    if (program->kind == LINK_SHARED) {
+        text_list_add(&application.images, PROGRAM_LIBRARY);
+    }
+    for (size_t i = 0; i < application.images.count; i++) {
+        const char *image = application.images.items[i];
+        bool is_alone = options != NULL && strstr(options, "--sidecar") != NULL;
+        const char *words =
+            text_format("split -o split/%s %s %s original/%s", image,
+                        options != NULL ? options : "", is_alone ? "" : "--store store", image);
+        if (is_alone) {
+            directory_create(path_join(application.scratch, "store"));
+        }
+        struct outcome outcome = covsplit_run_words(application.scratch, 0, words);
+        if (assert_said != NULL) {
+            assert_said(outcome.errors);
+        }
+    }
+    return application;
+}
+
+void application_run_once(const struct application *application, const char *images, unsigned run,
+                          const char *profile)
+{
+    struct command command = {.directory = application->scratch};
+    text_list_add_words(&command.arguments, application->emulator);
+    text_list_add_format(&command.arguments, "%s/%s/%s", application->scratch, images,
+                         PROGRAM_NAME);
+    text_list_add_format(&command.arguments, "%u", run);
+    text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s", profile);
+    command_expect(&command, PROGRAM_EXIT_CODE);
+}
+
+static uint64_t counters_size(const char *path)
+{
+    struct raw_profile profile;
+    struct verdict verdict = {0};
+    raw_profile_read(path, &profile, &verdict);
+    verdict_assert(&verdict, path);
+    uint64_t size = profile.counters.size;
+    raw_profile_free(&profile);
+    return size;
+}
+
+int profiles_by_counters(const void *a, const void *b)
+{
+    uint64_t left = counters_size(*(char *const *)a), right = counters_size(*(char *const *)b);
+    return left < right ? -1 : left > right;
+}
+
+struct text_list application_profiles(const struct application *application, const char *directory)
+{
+    struct text_list names = directory_list(path_join(application->scratch, directory));
+    struct text_list paths = {0};
+    for (size_t i = 0; i < names.count; i++) {
+        text_list_add_format(&paths, "%s/%s/%s", application->scratch, directory, names.items[i]);
+    }
+    qsort(paths.items, paths.count, sizeof *paths.items, profiles_by_counters);
+    return paths;
+}
+
+/* ---- many translation units ---- */
+
+static const char header[] = "inline int shared_branch(int value) {\n"
+                             "  if (value % 3 == 0)\n"
+                             "    return value / 3;\n"
+                             "  return value + 1;\n"
+                             "}\n"
+                             "template <typename T> T shared_sum(T first, T last) {\n"
+                             "  T sum = 0;\n"
+                             "  for (T i = first; i < last; ++i)\n"
+                             "    sum += i & 1 ? i : shared_branch(static_cast<int>(i));\n"
+                             "  return sum;\n"
+                             "}\n"
+                             "inline int never_called(int value) { return value * 2; }\n";
+
+void many_units_write(const char *directory)
+{
+    char *declarations = text_format("#include \"shared.h\"\n");
+    char *calls = text_format("%s", "");
+    file_write_text(path_join(directory, "shared.h"), header);
+    for (int i = 0; i < MANY_UNITS; i++) {
+        file_write_text(path_join(directory, text_format("unit%d.cc", i)),
+                        text_format("#include \"shared.h\"\n"
+                                    "static int local(int value) { return value > %d ? 1 : 2; }\n"
+                                    "int unused%d(int value) { return never_called(value); }\n"
+                                    "int unit%d(int value) {\n"
+                                    "  return local(value) + shared_sum(0, value) +\n"
+                                    "         (int)shared_sum(1L, (long)value);\n"
+                                    "}\n",
+                                    i, i, i));
+        declarations = text_format("%sint unit%d(int value);\n", declarations, i);
+        calls = text_format("%s  sum += unit%d(sum %% 7);\n", calls, i);
+    }
+    file_write_text(path_join(directory, "main.cc"),
+                    text_format("%sint main(int count, char **) {\n"
+                                "  int sum = shared_branch(count);\n%s"
+                                "  return sum == 0;\n}\n",
+                                declarations, calls));
+}
+
+/* clang++ with what all steps have in common. */
+static struct command compiler(const struct many_units *program, const char *directory)
+{
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, versioned_tool("clang++", program->clang));
+    text_list_add_words(&command.arguments, INSTRUMENT_COVERAGE " -Wl,--build-id=sha1");
+    text_list_add_words(&command.arguments, program->options != NULL ? program->options : "");
+    return command;
+}
+
+void many_units_build(const struct many_units *program, const char *directory)
+{
+    many_units_write(directory);
+    struct command link = compiler(program, directory);
+    text_list_add_words(&link.arguments, "-o " MANY_UNITS_PROGRAM " main.cc");
+    struct command library = compiler(program, directory);
+    text_list_add_words(&library.arguments, "-shared -fPIC -o " MANY_UNITS_LIBRARY);
+    struct command *units = program->shared ? &library : &link;
+    for (int i = 0; i < MANY_UNITS; i++) {
+        text_list_add_format(&units->arguments, "unit%d.cc", i);
+    }
+    if (program->shared) {
+        command_run_or_abort(&library);
+        text_list_add_words(&link.arguments, MANY_UNITS_LIBRARY " -Wl,-rpath,$ORIGIN");
+    }
+    command_run_or_abort(&link);
+    command_free(&library);
+    command_free(&link);
 }

@@ -11,10 +11,10 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "tests/support/process.h"
 #include "tests/support/target.h"
-#include "tests/support/text.h"
 
 enum link_kind {
     LINK_PIE,
@@ -94,5 +94,59 @@ const char *program_describe(const struct program *program);
 
 /* The name of a tool of an LLVM version: ("llvm-strip", "19") -> "llvm-strip-19". Never freed. */
 const char *versioned_tool(const char *tool, const char *version);
+
+/* ---- a program before and after a split ----
+ *
+ * For the suites that compare what is made from their profiles: original/ and split/ in a scratch
+ * directory, with the sidecars in store/. */
+
+struct application {
+    char *scratch; /* its commands run here, so names of files are relative to it */
+    struct text_list images;
+    const char *emulator; /* the words that run the images; empty: this machine runs them */
+};
+
+/* Builds the program and splits its images with the options (words; NULL: none), of which
+ * `--sidecar` puts the sidecar of the only image elsewhere. If `assert_said`
+ * is not NULL, it is given what each split writes to standard error. Aborts the Check test if
+ * anything fails. */
+struct application application_build(const struct program *program, const char *label,
+                                     const char *options, void (*assert_said)(const char *errors));
+
+/* Runs the program in a directory, with the number of the run as its argument; `profile` is the
+ * value of LLVM_PROFILE_FILE. */
+void application_run_once(const struct application *application, const char *images, unsigned run,
+                          const char *profile);
+
+/* The profiles in a directory, sorted by the size of their counters, so that those of the original
+ * images and those of the split ones have the same order, although their names differ if they
+ * contain %m. What LLVM writes depends a little on the order of its inputs. */
+struct text_list application_profiles(const struct application *application, const char *directory);
+
+/* For qsort, of paths of profiles. */
+int profiles_by_counters(const void *a, const void *b);
+
+/* ---- many translation units ----
+ *
+ * A C++ program whose units share inline functions, like real programs: each unit has the same
+ * names and the same coverage mapping. */
+
+#define MANY_UNITS 8
+
+struct many_units {
+    const char *clang;   /* "19" */
+    const char *options; /* words, for compiling and linking; NULL: none */
+    bool shared;         /* all units but the main one are in MANY_UNITS_LIBRARY */
+};
+
+#define MANY_UNITS_PROGRAM "app"
+#define MANY_UNITS_LIBRARY "libunits.so"
+
+/* Writes the sources into `directory`: main.cc, and unit0.cc and so on. */
+void many_units_write(const char *directory);
+
+/* Writes the sources into `directory` and links the program there. Aborts the Check test if a tool
+ * fails. */
+void many_units_build(const struct many_units *program, const char *directory);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
 /* A test case with a time limit for each test (0: a minute), and a function to run once
  * before all its tests; NULL: none. */
@@ -40,5 +41,49 @@ void suite_list_row(const char *format, const char *machine, const char *how, co
 
 /* Prints the usage; returns the exit status for main. */
 int suite_usage(const char *program, const char *usage);
+
+/* ---- rounds ----
+ *
+ * How much of a test with many rounds is run: seeds of mutations, moments of kills, pairs of a
+ * table. COVSPLIT_TEST_PERCENT says it, if set; otherwise everything is run. tests/run.sh sets it,
+ * tests/campaign.sh does not. */
+
+/* The number of rounds to run, out of `all`; at least one. */
+static inline unsigned rounds(unsigned all)
+{
+    const char *percent = getenv("COVSPLIT_TEST_PERCENT");
+    unsigned long share = percent != NULL ? strtoul(percent, NULL, 10) : 100;
+    unsigned chosen = share < 100 ? (unsigned)(all * share / 100) : all;
+    return chosen != 0 ? chosen : 1;
+}
+
+/* The step to take through consecutive cases (every byte, every system call). */
+static inline unsigned rounds_step(void)
+{
+    return 100 / rounds(100);
+}
+
+static inline bool rounds_are_all(void)
+{
+    return rounds(100) == 100;
+}
+
+/* Whether to run this case of a table: every few cases, or all of them. */
+static inline bool rounds_have(unsigned number, unsigned of)
+{
+    return rounds_are_all() || number % of == 0;
+}
+
+/* True if the tests, and so the command too, are built with a sanitizer that keeps a shadow of all
+ * memory: such a program is slower, and needs far more addresses and memory. */
+#ifdef __has_feature
+#define IS_SANITIZED                                                                               \
+    (__has_feature(address_sanitizer) || __has_feature(memory_sanitizer) ||                        \
+     __has_feature(thread_sanitizer))
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#else
+#define IS_SANITIZED 0
+#endif
 
 #endif

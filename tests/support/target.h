@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tests/support/text.h"
+#include "tests/support/file_system.h"
 
 struct target {
     const char *name;         /* covsplit's name of the machine */

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "tests/support/text.h"
+#include "tests/support/raw_profile.h"
 
 #define SIDECAR_SUFFIX ".covsplit"
 
@@ -79,5 +79,17 @@ bool trial_check_strip_tools(const struct trial *trial, struct verdict *verdict)
 
 /* gdb can stop at the function by its name. */
 bool trial_check_debugger(const struct trial *trial, const char *function, struct verdict *verdict);
+
+/* ---- for the harness's own tests ---- */
+
+/* Runs the application in `directory` `runs` times, with its profiles written to a new directory
+ * `profiles`. Returns exit codes and outputs as one text; never freed. */
+const char *application_run(const struct trial *trial, const char *directory, const char *profiles,
+                            unsigned runs);
+
+/* Whether the profiles of the stripped images agree with those of the originals, and have exactly
+ * the size that they should have. */
+bool profiles_agree(const struct trial *trial, const char *original_profiles,
+                    const char *stripped_profiles, struct verdict *verdict);
 
 #endif

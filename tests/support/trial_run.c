@@ -1,14 +1,12 @@
 /*
  * The runs of a trial (trial.h, trial_run.h).
  */
-#include "tests/support/trial_run.h"
+#include "tests/support/trial.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/process.h"
 #include "tests/support/program.h"
 
 #define RUNS_INTO_ONE_PROFILE 3

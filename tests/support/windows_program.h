@@ -1,5 +1,5 @@
 /*
- * Windows programs for the tests: how one is described, and how it is compiled.
+ * Windows programs for the tests: how one is described, and how it is compiled and run.
  *
  * The sources are those of program.h, with the profile runtime of tests/fixtures/windows. With
  * clang and lld-link there is no C library, since none is packaged; mingw-w64 has one.
@@ -56,5 +56,15 @@ void windows_program_link(const struct windows_program *program, const char *dir
 
 /* For messages. Never freed. */
 const char *windows_program_describe(const struct windows_program *program);
+
+/* ---- wine, which has a settings directory of its own in the cache ---- */
+
+/* Call these before and after all tests of a suite. */
+void wine_start(void);
+void wine_stop(void);
+
+/* Runs WINDOWS_PROGRAM in the directory with that number as its argument. It writes its profiles to
+ * runNUMBER-MODULE.profraw there. */
+struct command wine_command(const char *directory, unsigned number);
 
 #endif

@@ -9,13 +9,12 @@ refuse_memory(profile_sum)
 add_unit(store covsplit_reader_static)
 refuse_ways(store)
 foreach(name state state_damage state_power state_records)
-  add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c
-           ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+  add_unit(${name} state_fixture.c profile_maker.c ${CMAKE_SOURCE_DIR}/tests/support/file_system.c)
 endforeach()
 target_link_options(test_state_power PRIVATE
                     -Wl,--wrap=fsync,--wrap=rename,--wrap=renameat2,--wrap=linkat,--wrap=unlink,--wrap=unlinkat)
 add_unit(refused_calls refused_calls.c state_fixture.c profile_maker.c
-         ${CMAKE_SOURCE_DIR}/tests/support/file_system.c ${CMAKE_SOURCE_DIR}/tests/support/text.c)
+         ${CMAKE_SOURCE_DIR}/tests/support/file_system.c)
 foreach(call malloc calloc realloc strdup asprintf stat64 lstat64 fstat64 fstatat64 open64 read pread64
         write lseek64 mmap64 ftruncate64 fchmod futimens fsync rename renameat2 link linkat unlink
         unlinkat mkdir mkostemp64 memfd_create dup3 fcntl64 access getrandom opendir readdir64 realpath

@@ -10,7 +10,6 @@
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/llvm/coverage.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/packed_maker.h"
 #include "tests/unit/refused_memory.h"

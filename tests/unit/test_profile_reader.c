@@ -9,7 +9,6 @@
 #include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 

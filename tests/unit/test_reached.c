@@ -10,7 +10,6 @@
 #include "common/codec/zstd.h"
 #include "common/state/reached.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_memory.h"
 

@@ -15,7 +15,6 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "reader/covsplit.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/section_maker.h"
 #include "tests/unit/sidecar_sample.h"

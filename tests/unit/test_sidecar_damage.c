@@ -15,8 +15,6 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"

@@ -9,7 +9,6 @@
 
 #include "tests/support/file_system.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/state_fixture.h"
 

@@ -11,7 +11,6 @@
 #include "common/codec/names/names.h"
 #include "common/codec/transform.h"
 #include "common/llvm/profile.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/unit/refused_ways.h"
 #include "tests/unit/section_maker.h"

@@ -10,7 +10,6 @@
 
 #include "common/codec/zstd.h"
 #include "tests/support/random.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/suite.h"
 
 #define NAME "test"

@@ -9,13 +9,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/pe_file.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_image.h"
-#include "tests/support/windows_program.h"
-#include "tests/support/wine.h"
 
 #define RUNS      3
 #define EXIT_CODE 3
@@ -510,7 +505,7 @@ static const struct windows_program programs[] = {
      .runtime_options = "-DPROFILE_REFERENCE",
      .link_options = "-s"},
     {.target = WINDOWS_MINGW_LLD, .language = LANGUAGE_C, .library = true},
-    /* Where everything is asked for (rounds.h): each two of their properties meet above as well. */
+    /* Where everything is asked for (suite.h): each two of their properties meet above as well. */
     {.target = WINDOWS_MSVC_X86_64, .language = LANGUAGE_C, .link_options = "/build-id:no"},
     {.target = WINDOWS_MSVC_I686,
      .language = LANGUAGE_C,

@@ -11,11 +11,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/windows_images.h"
+#include "tests/support/windows_image.h"
 
 #define TRUNCATION_STEP 997
 

@@ -10,11 +10,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_image.h"
-#include "tests/support/windows_program.h"
-#include "tests/support/wine.h"
 
 #define FUNCTIONS       8
 #define RUN             12

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_image.h"
-#include "tests/support/windows_images.h"
 
 /* Another build's program, whose runtime is inlined: nothing says what could be changed. */
 START_TEST(test_no_runtime)

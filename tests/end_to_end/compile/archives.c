@@ -9,11 +9,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 600
 

@@ -8,13 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
-#include "tests/support/many_units.h"
+#include "tests/support/covsplit_tool.h"
 #include "tests/support/mutation.h"
-#include "tests/support/process.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define MAGIC_SIZE           8

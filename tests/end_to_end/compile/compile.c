@@ -17,11 +17,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/rounds.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
+#include "tests/support/sample.h"
 
 #define COVERAGE "-fprofile-instr-generate -fcoverage-mapping "
 #define MSVC     "--driver-mode=cl --target=x86_64-pc-windows-msvc /Brepro " COVERAGE

@@ -9,12 +9,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 
 #define TEST_TIMEOUT_SECONDS 600
 #define CUT_STEP             97

@@ -12,12 +12,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/target.h"
 
 #define READER               COVSPLIT_FIXTURE_DIRECTORY "/../support/object_reader.py"
 #define TEST_TIMEOUT_SECONDS 600

@@ -11,12 +11,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define DAMAGES      200
 #define SEED         2121

@@ -14,10 +14,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define SOURCES              COVSPLIT_FIXTURE_DIRECTORY "/packed"
 #define LIBRARY              "libparts.so"

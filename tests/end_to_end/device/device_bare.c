@@ -11,11 +11,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS    80
 #define FREESTANDING COVSPLIT_FIXTURE_DIRECTORY "/freestanding"

@@ -6,17 +6,14 @@
  * Usage: after_care CLANG
  *
  * Each tool meets a shared library and its program; linkers take turns, unless everything is asked
- * for (rounds.h).
+ * for (suite.h).
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define NO_SYMBOLS "no symbol table: run covsplit before strip"
 

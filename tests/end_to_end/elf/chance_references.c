@@ -10,10 +10,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/random.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 400
 #define PAGE      4096

@@ -14,11 +14,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/process.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define EXAMPLE COVSPLIT_FIXTURE_DIRECTORY "/../../share/examples/device"
 #define DEVICE  COVSPLIT_FIXTURE_DIRECTORY "/../../device"
@@ -51,7 +47,7 @@ struct change {
 
 struct row {
     const char *name;
-    bool is_rare; /* only run where everything is asked for (rounds.h) */
+    bool is_rare; /* only run where everything is asked for (suite.h) */
     const char *clang;
     const char *linker;       /* "lld" or "bfd" */
     const char *target;       /* words; NULL: NONE */

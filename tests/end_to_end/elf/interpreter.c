@@ -7,18 +7,15 @@
  *
  * MACHINE is one of target.h, or x86-64 for this one. The rows are a product: {-O1, -Os, -O2} x
  * {GNU ld, lld} x {kinds of code}; LLVM versions take turns. Where not everything is
- * asked for (rounds.h), one of them is run. The sources are those that tests/fetch.sh has put into
+ * asked for (suite.h), one of them is run. The sources are those that tests/fetch.sh has put into
  * COVSPLIT_TEST_CACHE.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
-#include "tests/support/target.h"
 #include "tests/support/trial.h"
 
 #define SOURCE       COVSPLIT_TEST_CACHE "/lua5.4/src"

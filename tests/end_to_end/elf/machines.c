@@ -11,7 +11,7 @@
  * the machine has, so that a small program has whole ones to cut. Where linkers take larger ones,
  * one row more for each linker has those and more functions.
  *
- * Where not everything is asked for (rounds.h), the rows on a diagonal are run: each compiler, each
+ * Where not everything is asked for (suite.h), the rows on a diagonal are run: each compiler, each
  * linker and each kind of image has a row; which come together moves on from machine to machine.
  */
 #include <elf.h>
@@ -21,11 +21,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/program.h"
-#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
 #include "tests/support/trial.h"
 
 /* So many that names and data have two pages each: records of 32-bit machines are the smallest. */

@@ -3,7 +3,7 @@
  * change what a split has to deal with; each split and checked in every way.
  *
  * Usage: matrix CLANG LINKER [--list]. One run covers one compiler and linker, with all rows of the
- * table below that are for both; or, where not everything is asked for (rounds.h), with those rows
+ * table below that are for both; or, where not everything is asked for (suite.h), with those rows
  * that are on the diagonal there. Between them the diagonals of all runs have every row, and every
  * kind of linking with every compiler.
  */
@@ -13,7 +13,6 @@
 
 #include "tests/support/elf_file.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
 #include "tests/support/suite.h"
 #include "tests/support/trial.h"
 

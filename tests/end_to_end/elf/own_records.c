@@ -11,9 +11,6 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
-#include "tests/support/program.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
 #define FUNCTIONS 20

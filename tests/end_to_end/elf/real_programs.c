@@ -11,10 +11,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 #include "tests/support/trial.h"
 
 #define SQLITE_SOURCE     COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"

@@ -15,8 +15,6 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 #include "tests/support/target.h"
 
 #define LOWEST       0x10000 /* where anything may be mapped */

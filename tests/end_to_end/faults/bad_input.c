@@ -22,14 +22,9 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
 
 #define TEST_TIMEOUT_SECONDS 1500
 #define SAMPLE_FUNCTIONS     40

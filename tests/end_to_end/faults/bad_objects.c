@@ -12,14 +12,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
-#include "tests/support/many_units.h"
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
-#include "tests/support/target.h"
 
 #define READER               COVSPLIT_FIXTURE_DIRECTORY "/../support/object_reader.py"
 #define TEST_TIMEOUT_SECONDS 1500

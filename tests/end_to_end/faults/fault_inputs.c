@@ -9,11 +9,9 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/crash.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/run_files.h"
-#include "tests/support/store_files.h"
-#include "tests/support/windows_images.h"
+#include "tests/support/sample.h"
+#include "tests/support/windows_image.h"
 
 #define CLANG      "22"
 #define GONE_HOURS 100

@@ -10,7 +10,7 @@
  * Usage: fault_sweep [all FIRST END]
  *
  * all: every call and every error, of the commands with these numbers; otherwise, of each command,
- * as many as rounds.h says, spread over kinds of calls and over the run.
+ * as many as suite.h says, spread over kinds of calls and over the run.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,10 +23,7 @@
 #include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/failing_calls.h"
-#include "tests/support/file_system.h"
 #include "tests/support/file_tree.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define RUN_SECONDS  5   /* a run takes a hundredth */
 #define ROUNDS       100 /* of a command, but with `all` */

@@ -21,14 +21,8 @@
 
 #include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/moments.h"
-#include "tests/support/profile_farm.h"
-#include "tests/support/rounds.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/sample.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 #include "tests/support/windows_program.h"
 
 #define TEST_TIMEOUT_SECONDS 2800

@@ -13,12 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/restricted.h"
-#include "tests/support/rounds.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 
 #define SAMPLE_FUNCTIONS 20
 #define START_STOPS      100 /* before the command comes to any file of ours */

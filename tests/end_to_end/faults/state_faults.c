@@ -14,16 +14,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
-#include "tests/support/program.h"
-#include "tests/support/random.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/restricted.h"
-#include "tests/support/rounds.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
+#include "tests/support/sample.h"
 
 #define FUNCTIONS 20
 #define PROFILES  5

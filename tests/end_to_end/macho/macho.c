@@ -10,9 +10,6 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define IMAGE "image"
 /* Of raw version 10. */

@@ -10,10 +10,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define IMAGE           "image"
 #define STRIPPED        "stripped"

@@ -15,11 +15,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define PEAK_RESIDENT_KIB (1024 * 1024)
 #define FUNCTIONS         60

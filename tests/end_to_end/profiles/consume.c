@@ -16,14 +16,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/process.h"
-#include "tests/support/profile_farm.h"
 #include "tests/support/program.h"
-#include "tests/support/restricted.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
+#include "tests/support/raw_profile.h"
 
 #define TIMEOUT_SECONDS 600
 #define IMAGES          3

@@ -14,12 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/profile_farm.h"
-#include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
+#include "tests/support/raw_profile.h"
 
 #define TIMEOUT_SECONDS 2800
 #define SEED            7

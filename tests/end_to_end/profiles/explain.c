@@ -10,11 +10,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define PROGRAMS 40
 

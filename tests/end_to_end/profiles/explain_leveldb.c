@@ -8,10 +8,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 
 #define SOURCES COVSPLIT_TEST_CACHE "/leveldown/deps/leveldb/leveldb-1.20"
 

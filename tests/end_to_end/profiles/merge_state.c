@@ -10,12 +10,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 20
 #define MUTATIONS 600

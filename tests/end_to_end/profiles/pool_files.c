@@ -11,12 +11,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 
 #define FUNCTIONS 120 /* more counters than fit into a buffer of stdio */
 

@@ -14,11 +14,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define CROWD           64
 #define SMALL_CROWD     24  /* in an emulator, where not everything is asked for */

@@ -15,13 +15,9 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define RUN_TIMEOUT_SECONDS 5
 #define TRUNCATION_STEP     97

@@ -15,11 +15,9 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 
 #define RUNS   20
 #define IMAGES 2

@@ -9,13 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
-#include "tests/support/wine.h"
 
 #define FUNCTIONS     60
 #define RUNS          3

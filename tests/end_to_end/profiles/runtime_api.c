@@ -15,10 +15,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define SOURCES  COVSPLIT_FIXTURE_DIRECTORY "/runtime_api"
 #define IR       "-fprofile-generate"

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS      12
 #define SPARSE_PROGRAM COVSPLIT_FIXTURE_DIRECTORY "/../support/sparse_profile.py"

@@ -10,11 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/application.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
+#include "tests/support/program.h"
 
 #define VARIANT_TIMEOUT_SECONDS 600
 #define FUNCTIONS               40

@@ -7,12 +7,8 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/program.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 static const char *clang_version, *linker_name;
 

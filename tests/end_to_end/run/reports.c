@@ -27,10 +27,8 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/debuginfod_server.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 
 #define REPORT_SECONDS 600
 #define SQLITE_SOURCE  COVSPLIT_TEST_CACHE "/better-sqlite3/deps/sqlite3"

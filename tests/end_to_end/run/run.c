@@ -9,10 +9,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/run_files.h"
-#include "tests/support/suite.h"
+#include "tests/support/sample.h"
 
 static struct run_files files;
 

@@ -22,10 +22,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
 
 #define WAIT_SECONDS   60
 #define START_ATTEMPTS 5
@@ -178,16 +175,16 @@ static void server_stop(const struct server *server)
 
 /* ---- programs ---- */
 
-struct application {
+struct served {
     char *directory;
     const char *clang;
     const char *uuid;
 };
 
-static struct application build(const char *clang)
+static struct served build(const char *clang)
 {
-    struct application application = {.directory = path_join(scratch, text_format("app-%s", clang)),
-                                      .clang = clang};
+    struct served application = {.directory = path_join(scratch, text_format("app-%s", clang)),
+                                 .clang = clang};
     struct many_units program = {.clang = clang};
     directory_create(application.directory);
     many_units_build(&program, application.directory);
@@ -203,7 +200,7 @@ static struct application build(const char *clang)
 }
 
 /* The object's place below `objects`, from a store. */
-static void export_object(const struct application *application, const char *objects)
+static void export_object(const struct served *application, const char *objects)
 {
     struct command command = covsplit_command(application->directory, "split", "--store", "store",
                                               "-o", "stripped", APP, NULL);
@@ -215,8 +212,8 @@ static void export_object(const struct application *application, const char *obj
 }
 
 /* llvm-cov with only the profile, which lies alone in a directory, and a server. */
-static struct command report_through(const struct application *application,
-                                     const struct server *server, const char *words)
+static struct command report_through(const struct served *application, const struct server *server,
+                                     const char *words)
 {
     char *alone = path_join(application->directory, "alone");
     if (!file_exists(alone)) {
@@ -231,7 +228,7 @@ static struct command report_through(const struct application *application,
     return command;
 }
 
-static void assert_same_report(const struct application *application, const struct server *server,
+static void assert_same_report(const struct served *application, const struct server *server,
                                const char *words)
 {
     struct command original = {.directory = application->directory};
@@ -250,7 +247,7 @@ static void assert_same_report(const struct application *application, const stru
 START_TEST(test_federation)
 {
     char *objects = path_join(scratch, "objects"), *nothing = path_join(scratch, "nothing");
-    struct application applications[CLANG_COUNT];
+    struct served applications[CLANG_COUNT];
     directory_create(nothing);
     for (int i = 0; i < CLANG_COUNT; i++) {
         applications[i] = build(clangs[i]);
@@ -287,7 +284,7 @@ END_TEST
 START_TEST(test_unknown_image)
 {
     char *nothing = path_join(scratch, "nothing");
-    struct application application = build("19");
+    struct served application = build("19");
     directory_create(nothing);
     struct server server = server_start("first", nothing, NULL, "/metrics");
     struct command command = report_through(&application, &server, "report");

@@ -10,10 +10,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
 
 #define APP     MANY_UNITS_PROGRAM
 #define LIBRARY MANY_UNITS_LIBRARY

@@ -8,11 +8,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
 #include "tests/support/mutation.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define ID_BY_HAND "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
 

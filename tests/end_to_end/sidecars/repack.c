@@ -12,16 +12,9 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
-#include "tests/support/moments.h"
 #include "tests/support/mutation.h"
-#include "tests/support/restricted.h"
-#include "tests/support/rounds.h"
+#include "tests/support/random.h"
 #include "tests/support/sample.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 #include "tests/support/windows_program.h"
 
 #define SAMPLE_FUNCTIONS 60

@@ -6,9 +6,6 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/program.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
 /* One image of each class: for ELF, and for COFF with 32 bits. */

@@ -9,10 +9,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
 #include "tests/support/sample.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
 
 #define SAMPLE_FUNCTIONS 40
 #define IMAGE_COUNT      4

@@ -10,14 +10,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/moments.h"
-#include "tests/support/restricted.h"
-#include "tests/support/rounds.h"
+#include "tests/support/random.h"
 #include "tests/support/sample.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
-#include "tests/support/traced.h"
 
 #define SAMPLE_FUNCTIONS 300
 #define WRITERS          16

@@ -11,11 +11,7 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/program.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
 #define IMAGES_MAX 8

@@ -2,7 +2,7 @@
  * Unions of many images: reports from the file that `covsplit export --union` makes of their
  * sidecars must be those from the unsplit images, named one by one.
  *
- * The images are programs of one project (many_programs.h), which were all run, and whose profiles
+ * The images are programs of one project (real_programs.h), which were all run, and whose profiles
  * are merged into one. Each report is taken from the unsplit images in some order, and from the
  * union in that order.
  *
@@ -13,10 +13,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_programs.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 
 #define REPORT_SECONDS 1200
 

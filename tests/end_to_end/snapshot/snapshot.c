@@ -14,11 +14,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 60
 #define RELOCATED "-mllvm -runtime-counter-relocation"

@@ -15,12 +15,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/crash.h"
-#include "tests/support/file_system.h"
-#include "tests/support/hostile.h"
 #include "tests/support/mutation.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define PARTS_MAX 1024
 #define PAGE_SIZE 4096

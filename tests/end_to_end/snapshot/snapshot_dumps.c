@@ -11,10 +11,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/crash.h"
-#include "tests/support/file_system.h"
 #include "tests/support/raw_profile.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 40
 #define GIB       (UINT64_C(1) << 30)

@@ -12,9 +12,6 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/crash.h"
-#include "tests/support/file_system.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 40
 

@@ -10,8 +10,6 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 
 #define IMAGES 6
 

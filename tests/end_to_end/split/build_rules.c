@@ -10,10 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/leveldb.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
+#include "tests/support/real_programs.h"
 
 #define PROGRAMS (rounds_are_all() ? 24 : 8)
 #define COVERAGE "-fprofile-instr-generate -fcoverage-mapping"

@@ -13,8 +13,6 @@
 
 #include "tests/support/cmake_project.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 
 #define PROJECT COVSPLIT_FIXTURE_DIRECTORY "/cmake_enable"
 

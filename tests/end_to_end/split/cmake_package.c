@@ -10,8 +10,6 @@
 
 #include "tests/support/cmake_project.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 
 #define PROJECT COVSPLIT_FIXTURE_DIRECTORY "/cmake_package"
 

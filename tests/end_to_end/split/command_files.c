@@ -13,9 +13,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
 
 #define SAMPLE_FUNCTIONS 100
 #define SMALL_SPACE      65536

@@ -12,8 +12,6 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 
 #define COVERAGE "-fprofile-instr-generate -fcoverage-mapping "
 

@@ -8,11 +8,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/many_units.h"
-#include "tests/support/program.h"
-#include "tests/support/store_files.h"
-#include "tests/support/suite.h"
+#include "tests/support/sample.h"
 
 #define APP MANY_UNITS_PROGRAM
 

@@ -11,12 +11,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/file_system.h"
-#include "tests/support/process.h"
-#include "tests/support/program.h"
 #include "tests/support/random.h"
-#include "tests/support/rounds.h"
-#include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
 
 #define DAMAGES 60

@@ -6,8 +6,6 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
-#include "tests/support/suite.h"
 
 #define PAGES COVSPLIT_GENERATED_DIRECTORY "/man1"
 

@@ -11,7 +11,7 @@
 #include "tests/support/elf_file.h"
 #include "tests/support/program.h"
 #include "tests/support/suite.h"
-#include "tests/support/trial_run.h"
+#include "tests/support/trial.h"
 
 /* A trial of a small program in which the "stripped" image is still a copy of the original. The
  * "sidecar" is one too: all that is read of it here is its build ID. */

@@ -6,9 +6,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
 
 #define SAMPLE_FUNCTIONS 20
 

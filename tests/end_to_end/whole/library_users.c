@@ -10,9 +10,7 @@
 #include <string.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/program.h"
-#include "tests/support/suite.h"
 
 #define FUNCTIONS 20
 #define SOURCE    COVSPLIT_FIXTURE_DIRECTORY "/covered_functions.c"

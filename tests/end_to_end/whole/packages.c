@@ -11,9 +11,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/file_system.h"
 #include "tests/support/sample.h"
-#include "tests/support/suite.h"
 
 #define SAMPLE_FUNCTIONS 20
 
