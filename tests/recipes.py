@@ -111,7 +111,8 @@ class Walk:
             self.totals.append(total)
             if float(re.search(r"([0-9.]+)%", total)[1]) == 0:
                 raise Failure("the report has seen nothing run")
-        if "llvm-cov report" in commands and "TOTAL" not in done.stdout:
+        if re.search(r"covsplit report .*profiles$", commands, re.M) and not re.search(
+                r"--(format|diff)", commands) and "TOTAL" not in done.stdout:
             raise Failure("there is no report")
 
     def output_of(self, command):
@@ -136,6 +137,8 @@ class Walk:
                 self.bazel(block)
             elif name.startswith(".github/"):
                 self.github(block)
+            elif name == ".gitlab-ci.yml":
+                self.gitlab(block)
 
     def bazel(self, text):
         """The two rules that the file uses, and what their outputs are for."""
@@ -170,6 +173,20 @@ class Walk:
             ran += 1
         if ran != 3:
             raise Failure(f"{ran} steps were run")
+
+
+    def gitlab(self, text):
+        """The script, and whether the expression finds the percentage of lines in what it prints."""
+        script = re.search(r"^  script:\n((?:    - .*\n)+)", text, re.M)[1]
+        expression = re.search(r"^  coverage: '/(.*)/'$", text, re.M)[1]
+        self.run(re.sub("^    - ", "", script, flags=re.M))
+        found = re.search(expression, self.totals[-1])
+        numbers = re.findall(r"[0-9.]+%", self.totals[-1])
+        if found is None or found[1] + "%" != numbers[2]:
+            raise Failure(f"the percentage of lines is not in {self.totals[-1]}")
+        report = (self.place / "coverage.xml").read_text()
+        if float(re.search(r'line-rate="([0-9.]+)"', report)[1]) == 0:
+            raise Failure("nothing is covered in coverage.xml")
 
 
 def without_packing(text):
