@@ -1,9 +1,9 @@
 # Makes the manual pages and the shell completions from what `covsplit help` prints for each
 # subcommand, so that they always agree with the help. Run by the build.
 #
-# Environment: COVSPLIT, the command; EXAMPLES, a directory with the handwritten sections of the pages,
-# as NAME.roff for NAME.1; OUTPUT, the directory for covsplit (for bash), _covsplit (zsh),
-# covsplit.fish and man1/, which must exist.
+# Environment: COVSPLIT, the command; EMULATOR, what runs it when cross-compiling, else empty; EXAMPLES, a
+# directory with the handwritten sections of the pages, as NAME.roff for NAME.1; OUTPUT, the directory for
+# covsplit (for bash), _covsplit (zsh), covsplit.fish and man1/, which must exist.
 
 BEGIN {
     date = "2026-11-21" # when the pages were last reviewed
@@ -38,7 +38,7 @@ BEGIN {
 
 # Runs covsplit, puts the lines that it prints into line[], and returns their number.
 function ask(words,    command, n) {
-    command = "\"$COVSPLIT\" " words
+    command = "$EMULATOR \"$COVSPLIT\" " words
     while ((command | getline line[++n]) > 0)
         ;
     if (close(command) != 0 || n == 1)

@@ -4,18 +4,27 @@
 #   covsplit-VERSION.tar.xz                 the sources
 #   covsplit_VERSION_ARCHITECTURE.deb       Debian's packages: the command,
 #   libcovsplit0_…, libcovsplit-dev_…       the library, and the files needed to compile with it
-#   covsplit-VERSION-linux-MACHINE.tar.xz   the command as one static file that runs on any Linux
+#   covsplit-VERSION-linux-MACHINE.tar.xz   the command as one static file that runs on any Linux of
+#                                           this machine, x86_64 or aarch64
 #   SHA256SUMS                              of all these; sha256sum --check SHA256SUMS
 #
 # Everything is built from the archive of the sources. With the same Debian packages installed, the
 # files are the same whenever and wherever they are made. DIRECTORY must not exist; it is created only
 # when everything is done.
 #
-# Usage: release.sh DIRECTORY [CMAKE-OPTION...]
+# With --also aarch64, the static command is built for that machine, too: by aarch64-linux-gnu-gcc, with
+# the static libraries of Debian's packages for it. qemu-aarch64 runs it to print its manual pages.
+#
+# Usage: release.sh [--also aarch64] DIRECTORY [CMAKE-OPTION...]
 set -euo pipefail
 
-if [ $# -lt 1 ]; then
-    echo "usage: release.sh DIRECTORY [CMAKE-OPTION...]" >&2
+also=
+if [ "${1-}" = --also ] && [ "${2-}" = aarch64 ]; then
+    also=$2
+    shift 2
+fi
+if [ $# -lt 1 ] || [[ $1 == -* ]]; then
+    echo "usage: release.sh [--also aarch64] DIRECTORY [CMAKE-OPTION...]" >&2
     exit 2
 fi
 umask 022
@@ -71,6 +80,22 @@ echo "release: the static command"
 configure static "$work/sources" -DCOVSPLIT_STATIC=ON "$@"
 run build cmake --build "$work/static"
 package static
+
+if [ "$also" ]; then
+    echo "release: the static command for $also"
+    libraries=$work/libraries/usr/lib/$also-linux-gnu
+    mkdir -p "$work/debs" "$libraries"
+    "$sources/share/download-debs.sh" arm64 "$work/debs" libzstd-dev libxxhash-dev libdeflate-dev nettle-dev
+    for deb in "$work"/debs/*.deb; do
+        dpkg-deb --extract "$deb" "$work/libraries"
+    done
+    export PKG_CONFIG_LIBDIR=$libraries/pkgconfig PKG_CONFIG_SYSROOT_DIR=$work/libraries
+    configure "static-$also" "$work/sources" -DCOVSPLIT_STATIC=ON -DCMAKE_SYSTEM_NAME=Linux \
+        -DCMAKE_SYSTEM_PROCESSOR="$also" -DCMAKE_C_COMPILER="$also-linux-gnu-gcc" \
+        -DCMAKE_CROSSCOMPILING_EMULATOR="qemu-$also" -DCMAKE_EXE_LINKER_FLAGS="-L$libraries" "$@"
+    run build cmake --build "$work/static-$also"
+    package "static-$also"
+fi
 
 (cd "$release" && sha256sum -- * >SHA256SUMS && cat SHA256SUMS)
 mv "$release" "$directory"

@@ -1,7 +1,10 @@
 #!/bin/bash
 # Shows the main job on a real program: compiles SQLite for coverage, splits it, runs it, and joins it.
 #
-# Installs what is needed (Debian 12), builds covsplit, and works in build/demo.
+# Installs what is needed (Debian 12), builds covsplit, and works in build/demo. COVSPLIT names another
+# command to show, such as the static one of a release; it may be one for another machine, with binfmt_misc or
+# as a script that calls an emulator.
+#
 # Usage: demo.sh
 set -euo pipefail
 
@@ -20,10 +23,13 @@ row() {
 }
 
 "$root/tests/install-packages.sh"
-cmake -S "$root" -B "$build/demo-build" -G Ninja -DCOVSPLIT_TESTS=OFF >/dev/null
-cmake --build "$build/demo-build"
+covsplit=${COVSPLIT-}
+if [ -z "$covsplit" ]; then
+    cmake -S "$root" -B "$build/demo-build" -G Ninja -DCOVSPLIT_TESTS=OFF >/dev/null
+    cmake --build "$build/demo-build"
+    covsplit=$build/demo-build/split/covsplit
+fi
 "$root/tests/fetch.sh" "$build/fetched"
-covsplit=$build/demo-build/split/covsplit
 
 rm -rf "$work"
 mkdir -p "$work"
@@ -56,10 +62,10 @@ llvm-profdata-19 merge full.profraw -o full.profdata
 cmp full.profdata light.profdata
 echo "the lightweight profile, merged, is the full one, byte for byte"
 
-echo "== llvm-cov report, from the stripped image and its sidecar"
+echo "== covsplit report, from the profile and the sidecar"
 llvm-cov-19 report sqlite -instr-profile=full.profdata >full-report.txt
-"$covsplit" run --sidecar sqlite.covsplit -- \
-    llvm-cov-19 report sqlite.stripped -instr-profile=light.profdata >light-report.txt
+"$covsplit" report --sidecar sqlite.covsplit --include / --llvm-cov llvm-cov-19 \
+    --llvm-profdata llvm-profdata-19 light.profraw >light-report.txt
 cmp full-report.txt light-report.txt
 cat light-report.txt
 echo "the report is that of the unsplit image"

@@ -1,11 +1,9 @@
 #!/bin/bash
-# Fetches LLVM's profile runtimes for other machines than this one from Debian's packages. The packages
-# are only unpacked, not installed: the system's list of architectures is not changed, and APT gets its
-# own configuration, index and cache, with the system's sources and keys.
+# Fetches LLVM's profile runtimes for other machines than this one from Debian's packages, which are only
+# unpacked, not installed (../share/download-debs.sh).
 #
-# The version is the current one of the archive, which keeps no older ones; APT checks its signature
-# and the packages' digests. The version is in the name of the directory, so that results of compilers
-# with different versions are not mixed up.
+# The version is the current one of the archive, which keeps no older ones. It is in the name of the
+# directory, so that results of compilers with different versions are not mixed up.
 #
 # Usage: fetch-runtimes.sh DIRECTORY
 # Afterwards, DIRECTORY has a resource directory of clang for each runtime, such as "runtimes/arm64-19",
@@ -26,6 +24,7 @@ if [ $# -ne 1 ]; then
     echo "usage: $0 DIRECTORY" >&2
     exit 2
 fi
+download=$(cd "$(dirname "$0")/../share" && pwd)/download-debs.sh
 mkdir -p "$1/runtimes"
 cd "$1/runtimes"
 
@@ -38,25 +37,6 @@ missing() {
             echo "libclang-rt-$version-dev"
         fi
     done
-}
-
-# Fetches the indexes of one architecture. It does not matter if some cannot be fetched, as long as the
-# packages are in others. What APT makes of them is left to the download, which makes it anyway.
-update() {
-    local architecture=$1
-    rm -rf "$work/apt"
-    mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial"
-    touch "$work/apt/status"
-    cat >"$work/apt/apt.conf" <<END
-APT::Architecture "$architecture";
-APT::Architectures { "$architecture"; };
-APT::Sandbox::User "root";
-Dir::State::lists "$work/apt/lists";
-Dir::State::status "$work/apt/status";
-Dir::Cache "$work/apt/cache";
-Acquire::Languages "none";
-END
-    APT_CONFIG=$work/apt/apt.conf apt-get update -q -o pkgCacheFile::Generate=false >"$work/apt/log" 2>&1 || true
 }
 
 # Unpacks a package and keeps only the runtime, which then exists completely or not at all.
@@ -82,12 +62,8 @@ fetch() {
     fi
     work=$(mktemp -d "$PWD/fetch-XXXXXX")
     trap 'rm -rf "$work"' EXIT
-    update "$1"
     # shellcheck disable=SC2086
-    if ! (cd "$work" && APT_CONFIG=$work/apt/apt.conf apt-get download -q $packages >>"$work/apt/log" 2>&1); then
-        cat "$work/apt/log" >&2
-        exit 1
-    fi
+    "$download" "$1" "$work" $packages
     local deb
     for deb in "$work"/*.deb; do
         unpack "$deb"

@@ -229,9 +229,10 @@ static const char *make_release(const char *package, const char *name, const cha
     struct command command = {.timeout_seconds = 600};
     char *place = path_join(sample.scratch, name);
     text_list_add_words(&command.arguments, "sh -ec");
-    text_list_add(&command.arguments,
-                  "umask $3; mkdir \"$1\"; cd \"$1\"; tar -xf \"$2\" --strip-components=1\n"
-                  "chmod -R $4 .; share/release.sh made -DCMAKE_C_FLAGS_RELEASE=-O0");
+    text_list_add(
+        &command.arguments,
+        "umask $3; mkdir \"$1\"; cd \"$1\"; tar -xf \"$2\" --strip-components=1\n"
+        "chmod -R $4 .; share/release.sh --also aarch64 made -DCMAKE_C_FLAGS_RELEASE=-O0");
     text_list_add(&command.arguments, "sh");
     text_list_add(&command.arguments, place);
     text_list_add(&command.arguments, package);
@@ -294,6 +295,25 @@ static void assert_runs_alone(const char *release)
                        "merged");
 }
 
+/* The command for aarch64 gives what this one gives. */
+static void assert_runs_on_aarch64(const char *release)
+{
+    const char *place = path_join(sample.scratch, "aarch64");
+    directory_create(place);
+    run_or_abort(place, "tar", "-xf", find_package(release, "covsplit-", "-linux-aarch64.tar.xz"),
+                 "--strip-components=1", NULL);
+    ck_assert(file_exists(path_join(place, "share/man/man1/covsplit.1")));
+    run_or_abort(place, "qemu-aarch64", "bin/covsplit", "split", "-o", "stripped", "--sidecar",
+                 "sidecar", sample.image, NULL);
+    covsplit_assert(0, place, "split", "-o", "here", "--sidecar", "here.covsplit", sample.image,
+                    NULL);
+    files_assert_equal(path_join(place, "stripped"), path_join(place, "here"), "stripped");
+    files_assert_equal(path_join(place, "sidecar"), path_join(place, "here.covsplit"), "sidecar");
+    run_or_abort(place, "qemu-aarch64", "bin/covsplit", "join", "--sidecar", "sidecar", "-o",
+                 "joined", "stripped", NULL);
+    files_assert_equal(path_join(place, "joined"), sample.image, "joined");
+}
+
 /* Nothing but sources, all of them, and the release made of them is the same each time. */
 START_TEST(test_release)
 {
@@ -309,12 +329,13 @@ START_TEST(test_release)
     }
     ck_assert(file_exists(path_join(place, "README.md")));
     ck_assert(file_exists(path_join(place, "tests/run.sh")));
-    ck_assert_uint_eq(directory_list(release).count, 6);
+    ck_assert_uint_eq(directory_list(release).count, 7);
     run_or_abort(release, "sha256sum", "--check", "--strict", "SHA256SUMS", NULL);
     files_assert_equal(path_join(release, strrchr(package, '/') + 1), package, "unpacked");
     /* For /usr, packages are as Debian's own are. */
     run_or_abort(release, "sh", "-c", "lintian --fail-on error,warning ./*.deb", NULL);
     assert_runs_alone(release);
+    assert_runs_on_aarch64(release);
 
     const char *other = make_release(package, "unpacked elsewhere", "077", "go=");
     files_assert_equal(path_join(other, "SHA256SUMS"), path_join(release, "SHA256SUMS"),
