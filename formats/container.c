@@ -1,14 +1,14 @@
 /*
- * Containers of slices: see container.h. All numbers in the table of a universal file are
+ * Containers of slices: see image.h. All numbers in the table of a universal file are
  * big-endian.
  */
-#include "formats/container.h"
+#include "formats/image.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/macho/format.h"
+#include "formats/macho/macho.h"
 
 #define FAT_HEADER_SIZE     8
 #define FAT_ARCH_SIZE       20

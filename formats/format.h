@@ -147,8 +147,13 @@ extern const struct format elf_format;
 extern const struct format macho_format;
 extern const struct format coff_format;
 
+/* ---- what formats use (planner.c) ---- */
+
 /* Adds the section of the kind, which has that index in the format, to the plan. */
 void planning_add_section(struct planning *planning, enum section_kind kind, size_t index);
+
+/* True if it is one of the sections that the plan describes. */
+bool planning_is_described(const struct planning *planning, size_t index);
 
 /* The bytes that stay in the image when a section of this kind and size is removed: the stub, a
  * tripwire, or none. */

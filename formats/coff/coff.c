@@ -132,45 +132,26 @@ static void describe_contents(struct planning *planning)
 
 /* ---- code and data ---- */
 
-static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+static bool part_at(const struct planning *planning, size_t index, struct image_part *part)
 {
     const struct coff_image *image = coff_image_of(planning);
+    const struct coff_section *section = &image->sections[index];
+    bool is_other;
 
-    while (*index < image->section_count) {
-        size_t i = (*index)++;
-
-        if (!coff_section_is_code(&image->sections[i]))
-            continue;
-        *code = (struct code){.bytes = coff_section_bytes(image, i),
-                              .address = image->sections[i].address};
-        return true;
-    }
-    return false;
-}
-
-static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
-{
-    const struct coff_image *image = coff_image_of(planning);
-
-    while (*index < image->section_count) {
-        size_t i = (*index)++;
-        const struct coff_section *section = &image->sections[i];
-        bool is_other =
-            coff_section_is_code(section) || strcmp(section->name, ".pdata") == 0 ||
-            strcmp(section->name, ".xdata") == 0 || strcmp(section->name, ".rsrc") == 0 ||
-            section->VirtualAddress == image->directories[DIRECTORY_BASE_RELOCATION].rva ||
-            (section->Characteristics & IMAGE_SCN_MEM_DISCARDABLE) != 0;
-
-        for (size_t kind = 1; kind <= SECTION_KIND_MAX; kind++)
-            is_other |= planning->section_index[kind] == i;
-        if (is_other)
-            continue;
-        *data = (struct image_data){.bytes = coff_section_bytes(image, i),
-                                    .address = section->address,
-                                    .bases = {image->image_base}};
-        return true;
-    }
-    return false;
+    if (index >= image->section_count)
+        return false;
+    is_other = planning_is_described(planning, index) || strcmp(section->name, ".pdata") == 0 ||
+               strcmp(section->name, ".xdata") == 0 || strcmp(section->name, ".rsrc") == 0 ||
+               section->VirtualAddress == image->directories[DIRECTORY_BASE_RELOCATION].rva ||
+               (section->Characteristics & IMAGE_SCN_MEM_DISCARDABLE) != 0;
+    *part = (struct image_part){
+        .kind = coff_section_is_code(section) ? PART_CODE
+                : is_other                    ? PART_OTHER
+                                              : PART_DATA,
+        .code = {.bytes = coff_section_bytes(image, index), .address = section->address},
+        .bases = {image->image_base},
+    };
+    return true;
 }
 
 /* Tables of RVAs are in the data directories. The names of imported functions, and the table of
@@ -424,11 +405,10 @@ const struct format coff_format = {
             .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO "
                               "of the runtime",
             .code_of = code_of,
-            .next_code = next_code,
-            .next_data = next_data,
+            .part_at = part_at,
             .is_loaders = is_loaders,
             .find_pointer = find_pointer,
-            .each_symbol = coff_symbols_visit,
+            .next_symbol = coff_symbols_next,
         },
     .recognize = recognize,
     .outline = coff_outline,

@@ -1,9 +1,9 @@
 /*
  * Reading and splitting COFF images (Microsoft's PE format). Internal to formats/coff.
  *
- * read.c reads the tables, and relocations.c the base relocations; coff.c describes and checks
- * sections; symbols.c finds the runtime's functions, with and without symbols; layout.c cuts bytes
- * out of the file, and write.c writes the headers that tell where things are.
+ * read.c reads the tables and base relocations; coff.c describes and checks sections; symbols.c
+ * finds the runtime's functions, with and without symbols; layout.c cuts bytes out of the file, and
+ * writes the headers that tell where things are.
  *
  * Fields have the names of Microsoft's "PE Format". Addresses are those at which the image prefers
  * to be loaded: ImageBase + RVA. Everything is little-endian.
@@ -175,7 +175,7 @@ void coff_guid(const struct coff_image *image, struct uuid *uuid);
 /* Appends the outline of an image: see image_outline in image.h. */
 bool coff_outline(const struct input *input, struct buffer *outline, struct error *error);
 
-/* ---- relocations.c ---- */
+/* ---- base relocations (read.c) ---- */
 
 struct coff_relocation {
     uint64_t address; /* of the word to which it applies, */
@@ -237,9 +237,9 @@ static inline const struct coff_image *coff_image_of(const struct planning *plan
 /* Finds the runtime's symbols in the symbol table and in the map file, if there are any. False if
  * either is damaged. */
 bool coff_symbols_find(struct coff_state *state, struct error *error);
-/* Visits the symbols of both (an operation of struct code_operations). */
-bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context);
+/* Takes the next symbol of both (an operation of struct code_operations). */
+bool coff_symbols_next(const struct planning *planning, struct symbol_walk *walk,
+                       struct image_symbol *symbol);
 
 /* Looks for the runtime's functions if there are no symbols: functions that only return a bound. A
  * function counts only if no other one does the same. */
@@ -267,13 +267,10 @@ bool coff_merged_is_nameless(const struct coff_state *state, struct bytes record
  * it follows a marker of zeros of its own size, and only zeros follow it. */
 bool coff_find_stub(const struct coff_state *state, struct bytes *stub);
 
-/* ---- layout.c, write.c ---- */
+/* ---- layout.c ---- */
 
 /* True if only the section itself uses its bytes; if not, the section is kept. */
 bool coff_check_claims(struct coff_state *state, enum section_kind kind);
-/* True for a section of the table that goes, or of which only stub or tripwire stays. */
-bool coff_is_removed(const struct coff_state *state, size_t index);
-
 /* Operations of struct format. */
 bool coff_layout(struct planning *planning, struct error *error);
 bool coff_write(struct planning *planning, struct error *error);

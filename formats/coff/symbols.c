@@ -36,42 +36,40 @@ static void skip_underscore(const struct coff_image *image, struct bytes *name)
         *name = (struct bytes){name->data + 1, name->size - 1};
 }
 
-static bool each_in_table(const struct coff_state *state, runtime_symbol_visitor visit,
-                          void *context)
+static bool next_in_table(const struct coff_image *image, struct symbol_walk *walk,
+                          struct image_symbol *found)
 {
-    const struct coff_image *image = &state->image;
-    uint64_t released = 0;
-    struct bytes symbol;
-
-    for (uint64_t i = 0; i < image->symbol_count; i++) {
-        uint64_t offset = i * COFF_SYMBOL_SIZE;
-        struct image_symbol found;
+    while (walk->at < image->symbol_count) {
+        uint64_t offset = walk->at * COFF_SYMBOL_SIZE;
+        struct bytes symbol;
         uint32_t name;
         uint16_t section;
 
-        if (!bytes_slice(image->file, image->symbols_offset + offset, COFF_SYMBOL_SIZE, &symbol))
+        if (!bytes_slice(image->file, image->symbols_offset + offset, COFF_SYMBOL_SIZE, &symbol)) {
+            walk->bad = true;
             return false;
-        i += symbol.data[SYMBOL_AUX_COUNT];
+        }
+        if (offset - walk->released >= PIECE_SIZE) {
+            input_release_pages(image->input, image->symbols_offset + walk->released,
+                                offset - walk->released);
+            walk->released = offset;
+        }
+        walk->at += 1 + (uint64_t)symbol.data[SYMBOL_AUX_COUNT];
         section = load_u16(symbol.data + SYMBOL_SECTION_NUMBER, false);
         if (section == 0 || section > image->section_count)
             continue;
         /* All names of interest are longer than eight bytes. */
         name = load_u32(symbol.data + SYMBOL_STRING_OFFSET, false);
-        found.name = (struct bytes){symbol.data, 0};
+        found->name = (struct bytes){symbol.data, 0};
         if (load_u32(symbol.data, false) == 0 && name < image->strings.size)
-            bytes_slice(image->strings, name, image->strings.size - name, &found.name);
-        skip_underscore(image, &found.name);
-        found.address =
+            bytes_slice(image->strings, name, image->strings.size - name, &found->name);
+        skip_underscore(image, &found->name);
+        found->address =
             image->sections[section - 1].address + load_u32(symbol.data + SYMBOL_VALUE, false);
-        found.is_function = load_u16(symbol.data + SYMBOL_TYPE, false) == IMAGE_SYM_DTYPE_FUNCTION;
-        if (!visit(context, &found))
-            return false;
-        if (offset - released >= PIECE_SIZE) {
-            input_release_pages(image->input, image->symbols_offset + released, offset - released);
-            released = offset;
-        }
+        found->is_function = load_u16(symbol.data + SYMBOL_TYPE, false) == IMAGE_SYM_DTYPE_FUNCTION;
+        return true;
     }
-    return true;
+    return false;
 }
 
 /* ---- the map file ---- */
@@ -124,47 +122,50 @@ static bool parse_map_line(const struct coff_state *state, struct bytes line,
     return coff_section_of(&state->image, found->address, 1) != NO_INDEX;
 }
 
-/* Without a visitor, stops at the first symbol. */
-static bool each_in_map(const struct coff_state *state, runtime_symbol_visitor visit, void *context)
+/* Takes lines of the map file up to the next one that has a symbol. */
+static bool next_in_map(const struct coff_state *state, struct bytes *map,
+                        struct image_symbol *found)
 {
-    struct bytes left = {0};
+    while (map->size != 0) {
+        const uint8_t *newline = memchr(map->data, '\n', (size_t)map->size);
+        uint64_t size = newline == NULL ? map->size : (uint64_t)(newline - map->data) + 1;
+        struct bytes line = {map->data, size};
 
-    if (state->base.options->map != NULL)
-        left = state->base.options->map->bytes;
-    while (left.size != 0) {
-        const uint8_t *newline = memchr(left.data, '\n', (size_t)left.size);
-        uint64_t size = newline == NULL ? left.size : (uint64_t)(newline - left.data) + 1;
-        struct image_symbol found;
-
-        if (parse_map_line(state, (struct bytes){left.data, size}, &found) &&
-            (visit == NULL || !visit(context, &found)))
-            return false;
-        left = (struct bytes){left.data + size, left.size - size};
+        *map = (struct bytes){map->data + size, map->size - size};
+        if (parse_map_line(state, line, found))
+            return true;
     }
-    return true;
+    return false;
 }
 
-bool coff_symbols_visit(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context)
+bool coff_symbols_next(const struct planning *planning, struct symbol_walk *walk,
+                       struct image_symbol *symbol)
 {
     const struct coff_state *state = (const struct coff_state *)planning;
+    const struct input *map = planning->options->map;
 
-    return each_in_table(state, visit, context) && each_in_map(state, visit, context);
+    if (next_in_table(&state->image, walk, symbol))
+        return true;
+    if (walk->more.data == NULL && map != NULL)
+        walk->more = map->bytes;
+    return !walk->bad && next_in_map(state, &walk->more, symbol);
 }
 
 bool coff_symbols_find(struct coff_state *state, struct error *error)
 {
     struct runtime_symbols *symbols = &state->base.code.symbols;
     const struct input *map = state->base.options->map;
+    struct bytes lines = map != NULL ? map->bytes : (struct bytes){0};
+    struct image_symbol first;
 
     /* There are several forms of map files, and several builds of an image. */
-    if (map != NULL && each_in_map(state, NULL, NULL))
+    if (map != NULL && !next_in_map(state, &lines, &first))
         return error_set(error,
                          "%s: not a map file of this image: no line has an address in it, in the "
                          "form that MSVC and lld-link write; give the one that /map writes (mingw: "
                          "link without -s instead)",
                          map->path);
-    if (!runtime_symbols_find(symbols, coff_symbols_visit, &state->base))
+    if (!runtime_symbols_find(symbols, coff_symbols_next, &state->base))
         return error_set(error,
                          "%s: damaged COFF image or map file: the profile runtime is defined too "
                          "many times; link it again",
@@ -190,10 +191,9 @@ struct bodies {
     bool too_many;
 };
 
-/* A code_search_visitor: collects the body that has the operand at `from`. */
-static bool collect_body(void *context, uint64_t from)
+/* Collects the body that has the operand at `from`. */
+static void collect_body(struct bodies *bodies, uint64_t from)
 {
-    struct bodies *bodies = context;
     const struct coff_image *image = &bodies->state->image;
     size_t section = coff_section_of(image, from, 1), i = 0;
     struct code code;
@@ -201,26 +201,24 @@ static bool collect_body(void *context, uint64_t from)
     uint64_t start;
 
     if (section == NO_INDEX)
-        return true;
+        return;
     code = (struct code){.bytes = coff_section_bytes(image, section),
                          .address = image->sections[section].address};
     if (!code_decode_around(bodies->state->base.code.machine, &code, from - code.address, &start,
                             &accessor) ||
         accessor.form == ACCESSOR_LOAD || accessor.value - bodies->first >= bodies->size)
-        return true;
+        return;
     while (i < bodies->found_count && bodies->found[i].value != accessor.value)
         i++;
-    if (i == 2) {
-        bodies->too_many = true;
-        return false;
-    }
+    bodies->too_many = i == 2;
+    if (bodies->too_many)
+        return;
     if (i == bodies->found_count)
         bodies->found[bodies->found_count++].value = accessor.value;
     /* An operand in the overlap of two pieces may be reported twice. */
     if (bodies->found[i].count == 0 || bodies->found[i].address != code.address + start)
         bodies->found[i].count++;
     bodies->found[i].address = code.address + start;
-    return true;
 }
 
 /* Collects the functions that refer to bodies->target. */
@@ -229,14 +227,18 @@ static void search_code(struct bodies *bodies)
     const struct image_code *code = &bodies->state->base.code;
     struct coff_relocations relocations = coff_relocations_open(&bodies->state->image);
     struct coff_relocation relocation;
+    struct code_references references;
+    uint64_t from;
 
-    if (!code->code_has_relocations)
-        rules_search_code(code, &bodies->target, collect_body, bodies);
-    while (code->code_has_relocations && coff_relocations_next(&relocations, &relocation)) {
+    code_references_open(&references, code, &bodies->target);
+    while (!bodies->too_many && !code->code_has_relocations &&
+           code_references_next(&references, &from))
+        collect_body(bodies, from);
+    while (!bodies->too_many && code->code_has_relocations &&
+           coff_relocations_next(&relocations, &relocation)) {
         if (reference_counts(&bodies->target, relocation.target) &&
-            coff_is_code(relocations.image, relocation.address) &&
-            !collect_body(bodies, relocation.address))
-            return;
+            coff_is_code(relocations.image, relocation.address))
+            collect_body(bodies, relocation.address);
     }
 }
 

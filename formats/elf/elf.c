@@ -260,22 +260,6 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
            elf_bytes_at(image, definition->address, left, &code->bytes);
 }
 
-static bool next_code(const struct planning *planning, size_t *index, struct code *code)
-{
-    const struct elf_image *image = image_of(planning);
-
-    while (*index < image->shnum) {
-        size_t i = (*index)++;
-
-        if ((image->shdrs[i].sh_flags & SHF_EXECINSTR) == 0)
-            continue;
-        *code = code_at(planning, image->shdrs[i].sh_addr);
-        code->bytes = elf_section_bytes(image, i);
-        return true;
-    }
-    return false;
-}
-
 /* True for a section of the program's data. .eh_frame and the like point to code only. */
 static bool is_data(const struct elf_state *state, size_t section)
 {
@@ -287,47 +271,44 @@ static bool is_data(const struct elf_state *state, size_t section)
         if (strncmp(name, others[i], strlen(others[i])) == 0)
             return false;
     }
-    for (size_t i = 1; i <= SECTION_KIND_MAX; i++) {
-        if (state->base.section_index[i] == section)
-            return false;
-    }
-    return shdr->sh_type == SHT_PROGBITS &&
+    return !planning_is_described(&state->base, section) && shdr->sh_type == SHT_PROGBITS &&
            (shdr->sh_flags & (SHF_ALLOC | SHF_EXECINSTR)) == SHF_ALLOC;
 }
 
-static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
+static bool part_at(const struct planning *planning, size_t index, struct image_part *part)
 {
     const struct elf_state *state = (const struct elf_state *)planning;
-    const struct elf_image *image = &state->image;
+    const Elf64_Shdr *shdr = &state->image.shdrs[index];
 
-    while (++*index < image->shnum && !is_data(state, *index))
-        continue;
-    if (*index >= image->shnum)
+    if (index >= state->image.shnum)
         return false;
-    *data = (struct image_data){.bytes = elf_section_bytes(image, *index),
-                                .address = image->shdrs[*index].sh_addr};
-    memcpy(data->bases, state->data_bases, sizeof(data->bases));
-    /* Linkers define __start_ of a section that has an identifier of C as its name. */
-    if (elf_section_name(image, *index)[0] != '.')
-        data->bases[DATA_BASE_SECTION] = data->address;
+    *part = (struct image_part){.kind = PART_OTHER, .code = {.address = shdr->sh_addr}};
+    if ((shdr->sh_flags & SHF_EXECINSTR) != 0) {
+        part->kind = PART_CODE;
+        part->code = code_at(planning, shdr->sh_addr);
+    } else if (is_data(state, index)) {
+        part->kind = PART_DATA;
+        memcpy(part->bases, state->data_bases, sizeof(part->bases));
+        /* Linkers define __start_ of a section that has an identifier of C as its name. */
+        if (elf_section_name(&state->image, index)[0] != '.')
+            part->bases[DATA_BASE_SECTION] = shdr->sh_addr;
+    }
+    if (part->kind != PART_OTHER)
+        part->code.bytes = elf_section_bytes(&state->image, index);
     return true;
-}
-
-/* An elf_relocation_visitor: stops at one of the word that the address is in. */
-static bool is_elsewhere(void *context, const struct elf_relocation *relocation)
-{
-    const uint64_t *word = context;
-
-    return word[0] - relocation->offset >= word[1];
 }
 
 static bool is_loaders(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
-    uint64_t word[2] = {address, image->sizes.word};
-    const char *reason = NULL;
+    struct elf_relocations relocations = elf_relocations_open(image);
+    struct elf_relocation relocation;
 
-    return !elf_relocations_each(image, is_elsewhere, word, &reason) && reason == NULL;
+    while (elf_relocations_next(&relocations, &relocation)) {
+        if (address - relocation.offset < image->sizes.word)
+            return true;
+    }
+    return false;
 }
 
 /* Also true for a section that firmware copies out of flash: its load address follows the bytes
@@ -348,10 +329,10 @@ static bool is_start_of_section(const struct planning *planning, uint64_t addres
     return false;
 }
 
-static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context)
+static bool next_symbol(const struct planning *planning, struct symbol_walk *walk,
+                        struct image_symbol *symbol)
 {
-    return elf_symbols_visit(image_of(planning), visit, context);
+    return elf_functions_next(image_of(planning), walk, symbol);
 }
 
 /* ---- deciding ---- */
@@ -510,14 +491,13 @@ const struct format elf_format = {
             .missing_advice = "its profile runtime was inlined, or is not LLVM's; link without LTO "
                               "of the runtime",
             .code_of = code_of,
-            .next_code = next_code,
-            .next_data = next_data,
+            .part_at = part_at,
             .is_loaders = is_loaders,
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,
             .means_other_end = elf_means_other_end,
-            .each_symbol = each_symbol,
+            .next_symbol = next_symbol,
         },
     .recognize = recognize,
     .is_linked = is_linked,

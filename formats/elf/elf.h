@@ -124,14 +124,22 @@ const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword ta
 /* An image's dynamic relocations are in up to three tables, which the dynamic section names: the
  * main one (DT_RELA, or DT_REL on machines that keep addends at the relocated places), that of the
  * procedure linkage table (DT_JMPREL), and the packed relative ones (DT_RELR). A static image has
- * none, or a table that only its start-up code knows. `struct machine` has the meaning of each
- * type.
+ * none, or tables that only its start-up code knows. `struct machine` has the meaning of each type.
  */
-enum relocation_table {
+enum relocation_kind {
     RELOCATION_TABLE,  /* DT_RELA or DT_REL */
     RELOCATION_PLT,    /* DT_JMPREL */
     RELOCATION_RELR,   /* DT_RELR */
     RELOCATION_STATIC, /* an allocated table in an image without a dynamic section */
+};
+
+/* That of RELR consists of words. */
+struct elf_relocation_table {
+    enum relocation_kind kind;
+    struct bytes bytes; /* in the file */
+    uint64_t offset;    /* in the file */
+    uint64_t entry_size;
+    bool has_addends; /* addends are in its entries, not at the relocated places */
 };
 
 struct elf_relocation {
@@ -139,16 +147,27 @@ struct elf_relocation {
     uint64_t target; /* the address that the loader stores there; only if has_target */
     bool has_target; /* false if another image or the start-up code decides it */
     uint32_t type;
-    enum relocation_table table;
-    uint64_t entry; /* file offset of its table entry; with RELR, of the one with its bit */
+    enum relocation_kind kind;
+    uint64_t entry; /* file offset of its table entry; not of RELR */
 };
 
-/* Calls `visit` for every dynamic relocation, in the order of the tables; if it returns false,
- * stops and returns false with *reason NULL. If the tables cannot be read, or are of an unknown
- * kind, returns false with *reason set to a phrase. */
-typedef bool (*elf_relocation_visitor)(void *context, const struct elf_relocation *relocation);
-bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
-                          void *context, const char **reason);
+/* The dynamic relocations that were not taken yet, in the order of the tables. */
+struct elf_relocations {
+    const struct elf_image *image;
+    const char *reason;   /* the rest cannot be read, or is of an unknown kind: a phrase; or NULL */
+    struct bytes symbols; /* .dynsym, for the targets of relocations with a symbol */
+    struct elf_relocation_table tables[RELOCATION_STATIC]; /* of the dynamic section, by kind */
+    struct elf_relocation_table table;                     /* the current one */
+    size_t next_table; /* index in `tables`, or of a section of a static image */
+    uint64_t position, released;
+    /* Of RELR: the bits that are left of an entry, of which the lowest is for this address; and the
+     * address for the lowest of the next bitmap. */
+    uint64_t address, bits, next_bitmap;
+};
+
+struct elf_relocations elf_relocations_open(const struct elf_image *image);
+/* Takes the next one. False if there is none left, or the member `reason` says why not. */
+bool elf_relocations_next(struct elf_relocations *relocations, struct elf_relocation *relocation);
 
 /* The changes of the tables. Sizes are in bytes. */
 struct elf_relocation_changes {
@@ -247,8 +266,9 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
  * memory runs out. */
 bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count);
 
-/* Calls `visit` for every function in the symbol table, as in runtime/runtime.h. */
-bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context);
+/* Takes the next function of the symbol table, as in runtime/runtime.h. */
+bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+                        struct image_symbol *symbol);
 
 /* An entry of a symbol table. */
 struct elf_symbol {
@@ -272,11 +292,11 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
  * __covrec_ symbols are) it is an offset from 0, and for TLS symbols it is also an offset. */
 bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol);
 
-/* Calls `visit` for every symbol of the section (SHT_SYMTAB or SHT_DYNSYM) except the first. If it
- * returns false, stops and returns false; also returns false if the table cannot be read. */
-typedef bool (*elf_symbol_visitor)(void *context, const struct elf_symbol *symbol);
-bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
-                      void *context);
+/* Takes the symbols of the section (SHT_SYMTAB or SHT_DYNSYM) except the first. If walk->bad is set
+ * then, not all of them could be read. */
+void elf_symbols_open(const struct elf_image *image, size_t section, struct symbol_walk *walk);
+bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
+                      struct elf_symbol *symbol);
 
 /* ---- retained relocations (elf/relocations.c) ---- */
 

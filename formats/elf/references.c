@@ -71,16 +71,6 @@ static bool add_pointer(struct pointer_search *search, uint64_t address, uint64_
     return true;
 }
 
-static bool pointer_visitor(void *context, const struct elf_relocation *relocation)
-{
-    struct pointer_search *search = context;
-    const struct reference_target *target = search->target;
-
-    return relocation->offset - target->first < target->size || !relocation->has_target ||
-           !reference_counts(target, relocation->target) ||
-           add_pointer(search, relocation->offset, relocation->target);
-}
-
 /* Only addresses of whole slots count: code loads all of a slot. */
 static bool is_at_slot(const void *context, uint64_t address)
 {
@@ -93,22 +83,14 @@ static bool is_at_slot(const void *context, uint64_t address)
     return false;
 }
 
-/* A code_search_visitor: stops at code that is neither an accessor nor one of the linker's stubs.
- * Stubs load only addresses of functions; the numbers that they add may look like distances from
- * the GOT. */
-static bool is_own_or_plt(void *context, uint64_t from)
-{
-    const struct pointer_search *search = context;
-
-    return rules_is_inside_accessor(search->code, from) ||
-           is_in_section(search->image, from, ".plt");
-}
-
-/* True if code may load one of the slots that were found. */
-static bool is_slot_used(struct pointer_search *search)
+/* True if code may load one of the slots that were found: code that is neither an accessor nor one
+ * of the linker's stubs. Stubs load only addresses of functions; the numbers that they add may look
+ * like distances from the GOT. */
+static bool is_slot_used(const struct pointer_search *search)
 {
     struct reference_target target = {.first = UINT64_MAX, .counts = is_at_slot, .context = search};
-    uint64_t last = 0;
+    struct code_references references;
+    uint64_t last = 0, from;
 
     if (search->slot_count == 0)
         return false;
@@ -117,7 +99,13 @@ static bool is_slot_used(struct pointer_search *search)
         last = search->slots[i] > last ? search->slots[i] : last;
     }
     target.size = last + search->image->sizes.word - target.first;
-    return !rules_search_code(search->code, &target, is_own_or_plt, search);
+    code_references_open(&references, search->code, &target);
+    while (code_references_next(&references, &from)) {
+        if (!rules_is_inside_accessor(search->code, from) &&
+            !is_in_section(search->image, from, ".plt"))
+            return true;
+    }
+    return false;
 }
 
 /* Text of up to seven characters looks like this in a word: read-only data is full of it, and three
@@ -203,10 +191,18 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
         .target = target,
         .records = state->base.section_index[SECTION_DATA],
     };
-    bool found = !elf_relocations_each(&state->image, pointer_visitor, &search, reason) ||
-                 (state->image.elf.header.e_type == ET_EXEC && find_word(&search)) ||
-                 is_slot_used(&search);
+    struct elf_relocations relocations = elf_relocations_open(&state->image);
+    struct elf_relocation relocation;
+    bool found = false;
 
+    while (!found && elf_relocations_next(&relocations, &relocation))
+        found = relocation.offset - target->first >= target->size && relocation.has_target &&
+                reference_counts(target, relocation.target) &&
+                !add_pointer(&search, relocation.offset, relocation.target);
+    *reason = relocations.reason;
+    found = found || *reason != NULL ||
+            (state->image.elf.header.e_type == ET_EXEC && find_word(&search)) ||
+            is_slot_used(&search);
     *from = search.from;
     return found;
 }
@@ -263,15 +259,11 @@ static bool has_start(const struct elf_symbol *symbol)
     return (type == STT_FUNC || type == STT_OBJECT) && symbol->section != SHN_UNDEF;
 }
 
-/* An elf_symbol_visitor: finds the users by their names. */
-static bool note_user(void *context, const struct elf_symbol *symbol)
+/* Notes the user that the symbol is by its name. */
+static void note_user(struct elf_state *state, const struct elf_symbol *symbol)
 {
-    struct elf_state *state = context;
-    struct bytes name;
+    struct bytes name = elf_symbol_name(&state->image, symbol);
 
-    if (!has_start(symbol))
-        return true;
-    name = elf_symbol_name(&state->image, symbol);
     for (size_t i = 0; i < END_USERS; i++) {
         struct elf_end_user *user = &state->end_users[i];
         size_t size = strlen(other_ends[i].user) + 1;
@@ -284,27 +276,14 @@ static bool note_user(void *context, const struct elf_symbol *symbol)
         user->start = symbol->st_value;
         user->size = symbol->st_size;
     }
-    return true;
-}
-
-/* An elf_symbol_visitor: a user without a size goes on to the next function or variable. */
-static bool limit_users(void *context, const struct elf_symbol *symbol)
-{
-    struct elf_state *state = context;
-
-    for (size_t i = 0; i < END_USERS; i++) {
-        struct elf_end_user *user = &state->end_users[i];
-        uint64_t distance = symbol->st_value - user->start;
-
-        if (has_start(symbol) && !other_ends[i].has_size && distance != 0 && distance < user->size)
-            user->size = distance;
-    }
-    return true;
 }
 
 void elf_find_end_users(struct elf_state *state)
 {
+    const struct elf_image *image = &state->image;
     struct elf_end_user *users = state->end_users;
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
     size_t table = 1;
     bool has_end = false;
 
@@ -312,16 +291,31 @@ void elf_find_end_users(struct elf_state *state)
         users[i] = (struct elf_end_user){.end = end_before(state, other_ends[i].section)};
         has_end |= users[i].end != 0;
     }
-    while (table < state->image.shnum && state->image.shdrs[table].sh_type != SHT_SYMTAB)
+    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
         table++;
-    if (!has_end || table == state->image.shnum ||
-        !elf_symbols_each(&state->image, table, note_user, state))
+    if (!has_end || table == image->shnum)
+        return;
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        if (has_start(&symbol))
+            note_user(state, &symbol);
+    }
+    if (walk.bad)
         return;
     for (size_t i = 0; i < END_USERS; i++) {
         if (users[i].is_found && !other_ends[i].has_size)
             users[i].size = users[i].size == 0 ? UINT64_MAX - users[i].start : 0;
     }
-    elf_symbols_each(&state->image, table, limit_users, state);
+    /* A user without a size goes on to the next function or variable. */
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        for (size_t i = 0; i < END_USERS && has_start(&symbol); i++) {
+            uint64_t distance = symbol.st_value - users[i].start;
+
+            if (!other_ends[i].has_size && distance != 0 && distance < users[i].size)
+                users[i].size = distance;
+        }
+    }
 }
 
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from)
@@ -337,39 +331,24 @@ bool elf_means_other_end(const struct planning *planning, uint64_t address, uint
 
 /* ---- slots ---- */
 
-struct slot_search {
-    uint64_t slot;
-    uint64_t value;
-    bool found;
-    bool has_value;
-};
-
-static bool slot_visitor(void *context, const struct elf_relocation *relocation)
-{
-    struct slot_search *search = context;
-
-    if (relocation->offset == search->slot) {
-        search->found = true;
-        search->has_value = relocation->has_target;
-        search->value = relocation->target;
-    }
-    return true;
-}
-
 /* The address that a slot of the GOT holds at run time. */
 bool elf_slot_value(const struct planning *planning, uint64_t slot, uint64_t *value)
 {
     const struct elf_state *state = (const struct elf_state *)planning;
-    struct slot_search search = {.slot = slot};
-    const char *reason;
+    struct elf_relocations relocations = elf_relocations_open(&state->image);
+    bool is_relocated = false, has_value = false;
+    struct elf_relocation relocation;
     struct bytes bytes;
 
-    if (!elf_relocations_each(&state->image, slot_visitor, &search, &reason))
-        return false;
-    if (search.found) {
-        *value = search.value;
-        return search.has_value;
+    while (elf_relocations_next(&relocations, &relocation)) {
+        if (relocation.offset != slot)
+            continue;
+        is_relocated = true;
+        has_value = relocation.has_target;
+        *value = relocation.target;
     }
+    if (relocations.reason != NULL || is_relocated)
+        return relocations.reason == NULL && has_value;
     if (!elf_bytes_at(&state->image, slot, state->image.sizes.word, &bytes))
         return false;
     *value = elf_load_word(&state->image, bytes.data);

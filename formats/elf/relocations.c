@@ -22,32 +22,16 @@
 #define DT_ANDROID_RELA 0x60000011
 #define DT_ANDROID_RELR 0x6fffe000
 
-/* Tables are decoded in pieces of this many entries, whose pages are then released, to use little
- * memory. */
-#define ENTRIES_IN_PIECE UINT64_C(32768)
+/* Tables are read in pieces of this size, whose pages are then released, to use little memory. */
+#define PIECE_SIZE (UINT64_C(1) << 20)
 
 /* ---- finding the tables ---- */
 
-/* A table of relocations; that of RELR consists of words. */
-struct table {
-    struct bytes bytes; /* in the file */
-    uint64_t offset;    /* in the file */
-    uint64_t entry_size;
-    bool has_addends; /* addends are in its entries, not at the relocated places */
-};
-
-/* All tables of relocations of an image with a dynamic section. */
-struct tables {
-    struct table table; /* DT_RELA or DT_REL */
-    struct table plt;
-    struct table relr;
-};
-
 static bool locate(const struct elf_image *image, uint64_t address, uint64_t size,
-                   uint64_t entry_size, struct table *table)
+                   uint64_t entry_size, struct elf_relocation_table *table)
 {
-    *table =
-        (struct table){.entry_size = entry_size, .has_addends = entry_size == image->sizes.rela};
+    table->entry_size = entry_size;
+    table->has_addends = entry_size == image->sizes.rela;
     if (size % entry_size != 0 || !elf_bytes_at(image, address, size, &table->bytes))
         return false;
     table->offset = (uint64_t)(table->bytes.data - image->elf.bytes.data);
@@ -57,13 +41,13 @@ static bool locate(const struct elf_image *image, uint64_t address, uint64_t siz
 /* The table that two dynamic tags describe; it is empty if there is none. No tag may occur twice,
  * because it depends on the loader which of them counts. */
 static bool locate_by_tags(const struct elf_image *image, Elf64_Sxword address_tag,
-                           Elf64_Sxword size_tag, uint64_t entry_size, struct table *table)
+                           Elf64_Sxword size_tag, uint64_t entry_size,
+                           struct elf_relocation_table *table)
 {
     const Elf64_Dyn *address = elf_dynamic_find(image, address_tag);
     const Elf64_Dyn *size = elf_dynamic_find(image, size_tag);
     size_t occurrences = 0;
 
-    *table = (struct table){.entry_size = entry_size};
     for (size_t i = 0; i < image->dynamic_count; i++) {
         if (image->dynamic[i].d_tag == address_tag || image->dynamic[i].d_tag == size_tag)
             occurrences++;
@@ -74,13 +58,16 @@ static bool locate_by_tags(const struct elf_image *image, Elf64_Sxword address_t
            locate(image, address->d_un.d_ptr, size->d_un.d_val, entry_size, table);
 }
 
-/* False if they are malformed or of an unknown kind. */
-static bool find_tables(const struct elf_image *image, struct tables *tables)
+/* Finds the tables of an image with a dynamic section. False if they are malformed or of an unknown
+ * kind. */
+static bool find_tables(struct elf_relocations *relocations)
 {
     static const Elf64_Sxword unknown[] = {DT_ANDROID_REL, DT_ANDROID_RELA, DT_ANDROID_RELR};
+    const struct elf_image *image = relocations->image;
     const struct elf_sizes *sizes = &image->sizes;
     const Elf64_Dyn *plt_kind = elf_dynamic_find(image, DT_PLTREL);
     bool is_rel = elf_dynamic_find(image, DT_REL) != NULL;
+    struct elf_relocation_table *tables = relocations->tables;
     uint64_t plt_size = sizes->rela;
 
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
@@ -93,37 +80,80 @@ static bool find_tables(const struct elf_image *image, struct tables *tables)
         return false;
     if (is_rel && elf_dynamic_find(image, DT_RELA) != NULL)
         return false;
-    return (is_rel ? locate_by_tags(image, DT_REL, DT_RELSZ, sizes->rel, &tables->table)
-                   : locate_by_tags(image, DT_RELA, DT_RELASZ, sizes->rela, &tables->table)) &&
-           locate_by_tags(image, DT_JMPREL, DT_PLTRELSZ, plt_size, &tables->plt) &&
-           locate_by_tags(image, DT_RELR, DT_RELRSZ, sizes->word, &tables->relr);
+    for (unsigned i = 0; i < RELOCATION_STATIC; i++)
+        tables[i].kind = (enum relocation_kind)i;
+    return locate_by_tags(image, is_rel ? DT_REL : DT_RELA, is_rel ? DT_RELSZ : DT_RELASZ,
+                          is_rel ? sizes->rel : sizes->rela, &tables[RELOCATION_TABLE]) &&
+           locate_by_tags(image, DT_JMPREL, DT_PLTRELSZ, plt_size, &tables[RELOCATION_PLT]) &&
+           locate_by_tags(image, DT_RELR, DT_RELRSZ, sizes->word, &tables[RELOCATION_RELR]);
 }
 
 /* ---- reading ---- */
 
-struct reader {
-    const struct elf_image *image;
-    elf_relocation_visitor visit;
-    void *context;
-    const char *reason;
-    struct bytes symbols; /* .dynsym, for the targets of relocations with a symbol */
-};
+static bool fail(struct elf_relocations *relocations, const char *reason)
+{
+    relocations->reason = reason;
+    return false;
+}
+
+struct elf_relocations elf_relocations_open(const struct elf_image *image)
+{
+    struct elf_relocations relocations = {.image = image};
+
+    for (size_t i = 1; i < image->shnum && relocations.symbols.size == 0; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % image->sizes.word == 0 &&
+            shdr->sh_entsize == image->sizes.sym)
+            relocations.symbols = elf_section_bytes(image, i);
+    }
+    if (image->dynamic_count != 0 && !find_tables(&relocations))
+        fail(&relocations, "its dynamic relocations are of a kind that covsplit does not know");
+    return relocations;
+}
+
+/* Goes on to the next table; false if there is none. */
+static bool next_table(struct elf_relocations *relocations)
+{
+    const struct elf_image *image = relocations->image;
+
+    relocations->position = relocations->released = 0;
+    if (image->dynamic_count != 0) {
+        if (relocations->next_table == RELOCATION_STATIC)
+            return false;
+        relocations->table = relocations->tables[relocations->next_table++];
+        return true;
+    }
+    while (relocations->next_table < image->shnum) {
+        const Elf64_Shdr *shdr = &image->shdrs[relocations->next_table++];
+
+        if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
+            (shdr->sh_flags & SHF_ALLOC) == 0 || shdr->sh_size == 0)
+            continue;
+        relocations->table.kind = RELOCATION_STATIC;
+        return locate(image, shdr->sh_addr, shdr->sh_size,
+                      shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel,
+                      &relocations->table) ||
+               fail(relocations, "its relocations cannot be read");
+    }
+    return false;
+}
 
 /* The address that a relocation with a symbol leads to, if the symbol is defined in this image. (If
  * the definition of another image takes precedence, the relocation does not lead here at all.) */
-static bool symbol_target(const struct reader *reader, uint64_t index, uint64_t addend,
-                          uint64_t *target)
+static bool symbol_target(const struct elf_relocations *relocations, uint64_t index,
+                          uint64_t addend, uint64_t *target)
 {
-    uint64_t size = reader->image->sizes.sym;
+    const struct elf_image *image = relocations->image;
     Elf64_Sym symbol;
 
-    if (index == 0 || index >= reader->symbols.size / size)
+    if (index == 0 || index >= relocations->symbols.size / image->sizes.sym)
         return false;
-    symbol = elf_load_symbol(reader->image, reader->symbols.data + index * size);
+    symbol = elf_load_symbol(image, relocations->symbols.data + index * image->sizes.sym);
     if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
     *target = symbol.st_value + addend;
-    if (!reader->image->elf.wide)
+    if (!image->elf.wide)
         *target &= UINT32_MAX;
     return true;
 }
@@ -140,23 +170,23 @@ static bool makes_no_address(const struct elf_relocation_types *types, uint32_t 
 }
 
 /* Reads an addend that is at the relocated place. */
-static bool read_place(struct reader *reader, uint64_t address, uint64_t *addend)
+static bool read_place(struct elf_relocations *relocations, uint64_t address, uint64_t *addend)
 {
+    const struct elf_image *image = relocations->image;
     struct bytes place;
 
-    if (!elf_bytes_at(reader->image, address, reader->image->sizes.word, &place)) {
-        reader->reason = "a relative relocation applies outside the file";
-        return false;
-    }
-    *addend = elf_load_word(reader->image, place.data);
+    if (!elf_bytes_at(image, address, image->sizes.word, &place))
+        return fail(relocations, "a relative relocation applies outside the file");
+    *addend = elf_load_word(image, place.data);
     return true;
 }
 
-static bool visit_entry(struct reader *reader, const uint8_t *entry, bool has_addends,
-                        struct elf_relocation *relocation)
+static bool read_entry(struct elf_relocations *relocations, const uint8_t *entry,
+                       struct elf_relocation *relocation)
 {
-    const struct elf_image *image = reader->image;
+    const struct elf_image *image = relocations->image;
     const struct elf_relocation_types *types = image->machine->relocations;
+    bool has_addends = relocations->table.has_addends;
     uint64_t word = image->sizes.word, info = elf_load_word(image, entry + word), symbol;
     uint64_t addend = has_addends ? elf_load_word(image, entry + 2 * word) : 0;
 
@@ -168,33 +198,14 @@ static bool visit_entry(struct reader *reader, const uint8_t *entry, bool has_ad
     relocation->type = (uint32_t)(word == 8 ? ELF64_R_TYPE(info) : ELF32_R_TYPE((uint32_t)info));
     if (!has_addends &&
         (relocation->type == types->relative || relocation->type == types->absolute) &&
-        !read_place(reader, relocation->offset, &addend))
+        !read_place(relocations, relocation->offset, &addend))
         return false;
     if (relocation->type == types->relative &&
         (symbol == 0 || types->relative != types->absolute)) {
         relocation->has_target = true;
         relocation->target = addend;
     } else if (!makes_no_address(types, relocation->type)) {
-        relocation->has_target = symbol_target(reader, symbol, addend, &relocation->target);
-    }
-    return reader->visit(reader->context, relocation);
-}
-
-static bool read_table(struct reader *reader, const struct table *table, enum relocation_table kind)
-{
-    uint64_t piece = ENTRIES_IN_PIECE * table->entry_size;
-
-    for (uint64_t done = 0; done < table->bytes.size; done += piece) {
-        uint64_t left = table->bytes.size - done, size = left < piece ? left : piece;
-        uint64_t start = table->offset + done;
-
-        for (uint64_t i = 0; i < size; i += table->entry_size) {
-            struct elf_relocation relocation = {.table = kind, .entry = start + i};
-
-            if (!visit_entry(reader, table->bytes.data + done + i, table->has_addends, &relocation))
-                return false;
-        }
-        input_release_pages(reader->image->input, start, size);
+        relocation->has_target = symbol_target(relocations, symbol, addend, &relocation->target);
     }
     return true;
 }
@@ -205,88 +216,66 @@ static uint64_t relr_bits(const struct elf_image *image)
     return 8 * image->sizes.word - 1;
 }
 
-static bool visit_relr(struct reader *reader, uint64_t address, uint64_t entry)
+/* Takes an entry of RELR: an address, or a bitmap of those behind it. */
+static void take_relr(struct elf_relocations *relocations, uint64_t entry)
 {
-    struct elf_relocation relocation = {
-        .offset = address,
-        .type = reader->image->machine->relocations->relative,
-        .table = RELOCATION_RELR,
-        .entry = entry,
-        .has_target = true,
-    };
+    uint64_t word = relocations->image->sizes.word;
 
-    return read_place(reader, address, &relocation.target) &&
-           reader->visit(reader->context, &relocation);
-}
-
-static bool read_relr(struct reader *reader, const struct table *table)
-{
-    uint64_t word = reader->image->sizes.word, bits = relr_bits(reader->image), base = 0;
-
-    for (uint64_t i = 0; i < table->bytes.size; i += word) {
-        uint64_t value = elf_load_word(reader->image, table->bytes.data + i);
-        uint64_t entry = table->offset + i;
-
-        if ((value & 1) == 0) {
-            if (!visit_relr(reader, value, entry))
-                return false;
-            base = value + word;
-            continue;
-        }
-        for (uint64_t bit = 0; bit < bits; bit++) {
-            if ((value >> (bit + 1) & 1) != 0 && !visit_relr(reader, base + word * bit, entry))
-                return false;
-        }
-        base += word * bits;
+    if ((entry & 1) == 0) {
+        relocations->address = entry;
+        relocations->bits = 1;
+        relocations->next_bitmap = entry + word;
+    } else {
+        relocations->address = relocations->next_bitmap;
+        relocations->bits = entry >> 1;
+        relocations->next_bitmap += word * relr_bits(relocations->image);
     }
-    return true;
 }
 
-static bool read_static_tables(struct reader *reader)
+/* Takes the next address of those that are left of the last entry. */
+static bool next_of_relr(struct elf_relocations *relocations, struct elf_relocation *relocation)
 {
-    const struct elf_image *image = reader->image;
+    const struct elf_image *image = relocations->image;
 
-    for (size_t i = 1; i < image->shnum; i++) {
-        const Elf64_Shdr *shdr = &image->shdrs[i];
-        struct table table;
+    for (; (relocations->bits & 1) == 0; relocations->bits >>= 1)
+        relocations->address += image->sizes.word;
+    relocation->offset = relocations->address;
+    relocation->type = image->machine->relocations->relative;
+    relocation->has_target = true;
+    relocations->bits >>= 1;
+    relocations->address += image->sizes.word;
+    return read_place(relocations, relocation->offset, &relocation->target);
+}
 
-        if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
-            (shdr->sh_flags & SHF_ALLOC) == 0 || shdr->sh_size == 0)
-            continue;
-        if (!locate(image, shdr->sh_addr, shdr->sh_size,
-                    shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel, &table)) {
-            reader->reason = "its relocations cannot be read";
+bool elf_relocations_next(struct elf_relocations *relocations, struct elf_relocation *relocation)
+{
+    const struct elf_image *image = relocations->image;
+    const struct elf_relocation_table *table = &relocations->table;
+    const uint8_t *entry;
+
+    while (relocations->reason == NULL) {
+        uint64_t done = relocations->position - relocations->released;
+        bool is_end = relocations->position == table->bytes.size;
+
+        *relocation = (struct elf_relocation){.kind = table->kind,
+                                              .entry = table->offset + relocations->position};
+        if (relocations->bits != 0)
+            return next_of_relr(relocations, relocation);
+        if (done >= PIECE_SIZE || (is_end && done != 0)) {
+            input_release_pages(image->input, table->offset + relocations->released, done);
+            relocations->released = relocations->position;
+        }
+        if (is_end && !next_table(relocations))
             return false;
-        }
-        if (!read_table(reader, &table, RELOCATION_STATIC))
-            return false;
+        if (is_end)
+            continue;
+        entry = table->bytes.data + relocations->position;
+        relocations->position += table->entry_size;
+        if (table->kind != RELOCATION_RELR)
+            return read_entry(relocations, entry, relocation);
+        take_relr(relocations, elf_load_word(image, entry));
     }
-    return true;
-}
-
-bool elf_relocations_each(const struct elf_image *image, elf_relocation_visitor visit,
-                          void *context, const char **reason)
-{
-    struct reader reader = {.image = image, .visit = visit, .context = context};
-    struct tables tables;
-    bool done = false;
-
-    for (size_t i = 1; i < image->shnum && reader.symbols.size == 0; i++) {
-        const Elf64_Shdr *shdr = &image->shdrs[i];
-
-        if (shdr->sh_type == SHT_DYNSYM && shdr->sh_offset % image->sizes.word == 0 &&
-            shdr->sh_entsize == image->sizes.sym)
-            reader.symbols = elf_section_bytes(image, i);
-    }
-    if (image->dynamic_count == 0)
-        done = read_static_tables(&reader);
-    else if (!find_tables(image, &tables))
-        reader.reason = "its dynamic relocations are of a kind that covsplit does not know";
-    else
-        done = read_table(&reader, &tables.table, RELOCATION_TABLE) &&
-               read_table(&reader, &tables.plt, RELOCATION_PLT) && read_relr(&reader, &tables.relr);
-    *reason = reader.reason;
-    return done;
+    return false;
 }
 
 /* ---- taking out ---- */
@@ -343,7 +332,7 @@ static void put_relr_address(struct relr_encoder *encoder, uint64_t address)
 struct remover {
     struct elf_state *state;
     const Elf64_Shdr *data;
-    struct tables tables;
+    struct elf_relocations all;
     uint64_t relative_count; /* DT_RELACOUNT or DT_RELCOUNT */
     uint64_t kept_offset;    /* the stub's own relocation; UINT64_MAX: it needs none */
     bool found_kept;
@@ -351,14 +340,7 @@ struct remover {
     bool relr_hit;
     uint64_t run_start; /* file offset of the current run of entries to cut */
     uint64_t run_size;
-    const char *reason;
 };
-
-static bool refuse(struct remover *remover, const char *reason)
-{
-    remover->reason = reason;
-    return false;
-}
 
 /* The stub's own relocation stays, but gets another addend. */
 static bool retarget(struct remover *remover, const struct elf_relocation *relocation)
@@ -369,10 +351,11 @@ static bool retarget(struct remover *remover, const struct elf_relocation *reloc
                             image->sizes.word};
 
     if (relocation->type != image->machine->relocations->relative)
-        return refuse(remover, "the first record's counter pointer is not relocated as expected");
+        return fail(&remover->all,
+                    "the first record's counter pointer is not relocated as expected");
     remover->found_kept = true;
     /* In these cases the addend is in the stub itself, or need not change. */
-    if (relocation->table == RELOCATION_RELR || !remover->tables.table.has_addends ||
+    if (relocation->kind == RELOCATION_RELR || !remover->all.table.has_addends ||
         relocation->target == elf_load_word(image, pointer.data))
         return true;
     return edit_replace(&state->base.plan->edits, relocation->entry + 2 * image->sizes.word,
@@ -384,14 +367,14 @@ static bool drop_entry(struct remover *remover, const struct elf_relocation *rel
 {
     struct elf_state *state = remover->state;
     const struct elf_relocation_types *types = state->image.machine->relocations;
-    const struct table *table = &remover->tables.table;
+    const struct elf_relocation_table *table = &remover->all.tables[RELOCATION_TABLE];
     uint32_t type = relocation->type;
 
-    if (relocation->table != RELOCATION_TABLE)
-        return refuse(remover, "relocations outside DT_RELA and DT_REL apply to it");
+    if (relocation->kind != RELOCATION_TABLE)
+        return fail(&remover->all, "relocations outside DT_RELA and DT_REL apply to it");
     if (type != types->relative && type != types->absolute && type != types->irelative &&
         type != types->none)
-        return refuse(remover, "relocations of an unexpected type apply to it");
+        return fail(&remover->all, "relocations of an unexpected type apply to it");
     if ((relocation->entry - table->offset) / table->entry_size < remover->relative_count)
         state->relocation_changes.relative_removed++;
     state->relocation_changes.table_removed += table->entry_size;
@@ -404,10 +387,9 @@ static bool drop_entry(struct remover *remover, const struct elf_relocation *rel
     return true;
 }
 
-/* An elf_relocation_visitor. */
-static bool remove_visitor(void *context, const struct elf_relocation *relocation)
+/* Takes the relocation out if it applies to the records. */
+static bool remove_relocation(struct remover *remover, const struct elf_relocation *relocation)
 {
-    struct remover *remover = context;
     const Elf64_Shdr *data = remover->data;
     uint64_t word = remover->state->image.sizes.word;
     bool touches = ranges_overlap(relocation->offset, word, data->sh_addr, data->sh_size) &&
@@ -418,9 +400,9 @@ static bool remove_visitor(void *context, const struct elf_relocation *relocatio
             return false;
         touches = false;
     } else if (touches && !range_within(relocation->offset, word, data->sh_addr, data->sh_size)) {
-        return refuse(remover, "a relocation applies to its edge");
+        return fail(&remover->all, "a relocation applies to its edge");
     }
-    if (relocation->table != RELOCATION_RELR)
+    if (relocation->kind != RELOCATION_RELR)
         return !touches || drop_entry(remover, relocation);
     if (touches)
         remover->relr_hit = true;
@@ -433,14 +415,14 @@ static bool finish_relr(struct remover *remover)
 {
     struct edit_script *edits = &remover->state->base.plan->edits;
     struct elf_relocation_changes *changes = &remover->state->relocation_changes;
-    const struct table *relr = &remover->tables.relr;
+    const struct elf_relocation_table *relr = &remover->all.tables[RELOCATION_RELR];
     struct buffer *encoded = &remover->relr.encoded;
 
     if (!remover->relr_hit)
         return true;
     flush_relr_bits(&remover->relr);
     if (encoded->size > relr->bytes.size)
-        return refuse(remover, "its packed relative relocations would grow");
+        return fail(&remover->all, "its packed relative relocations would grow");
     changes->relr_changed = true;
     changes->relr_size = encoded->size;
     if (!buffer_append_zeros(encoded, (size_t)relr->bytes.size - encoded->size))
@@ -457,20 +439,20 @@ static bool remove_from_data(struct remover *remover)
     struct elf_state *state = remover->state;
     const struct elf_image *image = &state->image;
     struct edit_script *edits = &state->base.plan->edits;
-    const struct table *table = &remover->tables.table;
+    const struct elf_relocation_table *table = &remover->all.tables[RELOCATION_TABLE];
     const Elf64_Dyn *relative_count = elf_dynamic_find(image, DT_RELACOUNT);
-    const char *reason;
-    bool done;
+    struct elf_relocation relocation;
 
-    if (image->dynamic_count != 0 && !find_tables(image, &remover->tables))
-        return refuse(remover, "its dynamic relocations cannot be changed");
+    if (remover->all.reason != NULL)
+        return fail(&remover->all, "its dynamic relocations cannot be changed");
     if (relative_count == NULL)
         relative_count = elf_dynamic_find(image, DT_RELCOUNT);
     remover->relative_count = relative_count == NULL ? 0 : relative_count->d_un.d_val;
-    done = elf_relocations_each(image, remove_visitor, remover, &reason);
-    if (reason != NULL)
-        remover->reason = reason;
-    if (!done)
+    while (elf_relocations_next(&remover->all, &relocation)) {
+        if (!remove_relocation(remover, &relocation))
+            return false;
+    }
+    if (remover->all.reason != NULL)
         return false;
     edit_cut(edits, remover->run_start, remover->run_size);
     if (state->relocation_changes.table_removed != 0)
@@ -479,17 +461,7 @@ static bool remove_from_data(struct remover *remover)
     if (!finish_relr(remover))
         return false;
     return remover->kept_offset == UINT64_MAX || remover->found_kept ||
-           refuse(remover, "the first record's counter pointer has no relocation");
-}
-
-/* An elf_relocation_visitor: stops at one that applies near the section. */
-static bool is_outside(void *context, const struct elf_relocation *relocation)
-{
-    const struct remover *remover = context;
-    uint64_t word = remover->state->image.sizes.word;
-
-    return !ranges_overlap(align_down(relocation->offset, word), 2 * word, remover->data->sh_addr,
-                           remover->data->sh_size);
+           fail(&remover->all, "the first record's counter pointer has no relocation");
 }
 
 bool elf_settle_relocations(struct planning *planning, enum section_kind kind)
@@ -499,15 +471,21 @@ bool elf_settle_relocations(struct planning *planning, enum section_kind kind)
     size_t edits_before = edits->count, literals_before = edits->literals.size;
     struct remover remover = {.state = state,
                               .data = &state->image.shdrs[planning->section_index[kind]],
+                              .all = elf_relocations_open(&state->image),
                               .kept_offset = UINT64_MAX,
                               .relr = {.image = &state->image}};
+    uint64_t word = state->image.sizes.word;
+    struct elf_relocation relocation;
     bool done;
 
     if (kind != SECTION_DATA) {
-        done = elf_relocations_each(&state->image, is_outside, &remover, &remover.reason);
-        if (!done && remover.reason == NULL)
-            remover.reason = "dynamic relocations apply to it";
-        return done || image_plan_keep(planning->plan, kind, "%s", remover.reason);
+        while (elf_relocations_next(&remover.all, &relocation)) {
+            if (ranges_overlap(align_down(relocation.offset, word), 2 * word, remover.data->sh_addr,
+                               remover.data->sh_size))
+                fail(&remover.all, "dynamic relocations apply to it");
+        }
+        return remover.all.reason == NULL ||
+               image_plan_keep(planning->plan, kind, "%s", remover.all.reason);
     }
     if (!planning->record_layout.relative && state->image.elf.header.e_type == ET_DYN)
         remover.kept_offset = remover.data->sh_addr + planning->record_layout.counter_ptr;
@@ -518,9 +496,10 @@ bool elf_settle_relocations(struct planning *planning, enum section_kind kind)
     edits->count = edits_before;
     edits->literals.size = literals_before;
     state->relocation_changes = (struct elf_relocation_changes){0};
-    if (remover.reason == NULL)
+    if (remover.all.reason == NULL)
         edits->has_no_memory = true;
-    return remover.reason != NULL && image_plan_keep(planning->plan, kind, "%s", remover.reason);
+    return remover.all.reason != NULL &&
+           image_plan_keep(planning->plan, kind, "%s", remover.all.reason);
 }
 
 /* ---- retained relocations ---- */

@@ -106,38 +106,37 @@ static bool is_dynamic_table(const struct elf_image *image, size_t index)
     return false;
 }
 
-struct moved_search {
-    const struct elf_state *state;
-    bool is_exported; /* the symbols are from .dynsym */
-};
-
-/* True if the relocation applies outside what moves: that must not itself be relocated. */
-static bool is_relocated_elsewhere(void *context, const struct elf_relocation *relocation)
-{
-    const struct moved_search *search = context;
-
-    return elf_move_of(search->state, relocation->offset) == NULL;
-}
-
 /* glibc's start files define a local object for the ABI note, to which nothing refers. */
 #define ABI_TAG_SIZE 32
 
 /* A symbol in what moves does no harm by itself, as long as no other image can use it: code and
  * pointers are checked as well. That check is only reliable for code without absolute addresses. */
-static bool is_symbol_elsewhere(void *context, const struct elf_symbol *symbol)
+static bool symbol_may_move(const struct elf_image *image, const struct elf_symbol *symbol,
+                            bool is_exported)
 {
-    const struct moved_search *search = context;
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
 
-    if (type == STT_SECTION || !elf_symbol_has_address(&search->state->image, symbol) ||
-        elf_move_of(search->state, symbol->st_value) == NULL ||
-        elf_symbol_is_mark(&search->state->image, symbol))
-        return true;
-    if (search->is_exported)
-        return false;
-    return type == STT_OBJECT &&
-           (search->state->image.elf.header.e_type == ET_DYN ||
-            (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE));
+    return elf_symbol_is_mark(image, symbol) ||
+           (!is_exported && type == STT_OBJECT &&
+            (image->elf.header.e_type == ET_DYN ||
+             (ELF64_ST_BIND(symbol->st_info) == STB_LOCAL && symbol->st_size == ABI_TAG_SIZE)));
+}
+
+/* True if a symbol that may not move is in what moves, or the table cannot be read. */
+static bool has_symbol_in_moves(const struct elf_state *state, size_t table)
+{
+    const struct elf_image *image = &state->image;
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        if (ELF64_ST_TYPE(symbol.st_info) != STT_SECTION &&
+            elf_symbol_has_address(image, &symbol) && elf_move_of(state, symbol.st_value) != NULL &&
+            !symbol_may_move(image, &symbol, image->shdrs[table].sh_type == SHT_DYNSYM))
+            return true;
+    }
+    return walk.bad;
 }
 
 /* All sections in what moves must be of a kind that may move. If one overlaps it only partly, some
@@ -190,23 +189,29 @@ static bool counts_in_moves(const void *context, uint64_t address)
     return !is_in_table;
 }
 
-/* Proves that no symbol, no pointer and no code of the image refers to what would move. */
+/* Proves that no symbol, no pointer and no code of the image refers to what would move, and that
+ * nothing in it is relocated. */
 static bool nobody_refers_to_moves(const struct elf_state *state)
 {
-    struct moved_search search = {.state = state};
     const struct elf_image *image = &state->image;
+    struct elf_relocations relocations = elf_relocations_open(image);
+    struct elf_relocation relocation;
     struct reference_target target = {
         .first = UINT64_MAX, .counts = counts_in_moves, .context = state};
     const char *reason;
     uint64_t from, end = 0;
 
     for (size_t i = 1; i < image->shnum; i++) {
-        search.is_exported = image->shdrs[i].sh_type == SHT_DYNSYM;
-        if ((image->shdrs[i].sh_type == SHT_SYMTAB || search.is_exported) &&
-            !elf_symbols_each(image, i, is_symbol_elsewhere, &search))
+        Elf64_Word type = image->shdrs[i].sh_type;
+
+        if ((type == SHT_SYMTAB || type == SHT_DYNSYM) && has_symbol_in_moves(state, i))
             return false;
     }
-    if (!elf_relocations_each(image, is_relocated_elsewhere, &search, &reason))
+    while (elf_relocations_next(&relocations, &relocation)) {
+        if (elf_move_of(state, relocation.offset) != NULL)
+            return false;
+    }
+    if (relocations.reason != NULL)
         return false;
     /* What moves is contiguous in the file except for padding: a single search of the code is
      * enough. */
@@ -220,7 +225,7 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
     }
     target.size = end - target.first;
     return !elf_find_pointer(&state->base, &target, &from, &reason) &&
-           !rules_find_in_code(&state->base.code, &target, &from);
+           !rules_find_in_code(&state->base.code, &target, false, &from);
 }
 
 /* Moves the bytes [offset, offset + size) of the file into the names' range. They keep their

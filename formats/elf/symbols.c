@@ -13,9 +13,8 @@
 #include "common/base/array.h"
 #include "formats/elf/elf.h"
 
-/* Symbols are decoded, and pages released, in pieces of this many. */
-#define SYMBOLS_IN_PIECE UINT64_C(65536)
-#define STRING_PIECE     (UINT64_C(1) << 20)
+/* Tables are read in pieces of this size, whose pages are then released. */
+#define PIECE_SIZE (UINT64_C(1) << 20)
 
 /* ---- symbols ---- */
 
@@ -66,50 +65,56 @@ static bool is_in_code(const struct elf_image *image, const struct elf_symbol *s
            (image->shdrs[symbol->section].sh_flags & SHF_EXECINSTR) != 0;
 }
 
-bool elf_symbols_each(const struct elf_image *image, size_t section, elf_symbol_visitor visit,
-                      void *context)
+void elf_symbols_open(const struct elf_image *image, size_t section, struct symbol_walk *walk)
 {
     const Elf64_Shdr *shdr = &image->shdrs[section];
-    uint64_t sym = image->sizes.sym, piece = SYMBOLS_IN_PIECE * sym;
-    struct bytes numbers = {0}, number;
+    uint64_t sym = image->sizes.sym;
 
+    *walk = (struct symbol_walk){.table = section, .at = sym, .released = sym, .bad = true};
     if (shdr->sh_entsize != sym || shdr->sh_offset % image->sizes.word != 0 ||
         shdr->sh_type == SHT_NOBITS)
-        return false;
+        return;
+    walk->bad = false;
+    walk->symbols = elf_section_bytes(image, section);
     /* If there are more sections than st_shndx can number (gABI: SHT_SYMTAB_SHNDX). */
-    for (size_t i = 1; i < image->shnum && numbers.size == 0; i++) {
+    for (size_t i = 1; i < image->shnum && walk->more.size == 0; i++) {
         if (image->shdrs[i].sh_type == SHT_SYMTAB_SHNDX && image->shdrs[i].sh_link == section)
-            numbers = elf_section_bytes(image, i);
+            walk->more = elf_section_bytes(image, i);
     }
-    for (uint64_t done = 0; done < shdr->sh_size; done += piece) {
-        uint64_t left = shdr->sh_size - done;
-        uint64_t size = left < piece ? left - left % sym : piece;
-        uint64_t start = shdr->sh_offset + done;
+}
 
-        for (uint64_t i = done == 0 ? 1 : 0; i < size / sym; i++) {
-            uint64_t offset = start + i * sym;
-            Elf64_Sym entry = elf_load_symbol(image, image->elf.bytes.data + offset);
-            struct elf_symbol symbol = {
-                .table = section,
-                .st_name = entry.st_name,
-                .st_info = entry.st_info,
-                .st_value = entry.st_value,
-                .st_size = entry.st_size,
-                .section = entry.st_shndx < SHN_LORESERVE ? entry.st_shndx : NO_INDEX,
-                .offset = offset,
-            };
+bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
+                      struct elf_symbol *symbol)
+{
+    uint64_t sym = image->sizes.sym, table = image->shdrs[walk->table].sh_offset;
+    bool is_end = walk->symbols.size < sym || walk->at > walk->symbols.size - sym;
+    struct bytes number;
+    Elf64_Sym entry;
 
-            if (entry.st_shndx == SHN_XINDEX) {
-                if (!bytes_slice(numbers, (done / sym + i) * sizeof(Elf32_Word), sizeof(Elf32_Word),
-                                 &number))
-                    return false;
-                symbol.section = load_u32(number.data, image->machine->big_endian);
-            }
-            if (!visit(context, &symbol))
-                return false;
-        }
-        input_release_pages(image->input, start, size);
+    if (walk->at - walk->released >= PIECE_SIZE || (is_end && walk->released < walk->at)) {
+        input_release_pages(image->input, table + walk->released, walk->at - walk->released);
+        walk->released = walk->at;
     }
+    if (is_end || walk->bad)
+        return false;
+    entry = elf_load_symbol(image, walk->symbols.data + walk->at);
+    *symbol = (struct elf_symbol){
+        .table = walk->table,
+        .st_name = entry.st_name,
+        .st_info = entry.st_info,
+        .st_value = entry.st_value,
+        .st_size = entry.st_size,
+        .section = entry.st_shndx < SHN_LORESERVE ? entry.st_shndx : NO_INDEX,
+        .offset = table + walk->at,
+    };
+    if (entry.st_shndx == SHN_XINDEX) {
+        walk->bad = !bytes_slice(walk->more, walk->at / sym * sizeof(Elf32_Word),
+                                 sizeof(Elf32_Word), &number);
+        if (walk->bad)
+            return false;
+        symbol->section = load_u32(number.data, image->machine->big_endian);
+    }
+    walk->at += sym;
     return true;
 }
 
@@ -137,12 +142,12 @@ static bool find_names(const struct elf_image *image, size_t string_section, con
     while (position < strings.size) {
         uint64_t left = strings.size - position;
         /* Pieces overlap by the size of the text, so that none is missed between two pieces. */
-        uint64_t piece = left < STRING_PIECE + size ? left : STRING_PIECE + size;
+        uint64_t piece = left < PIECE_SIZE + size ? left : PIECE_SIZE + size;
         const uint8_t *hit = memmem(strings.data + position, (size_t)piece, text, size);
         struct name_offset name = {.symbol = RUNTIME_OTHER_BOUND};
 
         if (hit == NULL) {
-            position += piece == left ? left : STRING_PIECE;
+            position += piece == left ? left : PIECE_SIZE;
         } else {
             name.offset = (uint64_t)(hit - strings.data);
             position = name.offset + size;
@@ -154,7 +159,7 @@ static bool find_names(const struct elf_image *image, size_t string_section, con
                 return false;
             names->list[names->count++] = name;
         }
-        if (position - released >= STRING_PIECE) {
+        if (position - released >= PIECE_SIZE) {
             input_release_pages(image->input, base + released, position - released);
             released = position;
         }
@@ -177,53 +182,64 @@ struct scan {
     struct name_offsets names;
     struct name_offsets base_names;
     uint64_t code_base;
-    bool has_bases; /* base symbols at different addresses */
-    bool too_many;
 };
 
-/* An elf_symbol_visitor: collects the definitions, and the value of the base symbol. */
-static bool collect_definition(void *context, const struct elf_symbol *symbol)
+/* Collects the definitions, and the value of the base symbol. Returns what is wrong; NULL if
+ * nothing is. */
+static const char *collect_definitions(struct scan *scan, size_t table)
 {
-    struct scan *scan = context;
-    uint64_t address = function_address(scan->image, symbol);
-    const struct name_offset *name;
+    bool has_bases = false; /* base symbols at different addresses */
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
 
-    if (!elf_symbol_has_address(scan->image, symbol))
-        return true;
-    if (lookup_name(&scan->base_names, symbol->st_name) != NULL) {
-        scan->has_bases |= scan->code_base != 0 && scan->code_base != symbol->st_value;
-        scan->code_base = symbol->st_value;
-    }
-    name = lookup_name(&scan->names, symbol->st_name);
-    if (name == NULL)
-        return true;
-    scan->too_many = !runtime_symbols_add(scan->found, name->symbol, address, symbol->st_size);
-    if (!scan->too_many)
-        scan->found->definitions[scan->found->count - 1].is_thumb = address != symbol->st_value;
-    return !scan->too_many;
-}
-
-/* An elf_symbol_visitor. An accessor is shared if a function of another name is at its address:
- * --icf=all folds functions that return the same address, and changing one would change the
- * other. */
-static bool mark_shared(void *context, const struct elf_symbol *symbol)
-{
-    struct scan *scan = context;
-    uint64_t address = function_address(scan->image, symbol);
-
-    if (!elf_symbol_has_address(scan->image, symbol) || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
-        return true;
-    for (size_t i = 0; i < scan->found->count; i++) {
-        struct runtime_definition *definition = &scan->found->definitions[i];
+    elf_symbols_open(scan->image, table, &walk);
+    while (elf_symbols_next(scan->image, &walk, &symbol)) {
+        uint64_t address = function_address(scan->image, &symbol);
         const struct name_offset *name;
 
-        if (definition->address != address)
+        if (!elf_symbol_has_address(scan->image, &symbol))
             continue;
-        name = lookup_name(&scan->names, symbol->st_name);
-        if (name == NULL || name->symbol != definition->symbol)
-            definition->is_shared = true;
+        if (lookup_name(&scan->base_names, symbol.st_name) != NULL) {
+            has_bases |= scan->code_base != 0 && scan->code_base != symbol.st_value;
+            scan->code_base = symbol.st_value;
+        }
+        name = lookup_name(&scan->names, symbol.st_name);
+        if (name == NULL)
+            continue;
+        if (!runtime_symbols_add(scan->found, name->symbol, address, symbol.st_size))
+            return "the profile runtime is defined too many times";
+        scan->found->definitions[scan->found->count - 1].is_thumb = address != symbol.st_value;
     }
-    return true;
+    return walk.bad    ? "damaged ELF image: its symbol table cannot be read"
+           : has_bases ? "the symbol for the base register of its data has several values"
+                       : NULL;
+}
+
+/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
+ * that return the same address, and changing one would change the other. */
+static void mark_shared(struct scan *scan, size_t table)
+{
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    elf_symbols_open(scan->image, table, &walk);
+    while (elf_symbols_next(scan->image, &walk, &symbol)) {
+        uint64_t address = function_address(scan->image, &symbol);
+
+        if (!elf_symbol_has_address(scan->image, &symbol) ||
+            ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
+            continue;
+        for (size_t i = 0; i < scan->found->count; i++) {
+            struct runtime_definition *definition = &scan->found->definitions[i];
+            const struct name_offset *name;
+
+            if (definition->address != address)
+                continue;
+            name = lookup_name(&scan->names, symbol.st_name);
+            if (name == NULL || name->symbol != definition->symbol)
+                definition->is_shared = true;
+        }
+    }
 }
 
 /* Index of the symbol table; NO_INDEX: none. False if there are two, or one without strings. */
@@ -268,13 +284,10 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
          find_names(image, strings, base_symbol, strlen(base_symbol) + 1, false, &scan.base_names));
     if (!has_memory)
         error_out_of_memory(error, image->path, sizeof(struct name_offset));
-    else if ((scan.names.count != 0 || scan.base_names.count != 0) &&
-             (!elf_symbols_each(image, table, collect_definition, &scan) ||
-              (scan.names.count != 0 && !elf_symbols_each(image, table, mark_shared, &scan))))
-        wrong = scan.too_many ? "the profile runtime is defined too many times"
-                              : "damaged ELF image: its symbol table cannot be read";
-    else if (scan.has_bases)
-        wrong = "the symbol for the base register of its data has several values";
+    else if (scan.names.count != 0 || scan.base_names.count != 0)
+        wrong = collect_definitions(&scan, table);
+    if (wrong == NULL && symbols->count != 0)
+        mark_shared(&scan, table);
     *code_base = scan.code_base;
     free(scan.names.list);
     free(scan.base_names.list);
@@ -284,37 +297,33 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 
 /* ---- all functions ---- */
 
-struct visiting {
-    const struct elf_image *image;
-    runtime_symbol_visitor visit;
-    void *context;
-};
-
-/* An elf_symbol_visitor. Functions written in assembly may have no type. */
-static bool visit_function(void *context, const struct elf_symbol *symbol)
+bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+                        struct image_symbol *function)
 {
-    const struct visiting *visiting = context;
-    const struct elf_image *image = visiting->image;
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    struct image_symbol found = {.address = function_address(image, symbol), .is_function = true};
+    struct elf_symbol symbol;
 
-    if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
-        !is_in_code(image, symbol) || elf_symbol_is_mark(image, symbol))
-        return true;
-    found.name = elf_symbol_name(image, symbol);
-    return visiting->visit(visiting->context, &found);
-}
+    if (walk->table == 0) {
+        size_t table = 1;
 
-bool elf_symbols_visit(const struct elf_image *image, runtime_symbol_visitor visit, void *context)
-{
-    struct visiting visiting = {image, visit, context};
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        if (image->shdrs[i].sh_type == SHT_SYMTAB &&
-            !elf_symbols_each(image, i, visit_function, &visiting))
+        while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
+            table++;
+        if (table == image->shnum)
             return false;
+        elf_symbols_open(image, table, walk);
     }
-    return true;
+    while (elf_symbols_next(image, walk, &symbol)) {
+        unsigned type = ELF64_ST_TYPE(symbol.st_info);
+
+        /* Functions written in assembly may have no type. */
+        if ((type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE) ||
+            !is_in_code(image, &symbol) || elf_symbol_is_mark(image, &symbol))
+            continue;
+        *function = (struct image_symbol){.name = elf_symbol_name(image, &symbol),
+                                          .address = function_address(image, &symbol),
+                                          .is_function = true};
+        return true;
+    }
+    return false;
 }
 
 /* ---- kinds of code ---- */
@@ -329,21 +338,17 @@ struct place {
 };
 
 struct places {
-    const struct elf_image *image;
     struct place *list;
-    size_t count;
-    size_t capacity;
-    bool lacks_memory;
+    size_t count, capacity;
+    bool failed; /* memory ran out */
 };
 
-static bool add_place(struct places *places, uint64_t address, enum place_type type,
+static void add_place(struct places *places, uint64_t address, enum place_type type,
                       enum code_kind kind)
 {
-    places->lacks_memory = !ARRAY_ROOM_FOR_ONE(places->list, places->capacity, places->count);
-    if (places->lacks_memory)
-        return false;
-    places->list[places->count++] = (struct place){address, type, kind};
-    return true;
+    places->failed |= !ARRAY_ROOM_FOR_ONE(places->list, places->capacity, places->count);
+    if (!places->failed)
+        places->list[places->count++] = (struct place){address, type, kind};
 }
 
 static int compare_places(const void *first, const void *second)
@@ -355,35 +360,30 @@ static int compare_places(const void *first, const void *second)
     return a->type != b->type ? (a->type < b->type ? -1 : 1) : (int)a->kind - (int)b->kind;
 }
 
-/* An elf_symbol_visitor: collects mapping symbols ($a, $t and $d; a dot and anything may follow),
- * and functions of a known size. */
-static bool collect_place(void *context, const struct elf_symbol *symbol)
+/* Adds what a symbol tells: a mapping symbol ($a, $t and $d; a dot and anything may follow), or a
+ * function of a known size. */
+static void add_symbol(const struct elf_image *image, const struct elf_symbol *symbol,
+                       struct places *places)
 {
-    struct places *places = context;
-    uint64_t address = function_address(places->image, symbol);
+    uint64_t address = function_address(image, symbol);
     struct bytes name;
 
-    if (!is_in_code(places->image, symbol))
-        return true;
-    if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0)
-        return add_place(places, address, PLACE_FUNCTION,
-                         address == symbol->st_value ? CODE_A32 : CODE_T32) &&
-               add_place(places, address + symbol->st_size, PLACE_FUNCTION_END, CODE_UNKNOWN);
-    if (!elf_symbol_is_mark(places->image, symbol))
-        return true;
-    name = elf_symbol_name(places->image, symbol);
-    if (name.size < 3 || name.data[0] != '$' || (name.data[2] != 0 && name.data[2] != '.'))
-        return true;
-    switch (name.data[1]) {
-    case 'a':
-        return add_place(places, address, PLACE_MARK, CODE_A32);
-    case 't':
-        return add_place(places, address, PLACE_MARK, CODE_T32);
-    case 'd':
-        return add_place(places, address, PLACE_MARK, CODE_DATA);
-    default:
-        return true;
+    if (!is_in_code(image, symbol))
+        return;
+    if (ELF64_ST_TYPE(symbol->st_info) == STT_FUNC && symbol->st_size != 0) {
+        add_place(places, address, PLACE_FUNCTION,
+                  address == symbol->st_value ? CODE_A32 : CODE_T32);
+        add_place(places, address + symbol->st_size, PLACE_FUNCTION_END, CODE_UNKNOWN);
     }
+    if (!elf_symbol_is_mark(image, symbol))
+        return;
+    name = elf_symbol_name(image, symbol);
+    if (name.size >= 3 && name.data[0] == '$' && (name.data[2] == 0 || name.data[2] == '.') &&
+        memchr("atd", name.data[1], 3) != NULL)
+        add_place(places, address, PLACE_MARK,
+                  name.data[1] == 'a'   ? CODE_A32
+                  : name.data[1] == 't' ? CODE_T32
+                                        : CODE_DATA);
 }
 
 /* Returns how many marks there are, not more than places. A function without mapping symbols is of
@@ -424,23 +424,27 @@ static size_t make_marks(const struct place *places, size_t count, struct code_m
 
 bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count)
 {
-    struct places places = {.image = image};
-    bool done = image->machine->state_bit != 0;
+    struct places places = {.count = 0};
+    struct symbol_walk walk = {.bad = image->machine->state_bit == 0};
+    struct elf_symbol symbol;
 
-    for (size_t i = 1; i < image->shnum && done; i++) {
+    for (size_t i = 1; i < image->shnum && !walk.bad; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
 
         if ((shdr->sh_flags & SHF_EXECINSTR) != 0)
-            done = add_place(&places, shdr->sh_addr, PLACE_SECTION, CODE_UNKNOWN);
-        if (shdr->sh_type == SHT_SYMTAB && done)
-            done = elf_symbols_each(image, i, collect_place, &places);
+            add_place(&places, shdr->sh_addr, PLACE_SECTION, CODE_UNKNOWN);
+        if (shdr->sh_type != SHT_SYMTAB)
+            continue;
+        elf_symbols_open(image, i, &walk);
+        while (!places.failed && elf_symbols_next(image, &walk, &symbol))
+            add_symbol(image, &symbol, &places);
     }
-    if (done && places.count != 0)
+    if (!walk.bad && !places.failed && places.count != 0)
         *marks = arena_array(&image->memory, places.count, sizeof(**marks));
     if (*marks != NULL) {
         qsort(places.list, places.count, sizeof(*places.list), compare_places);
         *count = make_marks(places.list, places.count, *marks);
     }
     free(places.list);
-    return !places.lacks_memory && !image->memory.failed;
+    return !places.failed && !image->memory.failed;
 }

@@ -257,23 +257,27 @@ static void make_dynamic(struct tables *tables)
 
 /* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
  * Other symbols were not allowed there. */
-static bool update_symbol(void *context, const struct elf_symbol *symbol)
+static void update_symbols(struct elf_state *state, size_t table)
 {
-    struct elf_state *state = context;
     const struct elf_image *image = &state->image;
-    const struct elf_move *move = elf_move_of(state, symbol->st_value);
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    uint8_t value[8];
+    uint64_t field =
+        image->elf.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value);
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
 
-    if (move == NULL || !elf_symbol_has_address(image, symbol) ||
-        (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
-        return true;
-    elf_store_word(image, value, symbol->st_value + move->distance);
-    return edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
-                                      symbol->offset + (image->elf.wide
-                                                            ? offsetof(Elf64_Sym, st_value)
-                                                            : offsetof(Elf32_Sym, st_value)),
-                                      (struct bytes){value, image->sizes.word});
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        const struct elf_move *move = elf_move_of(state, symbol.st_value);
+        unsigned type = ELF64_ST_TYPE(symbol.st_info);
+        uint8_t value[8];
+
+        if (move == NULL || !elf_symbol_has_address(image, &symbol) ||
+            (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
+            continue;
+        elf_store_word(image, value, symbol.st_value + move->distance);
+        edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
+                                   symbol.offset + field, (struct bytes){value, image->sizes.word});
+    }
 }
 
 /* ---- the last look ---- */
@@ -387,7 +391,7 @@ static void plan_edits(const struct tables *tables)
     overwrite(state, image->dynamic_offset, &dynamic);
     for (size_t i = 1; i < image->shnum && state->move_count != 0; i++) {
         if (image->shdrs[i].sh_type == SHT_SYMTAB)
-            elf_symbols_each(image, i, update_symbol, state);
+            update_symbols(state, i);
     }
     elf_retained_neutralize(state);
 }

@@ -11,7 +11,7 @@
  * the forms that compilers generate.
  *
  * A machine's file opens with what matters of the machine and its psABI for this. It exports
- * nothing but its `struct machine`. Code is searched through code_search.
+ * nothing but its `struct machine`. Code is searched through code_search_next.
  */
 #ifndef COVSPLIT_FORMATS_MACHINE_MACHINE_H
 #define COVSPLIT_FORMATS_MACHINE_MACHINE_H
@@ -209,15 +209,13 @@ struct code_search {
     const struct input *input; /* of which the code is a view */
     const struct machine *machine;
     struct reference_target target;
+    struct code code;
+    uint64_t piece, position; /* offsets in the code: of the piece that is searched, and in it */
 };
 
-/* Called with the address of each operand that refers to the target; some may be reported twice.
- * Returning false stops the search. */
-typedef bool (*code_search_visitor)(void *context, uint64_t from);
-
-/* False if the visitor stopped the search. Releases pages of the input that were searched. */
-bool code_search(const struct code_search *search, const struct code *code,
-                 code_search_visitor visit, void *context);
+/* Finds the next operand that refers to the target: *from is its address; some may be found twice.
+ * Releases pages of the input that were searched. */
+bool code_search_next(struct code_search *search, uint64_t *from);
 
 /* Looks for an accessor's body in which the byte at `position` is among those that form the
  * address: *start is the offset in `code` where it starts. */

@@ -33,7 +33,6 @@
  */
 #include "formats/machine/flow.h"
 #include "formats/machine/machine.h"
-#include "formats/machine/x86_decode.h"
 
 #include <elf.h>
 #include <string.h>

@@ -1,12 +1,13 @@
 /*
- * The length of x86-64 instructions: see machine/x86_decode.h.
+ * The length of x86-64 instructions (Intel 64 manual, volume 2, chapter 2 and appendix A), and
+ * where their operands of four bytes are.
  *
  * An instruction has prefixes, an opcode in one of several maps, and what the opcode asks for: a
  * ModRM byte with its SIB byte and displacement, and an immediate. Two maps are tables with a
  * letter for each opcode, in rows of 16; in all others opcodes are alike. Opcodes that AVX-512 uses
  * are in the rows of their map. APX (prefix d5, and map 4 of EVEX) is not known.
  */
-#include "formats/machine/x86_decode.h"
+#include "formats/machine/flow.h"
 
 /* The letters. None of the instructions: x. Only an opcode: a dot. A ModRM byte: m; with an
  * immediate of 8 bits: M; of 16 or 32: Z. Without ModRM byte, an immediate of 8 bits: b; 16: w; 24:

@@ -35,7 +35,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "formats/format.h"
 #include "formats/macho/macho.h"
 
 /* The alignment of the records in __llvm_covmap. */

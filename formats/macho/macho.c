@@ -151,33 +151,33 @@ static bool open_symbols(const struct macho_image *image, struct bytes *symbols,
                         macho_field(image, command, SYMTAB_STRSIZE), strings));
 }
 
-/* Visits every symbol that has a name, and is an address in a section of the image. */
-static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context)
+/* Takes the next symbol that has a name, and is an address in a section of the image. */
+static bool next_symbol(const struct planning *planning, struct symbol_walk *walk,
+                        struct image_symbol *symbol)
 {
     const struct macho_image *image = macho_image_of(planning);
-    struct bytes symbols, strings;
 
-    if (!open_symbols(image, &symbols, &strings))
+    if (walk->symbols.data == NULL && !open_symbols(image, &walk->symbols, &walk->more)) {
+        walk->bad = true;
         return false;
-    for (uint64_t offset = 0; offset < symbols.size; offset += NLIST_SIZE) {
-        const uint8_t *nlist = symbols.data + offset;
+    }
+    while (walk->at < walk->symbols.size) {
+        const uint8_t *nlist = walk->symbols.data + walk->at;
         uint64_t name = load_u32(nlist + NLIST_STRX, false);
         size_t section = (size_t)nlist[NLIST_SECT] - 1; /* counted from 1 */
-        struct image_symbol symbol;
 
+        walk->at += NLIST_SIZE;
         if ((nlist[NLIST_TYPE] & N_STAB) != 0 || (nlist[NLIST_TYPE] & N_TYPE) != N_SECT ||
-            name >= strings.size)
+            name >= walk->more.size)
             continue;
-        name += strings.data[name] == NAME_PREFIX;
-        bytes_slice(strings, name, strings.size - name, &symbol.name);
-        symbol.address = load_u64(nlist + NLIST_VALUE, false);
-        symbol.is_function =
+        name += walk->more.data[name] == NAME_PREFIX;
+        bytes_slice(walk->more, name, walk->more.size - name, &symbol->name);
+        symbol->address = load_u64(nlist + NLIST_VALUE, false);
+        symbol->is_function =
             section >= image->section_count || macho_section_is_code(&image->sections[section]);
-        if (!visit(context, &symbol))
-            return false;
+        return true;
     }
-    return true;
+    return false;
 }
 
 static bool find_symbols(struct planning *planning, struct error *error)
@@ -192,7 +192,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
                          planning->input->path);
     /* The functions of the runtime are local symbols. */
     symbols->from_symbol_table = table.size != 0;
-    return runtime_symbols_find(symbols, each_symbol, planning) ||
+    return runtime_symbols_find(symbols, next_symbol, planning) ||
            error_set(error, "%s: the profile runtime is defined too many times; link it again",
                      planning->input->path);
 }
@@ -218,45 +218,25 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
     return false;
 }
 
-static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+static bool part_at(const struct planning *planning, size_t index, struct image_part *part)
 {
     const struct macho_image *image = macho_image_of(planning);
+    const struct macho_section *section = &image->sections[index];
+    bool is_other;
 
-    while (*index < image->section_count) {
-        const struct macho_section *section = &image->sections[(*index)++];
-
-        if (!macho_section_is_code(section))
-            continue;
-        *code =
-            (struct code){.bytes = macho_section_bytes(image, section), .address = section->addr};
-        return true;
-    }
-    return false;
-}
-
-static bool next_data(const struct planning *planning, size_t *index, struct image_data *data)
-{
-    const struct macho_image *image = macho_image_of(planning);
-
-    while (*index < image->section_count) {
-        size_t i = (*index)++;
-        const struct macho_section *section = &image->sections[i];
-        bool is_other = macho_section_is_code(section) || !macho_section_in_file(section) ||
-                        strcmp(section->sectname, "__eh_frame") == 0 ||
-                        strcmp(section->sectname, "__unwind_info") == 0;
-
-        for (size_t kind = 1; kind <= SECTION_KIND_MAX; kind++)
-            is_other |= planning->section_index[kind] == i;
-        if (is_other)
-            continue;
-        *data = (struct image_data){
-            .bytes = macho_section_bytes(image, section),
-            .address = section->addr,
-            .bases = {macho_base(image)},
-        };
-        return true;
-    }
-    return false;
+    if (index >= image->section_count)
+        return false;
+    is_other = !macho_section_in_file(section) || planning_is_described(planning, index) ||
+               strcmp(section->sectname, "__eh_frame") == 0 ||
+               strcmp(section->sectname, "__unwind_info") == 0;
+    *part = (struct image_part){
+        .kind = macho_section_is_code(section) ? PART_CODE
+                : is_other                     ? PART_OTHER
+                                               : PART_DATA,
+        .code = {.bytes = macho_section_bytes(image, section), .address = section->addr},
+        .bases = {macho_base(image)},
+    };
+    return true;
 }
 
 static bool is_start_of_section(const struct planning *planning, uint64_t address)
@@ -447,12 +427,11 @@ const struct format macho_format = {
             .missing_advice = "it was stripped, or its profile runtime was inlined, or is not "
                               "LLVM's; run covsplit before strip",
             .code_of = code_of,
-            .next_code = next_code,
-            .next_data = next_data,
+            .part_at = part_at,
             .is_loaders = is_loaders,
             .is_start_of_section = is_start_of_section,
             .find_pointer = find_pointer,
-            .each_symbol = each_symbol,
+            .next_symbol = next_symbol,
         },
     .recognize = recognize,
     .is_linked = is_linked,

@@ -1,5 +1,5 @@
 /*
- * Reading and writing archives: see archive.h.
+ * Reading and writing archives: see object.h.
  *
  * All forms of the symbol index are a table with an entry for each symbol, and the names of the
  * symbols, each with a NUL. They differ in their entries:
@@ -9,7 +9,7 @@
  *
  * Without BSD's offsets, names are in the order of the entries.
  */
-#include "formats/object/archive.h"
+#include "formats/object/object.h"
 
 #include <inttypes.h>
 #include <stdio.h>

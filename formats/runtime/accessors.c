@@ -60,36 +60,32 @@ bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol sy
     return true;
 }
 
-static bool collect(void *context, const struct image_symbol *found)
-{
-    enum runtime_symbol symbol;
-
-    return !runtime_symbol_classify(found->name, &symbol) ||
-           runtime_symbols_add(context, symbol, found->address, 0);
-}
-
-/* Linkers fold functions that return the same address; changing one would change the others too. */
-static bool mark_shared(void *context, const struct image_symbol *found)
-{
-    struct runtime_symbols *symbols = context;
-
-    for (size_t i = 0; i < symbols->count && found->is_function; i++) {
-        struct runtime_definition *definition = &symbols->definitions[i];
-        enum runtime_symbol symbol;
-
-        if (definition->address == found->address &&
-            (!runtime_symbol_classify(found->name, &symbol) || symbol != definition->symbol))
-            definition->is_shared = true;
-    }
-    return true;
-}
-
-bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next next,
                           const struct planning *planning)
 {
+    struct symbol_walk walk = {0};
+    struct image_symbol found;
+    enum runtime_symbol symbol;
+
     symbols->count = 0;
-    return each(planning, collect, symbols) &&
-           (symbols->count == 0 || each(planning, mark_shared, symbols));
+    while (next(planning, &walk, &found)) {
+        if (runtime_symbol_classify(found.name, &symbol) &&
+            !runtime_symbols_add(symbols, symbol, found.address, 0))
+            return false;
+    }
+    /* Linkers fold functions that return the same address; changing one would change the others
+     * too. */
+    walk = (struct symbol_walk){.bad = walk.bad};
+    while (symbols->count != 0 && next(planning, &walk, &found)) {
+        for (size_t i = 0; i < symbols->count && found.is_function; i++) {
+            struct runtime_definition *definition = &symbols->definitions[i];
+
+            if (definition->address == found.address &&
+                (!runtime_symbol_classify(found.name, &symbol) || symbol != definition->symbol))
+                definition->is_shared = true;
+        }
+    }
+    return !walk.bad;
 }
 
 /* ---- bodies ---- */

@@ -9,186 +9,134 @@
 
 /* ---- references in code, told from numbers that only seem to be some ---- */
 
-/*
- * Hits are judged many at a time, in the order of their addresses. One pass over the symbols finds
- * the function of each, and no instruction is decoded twice, so time is in proportion to the image
- * whatever is in it.
- */
-
-/* Large images with much code have some ten thousand. */
-#define HITS_MAX 4096
-
-struct hit {
-    uint64_t from;
-    uint64_t function; /* the last start of a function at or before it */
-};
-
-struct hits {
-    const struct hit_symbols *symbols;
-    const struct code_search *search;
-    const struct code *code;
-    code_search_visitor visit;
-    void *context;
-    struct hit list[HITS_MAX];
-    size_t count;
-    /* The decoding of a function, from its start: */
-    uint64_t function;
-    uint64_t next;    /* address of the next instruction */
-    bool last_refers; /* the one before that refers to the target */
-    bool is_lost;     /* the next one is not known */
-};
-
-/* A runtime_symbol_visitor: notes the start of a function at the first hit behind it. */
-static bool add_function(void *context, const struct image_symbol *symbol)
+void code_references_open(struct code_references *references, const struct image_code *image,
+                          const struct reference_target *target)
 {
-    struct hits *hits = context;
-    uint64_t address = symbol->address;
-    size_t before;
-
-    if (!symbol->is_function || address < hits->code->address ||
-        address > hits->list[hits->count - 1].from)
-        return true;
-    before = address == 0
-                 ? 0
-                 : array_count_up_to(hits->list, hits->count, sizeof(*hits->list), address - 1);
-    if (address > hits->list[before].function)
-        hits->list[before].function = address;
-    return true;
+    references->image = image;
+    references->search =
+        (struct code_search){.input = image->input, .machine = image->machine, .target = *target};
+    references->search.target.absolute = image->has_absolute_operands && !target->relative;
+    references->next_part = 0;
+    references->hit_count = references->next_hit = 0;
 }
 
-static bool is_reference(struct hits *hits, const struct hit *hit)
+static bool next_section(struct code_references *references)
 {
-    const struct code *code = hits->code;
-    const struct machine *machine = hits->search->machine;
-    const struct reference_target *target = &hits->search->target;
+    const struct image_code *image = references->image;
+    struct image_part part;
+
+    while (image->operations->part_at(image->planning, references->next_part, &part)) {
+        references->next_part++;
+        if (part.kind != PART_CODE)
+            continue;
+        references->search.code = part.code;
+        references->search.code.machine = image->machine;
+        references->search.piece = references->search.position = 0;
+        references->function = references->next = part.code.address;
+        references->is_lost = false;
+        return true;
+    }
+    return false;
+}
+
+/* Finds the function that each hit is in. */
+static void find_functions(struct code_references *references)
+{
+    const struct image_code *image = references->image;
+    struct code_hit *hits = references->hits;
+    size_t count = references->hit_count;
+    struct symbol_walk walk = {0};
+    struct image_symbol symbol;
+
+    while (image->operations->next_symbol(image->planning, &walk, &symbol)) {
+        uint64_t address = symbol.address;
+        size_t before;
+
+        if (!symbol.is_function || address < references->search.code.address ||
+            address > hits[count - 1].from)
+            continue;
+        /* The first hit behind the start. */
+        before = address == 0 ? 0 : array_count_up_to(hits, count, sizeof(*hits), address - 1);
+        if (address > hits[before].function)
+            hits[before].function = address;
+    }
+    for (size_t i = 1; i < count; i++) {
+        if (hits[i].function < hits[i - 1].function)
+            hits[i].function = hits[i - 1].function;
+    }
+}
+
+static bool is_reference(struct code_references *references, const struct code_hit *hit)
+{
+    const struct code *code = &references->search.code;
+    const struct machine *machine = references->search.machine;
+    const struct reference_target *target = &references->search.target;
     uint64_t at = hit->from - code->address;
     struct bytes field;
 
-    if (hit->function != hits->function) {
-        hits->function = hits->next = hit->function;
-        hits->is_lost = false;
+    if (hit->function != references->function) {
+        references->function = references->next = hit->function;
+        references->is_lost = false;
     }
-    while (!hits->is_lost && hits->next <= hit->from) {
+    while (!references->is_lost && references->next <= hit->from) {
         uint64_t size;
 
-        hits->last_refers = false;
-        size = machine->judge_instruction(code, hits->next - code->address, target,
-                                          &hits->last_refers);
-        hits->next += size;
-        hits->is_lost = size == 0;
+        references->last_refers = false;
+        size = machine->judge_instruction(code, references->next - code->address, target,
+                                          &references->last_refers);
+        references->next += size;
+        references->is_lost = size == 0;
     }
-    if (hits->is_lost)
+    if (references->is_lost)
         return !target->relative;
     /* Data among the code may be the address itself. Data that looks like the start of an
      * instruction leads the decoding astray. So near the bounds of the target what compilers make
      * of an address counts wherever it is. */
-    return hits->last_refers ||
+    return references->last_refers ||
            (target->absolute && bytes_slice(code->bytes, at, sizeof(uint32_t), &field) &&
             load_u32(field.data, machine->big_endian) == target->first) ||
            (!target->relative && machine->is_usual_reference(code, at));
 }
 
-/* False if the visitor stops. */
-static bool judge_hits(struct hits *hits)
+bool code_references_next(struct code_references *references, uint64_t *from)
 {
-    bool goes_on = true;
+    struct code_search *search = &references->search;
 
-    if (hits->count != 0)
-        hits->symbols->each(hits->symbols->planning, add_function, hits);
-    for (size_t i = 1; i < hits->count; i++) {
-        if (hits->list[i].function < hits->list[i - 1].function)
-            hits->list[i].function = hits->list[i - 1].function;
-    }
-    for (size_t i = 0; i < hits->count && goes_on; i++) {
-        if (is_reference(hits, &hits->list[i]))
-            goes_on = hits->visit(hits->context, hits->list[i].from);
-    }
-    hits->count = 0;
-    return goes_on;
-}
+    do {
+        while (references->next_hit < references->hit_count) {
+            const struct code_hit *hit = &references->hits[references->next_hit++];
 
-/* A code_search_visitor. */
-static bool add_hit(void *context, uint64_t from)
-{
-    struct hits *hits = context;
-
-    if (hits->count == HITS_MAX && !judge_hits(hits))
-        return false;
-    hits->list[hits->count++] = (struct hit){from, hits->code->address};
-    return true;
-}
-
-bool hits_search(const struct hit_symbols *symbols, const struct code_search *search,
-                 const struct code *code, code_search_visitor visit, void *context)
-{
-    struct code judged = *code;
-    struct hits hits = {.symbols = symbols,
-                        .search = search,
-                        .code = &judged,
-                        .visit = visit,
-                        .context = context,
-                        .function = code->address,
-                        .next = code->address};
-
-    if (search->machine->judge_instruction == NULL)
-        return code_search(search, code, visit, context);
-    judged.machine = search->machine;
-    return code_search(search, code, add_hit, &hits) && judge_hits(&hits);
-}
-
-/* ---- searches of all code ---- */
-
-bool rules_search_code(const struct image_code *image, const struct reference_target *target,
-                       code_search_visitor visit, void *context)
-{
-    struct code_search search = {
-        .input = image->input, .machine = image->machine, .target = *target};
-    struct hit_symbols symbols = {image->operations->each_symbol, image->planning};
-    struct code code;
-    size_t index = 0;
-
-    search.target.absolute = image->has_absolute_operands && !target->relative;
-    while (image->operations->next_code(image->planning, &index, &code)) {
-        if (!hits_search(&symbols, &search, &code, visit, context))
-            return false;
-    }
-    return true;
-}
-
-struct foreign {
-    const struct image_code *image;
-    uint64_t address; /* start of the range */
-    uint64_t size;
-    bool is_bound; /* the range is one address, which may also be another section's end */
-    uint64_t from;
-};
-
-/* A code_search_visitor: stops at the first foreign reference. The range may refer to itself. */
-static bool is_own(void *context, uint64_t from)
-{
-    struct foreign *foreign = context;
-
-    foreign->from = from;
-    return range_within(from, 1, foreign->address, foreign->size) ||
-           rules_is_inside_accessor(foreign->image, from) ||
-           (foreign->is_bound && foreign->image->operations->means_other_end(
-                                     foreign->image->planning, foreign->address, from));
-}
-
-static bool find_foreign(const struct image_code *image, const struct reference_target *target,
-                         bool is_bound, uint64_t *from)
-{
-    struct foreign foreign = {image, target->first, target->size, is_bound, 0};
-    bool found = !rules_search_code(image, target, is_own, &foreign);
-
-    *from = foreign.from;
-    return found;
+            *from = hit->from;
+            if (is_reference(references, hit))
+                return true;
+        }
+        if (search->machine->judge_instruction == NULL && code_search_next(search, from))
+            return true;
+        references->hit_count = references->next_hit = 0;
+        while (references->hit_count < HITS_MAX && code_search_next(search, from))
+            references->hits[references->hit_count++] =
+                (struct code_hit){*from, search->code.address};
+        if (references->hit_count != 0)
+            find_functions(references);
+    } while (references->hit_count != 0 || next_section(references));
+    return false;
 }
 
 bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
-                        uint64_t *from)
+                        bool may_be_end, uint64_t *from)
 {
-    return find_foreign(image, target, false, from);
+    const struct code_operations *operations = image->operations;
+    struct code_references references;
+
+    code_references_open(&references, image, target);
+    while (code_references_next(&references, from)) {
+        /* The range may refer to itself. */
+        if (!range_within(*from, 1, target->first, target->size) &&
+            !rules_is_inside_accessor(image, *from) &&
+            !(may_be_end && operations->means_other_end(image->planning, target->first, *from)))
+            return true;
+    }
+    return false;
 }
 
 /* References to the first address may mean the end of the section before it. */
@@ -200,11 +148,10 @@ static bool find_at_start(const struct image_code *image, const struct reference
     first.size = 1;
     rest.first++;
     rest.size--;
-
-    if (!find_foreign(image, target, false, from))
-        return false;
-    return image->operations->means_other_end == NULL || find_foreign(image, &first, true, from) ||
-           find_foreign(image, &rest, false, from);
+    return rules_find_in_code(image, target, false, from) &&
+           (image->operations->means_other_end == NULL ||
+            rules_find_in_code(image, &first, true, from) ||
+            rules_find_in_code(image, &rest, false, from));
 }
 
 static bool is_field(const void *context, uint64_t address)
@@ -229,9 +176,9 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
     struct reference_target inside = {.first = address + 1, .size = size - 1, .relative = true};
 
     if (image->machine->has_chance_hits && size > 2 * window)
-        return find_at_start(image, &start, from) || rules_find_in_code(image, &end, from) ||
+        return find_at_start(image, &start, from) || rules_find_in_code(image, &end, false, from) ||
                (image->machine->judge_instruction != NULL &&
-                rules_find_in_code(image, &inside, from));
+                rules_find_in_code(image, &inside, false, from));
     start.size = size + last;
     start.counts = NULL;
     return find_at_start(image, &start, from);
@@ -266,15 +213,15 @@ static void add_bound(struct offset_search *search, uint64_t address)
         search->bounds[search->count++] = address;
 }
 
-static uint32_t number_at(const struct offset_search *search, const struct image_data *data,
+static uint32_t number_at(const struct offset_search *search, const struct image_part *data,
                           uint64_t offset)
 {
-    return load_u32(data->bytes.data + offset, search->image->machine->big_endian);
+    return load_u32(data->code.bytes.data + offset, search->image->machine->big_endian);
 }
 
 /* The number by which data leads from a base to a bound. A small number from a base that is near
  * does not count: programs are full of them. */
-static bool take_number(const struct image_data *data, size_t base, uint64_t bound,
+static bool take_number(const struct image_part *data, size_t base, uint64_t bound,
                         uint32_t *number)
 {
     *number = (uint32_t)(bound - data->bases[base]);
@@ -282,12 +229,12 @@ static bool take_number(const struct image_data *data, size_t base, uint64_t bou
 }
 
 /* True if the table that starts at an offset also leads to another bound. */
-static bool is_table(const struct offset_search *search, const struct image_data *data,
+static bool is_table(const struct offset_search *search, const struct image_part *data,
                      uint64_t start, uint64_t bound)
 {
-    for (uint64_t i = 0; i < TABLE_SIZE && data->bytes.size - start >= i + NUMBER_SIZE;
+    for (uint64_t i = 0; i < TABLE_SIZE && data->code.bytes.size - start >= i + NUMBER_SIZE;
          i += NUMBER_SIZE) {
-        uint32_t to = (uint32_t)(data->address + start) + number_at(search, data, start + i);
+        uint32_t to = (uint32_t)(data->code.address + start) + number_at(search, data, start + i);
 
         for (size_t j = 0; j < search->count; j++) {
             if (to == (uint32_t)search->bounds[j] && search->bounds[j] != bound)
@@ -299,11 +246,11 @@ static bool is_table(const struct offset_search *search, const struct image_data
 
 /* True if the number at an offset leads to the bound. Zero and powers of two are in all programs.
  */
-static bool leads_to(const struct offset_search *search, const struct image_data *data,
+static bool leads_to(const struct offset_search *search, const struct image_part *data,
                      uint64_t offset, uint64_t bound)
 {
     uint32_t number = number_at(search, data, offset), wanted;
-    uint32_t entry = (uint32_t)(data->address + offset + number - bound);
+    uint32_t entry = (uint32_t)(data->code.address + offset + number - bound);
     uint32_t upper = offset < NUMBER_SIZE ? 1 : number_at(search, data, offset - NUMBER_SIZE);
 
     if ((number & (number - 1)) == 0)
@@ -320,11 +267,11 @@ static bool leads_to(const struct offset_search *search, const struct image_data
                           is_table(search, data, offset - entry, bound));
 }
 
-static bool counts_at(const struct offset_search *search, const struct image_data *data,
+static bool counts_at(const struct offset_search *search, const struct image_part *data,
                       uint64_t offset)
 {
     const struct image_code *image = search->image;
-    uint64_t from = data->address + offset;
+    uint64_t from = data->code.address + offset;
 
     for (size_t i = 0; i < search->count; i++) {
         uint64_t bound = search->bounds[i];
@@ -339,7 +286,7 @@ static bool counts_at(const struct offset_search *search, const struct image_dat
 }
 
 /* The filter tells of nearly all numbers that they lead nowhere. */
-static void make_filter(struct offset_search *search, const struct image_data *data)
+static void make_filter(struct offset_search *search, const struct image_part *data)
 {
     uint32_t number;
 
@@ -356,33 +303,27 @@ static void make_filter(struct offset_search *search, const struct image_data *d
  * relocations. */
 #define LOADERS_MAX 32
 
-static bool is_loaders(struct offset_search *search, uint64_t address)
-{
-    const struct code_operations *operations = search->image->operations;
-
-    return operations->is_loaders != NULL && search->loaders++ < LOADERS_MAX &&
-           operations->is_loaders(search->image->planning, address);
-}
-
-static bool find_offset_in(struct offset_search *search, const struct image_data *data,
+static bool find_offset_in(struct offset_search *search, const struct image_part *data,
                            uint64_t *from)
 {
-    uint64_t file_offset = (uint64_t)(data->bytes.data - search->image->input->bytes.data);
-    uint64_t start = (0 - data->address) % NUMBER_SIZE, released = 0;
+    const struct code_operations *operations = search->image->operations;
+    uint64_t file_offset = (uint64_t)(data->code.bytes.data - search->image->input->bytes.data);
+    uint64_t start = (0 - data->code.address) % NUMBER_SIZE, released = 0;
 
-    if (data->bytes.size < NUMBER_SIZE)
+    if (data->code.bytes.size < NUMBER_SIZE)
         return false;
     make_filter(search, data);
-    for (uint64_t i = start; i + NUMBER_SIZE <= data->bytes.size; i += NUMBER_SIZE) {
+    for (uint64_t i = start; i + NUMBER_SIZE <= data->code.bytes.size; i += NUMBER_SIZE) {
         uint32_t number = number_at(search, data, i);
-        uint32_t to = (uint32_t)(data->address + i) + number;
+        uint32_t to = (uint32_t)(data->code.address + i) + number;
         bool may_lead = search->filter[number % FILTER_BITS];
 
         for (size_t j = 0; j < search->count; j++)
             may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
-        *from = data->address + i;
+        *from = data->code.address + i;
         if (may_lead && *from - search->first >= search->size && counts_at(search, data, i) &&
-            !is_loaders(search, *from))
+            !(operations->is_loaders != NULL && search->loaders++ < LOADERS_MAX &&
+              operations->is_loaders(search->image->planning, *from)))
             return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);
@@ -397,10 +338,9 @@ static bool find_offset(const struct image_code *image, uint64_t address, uint64
 {
     struct offset_search search = {
         .image = image, .first = address, .size = size, .end_counts = end_counts};
-    struct image_data data;
+    struct image_part part;
     struct accessor accessor;
     struct code code;
-    size_t index = 0;
 
     add_bound(&search, address);
     if (is_bound)
@@ -409,9 +349,8 @@ static bool find_offset(const struct image_code *image, uint64_t address, uint64
         if (accessor.form != ACCESSOR_LOAD && accessor.value - address < size)
             add_bound(&search, accessor.value);
     }
-    while (image->operations->next_data != NULL &&
-           image->operations->next_data(image->planning, &index, &data)) {
-        if (find_offset_in(&search, &data, from))
+    for (size_t i = 0; image->operations->part_at(image->planning, i, &part); i++) {
+        if (part.kind == PART_DATA && find_offset_in(&search, &part, from))
             return true;
     }
     return false;
@@ -458,7 +397,7 @@ static const char *const own_names[] = {
     "covsplit_device_find_ranges",
 };
 
-static bool is_watched(enum runtime_symbol symbol)
+static bool is_watched_symbol(enum runtime_symbol symbol)
 {
     switch (symbol) {
     case RUNTIME_BEGIN_DATA:
@@ -472,64 +411,32 @@ static bool is_watched(enum runtime_symbol symbol)
     }
 }
 
-/* True if the function starts at the address; some have a second entry. */
-static bool starts_at(const struct image_code *image, const struct runtime_definition *definition,
-                      uint64_t address)
-{
-    return is_watched(definition->symbol) &&
-           (address == definition->address ||
-            address == definition->address + image->machine->local_entry);
-}
+/* Addresses of functions of the runtime that lead to names and records. */
+struct watched {
+    const struct image_code *image;
+    bool are_pointers;
+};
 
-/* In code, pointers to functions include the bit that tells the instruction set; calls do not. */
-static bool is_watched_address(const void *context, uint64_t address)
+/* In data, each pointer has the bit that tells the instruction set if its function needs it. In
+ * code, pointers to functions have it, too, and calls do not. Some functions have a second entry.
+ */
+static bool is_watched(const void *context, uint64_t address)
 {
-    const struct image_code *image = context;
+    const struct watched *watched = context;
+    const struct machine *machine = watched->image->machine;
+    const struct runtime_symbols *symbols = &watched->image->symbols;
 
-    for (size_t i = 0; i < image->symbols.count; i++) {
-        if (starts_at(image, &image->symbols.definitions[i], address & ~image->machine->state_bit))
+    for (size_t i = 0; i < symbols->count; i++) {
+        const struct runtime_definition *definition = &symbols->definitions[i];
+        uint64_t start = !watched->are_pointers ? address & ~machine->state_bit
+                         : definition->is_thumb ? address - machine->state_bit
+                                                : address;
+
+        if (is_watched_symbol(definition->symbol) &&
+            (start == definition->address || start == definition->address + machine->local_entry))
             return true;
     }
     return false;
-}
-
-/* In data all are pointers: each has the bit if its function needs it. */
-static bool is_watched_pointer(const void *context, uint64_t address)
-{
-    const struct image_code *image = context;
-
-    for (size_t i = 0; i < image->symbols.count; i++) {
-        const struct runtime_definition *definition = &image->symbols.definitions[i];
-
-        if (starts_at(image, definition,
-                      address - (definition->is_thumb ? image->machine->state_bit : 0)))
-            return true;
-    }
-    return false;
-}
-
-/* A range that includes all watched functions. */
-static struct reference_target watched_functions(const struct image_code *image)
-{
-    uint64_t first = UINT64_MAX, last = 0;
-
-    for (size_t i = 0; i < image->symbols.count; i++) {
-        uint64_t address = image->symbols.definitions[i].address;
-
-        if (!is_watched(image->symbols.definitions[i].symbol))
-            continue;
-        first = address < first ? address : first;
-        last = address > last ? address : last;
-    }
-    return (struct reference_target){
-        .first = first,
-        .size = first <= last
-                    ? last - first + image->machine->local_entry + image->machine->state_bit + 1
-                    : 0,
-        .called = true,
-        .counts = is_watched_address,
-        .context = image,
-    };
 }
 
 struct caller {
@@ -537,11 +444,6 @@ struct caller {
     uint64_t function; /* start of the last function at or before `from` seen so far */
     bool has_function;
     bool is_own; /* it is a function of the runtime */
-};
-
-struct callers {
-    struct caller list[CALLERS_MAX];
-    size_t count;
 };
 
 static bool has_prefix(struct bytes name, const char *prefix)
@@ -569,36 +471,22 @@ static bool is_own_name(struct bytes name)
     return false;
 }
 
-/* A runtime_symbol_visitor: if the symbol is a function, finds out which callers may be in it. */
-static bool judge_callers(void *context, const struct image_symbol *symbol)
+/* Finds out which of the callers may be in a function. */
+static void judge_callers(struct caller *callers, size_t count, const struct image_symbol *function)
 {
-    struct callers *callers = context;
+    for (size_t i = 0; i < count; i++) {
+        struct caller *caller = &callers[i];
 
-    for (size_t i = 0; i < callers->count && symbol->is_function; i++) {
-        struct caller *caller = &callers->list[i];
-
-        if (symbol->address > caller->from ||
-            (caller->has_function && symbol->address < caller->function))
+        if (function->address > caller->from ||
+            (caller->has_function && function->address < caller->function))
             continue;
-        if (!caller->has_function || symbol->address != caller->function)
+        if (!caller->has_function || function->address != caller->function)
             caller->is_own = false;
         caller->has_function = true;
-        caller->function = symbol->address;
+        caller->function = function->address;
         /* A function may have several names. */
-        caller->is_own |= is_own_name(symbol->name);
+        caller->is_own |= is_own_name(function->name);
     }
-    return true;
-}
-
-/* A code_search_visitor. */
-static bool add_caller(void *context, uint64_t from)
-{
-    struct callers *callers = context;
-
-    if (callers->count == CALLERS_MAX)
-        return false;
-    callers->list[callers->count++] = (struct caller){.from = from};
-    return true;
 }
 
 /* True if a foreign function calls a watched one. Only symbols tell foreign callers from the
@@ -606,17 +494,27 @@ static bool add_caller(void *context, uint64_t from)
 static bool find_call(const struct image_code *image, const struct reference_target *watched,
                       uint64_t *from)
 {
-    struct callers callers = {.count = 0};
+    struct code_references references;
+    struct caller callers[CALLERS_MAX];
+    struct symbol_walk walk = {0};
+    struct image_symbol symbol;
+    size_t count = 0;
 
-    /* More callers than fit the list cannot all be the runtime's. */
-    *from = watched->first;
-    if (!rules_search_code(image, watched, add_caller, &callers))
-        return true;
-    if (callers.count != 0)
-        image->operations->each_symbol(image->planning, judge_callers, &callers);
-    for (size_t i = 0; i < callers.count; i++) {
-        *from = callers.list[i].from;
-        if (!callers.list[i].is_own)
+    code_references_open(&references, image, watched);
+    while (code_references_next(&references, from)) {
+        if (count == CALLERS_MAX) { /* not all of them can be the runtime's */
+            *from = watched->first;
+            return true;
+        }
+        callers[count++] = (struct caller){.from = *from};
+    }
+    while (count != 0 && image->operations->next_symbol(image->planning, &walk, &symbol)) {
+        if (symbol.is_function)
+            judge_callers(callers, count, &symbol);
+    }
+    for (size_t i = 0; i < count; i++) {
+        *from = callers[i].from;
+        if (!callers[i].is_own)
             return true;
     }
     return false;
@@ -624,12 +522,26 @@ static bool find_call(const struct image_code *image, const struct reference_tar
 
 bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from)
 {
-    struct reference_target watched = watched_functions(image), pointers = watched;
+    struct watched functions = {image, false};
+    struct reference_target target = {
+        .first = UINT64_MAX, .called = true, .counts = is_watched, .context = &functions};
+    uint64_t last = 0;
     const char *reason;
 
-    pointers.counts = is_watched_pointer;
-    return watched.size != 0 && image->symbols.from_symbol_table &&
-           (find_call(image, &watched, from) ||
-            (image->operations->find_pointer(image->planning, &pointers, from, &reason) &&
-             reason == NULL));
+    for (size_t i = 0; i < image->symbols.count; i++) {
+        uint64_t address = image->symbols.definitions[i].address;
+
+        if (!is_watched_symbol(image->symbols.definitions[i].symbol))
+            continue;
+        target.first = address < target.first ? address : target.first;
+        last = address > last ? address : last;
+    }
+    if (target.first > last || !image->symbols.from_symbol_table)
+        return false;
+    target.size = last - target.first + image->machine->local_entry + image->machine->state_bit + 1;
+    if (find_call(image, &target, from))
+        return true;
+    functions.are_pointers = true;
+    return image->operations->find_pointer(image->planning, &target, from, &reason) &&
+           reason == NULL;
 }

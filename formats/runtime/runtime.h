@@ -78,25 +78,40 @@ struct image_symbol {
     bool is_function; /* or may be one */
 };
 
-/* Calls `visit` for every symbol of an image. If it returns false, stops and returns false. */
-typedef bool (*runtime_symbol_visitor)(void *context, const struct image_symbol *symbol);
-typedef bool (*runtime_symbols_each)(const struct planning *planning, runtime_symbol_visitor visit,
-                                     void *context);
+/* A place in the symbols of an image, from {0} on; what its members mean is the format's matter. */
+struct symbol_walk {
+    size_t table;
+    uint64_t at, released;
+    struct bytes symbols, more;
+    bool bad; /* the symbols could not be read */
+};
+
+/* Takes the next symbol of an image; false if there is none left, or the rest cannot be read. */
+typedef bool (*runtime_symbols_next)(const struct planning *planning, struct symbol_walk *walk,
+                                     struct image_symbol *symbol);
 
 /* Finds all definitions, and marks those that share their code. False if there are too many. */
-bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_each each,
+bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next next,
                           const struct planning *planning);
 
 /* ---- access to the code of an image ---- */
 
-/* Data of an image, and the addresses from which numbers in it may count (see
+enum part_kind {
+    PART_OTHER,
+    PART_CODE,
+    /* Data of the program: not names, data, counters and bitmap, nor tables for the linker, the
+     * loader or the unwinder, or slots of the GOT. */
+    PART_DATA,
+};
+
+/* A section of an image. `bases` are the addresses from which numbers in data may count (see
  * rules_find_reference): the start of the image; that of the section, if it has a symbol; and
  * others, which are near the data that they lead to. Unused bases are 0. */
 #define DATA_BASES 5
 enum { DATA_BASE_IMAGE, DATA_BASE_SECTION, DATA_BASE_OTHERS };
-struct image_data {
-    struct bytes bytes;
-    uint64_t address;
+struct image_part {
+    enum part_kind kind;
+    struct code code; /* the bytes of any kind */
     uint64_t bases[DATA_BASES];
 };
 
@@ -108,13 +123,8 @@ struct code_operations {
     /* The code from the definition's first instruction to the end of what is loaded with it. */
     bool (*code_of)(const struct planning *planning, const struct runtime_definition *definition,
                     struct code *code);
-    /* The executable section with this index, or the next one; *index is then one past it. False if
-     * there is none left. */
-    bool (*next_code)(const struct planning *planning, size_t *index, struct code *code);
-    /* In the same way, from index 0 on, the sections with data of the program: not names, data,
-     * counters and bitmap, nor tables for the linker, the loader or the unwinder, or slots of the
-     * GOT. */
-    bool (*next_data)(const struct planning *planning, size_t *index, struct image_data *data);
+    /* Describes the section with this index, from 0 on; false if there is none left. */
+    bool (*part_at)(const struct planning *planning, size_t index, struct image_part *part);
     /* True if the loader changes the bytes at the address, of data, or reads them as one of its
      * tables: what is there is no distance. NULL: this never happens. */
     bool (*is_loaders)(const struct planning *planning, uint64_t address);
@@ -132,7 +142,7 @@ struct code_operations {
     /* True if code at `from` that forms this address means the end of another section, which ends
      * there. NULL: this never happens. */
     bool (*means_other_end)(const struct planning *planning, uint64_t address, uint64_t from);
-    runtime_symbols_each each_symbol;
+    runtime_symbols_next next_symbol;
 };
 
 /* The code of an image, as these rules see it. */
@@ -189,15 +199,51 @@ bool rules_next_accessor(const struct image_code *image, size_t *index, struct c
 
 /* ---- references (references.c) ---- */
 
-/* Calls `visit` for every operand in the image's code that refers to the target, whose member
- * `absolute` need not be set. False if `visit` stopped the search. */
-bool rules_search_code(const struct image_code *image, const struct reference_target *target,
-                       code_search_visitor visit, void *context);
+/* Hits that are judged at a time. Large images with much code have some ten thousand. */
+#define HITS_MAX 4096
+
+struct code_hit {
+    uint64_t from;
+    uint64_t function; /* the last start of a function at or before it */
+};
+
+/*
+ * The operands in the image's code that refer to a target, without what is no reference.
+ *
+ * On x86-64 an instruction may start at any byte, and so a search of the code finds many places
+ * that are parts of other instructions. But a function starts with an instruction, and so does a
+ * section. Decoding from there to such a place tells what it is. Bytes behind an instruction that
+ * is not known count as a reference unless target.relative is set: there may be data in the
+ * function, such as tables of pointers. So does what machine->is_usual_reference knows: data may
+ * look like code.
+ *
+ * Hits are judged many at a time, in the order of their addresses. One pass over the symbols finds
+ * the function of each, and no instruction is decoded twice, so time is in proportion to the image
+ * whatever is in it.
+ */
+struct code_references {
+    const struct image_code *image;
+    struct code_search search; /* of the current section */
+    size_t next_part;
+    struct code_hit hits[HITS_MAX];
+    size_t hit_count, next_hit;
+    /* The decoding of a function, from its start: */
+    uint64_t function;
+    uint64_t next;    /* address of the next instruction */
+    bool last_refers; /* the one before that refers to the target */
+    bool is_lost;     /* the next one is not known */
+};
+
+/* Takes them one after the other; some may be reported twice. target->absolute need not be set. */
+void code_references_open(struct code_references *references, const struct image_code *image,
+                          const struct reference_target *target);
+bool code_references_next(struct code_references *references, uint64_t *from);
 
 /* True if code of the image, outside the bodies of the runtime's functions, refers to the target:
- * *from is the address where. */
+ * *from is the address where. If may_be_end, code that means another section's end does not count.
+ */
 bool rules_find_in_code(const struct image_code *image, const struct reference_target *target,
-                        uint64_t *from);
+                        bool may_be_end, uint64_t *from);
 
 /* Finds out if code or a pointer refers to [address, address + size). References from that range
  * itself and from the bodies of the runtime's functions do not count. If is_bound, references from
@@ -245,23 +291,6 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
  * at. Only its calls show this, because the functions are in every image. The runtime calls them
  * too, so a caller is judged by the name of the function that it is in. */
 bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from);
-
-/* Access to the symbols of the image. */
-struct hit_symbols {
-    runtime_symbols_each each;
-    const struct planning *planning;
-};
-
-/* Like code_search, in one section of the image, but leaves out what is no reference.
- *
- * On x86-64 an instruction may start at any byte, and so a search of the code finds many places
- * that are parts of other instructions. But a function starts with an instruction, and so does a
- * section. Decoding from there to such a place tells what it is. Bytes behind an instruction that
- * is not known count as a reference unless target.relative is set: there may be data in the
- * function, such as tables of pointers. So does what machine->is_usual_reference knows: data may
- * look like code. */
-bool hits_search(const struct hit_symbols *symbols, const struct code_search *search,
-                 const struct code *code, code_search_visitor visit, void *context);
 
 /* ---- the stub record (accessors.c) ---- */
 

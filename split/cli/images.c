@@ -11,7 +11,6 @@
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
 #include "common/sidecar/sidecar.h"
-#include "formats/container.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"
 

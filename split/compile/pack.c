@@ -17,7 +17,6 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
-#include "formats/object/archive.h"
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"

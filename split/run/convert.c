@@ -36,7 +36,6 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
-#include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/images.h"
 #include "split/cli/message.h"

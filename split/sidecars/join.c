@@ -16,7 +16,6 @@
 #include "common/base/output.h"
 #include "common/edit/edit.h"
 #include "common/sidecar/sidecar.h"
-#include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"

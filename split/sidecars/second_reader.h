@@ -12,7 +12,7 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "formats/container.h"
+#include "formats/image.h"
 
 /* Has LIEF read the image. False if it sees something else than covsplit. If LIEF is missing or
  * cannot read the file, that is only a warning: it does not decide what covsplit can read. Images

@@ -37,7 +37,7 @@
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/union.h"
-#include "formats/container.h"
+#include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"

@@ -19,7 +19,7 @@
 #include "common/base/parallel.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
-#include "formats/container.h"
+#include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/json.h"

@@ -12,7 +12,6 @@
 #include "common/base/output.h"
 #include "common/base/uuid.h"
 #include "common/sidecar/sidecar.h"
-#include "formats/container.h"
 #include "formats/image.h"
 #include "split/cli/json.h"
 #include "split/cli/message.h"

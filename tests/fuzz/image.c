@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "common/edit/edit.h"
-#include "formats/container.h"
 #include "formats/image.h"
 
 /* What an edit script may add to an image: headers and tables that are written anew. */

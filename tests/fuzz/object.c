@@ -11,7 +11,6 @@
 #include "common/base/memory_limit.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
-#include "formats/object/archive.h"
 #include "formats/object/object.h"
 #include "tests/fuzz/support.h"
 #include "tests/fuzz/windows.h"

@@ -10,9 +10,7 @@
 
 #include "common/base/digest.h"
 #include "common/edit/edit.h"
-#include "formats/container.h"
 #include "formats/image.h"
-#include "formats/object/archive.h"
 #include "formats/object/object.h"
 #include "tests/fuzz/image.h"
 #include "tests/unit/refused_memory.h"

@@ -21,20 +21,13 @@ static uint8_t code[SIZE];
 static size_t found;
 static uint64_t found_at;
 
-static bool note(void *context, uint64_t from)
-{
-    (void)context;
-    found++;
-    found_at = from;
-    return true;
-}
-
 /* The pages of a file can be given back; those of an array would be lost. */
 static void search_marked(const struct machine *machine, const struct reference_target *target,
                           const struct code_mark *marks, size_t mark_count)
 {
     char path[] = "/tmp/covsplit-code-search-XXXXXX";
     int fd = mkstemp(path);
+    struct code_search search;
     struct input input;
     struct error error;
 
@@ -43,12 +36,14 @@ static void search_marked(const struct machine *machine, const struct reference_
     ck_assert_msg(input_open(&input, path, &error), "%s", error.message);
     unlink(path);
     close(fd);
-    found = 0;
-    ck_assert(code_search(
-        &(struct code_search){.input = &input, .machine = machine, .target = *target},
-        &(struct code){
-            .bytes = input.bytes, .address = ADDRESS, .marks = marks, .mark_count = mark_count},
-        note, NULL));
+    search = (struct code_search){
+        .input = &input,
+        .machine = machine,
+        .target = *target,
+        .code = {
+            .bytes = input.bytes, .address = ADDRESS, .marks = marks, .mark_count = mark_count}};
+    for (found = 0; code_search_next(&search, &found_at);)
+        found++;
     input_close(&input);
 }
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/container.h"
+#include "formats/image.h"
 #include "tests/support/suite.h"
 
 #define MAGIC        0xcafebabeu

@@ -26,51 +26,59 @@ static void prepare(void)
     is_relative = false;
 }
 
-static bool each_symbol(const struct planning *planning, runtime_symbol_visitor visit,
-                        void *context)
+/* Each function, and a variable two bytes behind its start. */
+static bool next_symbol(const struct planning *planning, struct symbol_walk *walk,
+                        struct image_symbol *symbol)
 {
     (void)planning;
-    for (size_t i = 0; i < function_count; i++) {
-        struct image_symbol symbol = {.address = ADDRESS + functions[i], .is_function = true};
-        struct image_symbol data = {.address = symbol.address + 2};
-
-        if (!visit(context, &symbol) || !visit(context, &data))
-            return false;
-    }
+    if (walk->at / 2 == function_count)
+        return false;
+    *symbol = (struct image_symbol){.address = ADDRESS + functions[walk->at / 2] + walk->at % 2 * 2,
+                                    .is_function = walk->at % 2 == 0};
+    walk->at++;
     return true;
 }
 
-static bool note(void *context, uint64_t from)
+static struct input input;
+
+static bool part_at(const struct planning *planning, size_t index, struct image_part *part)
 {
-    (void)context;
-    if (found < 8)
-        found_at[found] = from - ADDRESS;
-    return ++found < limit;
+    (void)planning;
+    *part =
+        (struct image_part){.kind = PART_CODE, .code = {.bytes = input.bytes, .address = ADDRESS}};
+    return index == 0;
 }
 
+/* False if it stops at the limit. */
 static bool search(bool absolute)
 {
-    static const struct hit_symbols symbols = {.each = each_symbol};
+    static const struct code_operations operations = {.part_at = part_at,
+                                                      .next_symbol = next_symbol};
+    const struct image_code image = {.operations = &operations,
+                                     .input = &input,
+                                     .machine = &machine_x86_64,
+                                     .has_absolute_operands = absolute};
     char path[] = "/tmp/covsplit-hits-XXXXXX";
+    struct code_references references;
     int fd = mkstemp(path);
-    struct input input;
     struct error error;
-    bool goes_on;
+    uint64_t from;
 
     ck_assert_int_ge(fd, 0);
     ck_assert_int_eq(write(fd, code, sizeof(code)), (ssize_t)sizeof(code));
     ck_assert_msg(input_open(&input, path, &error), "%s", error.message);
     unlink(path);
     close(fd);
-    goes_on = hits_search(
-        &symbols,
-        &(struct code_search){
-            .input = &input,
-            .machine = &machine_x86_64,
-            .target = {.first = TARGET, .size = 16, .absolute = absolute, .relative = is_relative}},
-        &(struct code){.bytes = input.bytes, .address = ADDRESS}, note, NULL);
+    code_references_open(
+        &references, &image,
+        &(struct reference_target){.first = TARGET, .size = 16, .relative = is_relative});
+    while (found < limit && code_references_next(&references, &from)) {
+        if (found < 8)
+            found_at[found] = from - ADDRESS;
+        found++;
+    }
     input_close(&input);
-    return goes_on;
+    return found < limit;
 }
 
 /* cmpb $1,TARGET(%rip): 7 bytes, of which the third to sixth are the operand */

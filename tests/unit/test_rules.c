@@ -95,11 +95,12 @@ static bool code_of(const struct planning *planning, const struct runtime_defini
     return bytes_slice(image.input.bytes, offset, image.input.bytes.size - offset, &code->bytes);
 }
 
-static bool next_code(const struct planning *planning, size_t *index, struct code *code)
+static bool part_at(const struct planning *planning, size_t index, struct image_part *part)
 {
     (void)planning;
-    *code = (struct code){.bytes = image.input.bytes, .address = CODE};
-    return (*index)++ == 0;
+    *part = (struct image_part){.kind = PART_CODE,
+                                .code = {.bytes = image.input.bytes, .address = CODE}};
+    return index == 0;
 }
 
 static bool slot_value(const struct planning *planning, uint64_t slot, uint64_t *value)
@@ -144,7 +145,7 @@ static void prepare(void)
     image.operations = (struct code_operations){.folding_advice = "link without folding",
                                                 .missing_advice = "it is missing",
                                                 .code_of = code_of,
-                                                .next_code = next_code,
+                                                .part_at = part_at,
                                                 .slot_value = slot_value,
                                                 .find_pointer = find_pointer};
 }

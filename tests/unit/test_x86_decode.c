@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "formats/machine/x86_decode.h"
+#include "formats/machine/flow.h"
 #include "tests/support/suite.h"
 
 static const struct {
