@@ -384,10 +384,9 @@ static bool rewrite_names(struct planning *planning, bool data_goes, struct byte
     if (!data_goes && !check_edited(planning, change_first_record(planning, records), error))
         return false;
     /* The runtime fills up a record that is not whole with whatever follows it. */
-    if (!data_goes && (rest == 0 || rest >= layout->fields_size) &&
-        !profile_records_digest(layout, records, 0, planning->big_endian,
-                                &planning->plan->facts.records))
-        return error_out_of_memory(error, planning->input->path, records.size);
+    if (!data_goes && (rest == 0 || rest >= layout->fields_size))
+        planning->plan->facts.records =
+            profile_records_digest(layout, records, 0, planning->big_endian);
     return planning->format->moves_names ||
            names_move(planning,
                       section_of(planning, SECTION_NAMES)->address + planning->tripwire_padding,

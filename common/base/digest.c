@@ -1,9 +1,12 @@
 /*
- * XXH3-128 through libxxhash, and MD5: see digest.h.
+ * XXH3-128 by libxxhash, and MD5: see digest.h.
  */
 #include "common/base/digest.h"
 
 #include <string.h>
+
+/* Inlined, since the size of a stream's state may change from one libxxhash to the next. */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 static struct digest canonical(XXH128_hash_t hash)
@@ -38,19 +41,27 @@ const char *digest_format(const struct digest *digest, char *text)
     return text;
 }
 
-/* A digest_stream is libxxhash's state under another name, so that callers need no xxhash.h. */
+_Static_assert(sizeof(XXH3_state_t) + DIGEST_STREAM_ALIGNMENT <=
+                   sizeof(((struct digest_stream *)0)->storage),
+               "room for libxxhash's state");
+_Static_assert(_Alignof(XXH3_state_t) <= DIGEST_STREAM_ALIGNMENT, "its alignment");
+
+/* A stream that was copied may be aligned in another way than before. */
 static XXH3_state_t *state_of(struct digest_stream *stream)
 {
-    return (XXH3_state_t *)(void *)stream;
+    uint8_t offset = (uint8_t)(-(uintptr_t)stream->storage % DIGEST_STREAM_ALIGNMENT);
+
+    if (offset != stream->offset) {
+        memmove(stream->storage + offset, stream->storage + stream->offset, sizeof(XXH3_state_t));
+        stream->offset = offset;
+    }
+    return (XXH3_state_t *)(void *)(stream->storage + offset);
 }
 
-struct digest_stream *digest_stream_new(void)
+void digest_stream_start(struct digest_stream *stream)
 {
-    XXH3_state_t *state = XXH3_createState();
-
-    if (state != NULL)
-        XXH3_128bits_reset(state);
-    return (struct digest_stream *)(void *)state;
+    *stream = (struct digest_stream){.offset = 0};
+    XXH3_128bits_reset(state_of(stream));
 }
 
 void digest_stream_add(struct digest_stream *stream, struct bytes part)
@@ -59,15 +70,9 @@ void digest_stream_add(struct digest_stream *stream, struct bytes part)
         XXH3_128bits_update(state_of(stream), part.data, (size_t)part.size);
 }
 
-struct digest digest_stream_finish(const struct digest_stream *stream)
+struct digest digest_stream_finish(struct digest_stream *stream)
 {
-    return canonical(XXH3_128bits_digest((const XXH3_state_t *)(const void *)stream));
-}
-
-void digest_stream_free(struct digest_stream *stream)
-{
-    if (stream != NULL)
-        XXH3_freeState(state_of(stream));
+    return canonical(XXH3_128bits_digest(state_of(stream)));
 }
 
 /* ---- MD5: RFC 1321, sections 3.1 to 3.5, for messages that are completely in memory ---- */

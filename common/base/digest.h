@@ -27,14 +27,19 @@ bool digest_equal(const struct digest *a, const struct digest *b);
 /* Lower-case hexadecimal digits into text[DIGEST_HEX_MAX]; returns text. */
 const char *digest_format(const struct digest *digest, char *text);
 
-/* Computes the digest of bytes that come piece by piece. */
-struct digest_stream;
+/* Computes the digest of bytes that come piece by piece. It is libxxhash's state, so that callers
+ * need no xxhash.h; wherever the struct is, there is a place in it with the alignment of that. */
+#define DIGEST_STREAM_ALIGNMENT 64
 
-/* NULL if out of memory. Free with digest_stream_free (NULL is allowed). */
-struct digest_stream *digest_stream_new(void);
+struct digest_stream {
+    uint8_t storage[576 + DIGEST_STREAM_ALIGNMENT];
+    uint8_t offset; /* of the state in the storage */
+};
+
+void digest_stream_start(struct digest_stream *stream);
 void digest_stream_add(struct digest_stream *stream, struct bytes part);
-struct digest digest_stream_finish(const struct digest_stream *stream);
-void digest_stream_free(struct digest_stream *stream);
+/* The digest so far; more can be added. */
+struct digest digest_stream_finish(struct digest_stream *stream);
 
 /* ---- MD5 (RFC 1321) ---- */
 

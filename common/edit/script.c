@@ -260,14 +260,14 @@ bool edit_script_stream(const struct edit_script *script, const struct input *or
 
 struct digested_output {
     struct output *output;
-    struct digest_stream *digest;
+    struct digest_stream digest;
 };
 
 static bool write_and_digest(void *context, struct bytes part, struct error *error)
 {
-    const struct digested_output *digested = context;
+    struct digested_output *digested = context;
 
-    digest_stream_add(digested->digest, part);
+    digest_stream_add(&digested->digest, part);
     return output_write(digested->output, part, error);
 }
 
@@ -275,34 +275,27 @@ bool edit_script_apply(const struct edit_script *script, const struct input *ori
                        struct output *output, struct digest *original_digest,
                        struct digest *result_digest, struct error *error)
 {
-    struct digested_output digested = {output, digest_stream_new()};
-    struct pass pass = {script, original, write_and_digest, &digested, digest_stream_new()};
-    bool done = false;
+    struct digest_stream original_stream;
+    struct digested_output digested = {.output = output};
+    struct pass pass = {script, original, write_and_digest, &digested, &original_stream};
 
-    if (pass.original_digest == NULL || digested.digest == NULL)
-        error_out_of_memory(error, original->path, PIECE_SIZE);
-    else
-        done = apply(&pass, error);
-    if (done) {
-        *original_digest = digest_stream_finish(pass.original_digest);
-        *result_digest = digest_stream_finish(digested.digest);
-    }
-    digest_stream_free(pass.original_digest);
-    digest_stream_free(digested.digest);
-    return done;
+    digest_stream_start(&original_stream);
+    digest_stream_start(&digested.digest);
+    if (!apply(&pass, error))
+        return false;
+    *original_digest = digest_stream_finish(&original_stream);
+    *result_digest = digest_stream_finish(&digested.digest);
+    return true;
 }
 
 bool input_digest(const struct input *input, struct digest *digest, struct error *error)
 {
-    struct pass pass = {.original = input, .original_digest = digest_stream_new()};
-    bool done = false;
+    struct digest_stream stream;
+    struct pass pass = {.original = input, .original_digest = &stream};
 
-    if (pass.original_digest == NULL)
-        error_out_of_memory(error, input->path, PIECE_SIZE);
-    else
-        done = advance(&pass, 0, input->bytes.size, false, error);
-    if (done)
-        *digest = digest_stream_finish(pass.original_digest);
-    digest_stream_free(pass.original_digest);
-    return done;
+    digest_stream_start(&stream);
+    if (!advance(&pass, 0, input->bytes.size, false, error))
+        return false;
+    *digest = digest_stream_finish(&stream);
+    return true;
 }

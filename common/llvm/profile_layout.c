@@ -122,13 +122,12 @@ bool profile_record_has_value_sites(const struct profile_record_layout *layout,
     return false;
 }
 
-bool profile_records_digest(const struct profile_record_layout *layout, struct bytes records,
-                            uint64_t signature, bool big_endian, struct digest *digest)
+struct digest profile_records_digest(const struct profile_record_layout *layout,
+                                     struct bytes records, uint64_t signature, bool big_endian)
 {
-    struct digest_stream *stream = digest_stream_new();
+    struct digest_stream stream;
 
-    if (stream == NULL)
-        return false;
+    digest_stream_start(&stream);
     for (uint64_t start = 0; start + layout->fields_size <= records.size;
          start += layout->record_size) {
         uint8_t id[PROFILE_STUB_ID_SIZE];
@@ -136,11 +135,9 @@ bool profile_records_digest(const struct profile_record_layout *layout, struct b
         memcpy(id, records.data + start, sizeof(id));
         if (start == 0)
             store_u64(id, load_u64(id, big_endian) - signature, big_endian);
-        digest_stream_add(stream, (struct bytes){id, sizeof(id)});
+        digest_stream_add(&stream, (struct bytes){id, sizeof(id)});
     }
-    *digest = digest_stream_finish(stream);
-    digest_stream_free(stream);
-    return true;
+    return digest_stream_finish(&stream);
 }
 
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,

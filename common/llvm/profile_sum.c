@@ -77,8 +77,7 @@ static void add_record(struct digest_stream *digest, const struct profile *profi
     add_number(digest, function.counter_count);
 }
 
-bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
-                      struct error *error)
+struct digest profile_identity(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
     const uint64_t numbers[] = {
@@ -88,19 +87,16 @@ bool profile_identity(const struct profile *profile, const char *name, struct di
         header->num_counters, header->num_bitmap_bytes, profile->binary_ids.size,
         header->names_size,   header->num_vtables,      header->vnames_size,
     };
-    struct digest_stream *digest = digest_stream_new();
+    struct digest_stream digest;
 
-    if (digest == NULL)
-        return error_out_of_memory(error, name, sizeof(*identity));
+    digest_stream_start(&digest);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        add_number(digest, numbers[i]);
-    digest_stream_add(digest, profile->binary_ids);
+        add_number(&digest, numbers[i]);
+    digest_stream_add(&digest, profile->binary_ids);
     for (uint64_t i = 0; i < header->num_data; i++)
-        add_record(digest, profile, i);
-    digest_stream_add(digest, profile->names);
-    *identity = digest_stream_finish(digest);
-    digest_stream_free(digest);
-    return true;
+        add_record(&digest, profile, i);
+    digest_stream_add(&digest, profile->names);
+    return digest_stream_finish(&digest);
 }
 
 bool profile_can_be_summed(const struct profile *profile)

@@ -47,8 +47,7 @@ static inline uint64_t profile_function_count(const struct profile *profile)
 
 /* Computes a digest that is the same for all profiles that may be summed: those of one image with
  * the same raw version, full or lightweight. Load addresses do not affect it. */
-bool profile_identity(const struct profile *profile, const char *name, struct digest *identity,
-                      struct error *error);
+struct digest profile_identity(const struct profile *profile);
 
 /* False if the profile contains something that cannot be summed. */
 bool profile_can_be_summed(const struct profile *profile);

@@ -404,21 +404,20 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct section 
                             bytes_sink sink, void *context, struct error *error)
 {
     struct stream *stream = stream_open(sidecar, section, error);
-    struct digest_stream *digest = stream == NULL ? NULL : digest_stream_new();
-    bool done = stream != NULL &&
-                (digest != NULL || error_out_of_memory(error, sidecar->name, STREAM_STEP));
+    struct digest_stream digest;
+    bool done = stream != NULL;
 
+    digest_stream_start(&digest);
     while (done && stream->left != 0) {
         struct bytes part;
 
         done = stream_take(stream, stream->left, &part);
         if (done)
-            digest_stream_add(digest, part);
+            digest_stream_add(&digest, part);
         done = done && (sink == NULL || sink(context, part, error));
     }
     done = done && (stream->zstd == NULL || codec_stream_finish(stream->zstd, error)) &&
-           check_digest(sidecar, section, digest_stream_finish(digest), error);
-    digest_stream_free(digest);
+           check_digest(sidecar, section, digest_stream_finish(&digest), error);
     stream_close(stream);
     return done;
 }
@@ -477,7 +476,7 @@ struct restorer {
     const struct input *stripped;
     bytes_sink sink;
     void *context;
-    struct digest_stream *digest; /* of the output so far */
+    struct digest_stream digest; /* of the output so far */
     struct stream *streams[SECTION_KIND_MAX + 1];
     struct error *error;
 };
@@ -486,7 +485,7 @@ static bool produce(struct restorer *restorer, struct bytes piece)
 {
     if (piece.size == 0)
         return true;
-    digest_stream_add(restorer->digest, piece);
+    digest_stream_add(&restorer->digest, piece);
     return restorer->sink(restorer->context, piece, restorer->error);
 }
 
@@ -597,19 +596,16 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
     const struct digest *wanted = &sidecar->facts.original_digest;
     char found_text[DIGEST_HEX_MAX], wanted_text[DIGEST_HEX_MAX];
     struct digest found;
-    bool is_other, done = false;
+    bool is_other, done;
 
     if (!sidecar_check_stripped(sidecar, stripped, &is_other, error))
         return false;
-    restorer.digest = digest_stream_new();
-    if (restorer.digest == NULL)
-        error_out_of_memory(error, stripped->path, PIECE_SIZE);
-    else
-        done = run_inverse(&restorer);
+    digest_stream_start(&restorer.digest);
+    done = run_inverse(&restorer);
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
         stream_close(restorer.streams[kind]);
     if (done) {
-        found = digest_stream_finish(restorer.digest);
+        found = digest_stream_finish(&restorer.digest);
         done = digest_equal(&found, wanted) ||
                error_set(error,
                          "%s: the restored image has the digest %s, not that of the original, %s; "
@@ -617,7 +613,6 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
                          sidecar->name, digest_format(&found, found_text),
                          digest_format(wanted, wanted_text));
     }
-    digest_stream_free(restorer.digest);
     return done;
 }
 

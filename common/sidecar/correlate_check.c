@@ -167,10 +167,9 @@ static bool check_kept(const struct check *check)
         return true;
     if (profile->has_tripwire &&
         !bytes_all_zero((struct bytes){check->facts->records.bytes, DIGEST_SIZE})) {
-        if (!profile_records_digest(&profile->layout, profile->data,
-                                    tripwire_signature(names->size, profile->names.size),
-                                    profile->big_endian, &found))
-            return error_out_of_memory(check->error, check->name, profile->data.size);
+        found = profile_records_digest(&profile->layout, profile->data,
+                                       tripwire_signature(names->size, profile->names.size),
+                                       profile->big_endian);
         if (!digest_equal(&found, &check->facts->records))
             return has_other_functions(check);
     }

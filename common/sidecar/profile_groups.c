@@ -165,8 +165,7 @@ struct profile_group *profile_groups_find(struct profile_groups *groups,
                   name);
         return NULL;
     }
-    if (!profile_identity(profile, name, &sum.identity, error))
-        return NULL;
+    sum.identity = profile_identity(profile);
     pthread_mutex_lock(&groups->lock);
     found = tfind(&wanted, &groups->tree, compare_contents);
     group =
@@ -251,9 +250,10 @@ static bool correlated_identity(struct profile_group *group, struct digest *iden
     struct profile sum, parsed;
     bool done = profile_parse(profile_sum_combined(group->sum), 0, name, &sum, error) &&
                 profile_sidecar_correlate(group->sidecar, &sum, name, append_part, &full, error) &&
-                profile_parse(buffer_view(&full), 0, name, &parsed, error) &&
-                profile_identity(&parsed, name, identity, error);
+                profile_parse(buffer_view(&full), 0, name, &parsed, error);
 
+    if (done)
+        *identity = profile_identity(&parsed);
     profile_sidecar_unload(group->sidecar);
     buffer_free(&full);
     return done;

@@ -288,25 +288,23 @@ static bool check_seal(const struct opening *opening)
     uint64_t seal =
         (uint64_t)(opening->notes.bytes.data - file->elf.bytes.data) + opening->seal_offset;
     uint64_t sealed = 0;
-    struct digest_stream *digest;
+    struct digest_stream digest;
     struct digest found;
 
     if (!can_be_sealed(file))
         return damaged(opening, "its seal does not match: it was changed after it was written");
-    digest = digest_stream_new();
-    if (digest == NULL)
-        return error_out_of_memory(opening->error, opening->sidecar->name, file->elf.bytes.size);
+    digest_stream_start(&digest);
     for (size_t i = 1; i < file->section_count; i++) {
         const Elf64_Shdr *header = &file->sections[i].header;
 
         if (!is_compressed(header))
             continue;
-        add_to_seal(digest, file, sealed, header->sh_offset + ELF_SIZE(file->elf.wide, Chdr), seal);
+        add_to_seal(&digest, file, sealed, header->sh_offset + ELF_SIZE(file->elf.wide, Chdr),
+                    seal);
         sealed = header->sh_offset + header->sh_size;
     }
-    add_to_seal(digest, file, sealed, file->elf.bytes.size, seal);
-    found = digest_stream_finish(digest);
-    digest_stream_free(digest);
+    add_to_seal(&digest, file, sealed, file->elf.bytes.size, seal);
+    found = digest_stream_finish(&digest);
     return digest_equal(&found, &opening->seal) ||
            damaged(opening, "its seal does not match: it was changed after it was written");
 }

@@ -33,7 +33,7 @@ struct writer {
         struct buffer packed;
     } compact[SECTION_KIND_MAX + 1];
     struct digest digests[SECTION_KIND_MAX + 1]; /* by kind; 0: of the inverse script */
-    struct digest_stream *digest;
+    struct digest_stream digest;
     struct error *error;
 };
 
@@ -148,7 +148,7 @@ static void content_consumed(void *context, struct bytes piece)
 {
     struct writer *writer = context;
 
-    digest_stream_add(writer->digest, piece);
+    digest_stream_add(&writer->digest, piece);
     release(writer, piece);
 }
 
@@ -185,15 +185,11 @@ static bool add_section(struct writer *writer, const struct section *section, co
         release(writer, section->content);
         return true;
     }
-    writer->digest = digest_stream_new();
-    if (writer->digest == NULL)
-        return out_of_memory(writer, section->size);
+    digest_stream_start(&writer->digest);
     if (!codec_compress(section->content, &writer->codec, content_consumed, writer,
                         writer->elf.name, &to->stored, writer->error))
         return false;
-    writer->digests[section->kind] = digest_stream_finish(writer->digest);
-    digest_stream_free(writer->digest);
-    writer->digest = NULL;
+    writer->digests[section->kind] = digest_stream_finish(&writer->digest);
     return true;
 }
 
@@ -326,7 +322,7 @@ static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
     struct writer *writer = context;
 
     (void)error;
-    digest_stream_add(writer->digest, bytes);
+    digest_stream_add(&writer->digest, bytes);
     return true;
 }
 
@@ -349,12 +345,10 @@ static bool put_seal(struct writer *writer)
     struct buffer *notes = &writer->notes->stored;
     struct digest seal;
 
-    writer->digest = digest_stream_new();
-    if (writer->digest == NULL)
-        return out_of_memory(writer, notes->size);
+    digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
-    seal = digest_stream_finish(writer->digest);
+    seal = digest_stream_finish(&writer->digest);
     memcpy(notes->data + notes->size - DIGEST_SIZE, seal.bytes, DIGEST_SIZE);
     return true;
 }
@@ -445,7 +439,6 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&writer.compact[kind].packed);
     elf_writer_free(&writer.elf);
-    digest_stream_free(writer.digest);
     return done;
 }
 

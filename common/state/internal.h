@@ -96,7 +96,7 @@ enum state_record_tag {
 
 struct state_writer {
     struct output output;
-    struct digest_stream *digest;
+    struct digest_stream digest;
 };
 
 /* Starts a file. The name is the identity or the nonce that its file name has. */

@@ -1,9 +1,9 @@
 /*
  * Matrices of tests and functions: see reached.h.
  *
- * In memory, a block has a row for each test, with a bit for each function: each profile gives a
- * row, and rows are easy to sort and unite. On disk, it has a column for each function. Rows and
- * columns are converted in squares of 8 by 8 bits.
+ * In memory, there is a row for each test, with a bit for each function: each profile gives a row,
+ * and rows are easy to sort and unite. On disk, a block has a column for each function. Most bits
+ * are 0, so the others are moved one by one.
  */
 #include "common/state/reached.h"
 
@@ -14,8 +14,6 @@
 #include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
 #include "common/codec/zstd.h"
-
-#define ROW_SIZE ((size_t)REACHED_BLOCK / 8) /* of a block */
 
 /* The numbers at the start of an encoded matrix. */
 enum {
@@ -43,113 +41,64 @@ static size_t block_width(uint64_t functions, uint64_t block)
     return left < REACHED_BLOCK ? (size_t)left : REACHED_BLOCK;
 }
 
-/* ---- rows and columns ---- */
-
-/* Transposes 8 by 8 bits: bit 8 * i + k becomes bit 8 * k + i (Hacker's Delight, 7-3). */
-static uint64_t transpose_square(uint64_t bits)
-{
-    uint64_t swapped = (bits ^ bits >> 7) & UINT64_C(0x00aa00aa00aa00aa);
-
-    bits ^= swapped ^ swapped << 7;
-    swapped = (bits ^ bits >> 14) & UINT64_C(0x0000cccc0000cccc);
-    bits ^= swapped ^ swapped << 14;
-    swapped = (bits ^ bits >> 28) & UINT64_C(0x00000000f0f0f0f0);
-    return bits ^ swapped ^ swapped << 28;
-}
-
-/* Transposes `height` rows of `width` bits into `width` rows of `height` bits. The rows start at
- * multiples of the strides, which are in bytes. */
-static void transpose(const uint8_t *from, size_t height, size_t width, size_t from_stride,
-                      uint8_t *to, size_t to_stride)
-{
-    for (size_t top = 0; top < height; top += 8) {
-        size_t rows = height - top < 8 ? height - top : 8;
-
-        for (size_t left = 0; left < width; left += 8) {
-            const uint8_t *square = from + top * from_stride + left / 8;
-            size_t columns = width - left < 8 ? width - left : 8;
-            uint64_t bits = 0;
-
-            for (size_t i = 0; i < rows; i++)
-                bits |= (uint64_t)square[i * from_stride] << 8 * i;
-            bits = transpose_square(bits);
-            for (size_t i = 0; i < columns; i++)
-                to[(left + i) * to_stride + top / 8] = (uint8_t)(bits >> 8 * i);
-        }
-    }
-}
-
 /* ---- encoding ---- */
 
-/* A matrix to be encoded: names and rows. */
-struct rows {
+/* A matrix to be encoded: the names of its tests, and its columns. */
+struct matrix {
     const char *name; /* for messages */
     uint64_t function_count;
     size_t test_count;
     const char *const *tests; /* in ascending order */
-    /* Sets the bits of a block, which are 0: a row of ROW_SIZE bytes for each test. */
-    bool (*fill)(void *context, uint64_t block, uint8_t *rows, struct error *error);
+    /* Sets bits of a block, which are 0: for each function a column, a bit set of the tests. */
+    bool (*fill)(void *context, uint64_t block, uint8_t *columns, struct error *error);
     void *context;
 };
 
-/* The numbers before the names, those of the blocks being 0 yet, and the names. */
-static bool append_front(const struct rows *rows, struct buffer *to, struct error *error)
+/* Appends the encoded matrix; nothing if it has no tests. */
+static bool encode(const struct matrix *matrix, struct buffer *to, struct error *error)
 {
-    struct buffer text = {0}, stored = {0};
-    uint8_t front[HEADER_SIZE];
+    const char *name = matrix->name;
+    uint64_t functions = matrix->function_count;
+    size_t start = to->size, column_size = bit_set_size(matrix->test_count);
+    struct buffer text = {0}, stored = {0}, columns = {0};
     bool done;
 
-    for (size_t i = 0; i < rows->test_count; i++)
-        buffer_append(&text, rows->tests[i], strlen(rows->tests[i]) + 1);
-    done = (!text.failed || error_out_of_memory(error, rows->name, text.size)) &&
-           codec_compress_once(buffer_view(&text), LEVEL, false, rows->name, &stored, error);
+    if (matrix->test_count == 0)
+        return true;
+    for (size_t i = 0; i < matrix->test_count; i++)
+        buffer_append(&text, matrix->tests[i], strlen(matrix->tests[i]) + 1);
+    buffer_append_zeros(&columns, column_size * block_width(functions, 0));
+    done = ((!text.failed && !columns.failed) ||
+            error_out_of_memory(error, name, text.size + column_size * REACHED_BLOCK)) &&
+           codec_compress_once(buffer_view(&text), LEVEL, false, name, &stored, error);
     if (done) {
-        const uint64_t words[HEADER_COUNT] = {rows->function_count, rows->test_count, text.size,
+        /* The sizes of blocks are filled in below. */
+        buffer_append_zeros(to, HEADER_SIZE + (size_t)block_count(functions) * sizeof(uint64_t));
+        done = buffer_append(to, stored.data, stored.size) ||
+               error_out_of_memory(error, name, stored.size);
+    }
+    if (done) {
+        const uint64_t words[HEADER_COUNT] = {functions, matrix->test_count, text.size,
                                               stored.size};
 
         for (size_t i = 0; i < HEADER_COUNT; i++)
-            store_u64(front + i * sizeof(words[i]), words[i], false);
-        buffer_append(to, front, sizeof(front));
-        buffer_append_zeros(to, (size_t)block_count(rows->function_count) * sizeof(uint64_t));
-        done = buffer_append(to, stored.data, stored.size) ||
-               error_out_of_memory(error, rows->name, stored.size);
+            store_u64(to->data + start + i * sizeof(words[i]), words[i], false);
+    }
+    for (uint64_t block = 0; done && block < block_count(functions); block++) {
+        size_t before = to->size;
+
+        columns.size = column_size * block_width(functions, block);
+        memset(columns.data, 0, columns.size);
+        done = matrix->fill(matrix->context, block, columns.data, error) &&
+               (bytes_all_zero(buffer_view(&columns)) ||
+                codec_compress_once(buffer_view(&columns), LEVEL, false, name, to, error));
+        if (done)
+            store_u64(to->data + start + HEADER_SIZE + block * sizeof(uint64_t), to->size - before,
+                      false);
     }
     buffer_free(&text);
     buffer_free(&stored);
-    return done;
-}
-
-/* Appends the encoded matrix; nothing if it has no tests. */
-static bool encode(const struct rows *rows, struct buffer *to, struct error *error)
-{
-    size_t sizes = to->size + HEADER_SIZE;
-    size_t rows_size = rows->test_count * ROW_SIZE, column_size = bit_set_size(rows->test_count);
-    uint8_t *in_rows, *columns;
-    bool done;
-
-    if (rows->test_count == 0)
-        return true;
-    if (!append_front(rows, to, error))
-        return false;
-    in_rows = malloc(rows_size);
-    columns = malloc(column_size * REACHED_BLOCK);
-    done = (in_rows != NULL && columns != NULL) ||
-           error_out_of_memory(error, rows->name, 2 * rows_size);
-    for (uint64_t block = 0; done && block < block_count(rows->function_count); block++) {
-        size_t start = to->size, width = block_width(rows->function_count, block);
-
-        memset(in_rows, 0, rows_size);
-        done = rows->fill(rows->context, block, in_rows, error);
-        if (done && !bytes_all_zero((struct bytes){in_rows, rows_size})) {
-            transpose(in_rows, rows->test_count, width, ROW_SIZE, columns, column_size);
-            done = codec_compress_once((struct bytes){columns, width * column_size}, LEVEL, false,
-                                       rows->name, to, error);
-        }
-        if (done)
-            store_u64(to->data + sizes + block * sizeof(uint64_t), to->size - start, false);
-    }
-    free(in_rows);
-    free(columns);
+    buffer_free(&columns);
     return done;
 }
 
@@ -234,21 +183,29 @@ uint64_t reached_memory(const struct reached *reached)
            reached->name_bytes;
 }
 
-static bool fill_from_memory(void *context, uint64_t block, uint8_t *rows, struct error *error)
+/* Turns the part of each row that is in the block into bits of columns. */
+static bool fill_from_memory(void *context, uint64_t block, uint8_t *columns, struct error *error)
 {
     const struct reached *reached = context;
     size_t size = bit_set_size(block_width(reached->function_count, block));
+    size_t column_size = bit_set_size(reached->test_count);
 
     (void)error;
-    for (size_t i = 0; i < reached->test_count; i++)
-        memcpy(rows + i * ROW_SIZE, reached->rows[i] + block * ROW_SIZE, size);
+    for (size_t test = 0; test < reached->test_count; test++) {
+        const uint8_t *row = reached->rows[test] + block * (REACHED_BLOCK / 8);
+
+        for (size_t i = 0; i < size; i++) {
+            for (unsigned bits = row[i]; bits != 0; bits &= bits - 1)
+                bit_set_add(columns + (8 * i + (size_t)__builtin_ctz(bits)) * column_size, test);
+        }
+    }
     return true;
 }
 
 bool reached_encode(const struct reached *reached, const char *name, struct buffer *to,
                     struct error *error)
 {
-    const struct rows rows = {
+    const struct matrix matrix = {
         .name = name,
         .function_count = reached->function_count,
         .test_count = reached->test_count,
@@ -257,7 +214,7 @@ bool reached_encode(const struct reached *reached, const char *name, struct buff
         .context = (void *)(uintptr_t)reached,
     };
 
-    return encode(&rows, to, error);
+    return encode(&matrix, to, error);
 }
 
 /* ---- encoded ---- */
@@ -407,31 +364,36 @@ bool reached_find(struct reached_table *table, uint64_t function, const uint8_t 
 
 /* ---- merging ---- */
 
-/* A matrix, and where its tests are in the union. */
-struct merge_side {
-    struct reached_table *table;
-    size_t *places;
-    uint8_t *rows; /* for one block */
+/* Two matrices, and where their tests are in the union of these. */
+struct merge {
+    struct reached_table *tables[2];
+    size_t *places[2];
+    size_t test_count;
 };
 
-/* Unites the rows of both sides, which are the context. */
-static bool fill_from_both(void *context, uint64_t block, uint8_t *rows, struct error *error)
+static bool fill_from_both(void *context, uint64_t block, uint8_t *columns, struct error *error)
 {
-    const struct merge_side *sides = context;
+    const struct merge *merge = context;
+    size_t column_size = bit_set_size(merge->test_count);
 
     for (size_t side = 0; side < 2; side++) {
-        struct reached_table *table = sides[side].table;
+        struct reached_table *table = merge->tables[side];
+        size_t size = bit_set_size(table->test_count);
         size_t width = block_width(table->function_count, block);
 
         if (load_word(table->block_sizes, block) == 0)
             continue;
         if (!load_block(table, block, error))
             return false;
-        transpose(table->columns.data, width, table->test_count, bit_set_size(table->test_count),
-                  sides[side].rows, ROW_SIZE);
-        for (size_t i = 0; i < table->test_count; i++)
-            bit_set_unite(rows + sides[side].places[i] * ROW_SIZE, sides[side].rows + i * ROW_SIZE,
-                          bit_set_size(width));
+        for (size_t function = 0; function < width; function++) {
+            const uint8_t *column = table->columns.data + function * size;
+
+            for (size_t i = 0; i < size; i++) {
+                for (unsigned bits = column[i]; bits != 0; bits &= bits - 1)
+                    bit_set_add(columns + function * column_size,
+                                merge->places[side][8 * i + (size_t)__builtin_ctz(bits)]);
+            }
+        }
     }
     return true;
 }
@@ -440,38 +402,36 @@ bool reached_merge(struct reached_table *a, struct reached_table *b, struct buff
                    struct error *error)
 {
     struct arena arena = {0};
-    struct merge_side sides[2] = {{.table = a}, {.table = b}};
+    struct merge merge = {.tables = {a, b}};
     const char **tests = arena_array(&arena, a->test_count + b->test_count, sizeof(*tests));
-    struct rows rows = {.name = a->name,
-                        .function_count = a->function_count,
-                        .tests = tests,
-                        .fill = fill_from_both,
-                        .context = sides};
     bool done;
 
-    for (size_t i = 0; i < 2; i++) {
-        size_t count = sides[i].table->test_count;
-
-        sides[i].places = arena_array(&arena, count, sizeof(*sides[i].places));
-        sides[i].rows = arena_array(&arena, count, ROW_SIZE);
-    }
+    for (size_t i = 0; i < 2; i++)
+        merge.places[i] =
+            arena_array(&arena, merge.tables[i]->test_count, sizeof(*merge.places[i]));
     if (a->function_count != b->function_count) {
         done = damaged(b, "the number of functions", error);
     } else if (arena.failed) {
-        done = error_out_of_memory(error, a->name, a->test_count * ROW_SIZE);
+        done = error_out_of_memory(error, a->name, a->test_count * sizeof(*tests));
     } else {
-        for (size_t i = 0, k = 0; i < a->test_count || k < b->test_count; rows.test_count++) {
+        for (size_t i = 0, k = 0; i < a->test_count || k < b->test_count; merge.test_count++) {
             int order = i == a->test_count   ? 1
                         : k == b->test_count ? -1
                                              : strcmp(a->tests[i], b->tests[k]);
 
-            tests[rows.test_count] = order <= 0 ? a->tests[i] : b->tests[k];
+            tests[merge.test_count] = order <= 0 ? a->tests[i] : b->tests[k];
             if (order <= 0)
-                sides[0].places[i++] = rows.test_count;
+                merge.places[0][i++] = merge.test_count;
             if (order >= 0)
-                sides[1].places[k++] = rows.test_count;
+                merge.places[1][k++] = merge.test_count;
         }
-        done = encode(&rows, to, error);
+        const struct matrix matrix = {.name = a->name,
+                                      .function_count = a->function_count,
+                                      .test_count = merge.test_count,
+                                      .tests = tests,
+                                      .fill = fill_from_both,
+                                      .context = &merge};
+        done = encode(&matrix, to, error);
     }
     arena_free(&arena);
     return done;

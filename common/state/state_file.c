@@ -34,7 +34,7 @@ static bool put(struct state_writer *writer, const void *data, uint64_t size, st
 {
     struct bytes part = {data, size};
 
-    digest_stream_add(writer->digest, part);
+    digest_stream_add(&writer->digest, part);
     return output_write(&writer->output, part, error);
 }
 
@@ -53,9 +53,8 @@ bool state_writer_start(struct state_writer *writer, const char *path, enum stat
     struct output_options options = {.mode = file_new_mode()};
     uint8_t header[HEADER_SIZE];
 
-    *writer = (struct state_writer){.digest = digest_stream_new()};
-    if (writer->digest == NULL)
-        return error_out_of_memory(error, path, sizeof(header));
+    *writer = (struct state_writer){.output = {.path = NULL}};
+    digest_stream_start(&writer->digest);
     encode_header(header, kind, name);
     return output_create(&writer->output, path, &options, error) &&
            put(writer, header, sizeof(header), error);
@@ -95,20 +94,20 @@ bool state_writer_put_sum(struct state_writer *writer, struct profile_sum *sum, 
 static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
                         struct error *error)
 {
-    struct digest_stream *stream = digest_stream_new();
+    struct digest_stream stream;
     uint8_t *piece = malloc(PIECE_SIZE);
-    bool done = (stream != NULL && piece != NULL) || error_out_of_memory(error, path, PIECE_SIZE);
+    bool done = piece != NULL || error_out_of_memory(error, path, PIECE_SIZE);
 
+    digest_stream_start(&stream);
     for (uint64_t offset = 0; done && offset < size; offset += PIECE_SIZE) {
         size_t part = size - offset < PIECE_SIZE ? (size_t)(size - offset) : PIECE_SIZE;
 
         done = file_read_at(fd, path, offset, piece, part, error);
         if (done)
-            digest_stream_add(stream, (struct bytes){piece, part});
+            digest_stream_add(&stream, (struct bytes){piece, part});
     }
     if (done)
-        *digest = digest_stream_finish(stream);
-    digest_stream_free(stream);
+        *digest = digest_stream_finish(&stream);
     free(piece);
     return done;
 }
@@ -116,12 +115,12 @@ static bool digest_file(int fd, const char *path, uint64_t size, struct digest *
 bool state_writer_end(struct state_writer *writer, struct error *error)
 {
     struct output *output = &writer->output;
-    struct digest digest = digest_stream_finish(writer->digest), whole, found;
+    struct digest digest = digest_stream_finish(&writer->digest), whole, found;
     struct bytes content = {digest.bytes, DIGEST_SIZE};
 
     if (!state_writer_put(writer, STATE_RECORD_END, content, error) || !output_sync(output, error))
         return false;
-    whole = digest_stream_finish(writer->digest);
+    whole = digest_stream_finish(&writer->digest);
     if (!digest_file(output->fd, output->path, output->size, &found, error))
         return false;
     return digest_equal(&whole, &found) ||
@@ -131,7 +130,6 @@ bool state_writer_end(struct state_writer *writer, struct error *error)
 void state_writer_free(struct state_writer *writer)
 {
     output_discard(&writer->output);
-    digest_stream_free(writer->digest);
     *writer = (struct state_writer){0};
 }
 
@@ -338,12 +336,12 @@ static bool read_counters(const struct state_file *file, size_t *record, uint64_
     struct digest identity;
 
     if (!state_file_read(file, (*record)++, limit, content, error) ||
-        !profile_parse(buffer_view(content), 0, path, &profile, error) ||
-        !profile_identity(&profile, path, &identity, error))
+        !profile_parse(buffer_view(content), 0, path, &profile, error))
         return false;
     if (profile.size != content->size || !profile_can_be_summed(&profile) ||
         profile.lacks_value_data)
         return state_file_damaged(path, "a sum is not one", error);
+    identity = profile_identity(&profile);
     if (!digest_equal(&identity, &sum->identity))
         return state_file_damaged(path, "a sum is that of another image", error);
     if (!profile_sum_add(sum, &profile, 0, 1, error))

@@ -432,10 +432,8 @@ static bool use_profile(const struct merge *merge, const struct profile_group *c
                         size_t count, struct merge_found *found, merge_user user, void *context,
                         struct error *error)
 {
-    struct digest identity;
+    struct digest identity = profile_identity(found->profile);
 
-    if (!profile_identity(found->profile, found->name, &identity, error))
-        return false;
     for (size_t i = 0; i < count; i++) {
         found->group = groups[i];
         if (profile_group_has(found->group, &identity, found->profile,

@@ -100,7 +100,6 @@ REPLACE(bool, intern_table_put, false, (struct intern_table * table, uint64_t ke
 REPLACE(bool, digest_set_add, false, (struct digest_set * set, const struct digest *digest),
         (set, digest))
 
-REPLACE(struct digest_stream *, digest_stream_new, NULL, (void), ())
 REPLACE(ZSTD_CCtx *, ZSTD_createCCtx, NULL, (void), ())
 REPLACE(ZSTD_DCtx *, ZSTD_createDCtx, NULL, (void), ())
 REPLACE(size_t, ZSTD_CCtx_setParameter, REFUSED_BY_ZSTD,

@@ -44,7 +44,7 @@ static void make_state(bool with_tests)
     struct state_batch *batch;
     struct state *state;
 
-    ck_assert(profile_identity(&profile, "profile", &identity, &error));
+    identity = profile_identity(&profile);
     sum = profile_sum_new(&identity, &error);
     for (int i = 0; i < 2; i++)
         ck_assert(profile_sum_add(sum, &profile, 0, 1, &error));
