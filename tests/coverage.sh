@@ -66,7 +66,7 @@ split_images() {
 }
 
 # Tests that do the same each time: what others do depends on time or on random numbers.
-same_tests=(bytes edit inverse json names name_lists object profile token_text tripwire)
+same_tests=(bytes edit inverse json names object profile token_text tripwire)
 
 # report_same DIRECTORY PROFILE [COMMAND...]: llvm-cov's report on these tests, run by the command.
 report_same() {

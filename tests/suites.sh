@@ -66,7 +66,7 @@ build_and_test_sanitized() {
         chosen+='|matrix-clang14-bfd|matrix-clang22-lld|no-exact|batch|merge-files|store|export'
         ;;
     thread)
-        chosen='unit-(claims|names|packed_units|parallel|profile_sum|reader.*|sidecar.*|state|transforms|zstd)'
+        chosen='unit-(claims|names|packed_units|parallel|profile_sum|reader.*|sidecar.*|state|zstd)'
         chosen+='|batch|merge-files|merge-state|per-image|consume|pack|archives|repack|store|store-writers'
         chosen+='|union-clang22'
         ;;

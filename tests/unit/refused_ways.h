@@ -18,7 +18,7 @@
  * is memory. */
 void refuse_each_way(bool (*run)(void *subject), void *subject);
 
-/* Fails the test unless the reason is memory, or a parameter that zstd did not take. */
+/* Aborts unless the reason is memory, or a parameter that zstd did not take. */
 void expect_memory(const struct error *error);
 
 #endif

@@ -57,6 +57,51 @@ START_TEST(test_claimed_parts)
 }
 END_TEST
 
+static bool unpack_two(const struct packed *packed, uint64_t wanted, struct streams_limits most,
+                       struct error *error)
+{
+    struct streams streams = {0};
+    bool done = streams_unpack(packed, wanted, &most, &streams, error);
+
+    streams_free(&streams);
+    return done;
+}
+
+/* The limit is for those that are unpacked, taken together, before any of them is. */
+START_TEST(test_memory_of_streams)
+{
+    static const struct {
+        uint64_t wanted;
+        struct streams_limits limits;
+        const char *message; /* NULL: they are unpacked */
+    } rows[] = {
+        {3, {100000, 100000}, NULL},
+        {1, {100000, 60000}, NULL},
+        {3, {100000, 99999}, "--memory-limit"},
+        {1, {100000, 59999}, "--memory-limit"},
+        {1, {99999, 100000}, "damaged"},
+    };
+    const struct codec_options options = {.level = 3};
+    struct streams streams = {.count = 2};
+    struct buffer stored = {0};
+    struct error error = {0};
+
+    ck_assert(buffer_append_zeros(&streams.stream[0], 60000));
+    ck_assert(buffer_append_zeros(&streams.stream[1], 40000));
+    ck_assert(streams_pack(&streams, &options, "sample", &stored, &error));
+    ck_assert_uint_lt(stored.size, 1000);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct packed packed = {buffer_view(&stored), 100000, "sample", "the section"};
+        bool done = unpack_two(&packed, rows[i].wanted, rows[i].limits, &error);
+
+        ck_assert(done == (rows[i].message == NULL));
+        ck_assert(done || strstr(error.message, rows[i].message) != NULL);
+    }
+    streams_free(&streams);
+    buffer_free(&stored);
+}
+END_TEST
+
 /* ---- lists of names ---- */
 
 #define NAME_SIZE    1000
@@ -219,7 +264,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, sizeof(limits) / sizeof(limits[0]), test_claimed_parts);
-    suite_tests(all, test_long_list_of_names, test_long_list_of_files, test_many_chunks,
-                test_empty_tokens, test_true_claims);
+    suite_tests(all, test_memory_of_streams, test_long_list_of_names, test_long_list_of_files,
+                test_many_chunks, test_empty_tokens, test_true_claims);
     return suite_main("claims", all);
 }

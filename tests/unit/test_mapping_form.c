@@ -9,7 +9,6 @@
 #include "common/codec/mapping/mapping.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
-#include "tests/unit/mapping_maker.h"
 
 /* A section that needs no others. */
 struct subject {
@@ -158,39 +157,6 @@ static void add_record(struct buffer *section, uint64_t name_ref, struct bytes m
     store_u32(section->data + start + 8, (uint32_t)mapping.size, false);
 }
 
-/* What is in no part that tests look at could be told in any way. So many mappings as these need
- * patterns of all three sizes, lists of shapes that are full, and all else. */
-START_TEST(test_all_parts_are_used)
-{
-    struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
-                              .context = {.pointer_size = 8, .raw_version = 10}};
-    struct random_state random = random_start(77);
-    struct streams streams = {0};
-    unsigned shapes[3] = {0};
-
-    for (uint64_t i = 0; i < 4000; i++) {
-        struct buffer mapping = {0};
-
-        mapping_make(&random, &mapping);
-        add_record(&subject.section, i, buffer_view(&mapping));
-        buffer_free(&mapping);
-    }
-    ck_assert_int_eq(
-        subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
-        RESULT_OK);
-    for (unsigned i = STREAM_CODE_COUNTERS; i < MAPPING_STREAMS; i++)
-        ck_assert_msg(streams.stream[i].size != 0, "part %u is empty", i);
-    for (size_t i = 0; i < streams.stream[STREAM_TEMPLATE_CODES].size; i++)
-        shapes[streams.stream[STREAM_TEMPLATE_CODES].data[i] < 2
-                   ? streams.stream[STREAM_TEMPLATE_CODES].data[i]
-                   : 2]++;
-    ck_assert(shapes[0] != 0 && shapes[1] != 0 && shapes[2] != 0);
-    ck_assert(parts_come_back(&subject, &streams));
-    streams_free(&streams);
-    free_subject(&subject);
-}
-END_TEST
-
 /* Lines that add up to more than 32 bits start again from 0. The page says so, for what else is
  * told of them. */
 START_TEST(test_lines_start_again)
@@ -240,7 +206,7 @@ END_TEST
 int main(void)
 {
     TCase *test_case = suite_case("mappings", 60, NULL);
-    suite_tests(test_case, test_many_regions, test_claimed_regions, test_all_parts_are_used,
-                test_missing_size, test_lines_start_again);
+    suite_tests(test_case, test_many_regions, test_claimed_regions, test_missing_size,
+                test_lines_start_again);
     return suite_main("covfun form", test_case);
 }

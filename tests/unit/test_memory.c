@@ -15,7 +15,6 @@
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "tests/support/suite.h"
-#include "tests/unit/section_maker.h"
 
 #define NEVER SIZE_MAX
 
@@ -84,26 +83,6 @@ static void check_none(const struct transform_context *context, const struct str
         streams_free(&copy);
     }
 }
-
-START_TEST(test_none)
-{
-    for (uint64_t seed = 0; seed < 20; seed++) {
-        struct maker maker = maker_start(seed);
-        struct buffer data = maker_data(&maker, 10, 8, false);
-        struct buffer section = maker_covfun(&maker, buffer_view(&data), false);
-        struct transform_context context = {
-            .pointer_size = 8, .raw_version = 10, .data = buffer_view(&data)};
-        struct streams streams = {0};
-
-        ck_assert_int_eq(mapping_transform.encode(&context, buffer_view(&section), &streams),
-                         RESULT_OK);
-        check_none(&context, &streams, &section);
-        streams_free(&streams);
-        buffer_free(&section);
-        buffer_free(&data);
-    }
-}
-END_TEST
 
 /* A record whose mapping has as many counters as there is room for at first, and then an expression
  * of the oldest one and a new one. */
@@ -239,7 +218,7 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
-    suite_tests(all, test_none, test_many_blocks, test_tokens_that_never_come);
+    suite_tests(all, test_many_blocks, test_tokens_that_never_come);
     suite_loops(all, 2, test_none_for_a_value);
     return suite_main("memory", all);
 }

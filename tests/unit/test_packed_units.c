@@ -1,320 +1,20 @@
 /*
- * Packed units, and ordinary sections made of them: units of random records read as they were
- * written; whatever objects of a program are packed, the sections that are unpacked from its link
- * are those of the link without packing; linked sections come back from their streams; and what is
- * damaged is refused or sound; memory that fails is an error.
+ * Packed units that nothing writes: what is damaged, larger than it may be, or not certain, is
+ * refused. That units come back is shown by suites of packed objects, and by the fuzz targets.
  */
-#include <stdlib.h>
+#include <string.h>
 
 #include "common/base/digest.h"
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
+#include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
 #include "tests/support/suite.h"
-#include "tests/unit/packed_maker.h"
-#include "tests/unit/refused_memory.h"
-#include "tests/unit/refused_ways.h"
 
-#define UNITS    200
-#define PROGRAMS 300
-/* So many are damaged, and each in so many ways. */
-#define DAMAGED  100
-#define ROUNDS   50
-#define MEMORIES 8
-#define MEMORY   ((uint64_t)64 << 20)
+#define MEMORY ((uint64_t)64 << 20)
 /* Units with so many filenames each. */
 #define LARGE_UNITS 64
 #define LARGE_NAMES 20000
-
-static void check_same_unit(const struct packed_unit *a, const struct packed_unit *b)
-{
-    ck_assert_uint_eq(a->version, b->version);
-    ck_assert(bytes_equal(a->filenames, b->filenames));
-    ck_assert_uint_eq(a->count, b->count);
-    for (size_t i = 0; i < a->count; i++) {
-        ck_assert_uint_eq(a->records[i].name_reference, b->records[i].name_reference);
-        ck_assert_uint_eq(a->records[i].function_hash, b->records[i].function_hash);
-        ck_assert_int_eq((int)a->records[i].group, (int)b->records[i].group);
-        ck_assert(bytes_equal(a->records[i].mapping, b->records[i].mapping));
-    }
-}
-
-START_TEST(test_round_trip)
-{
-    struct random_state random = random_start((uint64_t)_i);
-    struct packed_unit unit, again = {0};
-    struct buffer texts = {0}, section = {0};
-    struct bytes rest, packed;
-    bool big = _i % 2 != 0;
-
-    packed_make_unit(&random, 1000, false, &unit, &texts);
-    if (unit.count != 0)
-        unit.records[0].group = PACKED_GROUP_NONE;
-    for (int i = 0; i < 2; i++) {
-        ck_assert(buffer_append_zeros(&section, -section.size % 8));
-        ck_assert_int_eq(packed_unit_write(&unit, big, &section), RESULT_OK);
-    }
-    rest = buffer_view(&section);
-    ck_assert(unpack_is_needed(rest, big));
-    for (int i = 0; i < 2; i++) {
-        ck_assert(packed_unit_take(&rest, big, &packed));
-        ck_assert_int_eq(packed_unit_read(&again, packed, big, MEMORY), RESULT_OK);
-        check_same_unit(&again, &unit);
-        ck_assert_uint_eq(again.reference, md5_name_reference(unit.filenames));
-    }
-    ck_assert_uint_eq(rest.size, 0);
-    ck_assert(!packed_unit_take(&rest, big, &packed));
-    packed_unit_free(&unit);
-    packed_unit_free(&again);
-    buffer_free(&texts);
-    buffer_free(&section);
-}
-END_TEST
-
-/* Every subset of the objects is packed, in turn. */
-START_TEST(test_unpack)
-{
-    struct random_state random = random_start((uint64_t)_i);
-    struct linked_program program;
-    struct buffer expected[2] = {{0}, {0}};
-    bool big = _i % 2 != 0;
-
-    packed_make_program(&random, false, &program);
-    packed_link(&program, 0, big, &expected[0], &expected[1]);
-    for (unsigned packed = 0; packed < 1u << program.object_count; packed += 1 + packed / 16) {
-        struct buffer linked[2] = {{0}, {0}}, made[2] = {{0}, {0}};
-        struct error error = {0};
-
-        packed_link(&program, packed, big, &linked[0], &linked[1]);
-        ck_assert_msg(unpack_mapping(&(struct mapping_sections){buffer_view(&linked[0]),
-                                                                buffer_view(&linked[1])},
-                                     big, MEMORY, "image", &made[0], &made[1], &error),
-                      "%s", error.message);
-        for (int i = 0; i < 2; i++) {
-            ck_assert(bytes_equal(buffer_view(&made[i]), buffer_view(&expected[i])));
-            buffer_free(&made[i]);
-            buffer_free(&linked[i]);
-        }
-    }
-    buffer_free(&expected[0]);
-    buffer_free(&expected[1]);
-    packed_free_program(&program);
-}
-END_TEST
-
-/* Units that have the same filenames: the right sections, or an error; both occur. */
-START_TEST(test_alike)
-{
-    size_t done = 0, refused = 0;
-
-    for (uint64_t seed = 0; seed < PROGRAMS; seed++) {
-        struct random_state random = random_start(seed);
-        struct linked_program program;
-        struct buffer sections[6] = {{0}};
-        struct error error = {0};
-
-        packed_make_program(&random, true, &program);
-        packed_link(&program, 0, false, &sections[0], &sections[1]);
-        packed_link(&program, (unsigned)random_next(&random), false, &sections[2], &sections[3]);
-        if (unpack_mapping(
-                &(struct mapping_sections){buffer_view(&sections[2]), buffer_view(&sections[3])},
-                false, MEMORY, "image", &sections[4], &sections[5], &error)) {
-            ck_assert(bytes_equal(buffer_view(&sections[0]), buffer_view(&sections[4])));
-            ck_assert(bytes_equal(buffer_view(&sections[1]), buffer_view(&sections[5])));
-            done++;
-        } else {
-            ck_assert_ptr_nonnull(strstr(error.message, "have the same filenames"));
-            refused++;
-        }
-        for (int i = 0; i < 6; i++)
-            buffer_free(&sections[i]);
-        packed_free_program(&program);
-    }
-    ck_assert_uint_gt(done, PROGRAMS / 4);
-    ck_assert_uint_gt(refused, 0);
-}
-END_TEST
-
-/* ---- linked sections, in terms of the ordinary ones ---- */
-
-struct linked_sections {
-    struct transform_context context;
-    struct buffer linked[2], ordinary[2];
-};
-
-static const enum section_kind linked_kinds[2] = {SECTION_LINKED_COVMAP, SECTION_LINKED_COVFUN};
-
-static void make_linked(struct linked_sections *sections, uint64_t seed)
-{
-    struct random_state random = random_start(seed);
-    struct linked_program program;
-
-    *sections = (struct linked_sections){.context = {.big_endian = seed % 2 != 0,
-                                                     .pointer_size = 8,
-                                                     .threads = 1 + (unsigned)(seed / 2 % 2)}};
-    packed_make_program(&random, seed % 5 == 0, &program);
-    packed_link(&program, 0, seed % 2 != 0, &sections->ordinary[0], &sections->ordinary[1]);
-    packed_link(&program, (unsigned)random_next(&random), seed % 2 != 0, &sections->linked[0],
-                &sections->linked[1]);
-    sections->context.covmap = buffer_view(&sections->ordinary[0]);
-    sections->context.covfun = buffer_view(&sections->ordinary[1]);
-    packed_free_program(&program);
-}
-
-static void free_linked(struct linked_sections *sections)
-{
-    for (int i = 0; i < 2; i++) {
-        buffer_free(&sections->linked[i]);
-        buffer_free(&sections->ordinary[i]);
-    }
-}
-
-START_TEST(test_linked)
-{
-    struct linked_sections sections;
-
-    make_linked(&sections, (uint64_t)_i);
-    for (int i = 0; i < 2; i++) {
-        const struct transform *transform = transform_for(linked_kinds[i], false);
-        struct bytes section = buffer_view(&sections.linked[i]);
-        struct streams streams = {0};
-        struct buffer again = {0};
-
-        ck_assert_int_eq(transform->encode(&sections.context, section, &streams), RESULT_OK);
-        ck_assert_int_eq(transform->decode(&sections.context, &streams, section.size, &again),
-                         RESULT_OK);
-        ck_assert(bytes_equal(buffer_view(&again), section));
-        buffer_free(&again);
-        streams_free(&streams);
-    }
-    free_linked(&sections);
-}
-END_TEST
-
-/* ---- damage ---- */
-
-static void mutate(struct random_state *random, uint8_t *bytes, size_t size)
-{
-    uint64_t changes = 1 + random_below(random, 3);
-
-    for (; size != 0 && changes != 0; changes--) {
-        uint8_t *byte = &bytes[random_below(random, size)];
-
-        *byte = random_below(random, 2) == 0 ? (uint8_t)random_next(random)
-                                             : *byte ^ (uint8_t)(1 << random_below(random, 8));
-    }
-}
-
-/* A damaged unit is refused; if it is not, then it is a unit itself: written again, it is read as
- * what it was read as. The bytes of its text are covered by a sum, but not those in front. */
-START_TEST(test_damaged_unit)
-{
-    struct random_state random = random_start(1000 + (uint64_t)_i);
-    struct packed_unit unit, read = {0}, again = {0};
-    struct buffer texts = {0}, section = {0}, written = {0};
-    bool big = _i % 2 != 0;
-
-    packed_make_unit(&random, 1000, false, &unit, &texts);
-    ck_assert_int_eq(packed_unit_write(&unit, big, &section), RESULT_OK);
-    for (int i = 0; i < ROUNDS; i++) {
-        struct buffer damaged = {0};
-        struct bytes view;
-
-        ck_assert(buffer_append(&damaged, section.data, section.size));
-        mutate(&random, damaged.data, damaged.size);
-        view = buffer_view(&damaged);
-        if (random_below(&random, 4) == 0)
-            view.size = random_below(&random, view.size);
-        if (packed_unit_read(&read, view, big, MEMORY) == RESULT_OK) {
-            struct bytes whole;
-
-            written.size = 0;
-            ck_assert_int_eq(packed_unit_write(&read, big, &written), RESULT_OK);
-            whole = buffer_view(&written);
-            ck_assert_int_eq(packed_unit_read(&again, whole, big, MEMORY), RESULT_OK);
-            check_same_unit(&again, &read);
-        }
-        buffer_free(&damaged);
-    }
-    packed_unit_free(&unit);
-    packed_unit_free(&read);
-    packed_unit_free(&again);
-    buffer_free(&texts);
-    buffer_free(&section);
-    buffer_free(&written);
-}
-END_TEST
-
-/* Damaged linked sections are refused, or unpacked to sections of sound units and records. */
-START_TEST(test_damaged_link)
-{
-    struct random_state random = random_start(2000 + (uint64_t)_i);
-    struct linked_sections sections;
-    bool big = _i % 2 != 0;
-
-    make_linked(&sections, (uint64_t)_i);
-    for (int i = 0; i < ROUNDS; i++) {
-        struct buffer damaged[2] = {{0}, {0}}, made[2] = {{0}, {0}};
-        struct error error = {0};
-
-        for (int j = 0; j < 2; j++)
-            ck_assert(buffer_append(&damaged[j], sections.linked[j].data, sections.linked[j].size));
-        mutate(&random, damaged[i % 2].data, damaged[i % 2].size);
-        if (unpack_mapping(
-                &(struct mapping_sections){buffer_view(&damaged[0]), buffer_view(&damaged[1])}, big,
-                MEMORY, "image", &made[0], &made[1], &error)) {
-            struct bytes covmap = buffer_view(&made[0]), covfun = buffer_view(&made[1]);
-            struct covmap_unit unit;
-            struct covfun_record record;
-
-            while (covmap_take(&covmap, big, &unit))
-                continue;
-            while (covfun_take(&covfun, big, &record))
-                continue;
-            ck_assert_uint_eq(covmap.size, 0);
-            ck_assert_uint_eq(covfun.size, 0);
-        } else {
-            ck_assert_ptr_nonnull(strstr(error.message, "image: "));
-        }
-        for (int j = 0; j < 2; j++) {
-            buffer_free(&damaged[j]);
-            buffer_free(&made[j]);
-        }
-    }
-    free_linked(&sections);
-}
-END_TEST
-
-/* Damaged streams, or streams with other ordinary sections, give no more than they may. */
-START_TEST(test_damaged_streams)
-{
-    struct random_state random = random_start(3000 + (uint64_t)_i);
-    struct linked_sections sections;
-
-    make_linked(&sections, (uint64_t)_i);
-    for (int i = 0; i < ROUNDS; i++) {
-        const struct transform *transform = transform_for(linked_kinds[i % 2], false);
-        struct bytes section = buffer_view(&sections.linked[i % 2]);
-        struct transform_context context = sections.context;
-        struct streams streams = {0};
-        struct buffer made = {0};
-
-        ck_assert_int_eq(transform->encode(&context, section, &streams), RESULT_OK);
-        if (random_below(&random, 8) == 0)
-            context.covfun.size = random_below(&random, context.covfun.size + 1);
-        else
-            for (size_t j = 0; j < streams.count; j++) {
-                if (random_below(&random, streams.count) <= 1)
-                    mutate(&random, streams.stream[j].data, streams.stream[j].size);
-            }
-        if (transform->decode(&context, &streams, section.size, &made) == RESULT_OK)
-            ck_assert_uint_eq(made.size, section.size);
-        buffer_free(&made);
-        streams_free(&streams);
-    }
-    free_linked(&sections);
-}
-END_TEST
 
 /* ---- units that nothing writes ---- */
 
@@ -431,6 +131,72 @@ START_TEST(test_cut_units)
 }
 END_TEST
 
+/* ---- links of which more than one order is possible ---- */
+
+static const struct {
+    size_t units_behind; /* ordinary ones behind the packed one */
+    uint64_t second;     /* the name of a second ordinary record; 0: there is none */
+    const char *message; /* NULL: it is unpacked */
+} links[] = {
+    {0, 0, NULL},
+    {0, 6, NULL},
+    {1, 0, "so the order of their functions is not certain"},
+    {0, 5, "so which ones stay is not certain"},
+};
+
+/* Ordinary units of the same filenames, in front of a packed one and behind it. */
+START_TEST(test_order)
+{
+    static const uint8_t names[] = {1, 2, 0, 1, 'a', 1, 2, 0, 1, 'b'};
+    static const uint8_t regions[] = {1, 0, 0, 1, 1, 3, 1, 2, 9};
+    const struct bytes ordinary = {names, 5}, mapping = {regions, sizeof(regions)};
+    struct packed_record packed = {7, 1, mapping, PACKED_GROUP_OF_USED};
+    const struct packed_unit unit = {
+        .version = COVMAP_VERSION_4, .filenames = {names + 5, 5}, .records = &packed, .count = 1};
+    struct covfun_record record = {.name_reference = 5,
+                                   .function_hash = 1,
+                                   .filenames_reference = md5_name_reference(ordinary),
+                                   .mapping = mapping};
+    struct buffer covmap = {0}, covfun = {0}, made[2] = {{0}, {0}};
+    struct error error = {0};
+    bool done;
+
+    for (size_t i = 0; i < 2 + links[_i].units_behind; i++) {
+        ck_assert(buffer_append_zeros(&covmap, -covmap.size % COVERAGE_ALIGNMENT));
+        if (i == 1)
+            ck_assert_int_eq(packed_unit_write(&unit, false, &covmap), RESULT_OK);
+        else
+            ck_assert(covmap_append(&covmap, COVMAP_VERSION_4, ordinary, false));
+    }
+    ck_assert(covfun_append(&covfun, &record, false));
+    record.name_reference = links[_i].second;
+    if (record.name_reference != 0)
+        ck_assert(buffer_append_zeros(&covfun, -covfun.size % COVERAGE_ALIGNMENT) &&
+                  covfun_append(&covfun, &record, false));
+    done = unpack_mapping(&(struct mapping_sections){buffer_view(&covmap), buffer_view(&covfun)},
+                          false, MEMORY, "image", &made[0], &made[1], &error);
+    ck_assert_msg(done == (links[_i].message == NULL), "%s", error.message);
+    if (done) {
+        struct bytes rest = buffer_view(&made[1]);
+        uint64_t expected[] = {5, links[_i].second, 7};
+
+        for (size_t i = 0; i < 3; i++) {
+            if (expected[i] != 0) {
+                ck_assert(covfun_take(&rest, false, &record));
+                ck_assert_uint_eq(record.name_reference, expected[i]);
+            }
+        }
+        ck_assert_uint_eq(rest.size, 0);
+    } else {
+        ck_assert_ptr_nonnull(strstr(error.message, links[_i].message));
+    }
+    buffer_free(&covmap);
+    buffer_free(&covfun);
+    buffer_free(&made[0]);
+    buffer_free(&made[1]);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 /* Appends a unit with so many empty filenames, compressed; units of different counts differ. */
@@ -484,68 +250,12 @@ START_TEST(test_many_filenames)
 }
 END_TEST
 
-/* Does everything with the sections once. False if memory ran out; asserts that nothing else is
- * said then. */
-static bool use_all(void *subject)
-{
-    const struct linked_sections *sections = subject;
-    struct buffer made[2] = {{0}, {0}}, again = {0};
-    struct streams streams = {0};
-    struct error error = {0};
-    enum result result = RESULT_OK;
-    bool done =
-        unpack_mapping(&(struct mapping_sections){buffer_view(&sections->linked[0]),
-                                                  buffer_view(&sections->linked[1])},
-                       sections->context.big_endian, MEMORY, "image", &made[0], &made[1], &error);
-
-    ck_assert(done || error_is_of_memory(&error));
-    for (int i = 0; done && i < 2; i++) {
-        const struct transform *transform = transform_for(linked_kinds[i], false);
-        struct bytes section = buffer_view(&sections->linked[i]);
-
-        result = transform->encode(&sections->context, section, &streams);
-        if (result == RESULT_OK)
-            result = transform->decode(&sections->context, &streams, section.size, &again);
-        ck_assert(result == RESULT_OK || result == RESULT_NO_MEMORY);
-        done = result == RESULT_OK;
-        streams_free(&streams);
-        buffer_free(&again);
-    }
-    buffer_free(&made[0]);
-    buffer_free(&made[1]);
-    return done;
-}
-
-/* Every allocation fails in turn. */
-START_TEST(test_memory)
-{
-    struct linked_sections sections;
-    size_t granted = 0;
-    bool done = false;
-
-    make_linked(&sections, 10 + (uint64_t)_i);
-    sections.context.threads = 1;
-    for (; !done; granted++) {
-        memory_granted = granted;
-        done = use_all(&sections);
-        ck_assert(!done || memory_granted != MEMORY_ALL);
-    }
-    memory_granted = MEMORY_ALL;
-    ck_assert_uint_gt(granted, 10);
-    refuse_each_way(use_all, &sections);
-    free_linked(&sections);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
 
-    suite_loops(all, (int)rounds(UNITS), test_round_trip, test_unpack, test_linked);
-    suite_loops(all, (int)rounds(DAMAGED), test_damaged_unit, test_damaged_link,
-                test_damaged_streams);
-    suite_loops(all, MEMORIES, test_memory);
     suite_loops(all, (int)(sizeof(numbers) / sizeof(numbers[0])), test_hostile_numbers);
-    suite_tests(all, test_alike, test_many_filenames, test_cut_units);
+    suite_loops(all, (int)(sizeof(links) / sizeof(links[0])), test_order);
+    suite_tests(all, test_many_filenames, test_cut_units);
     return suite_main("packed-units", all);
 }

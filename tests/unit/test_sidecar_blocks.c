@@ -11,36 +11,58 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base/digest.h"
 #include "common/codec/codec.h"
+#include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 #include "reader/covsplit.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
-#include "tests/unit/section_maker.h"
+#include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define BLOCK_SIZE 3000
-#define COPIES     30
+#define FUNCTIONS  100
+#define RECORDS    1500
 
 /* A sidecar of names, data, and mapping that is large enough for many blocks. */
 static struct buffer names, data, covfun, file;
 static struct section sections[3];
 static struct sidecar_source source;
 
+/* Of random functions, which stay large when they are packed. */
+static void make_contents(void)
+{
+    struct random_state random = random_start(3);
+    uint8_t mapping[] = {1, 0, 0, 1, 1, 3, 1, 2, 9};
+    struct covfun_record record = {.mapping = {mapping, sizeof(mapping)}};
+
+    for (uint64_t i = 0; i < FUNCTIONS; i++) {
+        uint8_t of_data[64] = {0};
+        char name[32];
+
+        snprintf(name, sizeof(name), "function_%u", (unsigned)i);
+        name_chunk_put(&names, name, i % 2 == 0);
+        store_u64(of_data, md5_name_reference((struct bytes){(uint8_t *)name, strlen(name)}),
+                  false);
+        store_u64(of_data + 8, random_next(&random), false);
+        store_u64(of_data + 16, 0x10000 + 8 * i - sizeof(of_data) * i, false);
+        store_u32(of_data + 48, 1, false);
+        ck_assert(buffer_append(&data, of_data, sizeof(of_data)));
+    }
+    for (uint64_t i = 0; i < RECORDS; i++) {
+        record.name_reference = load_u64(data.data + i % FUNCTIONS * 64, false);
+        record.function_hash = random_next(&random);
+        mapping[5] = (uint8_t)random_below(&random, 100);
+        ck_assert(covfun_append(&covfun, &record, false) &&
+                  buffer_append_zeros(&covfun, -covfun.size % COVERAGE_ALIGNMENT));
+    }
+}
+
 static void prepare(void)
 {
-    struct maker maker = maker_start(3);
-
-    names = maker_names(&maker);
-    data = maker_data(&maker, 10, 8, false);
-    for (int i = 0; i < COPIES; i++) {
-        struct buffer more = maker_covfun(&maker, buffer_view(&data), false);
-
-        /* Only at the end of a section may something follow the last record. */
-        ck_assert(buffer_append(&covfun, more.data, more.size) &&
-                  buffer_append_zeros(&covfun, (size_t)(align_up(covfun.size, 8) - covfun.size)));
-        buffer_free(&more);
-    }
+    make_contents();
     sections[0] = (struct section){
         .kind = SECTION_COVFUN, .size = covfun.size, .content = buffer_view(&covfun)};
     sections[1] =
