@@ -17,13 +17,15 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/base/numbers.h"
+
 /* Small writes are buffered up to this size, and files are copied in pieces of this size. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
 /* Blocks of zeros of this size become holes in the file. */
 #define HOLE_BLOCK ((uint64_t)1 << 16)
 
-/* Temporary names end with this, and with random characters as mkostemp makes them. */
+/* Temporary names end with this, and with as many characters that tell them apart. */
 #define TEMPORARY_MARK   ".covsplit-"
 #define TEMPORARY_RANDOM 6
 
@@ -42,20 +44,6 @@ size_t file_temporary_final_length(const char *name)
     return end - 1;
 }
 
-/* "DIRECTORY/.NAME.covsplit-XXXXXX" as a new string, in the directory of the target so that a
- * rename cannot cross file systems. NULL if out of memory. */
-static char *temporary_template(const char *target)
-{
-    const char *name = path_file_name(target);
-    char *result = NULL;
-
-    /* Truncated, so that the temporary name does not exceed NAME_MAX. */
-    return asprintf(&result, "%.*s.%.200s" TEMPORARY_MARK "XXXXXX", (int)(name - target), target,
-                    name) < 0
-               ? NULL
-               : result;
-}
-
 static void forget_temporary(struct output *output)
 {
     free(output->temporary);
@@ -67,6 +55,11 @@ static void remove_temporary(struct output *output)
     if (output->temporary != NULL)
         unlink(output->temporary);
     forget_temporary(output);
+}
+
+static bool cannot_write(const struct output *output, int number, struct error *error)
+{
+    return error_set_errno(error, number, "%s: cannot be written", output->path);
 }
 
 /* ---- creation ---- */
@@ -100,29 +93,22 @@ static bool leads_to_no_file(const char *path)
 }
 
 /* Decides which path the rename will replace. */
-static bool choose_target(struct output *output, const struct output_options *options,
-                          struct error *error)
+static bool choose_target(struct output *output, struct error *error)
 {
     struct stat status;
     bool exists = lstat(output->path, &status) == 0;
-    bool is_link = exists && S_ISLNK(status.st_mode);
+    bool is_link = exists && S_ISLNK(status.st_mode), is_followed = is_link && output->in_place;
 
     if (!exists && errno != ENOENT)
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
-    if (is_link && options->in_place != NULL) {
-        output->target = realpath(output->path, NULL);
-        if (output->target == NULL || stat(output->target, &status) != 0)
-            return error_set_errno(error, errno, "%s: cannot be written", output->path);
-        is_link = false;
-    } else {
-        output->target = strdup(output->path);
-        if (output->target == NULL)
-            return error_out_of_memory(error, output->path, strlen(output->path));
-    }
+        return cannot_write(output, errno, error);
+    output->target = is_followed ? realpath(output->path, NULL) : strdup(output->path);
+    if (output->target == NULL || (is_followed && stat(output->target, &status) != 0))
+        return cannot_write(output, errno, error);
     if (exists && S_ISDIR(status.st_mode))
         return error_set(error, "%s: is a directory; name a file", output->path);
     /* Without in_place the symbolic link itself is replaced, as by `strip -o`. */
-    if (exists && (is_link ? leads_to_no_file(output->path) : !S_ISREG(status.st_mode)))
+    if (exists &&
+        (is_link && !is_followed ? leads_to_no_file(output->path) : !S_ISREG(status.st_mode)))
         return error_set(error, "%s: not a regular file; name another output", output->path);
     /* Files with a temporary name are taken for unfinished ones and may be removed. */
     if (file_temporary_final_length(path_file_name(output->target)) != 0)
@@ -130,62 +116,93 @@ static bool choose_target(struct output *output, const struct output_options *op
                          "%s: such names are reserved for unfinished files; give the output a name "
                          "without '" TEMPORARY_MARK "'",
                          output->path);
-    output->in_place = options->in_place != NULL;
-    output->unkept = options->unkept;
-    output->is_other_form = options->is_other_form;
-    output->needs_no_sync = options->needs_no_sync;
-    if (output->in_place)
-        output->replaced = options->in_place->status;
     return output_can_replace(output, error);
 }
 
-static bool open_unnamed(struct output *output, bool is_nameless, struct error *error)
+/* Gives the output a name that does not exist. Returns 0 or an errno value. */
+static int add_name(const struct output *output, const char *name)
+{
+    char unnamed[64];
+
+    if (output->temporary != NULL)
+        return linkat(AT_FDCWD, output->temporary, AT_FDCWD, name, 0) == 0 ? 0 : errno;
+    snprintf(unnamed, sizeof(unnamed), "/proc/self/fd/%d", output->fd);
+    return linkat(AT_FDCWD, unnamed, AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
+}
+
+/* Gives the output a temporary name, unless it has one: in the directory of the target, so that a
+ * rename cannot cross file systems. If there is no file yet, it is created. Returns 0 or an errno
+ * value. */
+static int give_temporary_name(struct output *output)
+{
+    const char *name = path_file_name(output->target);
+    int failure = output->temporary == NULL ? EEXIST : 0;
+
+    for (unsigned attempt = 0; attempt < 100 && failure == EEXIST; attempt++) {
+        char *temporary;
+
+        /* Truncated, so that it does not exceed NAME_MAX. */
+        if (asprintf(&temporary, "%.*s.%.200s" TEMPORARY_MARK "%02x%04x",
+                     (int)(name - output->target), output->target, name, attempt,
+                     (unsigned)getpid() & 0xffff) < 0)
+            return ENOMEM;
+        if (output->fd >= 0) {
+            failure = add_name(output, temporary);
+        } else {
+            output->fd = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+            failure = output->fd >= 0 ? 0 : errno;
+        }
+        if (failure == 0)
+            output->temporary = temporary;
+        else
+            free(temporary);
+    }
+    return failure;
+}
+
+static bool open_file(struct output *output, struct error *error)
 {
     char directory[PATH_MAX];
+    int failure;
 
     if (!path_directory(output->target, directory))
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+        return cannot_write(output, errno, error);
     /* Only through /proc can an unnamed file be given a name later. */
     if (access("/proc/self/fd", X_OK) == 0)
         output->fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-    if (output->fd >= 0)
-        return true;
     /* Not every file system supports unnamed files, and kernels report that in different ways. */
-    output->temporary = temporary_template(output->target);
-    if (output->temporary == NULL)
-        return error_out_of_memory(error, output->path, strlen(output->path));
-    output->fd = mkostemp(output->temporary, O_CLOEXEC);
-    if (output->fd < 0) {
-        error_set_errno(error, errno, "%s: cannot be written", output->path);
-        forget_temporary(output);
-        return false;
-    }
-    if (is_nameless)
-        remove_temporary(output);
-    return true;
+    failure = output->fd >= 0 ? 0 : give_temporary_name(output);
+    return failure == 0 || cannot_write(output, failure, error);
 }
 
 bool output_create(struct output *output, const char *path, const struct output_options *options,
                    struct error *error)
 {
-    mode_t mode_bits = options->in_place != NULL ? 07777 : 0777;
+    bool in_place = options->in_place != NULL;
 
-    *output = (struct output){.fd = -1, .mode = options->mode & mode_bits};
-    output->path = strdup(path);
+    *output = (struct output){.path = strdup(path),
+                              .fd = -1,
+                              .mode = options->mode & (in_place ? 07777 : 0777),
+                              .in_place = in_place,
+                              .unkept = options->unkept,
+                              .is_other_form = options->is_other_form,
+                              .needs_no_sync = options->needs_no_sync};
+    if (in_place)
+        output->replaced = options->in_place->status;
     if (output->path == NULL)
         return error_out_of_memory(error, path, strlen(path));
-    if (!choose_target(output, options, error) ||
-        !open_unnamed(output, options->is_nameless, error)) {
+    if (!choose_target(output, error) || !open_file(output, error)) {
         output_discard(output);
         return false;
     }
+    if (options->is_nameless)
+        remove_temporary(output);
     return true;
 }
 
 bool output_create_in_memory(struct output *output, const char *name, struct error *error)
 {
-    *output = (struct output){.fd = -1};
-    output->path = strdup(name);
+    *output = (struct output){.path = strdup(name), .fd = -1};
     if (output->path == NULL)
         return error_out_of_memory(error, name, strlen(name));
     output->fd = memfd_create("covsplit", MFD_CLOEXEC);
@@ -198,50 +215,37 @@ bool output_create_in_memory(struct output *output, const char *name, struct err
 
 /* ---- contents ---- */
 
-/* `path` is for the error. */
-static bool write_all(int fd, const char *path, const uint8_t *data, size_t size,
-                      struct error *error)
+/* `fd` is the output's, or that of the file that it overwrites. */
+static bool write_all(const struct output *output, int fd, struct bytes view, struct error *error)
 {
-    while (size != 0) {
-        ssize_t written = write(fd, data, size);
+    while (view.size != 0) {
+        ssize_t written = write(fd, view.data, (size_t)view.size);
+
         if (written < 0 && errno == EINTR)
             continue;
         if (written < 0)
-            return error_set_errno(error, errno, "%s: cannot be written", path);
-        data += written;
-        size -= (size_t)written;
+            return cannot_write(output, errno, error);
+        take_bytes(&view, (uint64_t)written);
     }
     return true;
 }
 
-/* Zeros become holes: an image of gigabytes may consist mostly of holes, and should not need more
- * disk space after the split. */
+/* Blocks of zeros become holes: an image of gigabytes may consist mostly of holes, and should not
+ * need more disk space after the split. */
 static bool write_sparse(struct output *output, struct bytes view, struct error *error)
 {
     while (view.size != 0) {
-        /* The longest start, in whole blocks, that is all zeros or contains no block of zeros. */
-        bool is_zero = false;
-        uint64_t run = 0;
+        struct bytes block = {view.data, view.size < HOLE_BLOCK ? view.size : HOLE_BLOCK};
 
-        while (run < view.size) {
-            uint64_t size = view.size - run < HOLE_BLOCK ? view.size - run : HOLE_BLOCK;
-            bool zero = size == HOLE_BLOCK && bytes_all_zero((struct bytes){view.data + run, size});
-
-            if (run != 0 && zero != is_zero)
-                break;
-            is_zero = zero;
-            run += size;
-        }
-        if (is_zero) {
-            off_t end = lseek(output->fd, (off_t)run, SEEK_CUR);
+        if (block.size == HOLE_BLOCK && bytes_all_zero(block)) {
+            off_t end = lseek(output->fd, (off_t)block.size, SEEK_CUR);
 
             if (end < 0 || ftruncate(output->fd, end) != 0)
-                return error_set_errno(error, errno, "%s: cannot be written", output->path);
-        } else if (!write_all(output->fd, output->path, view.data, (size_t)run, error)) {
+                return cannot_write(output, errno, error);
+        } else if (!write_all(output, output->fd, block, error)) {
             return false;
         }
-        view.data += run;
-        view.size -= run;
+        take_bytes(&view, block.size);
     }
     return true;
 }
@@ -419,18 +423,18 @@ bool output_sync(struct output *output, struct error *error)
     if (fchmod(output->fd, output->mode) != 0 ||
         (output->is_other_form && futimens(output->fd, times) != 0) ||
         (!output->needs_no_sync && fsync(output->fd) != 0))
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+        return cannot_write(output, errno, error);
     output->is_synced = true;
     return true;
 }
 
-/* ---- naming ---- */
+/* ---- overwriting ---- */
 
-/* A new name only survives a power failure once the directory has been synced too. Returns 0 or an
- * errno value. */
-static int sync_name(const struct output *output)
+/* A new name only survives a power failure once the directory has been synced too. False with
+ * errno. */
+static bool sync_name(const struct output *output)
 {
-    return output->needs_no_sync || path_sync_name(output->target) ? 0 : errno;
+    return output->needs_no_sync || path_sync_name(output->target);
 }
 
 /* A rename would leave the old contents under the file's other names, so it has to be overwritten.
@@ -440,114 +444,12 @@ static bool overwrites(const struct output *output)
     return output->in_place && !output->is_other_form && output->replaced.st_nlink > 1;
 }
 
-/* The period in which no signal handler may remove the file: see file_temporary_final_length. This
- * thread blocks signals; the lock keeps off handlers in other threads, if the file system supports
- * locks. A file that had a temporary name from the start needs no lock, unless that name is to
- * stay. This avoids locks on network file systems, where they may take long: these are mostly the
- * ones without unnamed files. */
-struct naming {
-    bool is_locked;
-    sigset_t signals_before;
-};
-
-static void lock_output(const struct output *output, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
-
-    fcntl(output->fd, F_OFD_SETLKW, &lock);
-}
-
-static struct naming naming_start(const struct output *output)
-{
-    static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
-    struct naming naming = {.is_locked = output->temporary == NULL || overwrites(output)};
-    sigset_t signals;
-
-    sigfillset(&signals);
-    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-        sigdelset(&signals, faults[i]);
-    pthread_sigmask(SIG_BLOCK, &signals, &naming.signals_before);
-    if (naming.is_locked)
-        lock_output(output, F_WRLCK);
-    return naming;
-}
-
-static void naming_end(const struct output *output, const struct naming *naming)
-{
-    if (naming->is_locked)
-        lock_output(output, F_UNLCK);
-    pthread_sigmask(SIG_SETMASK, &naming->signals_before, NULL);
-}
-
-/* The path through which linkat(2) can give an unnamed file a name. */
-#define UNNAMED_PATH_MAX 64
-
-static const char *unnamed_path(const struct output *output, char text[UNNAMED_PATH_MAX])
-{
-    snprintf(text, UNNAMED_PATH_MAX, "/proc/self/fd/%d", output->fd);
-    return text;
-}
-
-/* link(2) cannot replace an existing file, so an unnamed output gets a temporary name right before
- * the rename to its final path. Returns 0 or an errno value. */
-static int give_temporary_name(struct output *output)
-{
-    char source[UNNAMED_PATH_MAX];
-    int failure = output->temporary == NULL ? EEXIST : 0;
-
-    for (unsigned attempt = 0; attempt < 100 && failure == EEXIST; attempt++) {
-        char *name = temporary_template(output->target);
-        size_t length;
-
-        if (name == NULL)
-            return ENOMEM;
-        length = strlen(name);
-        snprintf(name + length - TEMPORARY_RANDOM, TEMPORARY_RANDOM + 1, "%02x%04x", attempt,
-                 (unsigned)getpid() & 0xffff);
-        if (linkat(AT_FDCWD, unnamed_path(output, source), AT_FDCWD, name, AT_SYMLINK_FOLLOW) ==
-            0) {
-            output->temporary = name;
-            return 0;
-        }
-        failure = errno;
-        free(name);
-    }
-    return failure;
-}
-
-/* ---- overwriting ---- */
-
 /* Does not set a mode that is right already, since only the owner may do so. */
 static bool set_mode(int fd, mode_t mode)
 {
     struct stat status;
 
     return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
-}
-
-/* Opens the file to overwrite, if it is still the one that was read. Everything that may be refused
- * is tried first. A descriptor for reading replaces the output's, so that a signal handler, which
- * removes only files that are open for writing (signals.c), leaves the temporary name. */
-static int open_target(struct output *output, struct error *error)
-{
-    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-    int reading = open(output->temporary, O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    bool done = false;
-
-    if (fd >= 0 && fstat(fd, &status) == 0 && !file_is_same(&output->replaced, &status))
-        file_report_change(output->path, error);
-    else if (fd < 0 || reading < 0 || !set_mode(fd, output->mode) ||
-             dup3(reading, output->fd, O_CLOEXEC) < 0)
-        error_set_errno(error, errno, "%s: cannot be written", output->path);
-    else
-        done = true;
-    if (reading >= 0)
-        close(reading);
-    if (done || fd < 0)
-        return fd;
-    close(fd);
-    return -1;
 }
 
 #define CAPABILITIES "security.capability"
@@ -566,177 +468,139 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
         ssize_t have = pread(output->fd, piece, PIECE_SIZE, (off_t)offset);
 
         if (have <= 0)
-            return error_set_errno(error, have < 0 ? errno : EIO, "%s: cannot be written",
-                                   output->path);
-        if (!write_all(fd, output->path, piece, (size_t)have, error))
+            return cannot_write(output, have < 0 ? errno : EIO, error);
+        if (!write_all(output, fd, (struct bytes){piece, (uint64_t)have}, error))
             return false;
         offset += (uint64_t)have;
     }
     if (ftruncate(fd, (off_t)output->size) != 0 || !set_mode(fd, output->mode))
-        return error_set_errno(error, errno, "%s: cannot be written", output->path);
+        return cannot_write(output, errno, error);
     if (size > 0 && fsetxattr(fd, CAPABILITIES, capabilities, (size_t)size, 0) != 0)
         note_unkept(output, CAPABILITIES);
-    return fsync(fd) == 0 || error_set_errno(error, errno, "%s: cannot be written", output->path);
-}
-
-#define NOT_SYNCED "its directory cannot be synced to the disk"
-
-static bool report_not_synced(const struct output *output, int failure, struct error *error)
-{
-    return error_set_errno(error, failure, "%s: " NOT_SYNCED, output->path);
+    return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 
 /* The old file keeps its inode and gets the new bytes, so that all its names see them. Meanwhile
  * the finished output has a temporary name, so that a whole copy is on the disk whatever happens.
- */
-static bool overwrite_target(struct output *output, int fd, enum output_result *result,
-                             struct error *error)
+ * Everything that may be refused is tried before the old contents go. */
+static bool overwrite(struct output *output, enum output_result *result, struct error *error)
 {
+    int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     uint8_t *piece = malloc(PIECE_SIZE);
-    int failure = sync_name(output); /* that name, before the old contents go */
+    struct stat status;
     struct error cause;
-    bool done;
+    bool done = false;
 
-    if (failure != 0) {
-        done = report_not_synced(output, failure, error);
+    if (fd >= 0 && fstat(fd, &status) == 0 && !file_is_same(&output->replaced, &status)) {
+        file_report_change(output->path, error);
+    } else if (fd < 0 || !set_mode(fd, output->mode) || !sync_name(output)) {
+        cannot_write(output, errno, error);
     } else if (piece == NULL) {
-        done = error_out_of_memory(error, output->path, PIECE_SIZE);
+        error_out_of_memory(error, output->path, PIECE_SIZE);
     } else if (!(done = copy_to(fd, output, piece, &cause))) {
         *result = OUTPUT_HALF_WRITTEN;
         error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
         forget_temporary(output);
     }
-    remove_temporary(output);
     free(piece);
+    if (fd >= 0)
+        close(fd);
     return done;
 }
 
-/* ---- replacing ---- */
+/* ---- naming ---- */
 
-static bool swap_names(const struct output *output)
+static void lock_output(const struct output *output, short type)
 {
-    return renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_EXCHANGE) == 0;
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
+
+    fcntl(output->fd, F_OFD_SETLKW, &lock);
 }
 
-/* True of file systems, and of sandboxes that know rename alone. If it is for another reason, the
- * rename fails for that, too. */
-static bool cannot_swap(int failure)
+/* All but those that this thread raises itself. */
+static void block_signals(sigset_t *before)
 {
-    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP || failure == EPERM;
+    static const int faults[] = {SIGBUS, SIGSEGV, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    sigset_t signals;
+
+    sigfillset(&signals);
+    for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+        sigdelset(&signals, faults[i]);
+    pthread_sigmask(SIG_BLOCK, &signals, before);
 }
 
-/* Neither is true of a path that cannot be looked at. */
-static bool is_at(const struct output *output, const char *path)
-{
-    struct stat mine, now;
-
-    return fstat(output->fd, &mine) == 0 && lstat(path, &now) == 0 && file_is_same(&mine, &now);
-}
-
-static bool has_another(const struct output *output, const char *path)
-{
-    struct stat mine, now;
-
-    return fstat(output->fd, &mine) == 0 && lstat(path, &now) == 0 && !file_is_same(&mine, &now);
-}
-
-/* Gives the path back what it had, after the output was put there: what came out has the temporary
- * name if `was_there`. Otherwise nothing was there, and the output is removed if it is there still.
- * A file that another process has put there since stays. The message says where what came out is if
- * that fails. */
-static void undo(struct output *output, bool was_there, int failure, const char *why,
-                 enum output_result *result, struct error *error)
-{
-    bool done = was_there ? swap_names(output) &&
-                                (!has_another(output, output->temporary) || swap_names(output))
-                          : is_at(output, output->target) && unlink(output->target) == 0;
-
-    /* The undoing has to be durable, too. */
-    if (!done || sync_name(output) != 0)
-        *result = OUTPUT_NOT_SYNCED;
-    if (done) {
-        error_set_errno(error, failure, "%s: %s", output->path, why);
-    } else if (!was_there || file_is_missing(output->temporary, AT_SYMLINK_NOFOLLOW)) {
-        error_set_errno(error, failure, "%s: was written, but %s", output->path, why);
-    } else {
-        error_set_errno(error, failure, "%.400s: was written, but %s; what was there is in %.400s",
-                        output->path, why, output->temporary);
-        forget_temporary(output);
-    }
-}
-
-/* A rename replaces whatever is there, for good. Swapping the two names shows what was there, and
- * keeps it until the new name is on the disk; not all file systems can do that. Of an edit in
- * place, only the file that was read is replaced (a rename changes its st_ctime). */
+/* Puts the output at its path, whatever is there; in place, only if that is the file that was read.
+ * This is checked right before the rename: another process could still replace the file between the
+ * two system calls, as no rename(2) can be made conditional on what it replaces. False with an
+ * error, unless the directory is gone; then the output has no name that it has got here.
+ *
+ * link(2) cannot replace a file, so an unnamed output gets a temporary name first. No signal
+ * handler may remove that: see file_temporary_final_length. This thread blocks signals, and the
+ * lock keeps off handlers in other threads, if the file system supports locks. A file that had a
+ * temporary name from the start needs no lock, unless that name is to stay. This avoids locks on
+ * network file systems, where they may take long: these are mostly the ones without unnamed files.
+ */
 static bool replace(struct output *output, enum output_result *result, struct error *error)
 {
-    bool was_there = swap_names(output), is_new = false;
-    int failure = was_there ? 0 : errno;
-    struct stat came_out;
-
-    if (failure == ENOENT && output->in_place) {
-        *result = OUTPUT_OVERTAKEN;
-        return file_report_change(output->path, error);
-    }
-    if (failure == ENOENT || cannot_swap(failure)) {
-        is_new = file_is_missing(output->target, AT_SYMLINK_NOFOLLOW);
-        failure = rename(output->temporary, output->target) == 0 ? 0 : errno;
-        if (failure == 0)
-            forget_temporary(output);
-    }
-    if (failure != 0)
-        return error_set_errno(error, failure, "%s: cannot be written", output->path);
-    if (was_there && lstat(output->temporary, &came_out) != 0) {
-        undo(output, true, errno, "what it replaces cannot be read", result, error);
-        return false;
-    }
-    if (was_there && (output->in_place ? !file_is_same(&output->replaced, &came_out) ||
-                                             !file_has_same_contents(&output->replaced, &came_out)
-                                       : S_ISDIR(came_out.st_mode))) {
-        undo(output, true, ESTALE, "another process had changed it", result, error);
-        if (*result == OUTPUT_NOT_SYNCED)
-            return false;
-        *result = OUTPUT_OVERTAKEN;
-        return file_report_change(output->path, error);
-    }
-    failure = sync_name(output);
-    if (failure == 0)
-        return true;
-    if (was_there || is_new)
-        undo(output, was_there, failure, NOT_SYNCED, result, error);
-    else {
-        *result = OUTPUT_NOT_SYNCED;
-        error_set_errno(error, failure, "%s: was written, but " NOT_SYNCED, output->path);
-    }
-    return false;
-}
-
-/* Checks the file to be replaced right before the rename. Another process could still replace it
- * between the two system calls; no rename(2) can be made conditional on what it replaces. */
-static bool put_in_place(struct output *output, enum output_result *result, struct error *error)
-{
-    struct naming naming = naming_start(output);
-    int failure = give_temporary_name(output), fd = -1;
+    bool is_unnamed = output->temporary == NULL, is_locked = is_unnamed || overwrites(output);
     bool done = false;
+    sigset_t before;
+    int failure;
 
-    if (failure != 0) {
-        error_set_errno(error, failure, "%s: cannot be written", output->path);
-    } else if (!output_can_replace(output, error)) {
+    block_signals(&before);
+    if (is_locked)
+        lock_output(output, F_WRLCK);
+    failure = give_temporary_name(output);
+    if (failure == 0 && !output_can_replace(output, error)) {
         if (error->number == 0)
             *result = OUTPUT_OVERTAKEN;
-    } else if (overwrites(output)) {
-        done = (fd = open_target(output, error)) >= 0;
-    } else {
-        done = replace(output, result, error);
-    }
-    if (fd < 0)
+    } else if (failure == 0 && overwrites(output)) {
+        done = overwrite(output, result, error);
         remove_temporary(output);
-    naming_end(output, &naming);
-    if (fd >= 0) {
-        done = overwrite_target(output, fd, result, error);
-        close(fd);
+    } else {
+        if (failure == 0 && rename(output->temporary, output->target) != 0)
+            failure = errno;
+        done = failure == 0;
+        if (done)
+            forget_temporary(output);
+        else if (failure == ENOENT)
+            *result = OUTPUT_NO_DIRECTORY;
+        else
+            cannot_write(output, failure, error);
     }
+    if (!done && is_unnamed)
+        remove_temporary(output);
+    if (is_locked)
+        lock_output(output, F_UNLCK);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return done;
+}
+
+/* Gives the output its path if that does not exist. False with an error, unless it does, or the
+ * directory is gone. */
+static bool add(struct output *output, enum output_result *result, struct error *error)
+{
+    bool is_unnamed = output->temporary == NULL;
+    int failure = add_name(output, output->target);
+
+    if (failure == 0 && !is_unnamed)
+        unlink(output->temporary);
+    /* Some file systems have no hard links. */
+    if (!is_unnamed &&
+        (failure == EPERM || failure == EOPNOTSUPP || failure == ENOSYS || failure == EMLINK))
+        failure =
+            renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE) == 0
+                ? 0
+                : errno;
+    if (failure == 0)
+        forget_temporary(output);
+    else if (failure == EEXIST)
+        *result = OUTPUT_NAME_TAKEN;
+    else if (failure == ENOENT)
+        *result = OUTPUT_NO_DIRECTORY;
+    else
+        cannot_write(output, failure, error);
+    return failure == 0;
 }
 
 /* ---- commits ---- */
@@ -761,21 +625,30 @@ static bool same_as_target(const struct output *output)
         offset += same ? (uint64_t)have : 0;
     }
     /* Another process may have written it without syncing. */
-    same = same && (output->needs_no_sync || (fsync(fd) == 0 && sync_name(output) == 0));
+    same = same && (output->needs_no_sync || (fsync(fd) == 0 && sync_name(output)));
     free(pieces);
     if (fd >= 0)
         close(fd);
     return same;
 }
 
-bool output_commit(struct output *output, enum output_result *result, struct error *error)
+bool output_try_commit(struct output *output, bool replaces, enum output_result *result,
+                       struct error *error)
 {
     bool done = output_sync(output, error);
 
     *result = OUTPUT_UNCHANGED;
-    if (done && !same_as_target(output)) {
+    if (done && !(replaces && same_as_target(output))) {
         *result = OUTPUT_WRITTEN;
-        done = put_in_place(output, result, error);
+        done = (replaces ? replace : add)(output, result, error);
+        if (*result == OUTPUT_NAME_TAKEN || *result == OUTPUT_NO_DIRECTORY)
+            return true;
+        if (done && !sync_name(output)) {
+            *result = OUTPUT_NOT_SYNCED;
+            done = error_set_errno(
+                error, errno, "%s: was written, but its directory cannot be synced to the disk",
+                output->path);
+        }
     } else if (done && output->unkept != NULL) {
         *output->unkept = (struct error){0}; /* the file was not touched */
     }
@@ -783,66 +656,12 @@ bool output_commit(struct output *output, enum output_result *result, struct err
     return done;
 }
 
-/* Replaces what is at the path by a rename. On failure, a temporary name that was given here is
- * removed. Returns 0 or an errno value. */
-static int take_name(struct output *output)
+bool output_commit(struct output *output, enum output_result *result, struct error *error)
 {
-    struct naming naming = naming_start(output);
-    bool is_unnamed = output->temporary == NULL;
-    int failure = give_temporary_name(output);
+    bool done = output_try_commit(output, true, result, error);
 
-    if (failure == 0 && rename(output->temporary, output->target) != 0)
-        failure = errno;
-    if (failure == 0)
-        forget_temporary(output);
-    else if (is_unnamed)
-        remove_temporary(output);
-    naming_end(output, &naming);
-    return failure;
-}
-
-/* Gives the output its path if that does not exist. Returns 0 or an errno value. */
-static int take_free_name(struct output *output)
-{
-    char source[UNNAMED_PATH_MAX];
-    bool is_unnamed = output->temporary == NULL;
-
-    if (linkat(AT_FDCWD, is_unnamed ? unnamed_path(output, source) : output->temporary, AT_FDCWD,
-               output->target, is_unnamed ? AT_SYMLINK_FOLLOW : 0) == 0) {
-        if (!is_unnamed)
-            unlink(output->temporary);
-    } else if (is_unnamed ||
-               (errno != EPERM && errno != EOPNOTSUPP && errno != ENOSYS && errno != EMLINK) ||
-               /* Some file systems have no hard links. */
-               renameat2(AT_FDCWD, output->temporary, AT_FDCWD, output->target, RENAME_NOREPLACE) !=
-                   0) {
-        return errno;
-    }
-    forget_temporary(output);
-    return 0;
-}
-
-bool output_try_commit(struct output *output, bool replace, enum output_result *result,
-                       struct error *error)
-{
-    bool done = output_sync(output, error);
-
-    *result = OUTPUT_UNCHANGED;
-    if (done && !(replace && same_as_target(output))) {
-        int failure = replace ? take_name(output) : take_free_name(output);
-
-        if (failure == EEXIST || failure == ENOENT) {
-            *result = failure == EEXIST ? OUTPUT_NAME_TAKEN : OUTPUT_NO_DIRECTORY;
-            return true;
-        }
-        *result = OUTPUT_WRITTEN;
-        if (failure != 0) {
-            done = error_set_errno(error, failure, "%s: cannot be written", output->path);
-        } else if ((failure = sync_name(output)) != 0) {
-            *result = OUTPUT_NOT_SYNCED;
-            done = report_not_synced(output, failure, error);
-        }
-    }
+    if (done && *result == OUTPUT_NO_DIRECTORY)
+        done = cannot_write(output, ENOENT, error);
     output_discard(output);
     return done;
 }

@@ -33,8 +33,8 @@ enum output_result {
     OUTPUT_OVERTAKEN, /* failed in place: the file is not the one that was read; it stays */
     /* Overwriting a file that has several names failed halfway: it has some of the new bytes. */
     OUTPUT_HALF_WRITTEN,
-    /* Failed: the path has the new contents, and a power failure may bring back what was there; or
-     * the other way round. Whatever the new contents need must stay. */
+    /* Failed: the path has the new contents, but a power failure may bring back what was there.
+     * Whatever the new contents need must stay. */
     OUTPUT_NOT_SYNCED,
     /* Only from output_try_commit; nothing has changed: */
     OUTPUT_NAME_TAKEN,   /* the path exists */
@@ -66,16 +66,15 @@ struct output_options {
      * set them; of a symbolic link, the target is replaced; if the
      * file has several names (hard links), all of them get the new contents. For the last, the old
      * file has to be overwritten, which is the only case that is not atomic. If the file has
-     * changed since it was read, or is another one by now, it is left alone. */
+     * changed since it was read, or is another one by now, it is left alone; that is checked right
+     * before the rename. */
     const struct input *in_place;
     /* For an edit in place, may be NULL: after a commit, the message says what of these could not
      * be kept; it is "" if nothing was lost. Must outlive the output. */
     struct error *unkept;
     /* For an edit in place that only changes the form, not the meaning. The output gets the
      * modification time of the file that it replaces. It always replaces the file by a rename, so
-     * other names (hard links) keep the old form. If another process replaces or removes the file,
-     * even right before the rename, that is not undone, provided that the file system can swap two
-     * names. */
+     * other names (hard links) keep the old form. */
     bool is_other_form;
     /* Do not wait for the disk, as compilers do not: for a file that is made again if power fails.
      * The file still appears whole or not at all if the process is killed. */

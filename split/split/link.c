@@ -37,8 +37,7 @@ struct link {
 
 /* The unsplit output must not be taken for the result. But by now another process may have written
  * the file, and then it is not ours to remove. A file with several names is written in place, so it
- * may be half written: this name is removed in any case, and the other names keep the file. One
- * that was swapped and given back has another st_ctime. */
+ * may be half written: this name is removed in any case, and the other names keep the file. */
 static void remove_output(const struct link *link)
 {
     struct stat now;

@@ -150,7 +150,7 @@ static bool commit(struct split_job *job, struct error *error)
     bool is_new[SLICES_MAX] = {false};
     bool done = split_hold_file(job, error) && output_can_replace(stripped, error);
     bool is_as_before;
-    enum output_result result = OUTPUT_UNCHANGED, ignored;
+    enum output_result result;
 
     for (size_t i = 0; done && i < job->container.count; i++) {
         struct slice_split *split = &job->slices[i];
@@ -158,9 +158,10 @@ static bool commit(struct split_job *job, struct error *error)
         if (!split->has_pending_sidecar)
             continue;
         is_new[i] = file_is_missing(split->sidecar_path, AT_SYMLINK_NOFOLLOW);
-        done = output_commit(&split->sidecar, &ignored, error);
-        is_new[i] = is_new[i] && done;
+        done = output_commit(&split->sidecar, &result, error);
+        is_new[i] = is_new[i] && (done || result == OUTPUT_NOT_SYNCED);
     }
+    result = OUTPUT_UNCHANGED;
     if (done && output_commit(stripped, &result, error))
         return true;
     is_as_before = result != OUTPUT_HALF_WRITTEN && result != OUTPUT_NOT_SYNCED;

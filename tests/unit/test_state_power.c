@@ -19,17 +19,9 @@
  */
 static struct text_list *events;
 
-/* What cannot be synced, for this reason, and how often; NULL: nothing. */
+/* What cannot be synced, for this reason; NULL: nothing. */
 static const char *failing;
 static int failing_errno = EIO;
-static int failing_times = INT_MAX;
-
-/* What another process does before that fails; NULL: nothing. */
-static void (*meanwhile)(void);
-
-/* What another process does before two names are swapped, and how often they can be. */
-static void (*before_swaps)(void);
-static int swaps_left = INT_MAX;
 
 static void note_event(const char *what, const char *name)
 {
@@ -69,12 +61,8 @@ int __wrap_fsync(int fd)
     const char *name = path_of(fd);
 
     note_event("sync", name);
-    if (failing == NULL || failing_times == 0 ||
-        fnmatch(failing, name + strlen(scratch) + 1, 0) != 0)
+    if (failing == NULL || fnmatch(failing, name + strlen(scratch) + 1, 0) != 0)
         return __real_fsync(fd);
-    failing_times--;
-    if (meanwhile != NULL)
-        meanwhile();
     errno = failing_errno;
     return -1;
 }
@@ -93,18 +81,8 @@ int __wrap_linkat(int from_fd, const char *from, int to_fd, const char *to, int 
 
 int __wrap_renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags)
 {
-    void (*before)(void) = before_swaps;
-
     note_event("name", to);
-    if ((flags & RENAME_EXCHANGE) == 0)
-        return __real_renameat2(from_fd, from, to_fd, to, flags);
-    before_swaps = NULL;
-    if (before != NULL)
-        before();
-    if (swaps_left-- > 0)
-        return __real_renameat2(from_fd, from, to_fd, to, flags);
-    errno = EIO;
-    return -1;
+    return __real_renameat2(from_fd, from, to_fd, to, flags);
 }
 
 int __wrap_unlink(const char *name)
@@ -219,7 +197,8 @@ END_TEST
 /* Ways in which an output gets its path. */
 enum way { COMMITTED, OVER_ANOTHER, OVER_LINK, ADDED, OVER_ADDED, OTHER_FORM, OVERWRITTEN, WAYS };
 
-static struct error error; /* of the last output */
+static struct error error;      /* of the last output */
+static bool replaced_meanwhile; /* by another process, before the output is committed */
 
 static bool write_output(enum way way, const char *name, enum output_result *result)
 {
@@ -242,6 +221,10 @@ static bool write_output(enum way way, const char *name, enum output_result *res
     }
     ck_assert(output_create(&output, name, &options, &error));
     ck_assert(output_write(&output, (struct bytes){(const uint8_t *)"new", 3}, &error));
+    if (replaced_meanwhile) {
+        file_write_text(path_join(scratch, "another"), "another process's");
+        ck_assert_int_eq(__real_rename(path_join(scratch, "another"), name), 0);
+    }
     done = way == ADDED || way == OVER_ADDED
                ? output_try_commit(&output, way == OVER_ADDED, result, &error)
                : output_commit(&output, result, &error);
@@ -265,7 +248,7 @@ START_TEST(test_output)
     ck_assert_int_eq(result, OUTPUT_WRITTEN);
     at = assert_before("sync here/*", _i == OVERWRITTEN ? "name here/.file*" : "name here/file", 0);
     synced = find_event("sync here", at);
-    if (_i == OTHER_FORM || _i == OVERWRITTEN)
+    if (_i == OVERWRITTEN)
         ck_assert_uint_lt(synced, find_event("remove here/.file*", at));
     if (_i == OVERWRITTEN)
         assert_before("sync here", "sync here/file", at);
@@ -281,27 +264,22 @@ static void assert_content(const char *name, const char *expected)
     contents_free(&content);
 }
 
-/* If the name cannot be synced, the path is as it was, but where others may have seen it. If that
- * cannot be synced either, a power failure may bring the new contents back. */
+/* If the name cannot be synced, a power failure may bring back what was there. What is to be
+ * overwritten stays. */
 START_TEST(test_output_not_synced)
 {
-    enum way way = (enum way)(_i / 2);
-    bool is_shared = way == ADDED || way == OVER_ADDED;
-    bool is_lasting = _i % 2 == 0 && way != OVERWRITTEN;
+    enum way way = (enum way)_i;
     enum output_result result;
-    char *name, byte;
+    char *name;
 
     directory_create(path_join(scratch, "here"));
     name = path_join(scratch, "here/file");
     failing = "here";
-    failing_times = _i % 2 == 0 ? INT_MAX : 1;
     ck_assert(!write_output(way, name, &result));
     failing = NULL;
-    ck_assert_int_eq(result, is_shared || is_lasting ? OUTPUT_NOT_SYNCED : OUTPUT_WRITTEN);
-    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, way != COMMITTED);
-    if (way != COMMITTED)
-        assert_content(name, is_shared ? "new" : "as before");
-    ck_assert(way != OVER_LINK || readlink(name, &byte, 1) == 1);
+    ck_assert_int_eq(result, way == OVERWRITTEN ? OUTPUT_WRITTEN : OUTPUT_NOT_SYNCED);
+    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, 1);
+    assert_content(name, way == OVERWRITTEN ? "as before" : "new");
 }
 END_TEST
 
@@ -321,95 +299,18 @@ START_TEST(test_output_never_synced)
 }
 END_TEST
 
-static void remove_temporary_names(void)
-{
-    struct text_list names = directory_list(path_join(scratch, "here"));
-
-    for (size_t i = 0; i < names.count; i++) {
-        if (names.items[i][0] == '.')
-            unlink(path_join(path_join(scratch, "here"), names.items[i]));
-    }
-}
-
-/* What was there was removed by another process: then it is not said that it is back. */
-START_TEST(test_output_not_undone)
-{
-    enum output_result result;
-    char *name;
-
-    directory_create(path_join(scratch, "here"));
-    name = path_join(scratch, "here/file");
-    failing = "here";
-    failing_times = 1;
-    meanwhile = remove_temporary_names;
-    ck_assert(!write_output(OTHER_FORM, name, &result));
-    meanwhile = NULL;
-    failing = NULL;
-    ck_assert_int_eq(result, OUTPUT_NOT_SYNCED);
-    assert_content(name, "new");
-}
-END_TEST
-
-static void replace_file(void)
-{
-    file_write_text(path_join(scratch, "another"), "another process's");
-    ck_assert_int_eq(__real_rename(path_join(scratch, "another"), path_join(scratch, "here/file")),
-                     0);
-}
-
-/* Another process replaced the file of an edit in place at the last moment. Its file stays at the
- * path; or where it is told, if it cannot be put back. */
+/* Another process replaces the file of an edit in place after it was read: its file stays. */
 START_TEST(test_output_overtaken)
 {
-    bool is_put_back = _i == 0;
-    enum output_result result;
-    const char *kept;
-    char *name;
-
-    directory_create(path_join(scratch, "here"));
-    name = path_join(scratch, "here/file");
-    before_swaps = replace_file;
-    swaps_left = is_put_back ? INT_MAX : 1;
-    ck_assert(!write_output(OTHER_FORM, name, &result));
-    swaps_left = INT_MAX;
-    ck_assert_int_eq(result, is_put_back ? OUTPUT_OVERTAKEN : OUTPUT_NOT_SYNCED);
-    ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, is_put_back ? 1 : 2);
-    assert_content(name, is_put_back ? "another process's" : "new");
-    kept = strstr(error.message, "; what was there is in ");
-    ck_assert_msg((kept == NULL) == is_put_back, "%s", error.message);
-    if (!is_put_back) {
-        kept += strlen("; what was there is in ");
-        assert_content(text_format("%.*s", (int)strcspn(kept, ":"), kept), "another process's");
-    }
-}
-END_TEST
-
-static void replace_file_twice(void)
-{
-    replace_file();
-    before_swaps = replace_file;
-    file_write_text(path_join(scratch, "here/file"), "overwritten");
-}
-
-/* Another process replaces the output, or the file that another one has put there at the last
- * moment, right before that is undone: the newest file stays. */
-START_TEST(test_output_undone_late)
-{
     enum output_result result;
     char *name;
 
     directory_create(path_join(scratch, "here"));
     name = path_join(scratch, "here/file");
-    if (_i == 0) {
-        failing = "here";
-        failing_times = 1;
-        meanwhile = replace_file;
-    } else {
-        before_swaps = replace_file_twice;
-    }
-    ck_assert(!write_output(OTHER_FORM, name, &result));
-    meanwhile = NULL;
-    failing = NULL;
+    replaced_meanwhile = true;
+    ck_assert(!write_output(_i == 0 ? OTHER_FORM : OVERWRITTEN, name, &result));
+    replaced_meanwhile = false;
+    ck_assert_int_eq(result, OUTPUT_OVERTAKEN);
     ck_assert_uint_eq(directory_list(path_join(scratch, "here")).count, 1);
     assert_content(name, "another process's");
 }
@@ -422,9 +323,8 @@ int main(void)
     suite_tests(state, test_synced);
     suite_loops(state, 5, test_not_synced);
     suite_loops(state, WAYS, test_output);
-    suite_loops(state, 2 * WAYS, test_output_not_synced);
+    suite_loops(state, WAYS, test_output_not_synced);
     suite_loops(state, 3, test_output_never_synced);
-    suite_tests(state, test_output_not_undone);
-    suite_loops(state, 2, test_output_overtaken, test_output_undone_late);
+    suite_loops(state, 2, test_output_overtaken);
     return suite_main("state_power", state);
 }
