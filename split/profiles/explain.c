@@ -27,34 +27,44 @@
 
 /* The subjects of a disagreement, and what becomes of the counts. */
 enum conflict_kind {
-    /* The numbers of counters, with one FuncHash: llvm-profdata keeps the counts of the first image
-     * only. */
-    CONFLICT_COUNTERS,
-    /* The FuncHash, in one file: llvm-cov shows the function of the first object, and only its
-     * counts. */
-    CONFLICT_HASH,
-    /* Lines and regions, in one file and with one FuncHash: the counts are added, and llvm-cov
-     * shows them at the regions of the first object. */
-    CONFLICT_REGIONS,
-    /* The file, with one FuncHash: the counts are added, and shown for each of the functions. */
-    CONFLICT_FILES,
+    CONFLICT_COUNTERS, /* the numbers of counters, with one FuncHash: llvm-profdata keeps those of
+                        * the first image only */
+    CONFLICT_HASH,    /* the FuncHash, in one file: llvm-cov shows the function of the first object,
+                       * and only its counts */
+    CONFLICT_REGIONS, /* lines and regions, in one file and with one FuncHash: the counts are added,
+                       * and llvm-cov shows them at the regions of the first object */
+    CONFLICT_FILES,   /* the file, with one FuncHash: the counts are added, and shown for each */
     CONFLICT_KINDS,
+};
+
+static const struct {
+    const char *word, *heading;
+} kinds[CONFLICT_KINDS] = {
+    [CONFLICT_COUNTERS] = {"counters", "in the number of counters, so the merge has only the "
+                                       "counts of the first image:"},
+    [CONFLICT_HASH] = {"hash", "in one file, so a report shows only the one of the first object:"},
+    [CONFLICT_REGIONS] = {"regions", "in lines or regions, so a report shows the sum of the counts "
+                                     "at those of the first object:"},
+    [CONFLICT_FILES] = {"files", "in nothing but the file, so a report shows the sum of their "
+                                 "counts for each:"},
 };
 
 #define NO_FILE UINT32_MAX
 
+/* The numbers by which rows are sorted: at first the function alone, and for a kind of conflict the
+ * key in which rows must agree, then image and value. Rows of a conflict are sorted by the first
+ * image with the value, the value, and the image, as LLVM's tools keep the value of the first. */
+enum { KEY, KEY_COUNT = 3, IMAGE = KEY_COUNT, VALUE, ORDER_COUNT };
+
 /* A function as one image has it. */
 struct row {
+    uint64_t order[ORDER_COUNT];
     uint64_t function; /* its number among those that are looked at again */
     uint64_t hash;     /* FuncHash */
     uint64_t regions;  /* a digest of its lines and regions; 0: not known */
     uint32_t counters; /* NumCounters */
     uint32_t file;     /* the number of its file; NO_FILE: not known */
     size_t image;
-    /* Of a conflict: all rows agree in the key, and disagree in the value, which is the same in the
-     * first image `leader`. */
-    uint64_t key[3], value;
-    size_t leader;
 };
 
 /* Rows that agree in one respect and disagree in another. */
@@ -62,7 +72,7 @@ struct conflict {
     enum conflict_kind kind;
     bool is_possible; /* the file of some of them is not known, and may be another one */
     const char *function;
-    const struct row *rows; /* by leader, then by image */
+    const struct row *rows;
     size_t row_count;
     size_t number; /* in the order in which they were found */
 };
@@ -247,6 +257,7 @@ static bool collect_image(struct explainer *explainer, size_t image, struct erro
 
         if (!intern_table_find(&explainer->again, record.name_ref, &row.function))
             continue;
+        row.order[KEY] = row.function;
         COMMAND_ROOM_FOR_ONE(explainer->rows, explainer->row_capacity, explainer->row_count);
         explainer->rows[explainer->row_count++] = row;
         function = &explainer->functions[row.function];
@@ -277,74 +288,45 @@ static bool collect_image(struct explainer *explainer, size_t image, struct erro
 
 /* ---- conflicts among the rows of a function ---- */
 
-static int compare_numbers(uint64_t a, uint64_t b)
-{
-    return a < b ? -1 : a > b;
-}
-
-static int compare_keys(const struct row *a, const struct row *b)
-{
-    int order = compare_numbers(a->key[0], b->key[0]);
-
-    if (order == 0)
-        order = compare_numbers(a->key[1], b->key[1]);
-    return order != 0 ? order : compare_numbers(a->key[2], b->key[2]);
-}
-
-/* By key and image, the images' values in ascending order. */
-static int compare_by_image(const void *a, const void *b)
+static int compare_rows(const void *a, const void *b)
 {
     const struct row *left = a, *right = b;
-    int order = compare_keys(left, right);
+    size_t i = 0;
 
-    if (order == 0)
-        order = compare_numbers(left->image, right->image);
-    return order != 0 ? order : compare_numbers(left->value, right->value);
+    while (i < ORDER_COUNT - 1 && left->order[i] == right->order[i])
+        i++;
+    return left->order[i] < right->order[i] ? -1 : left->order[i] > right->order[i];
 }
 
-/* By leader, then image: LLVM's tools keep the value of the first image. */
-static int compare_by_leader(const void *a, const void *b)
+static void sort_rows(struct row *rows, size_t count)
 {
-    const struct row *left = a, *right = b;
-    int order = compare_numbers(left->leader, right->leader);
-
-    if (order == 0)
-        order = compare_numbers(left->value, right->value);
-    return order != 0 ? order : compare_numbers(left->image, right->image);
+    if (count > 1)
+        qsort(rows, count, sizeof(*rows), compare_rows);
 }
 
-/* Sets key and value of the row. False if too little is known of it. With any_file, its file may be
- * the same as any other. */
-static bool set_key(struct row *row, enum conflict_kind kind, bool any_file)
+/* Sets the order of a row for this kind. False if too little is known of it. With any_file, its
+ * file may be the same as any other. */
+static bool set_order(struct row *row, enum conflict_kind kind, bool any_file)
 {
-    bool is_known = row->file != NO_FILE;
+    bool has_file = row->file != NO_FILE;
+    const struct {
+        bool is_known;
+        uint64_t order[ORDER_COUNT];
+    } of_kind[CONFLICT_KINDS] = {
+        [CONFLICT_COUNTERS] = {true, {row->hash, 0, 0, row->image, row->counters}},
+        [CONFLICT_HASH] = {has_file || any_file,
+                           {any_file ? 0 : row->file, 0, 0, row->image, row->hash}},
+        [CONFLICT_REGIONS] = {has_file && row->regions != 0,
+                              {row->file, row->hash, row->counters, row->image, row->regions}},
+        [CONFLICT_FILES] = {has_file, {row->hash, 0, 0, row->image, row->file}},
+    };
 
-    memset(row->key, 0, sizeof(row->key));
-    switch (kind) {
-    case CONFLICT_COUNTERS:
-        row->key[0] = row->hash;
-        row->value = row->counters;
-        return true;
-    case CONFLICT_HASH:
-        row->key[0] = any_file ? 0 : row->file;
-        row->value = row->hash;
-        return is_known || any_file;
-    case CONFLICT_REGIONS:
-        row->key[0] = row->file;
-        row->key[1] = row->hash;
-        row->key[2] = row->counters;
-        row->value = row->regions;
-        return is_known && row->regions != 0;
-    default:
-        row->key[0] = row->hash;
-        row->value = row->file;
-        return is_known;
-    }
+    memcpy(row->order, of_kind[kind].order, sizeof(row->order));
+    return of_kind[kind].is_known;
 }
 
 /* True if the values of all images are the same ones. An image may have several functions of one
- * name, if these are static, and so may the others. The rows have one key and are sorted by image.
- */
+ * name, if these are static, and so may the others. The rows have one key. */
 static bool images_agree(const struct row *rows, size_t count)
 {
     size_t first_count = 1;
@@ -356,18 +338,19 @@ static bool images_agree(const struct row *rows, size_t count)
     for (size_t i = first_count; i < count; i++) {
         bool starts_image = rows[i].image != rows[i - 1].image;
 
-        if (starts_image != (i % first_count == 0) || rows[i].value != rows[i % first_count].value)
+        if (starts_image != (i % first_count == 0) ||
+            rows[i].order[VALUE] != rows[i % first_count].order[VALUE])
             return false;
     }
     return true;
 }
 
-static void add_conflict(struct explainer *explainer, enum conflict_kind kind, bool any_file,
+static void add_conflict(struct explainer *explainer, enum conflict_kind kind, bool is_possible,
                          struct row *rows, size_t count)
 {
     const struct function *function = &explainer->functions[rows[0].function];
     struct conflict conflict = {.kind = kind,
-                                .is_possible = any_file,
+                                .is_possible = is_possible,
                                 .function = function->name,
                                 .row_count = count,
                                 .number = explainer->conflict_count};
@@ -375,11 +358,13 @@ static void add_conflict(struct explainer *explainer, enum conflict_kind kind, b
     for (size_t i = 0; i < count; i++) {
         size_t first = 0;
 
-        while (rows[first].value != rows[i].value)
+        while (rows[first].order[VALUE] != rows[i].order[VALUE])
             first++;
-        rows[i].leader = rows[first].image;
+        rows[i].order[KEY] = rows[first].image;
+        rows[i].order[KEY + 1] = rows[i].order[VALUE];
+        rows[i].order[KEY + 2] = rows[i].image;
     }
-    qsort(rows, count, sizeof(*rows), compare_by_leader);
+    sort_rows(rows, count);
     if (conflict.function == NULL)
         conflict.function = arena_text(&explainer->arena, "0x%016" PRIx64, function->name_ref);
     conflict.rows =
@@ -399,46 +384,24 @@ static size_t add_kind(struct explainer *explainer, enum conflict_kind kind, boo
 
     for (size_t i = 0; i < count; i++) {
         rows[known] = all[i];
-        known += set_key(&rows[known], kind, any_file);
+        known += set_order(&rows[known], kind, any_file);
     }
-    qsort(rows, known, sizeof(*rows), compare_by_image);
+    sort_rows(rows, known);
     /* Static functions of one name may be equal too. */
     for (size_t i = 0; i < known; i++) {
-        if (kept == 0 || compare_by_image(&rows[i], &rows[kept - 1]) != 0)
+        if (kept == 0 || compare_rows(&rows[i], &rows[kept - 1]) != 0)
             rows[kept++] = rows[i];
     }
     for (size_t start = 0, end; start < kept; start = end) {
-        for (end = start + 1; end < kept && compare_keys(&rows[start], &rows[end]) == 0;)
+        end = start + 1;
+        while (end < kept &&
+               memcmp(rows[start].order, rows[end].order, KEY_COUNT * sizeof(uint64_t)) == 0)
             end++;
         if (!images_agree(&rows[start], end - start))
             add_conflict(explainer, kind, any_file, &rows[start], end - start);
     }
     free(rows);
     return explainer->conflict_count - before;
-}
-
-/* Adds the conflicts among the rows of a function: those of the first two kinds, with --explain of
- * all kinds. */
-static void add_conflicts(struct explainer *explainer, const struct row *rows, size_t count)
-{
-    bool has_unknown_file = false;
-    size_t hash_conflicts;
-
-    add_kind(explainer, CONFLICT_COUNTERS, false, rows, count);
-    hash_conflicts = add_kind(explainer, CONFLICT_HASH, false, rows, count);
-    if (explainer->thorough) {
-        add_kind(explainer, CONFLICT_REGIONS, false, rows, count);
-        add_kind(explainer, CONFLICT_FILES, false, rows, count);
-    }
-    for (size_t i = 0; i < count; i++)
-        has_unknown_file = has_unknown_file || rows[i].file == NO_FILE;
-    if (hash_conflicts == 0 && has_unknown_file)
-        add_kind(explainer, CONFLICT_HASH, true, rows, count);
-}
-
-static int compare_functions(const void *a, const void *b)
-{
-    return compare_numbers(((const struct row *)a)->function, ((const struct row *)b)->function);
 }
 
 static int compare_conflicts(const void *a, const void *b)
@@ -450,16 +413,17 @@ static int compare_conflicts(const void *a, const void *b)
         order = (int)left->kind - (int)right->kind;
     if (order == 0)
         order = strcmp(left->function, right->function);
-    return order != 0 ? order : compare_numbers(left->number, right->number);
+    return order != 0 ? order : left->number < right->number ? -1 : 1;
 }
 
+/* Adds the conflicts among the rows of each function: those of the first two kinds, with --explain
+ * of all kinds. */
 static bool find_conflicts(struct explainer *explainer, struct error *error)
 {
-    static const char main_name[] = "main";
+    struct row *rows;
     size_t images = explainer->merge->groups.count, end;
 
-    explainer->main_ref =
-        md5_name_reference((struct bytes){(const uint8_t *)main_name, sizeof(main_name) - 1});
+    explainer->main_ref = md5_name_reference((struct bytes){(const uint8_t *)"main", 4});
     for (size_t i = 0; i < images; i++) {
         if (!compare_image(explainer, i, error))
             return false;
@@ -469,15 +433,23 @@ static bool find_conflicts(struct explainer *explainer, struct error *error)
             return false;
     }
     command_require(!explainer->arena.failed, explainer->function_count);
-    if (explainer->row_count > 1)
-        qsort(explainer->rows, explainer->row_count, sizeof(*explainer->rows), compare_functions);
+    rows = explainer->rows;
+    sort_rows(rows, explainer->row_count);
     for (size_t start = 0; start < explainer->row_count; start = end) {
-        const struct row *rows = explainer->rows;
+        bool has_unknown_file = false;
+        size_t count, hash_conflicts;
 
-        end = start + 1;
-        while (end < explainer->row_count && rows[end].function == rows[start].function)
-            end++;
-        add_conflicts(explainer, &rows[start], end - start);
+        for (end = start; end < explainer->row_count && rows[end].function == rows[start].function;)
+            has_unknown_file |= rows[end++].file == NO_FILE;
+        count = end - start;
+        add_kind(explainer, CONFLICT_COUNTERS, false, &rows[start], count);
+        hash_conflicts = add_kind(explainer, CONFLICT_HASH, false, &rows[start], count);
+        if (explainer->thorough) {
+            add_kind(explainer, CONFLICT_REGIONS, false, &rows[start], count);
+            add_kind(explainer, CONFLICT_FILES, false, &rows[start], count);
+        }
+        if (hash_conflicts == 0 && has_unknown_file)
+            add_kind(explainer, CONFLICT_HASH, true, &rows[start], count);
     }
     if (explainer->conflict_count > 1)
         qsort(explainer->conflicts, explainer->conflict_count, sizeof(*explainer->conflicts),
@@ -583,15 +555,6 @@ static void print_kind(const struct explainer *explainer, size_t start, size_t e
         {"function", TABLE_LEFT}, {"hash", TABLE_LEFT}, {"counters", TABLE_RIGHT},
         {"images", TABLE_LEFT},   {"file", TABLE_LEFT},
     };
-    static const char *const headings[CONFLICT_KINDS] = {
-        [CONFLICT_COUNTERS] = "in the number of counters, so the merge has only the counts of the "
-                              "first image:",
-        [CONFLICT_HASH] = "in one file, so a report shows only the one of the first object:",
-        [CONFLICT_REGIONS] = "in lines or regions, so a report shows the sum of the counts at "
-                             "those of the first object:",
-        [CONFLICT_FILES] = "in nothing but the file, so a report shows the sum of their counts for "
-                           "each:",
-    };
     struct table *table = table_new(columns, sizeof(columns) / sizeof(columns[0]), 2);
     const struct conflict *first = &explainer->conflicts[start];
     char count[COUNT_TEXT_MAX];
@@ -609,7 +572,7 @@ static void print_kind(const struct explainer *explainer, size_t start, size_t e
                count_text(end - start, "function", count));
     else
         printf("\n%s %s %s\n", count_text(end - start, "function", count),
-               end - start == 1 ? "differs" : "differ", headings[first->kind]);
+               end - start == 1 ? "differs" : "differ", kinds[first->kind].heading);
     table_print(table, stdout);
     table_free(table);
 }
@@ -682,14 +645,9 @@ static void add_image(struct json_writer *json, const struct profile_group *grou
 static void add_json_conflict(struct json_writer *json, const struct explainer *explainer,
                               const struct conflict *conflict)
 {
-    static const char *const kinds[CONFLICT_KINDS] = {[CONFLICT_COUNTERS] = "counters",
-                                                      [CONFLICT_HASH] = "hash",
-                                                      [CONFLICT_REGIONS] = "regions",
-                                                      [CONFLICT_FILES] = "files"};
-
     json_begin_object(json, NULL);
     json_string(json, "function", conflict->function);
-    json_string(json, "kind", kinds[conflict->kind]);
+    json_string(json, "kind", kinds[conflict->kind].word);
     json_boolean(json, "certain", !conflict->is_possible);
     json_begin_array(json, "variants");
     for (size_t i = 0, count; i < conflict->row_count; i += count) {

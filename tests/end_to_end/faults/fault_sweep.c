@@ -3,9 +3,10 @@
  * and every way in which it can fail (failing_calls.h).
  *
  * A run either does not need the call, and gives the very same bytes with status 0, or it is an
- * error that says so in one line, and nothing has happened to any file. It is never a property of
- * the files that it reads: they are not damaged, nothing has to stay in the image, and no sidecar
- * is missing.
+ * error that says so in one line, and nothing has happened to any file; but if it is the directory
+ * of an output that cannot be synced, it says that the output was written. It is never a property
+ * of the files that it reads: they are not damaged, nothing has to stay in the image, and no
+ * sidecar is missing.
  *
  * Usage: fault_sweep [all FIRST END]
  *
@@ -190,7 +191,9 @@ static const char *find_wrong_file(struct sweep *sweep, const struct failing_cal
                                    bool done, const char *errors)
 {
     const struct file_tree *expected = done ? &sweep->after : &sweep->before;
-    bool is_batch = (sweep->command->is_batch || failing->call == CALL_STREAM) && !done;
+    bool is_unsynced = failing->call == CALL_SYNC && strstr(errors, ": was written, but ") != NULL;
+    bool is_batch =
+        (sweep->command->is_batch || failing->call == CALL_STREAM || is_unsynced) && !done;
     const char *other, *missing;
 
     if (sweep->command->is_state)
