@@ -13,7 +13,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
-#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/array.h"
+#include "common/base/digest.h"
 #include "common/base/file.h"
 #include "common/base/stream.h"
 #include "split/cli/memory.h"
@@ -43,9 +44,6 @@
 /* A batch is repeated so often because a program writes into files that it has just closed. */
 #define TRIES 5
 
-/* Seconds until --watch names a file that is not whole: it may be being copied. */
-#define WATCH_PATIENCE 3
-
 /* Milliseconds from one look of --watch to the next one, and how many times as long as it looked it
  * waits beside that, unless there was something to consume. */
 #define WATCH_PAUSE    1000
@@ -54,15 +52,6 @@
 /* So many files are remembered that were left. If there are more, all are forgotten: they are
  * tried, and named, once more. */
 #define LEFT_MOST 65536
-
-/* A file that --watch has left where it is, so that it is tried, and named, only once as long as it
- * does not change. */
-struct left_file {
-    char *path;
-    struct stat status; /* all zeros if it is gone */
-    int64_t since;
-    char *why; /* NULL once it is named */
-};
 
 struct consumer {
     const struct test_naming *naming;
@@ -82,9 +71,10 @@ struct consumer {
     size_t named_count;              /* files that were left, and named */
     bool must_repeat;                /* a program wrote into a claim: its batch was given back */
 
+    /* --watch tries a file that it has left once more at the next look, as it may be being copied.
+     * If it is the same by then, it is named, and left alone as long as it does not change. */
     bool watches;
-    void *left; /* struct left_file, a tsearch tree by path */
-    size_t left_count;
+    struct digest_set left, named;
 
     /* The batch. */
     struct merge merge; /* the groups are those since sums were written */
@@ -138,80 +128,56 @@ static int64_t milliseconds(void)
 
 /* ---- files that are left ---- */
 
-static int compare_left(const void *a, const void *b)
+/* Tells whether it is the same file, and as it was. False if it is gone. */
+static bool identify(const char *path, struct digest *identity)
 {
-    const struct left_file *left = a, *right = b;
+    struct stat status;
+    uint64_t numbers[5];
 
-    return strcmp(left->path, right->path);
+    if (lstat(path, &status) != 0)
+        return false;
+    numbers[0] = status.st_dev;
+    numbers[1] = status.st_ino;
+    numbers[2] = (uint64_t)status.st_size;
+    numbers[3] = (uint64_t)status.st_mtim.tv_sec;
+    numbers[4] = (uint64_t)status.st_mtim.tv_nsec;
+    *identity = digest_of((struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
+    return true;
 }
 
-static void free_left(void *node)
+static void forget_left(struct consumer *consumer)
 {
-    struct left_file *file = node;
-
-    free(file->path);
-    free(file->why);
-    free(file);
-}
-
-static void forget_all_left(struct consumer *consumer)
-{
-    tdestroy(consumer->left, free_left);
-    consumer->left = NULL;
-    consumer->left_count = 0;
-}
-
-static void name_left(struct consumer *consumer, const char *why)
-{
-    message_warning("%s (left where it is)", why);
-    consumer->named_count++;
+    digest_set_free(&consumer->left);
+    digest_set_free(&consumer->named);
 }
 
 static void note_left(struct consumer *consumer, const char *path, const struct error *why)
 {
-    struct left_file *file, **found;
+    struct digest identity;
 
-    if (!consumer->watches) {
-        name_left(consumer, why->message);
-        return;
+    if (consumer->watches) {
+        bool is_again;
+
+        if (!identify(path, &identity))
+            return;
+        if (consumer->left.count >= LEFT_MOST)
+            forget_left(consumer);
+        is_again = digest_set_has(&consumer->left, &identity);
+        command_require(digest_set_add(is_again ? &consumer->named : &consumer->left, &identity),
+                        LEFT_MOST * sizeof(identity));
+        if (!is_again)
+            return;
     }
-    if (consumer->left_count == LEFT_MOST)
-        forget_all_left(consumer);
-    file = command_array(1, sizeof(*file));
-    *file = (struct left_file){
-        .path = command_copy(path), .why = command_copy(why->message), .since = milliseconds()};
-    lstat(path, &file->status);
-    found = tsearch(file, &consumer->left, compare_left);
-    command_require(found != NULL, sizeof(*file));
-    if (*found == file)
-        consumer->left_count++;
-    else
-        free_left(file); /* another one of that name was left a moment ago */
+    message_warning("%s (left where it is)", why->message);
+    consumer->named_count++;
 }
 
-/* True if the file was left and is still the same; names it if it is time. */
-static bool is_left(struct consumer *consumer, const char *path)
+static bool is_left(const struct consumer *consumer, const char *path)
 {
-    const struct left_file wanted = {.path = (char *)(uintptr_t)path};
-    struct left_file *const *found = tfind(&wanted, &consumer->left, compare_left);
-    struct left_file *file = found == NULL ? NULL : *found;
-    struct stat status;
+    struct digest identity;
 
-    if (file == NULL)
-        return false;
-    if (lstat(path, &status) != 0 || !file_is_same(&status, &file->status) ||
-        !file_has_same_contents(&status, &file->status)) {
-        tdelete(file, &consumer->left, compare_left);
-        free_left(file);
-        consumer->left_count--;
-        return false;
-    }
-    if (file->why != NULL && milliseconds() - file->since >= WATCH_PATIENCE * 1000) {
-        name_left(consumer, file->why);
-        free(file->why);
-        file->why = NULL;
-    }
-    return true;
+    return consumer->named.count != 0 && identify(path, &identity) &&
+           digest_set_has(&consumer->named, &identity);
 }
 
 static void note_open(struct consumer *consumer, const char *path)
@@ -669,7 +635,7 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
     claims_free(&consumer.claims);
     merge_free(&consumer.merge);
     test_recorder_free(&consumer.recorder);
-    forget_all_left(&consumer);
+    forget_left(&consumer);
     free(consumer.first_open);
     path_list_free(&operands);
     close(consumer.signal_fd);
