@@ -17,7 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "common/base/numbers.h"
+#include "common/base/cursor.h"
 
 /* Small writes are buffered up to this size, and files are copied in pieces of this size. */
 #define PIECE_SIZE ((size_t)1 << 20)

@@ -159,9 +159,9 @@ bool elf_reader_notes(const struct elf_reader *file, const char *name, struct el
 /* The UUID in .note.gnu.build-id; false if there is none, or its size is not supported. */
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);
 
-/* The same for only the first bytes of a file: read from its PT_NOTE segment, which the writer puts
- * first, with a copy of the note. */
-bool elf_front_build_id(struct bytes front, struct uuid *uuid);
+/* The same by the segments of any ELF file, or of the first bytes of one, as far as its notes are
+ * among them: the writer puts a PT_NOTE segment with a copy of the note first. */
+bool elf_file_build_id(struct bytes file, struct uuid *uuid);
 
 /* Decodes the compression header at the start of a section's bytes; *frame is what follows it.
  * False if the section is too short. */

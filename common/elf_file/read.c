@@ -310,19 +310,22 @@ bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
     return elf_reader_notes(file, ELF_BUILD_ID_SECTION, &notes) && elf_note_build_id(&notes, uuid);
 }
 
-bool elf_front_build_id(struct bytes front, struct uuid *uuid)
+bool elf_file_build_id(struct bytes file, struct uuid *uuid)
 {
-    struct elf_file file;
-    struct elf_note_list notes;
-    Elf64_Phdr phdr;
+    struct elf_file elf;
 
-    if (!elf_file_open(&file, front) || !elf_file_find_segments(&file))
+    if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
         return false;
-    phdr = elf_file_segment(&file, 0);
-    notes = (struct elf_note_list){.big_endian = file.big_endian};
-    return phdr.p_type == PT_NOTE &&
-           bytes_slice(front, phdr.p_offset, phdr.p_filesz, &notes.bytes) &&
-           elf_note_build_id(&notes, uuid);
+    for (uint64_t i = 0; i < elf.segment_count; i++) {
+        const Elf64_Phdr phdr = elf_file_segment(&elf, i);
+        struct elf_note_list notes = {.big_endian = elf.big_endian, .alignment = phdr.p_align};
+
+        if (phdr.p_type == PT_NOTE &&
+            bytes_slice(file, phdr.p_offset, phdr.p_filesz, &notes.bytes) &&
+            elf_note_build_id(&notes, uuid))
+            return true;
+    }
+    return false;
 }
 
 bool elf_reader_compression_header(const struct elf_reader *file, struct bytes stored,

@@ -501,7 +501,7 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
 {
     struct buffer front = {0};
     bool done = file_read_front(&front, path, FRONT_SIZE, error) &&
-                (elf_front_build_id(buffer_view(&front), uuid) ||
+                (elf_file_build_id(buffer_view(&front), uuid) ||
                  error_set(error, "%s: not a sidecar, or damaged beyond recognition", path));
 
     buffer_free(&front);

@@ -77,69 +77,49 @@ bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum s
     return found->size >= wanted->size && memcmp(found->bytes, wanted->bytes, wanted->size) == 0;
 }
 
-bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
-                     struct error *error)
+bool store_is_ambiguous(const char *path, const char *other, struct error *error)
 {
-    if (path == NULL)
-        return error_out_of_memory(error, "the store", UUID_HEX_MAX);
-    if (match->path == NULL) {
+    return error_set(error, "%s: fits as well as %s; give more digits of the UUID, or --sidecar",
+                     path, other);
+}
+
+/* Adds a sidecar that was found, under the rules of store_find. Takes ownership of the path. */
+static bool add_match(struct store_match *match, const struct uuid *uuid, char *path,
+                      struct error *error)
+{
+    bool done = path != NULL || error_out_of_memory(error, "the store", UUID_HEX_MAX);
+
+    if (done && match->path == NULL) {
         *match = (struct store_match){*uuid, path};
         return true;
     }
-    if (!uuid_equal(&match->uuid, uuid)) {
-        error_set(error, "%s: fits as well as %s; give more digits of the UUID, or --sidecar", path,
-                  match->path);
-        free(path);
-        return false;
-    }
+    done = done && (uuid_equal(&match->uuid, uuid) || store_is_ambiguous(path, match->path, error));
     free(path);
-    return true;
-}
-
-/* A file that exists but cannot be used counts as found; opening it will report what is wrong. */
-static bool find_exact(const char *directory, const struct uuid *uuid, struct store_match *match,
-                       struct error *error)
-{
-    char *path = store_path(directory, uuid);
-
-    if (path != NULL && file_is_missing(path, 0)) {
-        free(path);
-        return true;
-    }
-    return store_match_add(match, uuid, path, error);
-}
-
-/* Searches the names in the directory of the UUID's first byte. */
-static bool search(const char *directory, const struct directory_names *names,
-                   const struct uuid *wanted, enum store_query query, struct store_match *match,
-                   struct error *error)
-{
-    for (size_t i = 0; i < names->count; i++) {
-        struct uuid found;
-
-        if (store_parse_name(names->items[i], wanted->bytes[0], &found) &&
-            store_uuid_fits(&found, wanted, query) &&
-            !store_match_add(match, &found, store_path(directory, &found), error))
-            return false;
-    }
-    return true;
+    return done;
 }
 
 bool store_find(const char *directory, const struct uuid *uuid, enum store_query query,
                 struct store_match *match, struct error *error)
 {
-    struct directory_names names;
-    char *path;
-    bool done;
+    char *path = store_path(directory, uuid);
+    struct directory_names names = {0};
+    bool done = path != NULL || error_out_of_memory(error, directory, UUID_HEX_MAX);
 
-    if (query == STORE_EXACT)
-        return find_exact(directory, uuid, match, error);
-    path = store_path(directory, uuid);
-    if (path == NULL)
-        return error_out_of_memory(error, directory, UUID_HEX_MAX);
-    *strrchr(path, '/') = '\0';
-    done = store_read_names(path, NULL, &names, error) &&
-           search(directory, &names, uuid, query, match, error);
+    /* A file that exists but cannot be used counts as found; opening it will report what is wrong.
+     */
+    if (done && query == STORE_EXACT && !file_is_missing(path, 0))
+        return add_match(match, uuid, path, error);
+    if (done && query != STORE_EXACT) {
+        *strrchr(path, '/') = '\0'; /* the directory of the UUID's first byte */
+        done = store_read_names(path, NULL, &names, error);
+    }
+    for (size_t i = 0; done && i < names.count; i++) {
+        struct uuid found;
+
+        if (store_parse_name(names.items[i], uuid->bytes[0], &found) &&
+            store_uuid_fits(&found, uuid, query))
+            done = add_match(match, &found, store_path(directory, &found), error);
+    }
     directory_names_free(&names);
     free(path);
     return done;
@@ -242,11 +222,6 @@ bool store_check_uuid(const char *path, const struct uuid *uuid, const struct uu
 /* The directory of no UUIDs: all in it are strays. */
 #define DIRECTORY_OTHER DIRECTORY_COUNT
 
-struct walk {
-    store_entry_visitor visit;
-    void *context;
-};
-
 /* True if this is the temporary name of an unfinished sidecar. */
 static bool is_temporary(const char *name)
 {
@@ -261,16 +236,20 @@ static bool is_of_interest(const char *name)
     return store_has_suffix(name) || is_temporary(name);
 }
 
-/* Visits the directory of the UUIDs with this first byte, or another one. */
-static bool visit_directory(const struct walk *walk, const char *directory, unsigned first,
-                            struct error *error)
+/* Visits the directory of the UUIDs with this first byte, or another one, by its name below the
+ * root; "" is the root itself. */
+static bool visit_directory(const char *root, const char *name, unsigned first,
+                            store_entry_visitor visit, void *context, struct error *error)
 {
-    struct directory_names names;
-    bool done = store_read_names(directory, is_of_interest, &names, error);
+    struct directory_names names = {0};
+    char *directory, *path;
+    bool done = asprintf(&directory, "%s%s%s", root, name[0] == '\0' ? "" : "/", name) >= 0;
 
+    if (!done)
+        return error_out_of_memory(error, root, strlen(name));
+    done = store_read_names(directory, is_of_interest, &names, error);
     for (size_t i = 0; done && i < names.count; i++) {
         struct store_entry entry = {.kind = STORE_STRAY};
-        char *path;
 
         if (first != DIRECTORY_OTHER &&
             store_parse_name(names.items[i], (uint8_t)first, &entry.uuid))
@@ -282,43 +261,20 @@ static bool visit_directory(const struct walk *walk, const char *directory, unsi
             break;
         }
         entry.path = path;
-        done = walk->visit(walk->context, &entry, error);
+        done = visit(context, &entry, error);
         free(path);
     }
     directory_names_free(&names);
+    free(directory);
     return done;
-}
-
-/* Visits a directory below the root by its name there. */
-static bool visit_below(const struct walk *walk, const char *root, const char *name, unsigned first,
-                        struct error *error)
-{
-    char *path;
-    bool done;
-
-    if (asprintf(&path, "%s/%s", root, name) < 0)
-        return error_out_of_memory(error, root, strlen(name));
-    done = visit_directory(walk, path, first, error);
-    free(path);
-    return done;
-}
-
-static bool is_directory_of_searches(const char *name)
-{
-    struct uuid uuid;
-    char hex[UUID_HEX_MAX];
-
-    return strlen(name) == 2 && uuid_parse(name, &uuid) &&
-           strcmp(uuid_format(&uuid, hex), name) == 0;
 }
 
 static bool visit_directories(const char *directory, bool sidecars_only, store_entry_visitor visit,
                               void *context, struct error *error)
 {
-    const struct walk walk = {visit, context};
     struct directory_names others = {0};
     struct stat status;
-    char *root, name[3];
+    char *root, name[12];
     bool done = true;
 
     if (stat(directory, &status) != 0)
@@ -329,15 +285,19 @@ static bool visit_directories(const char *directory, bool sidecars_only, store_e
     if (root == NULL)
         return error_out_of_memory(error, directory, strlen(directory));
     for (unsigned first = 0; done && first < DIRECTORY_COUNT; first++) {
-        snprintf(name, sizeof(name), "%02x", first & 0xff);
-        done = visit_below(&walk, root, name, first, error);
+        snprintf(name, sizeof(name), "%02x", first);
+        done = visit_directory(root, name, first, visit, context, error);
     }
     /* Then what is next to these directories, and in directories with other names. */
-    done = done && (sidecars_only || (visit_directory(&walk, root, DIRECTORY_OTHER, error) &&
-                                      store_read_names(root, NULL, &others, error)));
-    for (size_t i = 0; done && i < others.count; i++)
-        done = is_directory_of_searches(others.items[i]) ||
-               visit_below(&walk, root, others.items[i], DIRECTORY_OTHER, error);
+    done = done &&
+           (sidecars_only || (visit_directory(root, "", DIRECTORY_OTHER, visit, context, error) &&
+                              store_read_names(root, NULL, &others, error)));
+    for (size_t i = 0; done && i < others.count; i++) {
+        const char *other = others.items[i];
+
+        done = (strlen(other) == 2 && strspn(other, "0123456789abcdef") == 2) ||
+               visit_directory(root, other, DIRECTORY_OTHER, visit, context, error);
+    }
     directory_names_free(&others);
     free(root);
     return done;

@@ -38,9 +38,8 @@ struct store_match {
 /* True if a UUID that was found matches the wanted one. */
 bool store_uuid_fits(const struct uuid *found, const struct uuid *wanted, enum store_query query);
 
-/* Adds a sidecar that was found, under the rules of store_find. Takes ownership of the path. */
-bool store_match_add(struct store_match *match, const struct uuid *uuid, char *path,
-                     struct error *error);
+/* Sets the error for two sidecars of different UUIDs that match. Returns false. */
+bool store_is_ambiguous(const char *path, const char *other, struct error *error);
 
 /* Searches another directory. The first sidecar of a UUID wins; if a sidecar of another UUID
  * matches too, that is an error whose message names both. It is not an error if nothing is found,

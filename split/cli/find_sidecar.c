@@ -14,10 +14,6 @@
 #include "common/base/digest.h"
 #include "split/cli/memory.h"
 
-/* The most threads for one sidecar. If more are allowed, several sidecars are read at the same
- * time, and each of their threads holds what it decodes. */
-#define THREADS_MAX       8
-
 #define CURRENT_DIRECTORY "."
 
 /* One place of a search. */
@@ -29,11 +25,6 @@ struct sidecar_spot {
     } kind;
     const char *path; /* of a file, or as sidecar_index_find takes it; NULL for stores */
     const struct store_list *stores;
-};
-
-struct wanted_uuid {
-    struct uuid uuid; /* empty, with STORE_PREFIX: any */
-    enum store_query query;
 };
 
 struct search {
@@ -53,68 +44,6 @@ struct search {
     struct error problem; /* the error of the first candidate that failed; "" if none did */
     struct arena memory;
 };
-
-/* ---- the places of the options ---- */
-
-void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
-                         bool for_run)
-{
-    const char *store = option_text(options, OPTION_STORE), *path;
-    const char *environment = getenv(STORE_ENVIRONMENT);
-    struct error error;
-    bool done = true;
-
-    *places = (struct sidecar_places){
-        .options = options,
-        .are_given = option_given(options, OPTION_SIDECAR) && !for_run,
-        .for_run = for_run,
-        .index = sidecar_index_new(&places->files),
-    };
-    for (size_t i = 0; (path = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
-        if (!path_is_directory(path))
-            path_list_add(&places->files, path);
-        else
-            done = done && store_list_add(&places->directories, path, &error);
-    }
-    if (store != NULL)
-        done = done && store_list_open(&places->store, store, false, &error);
-    else if (!places->are_given && environment != NULL)
-        done = done && store_list_open(&places->environment, environment, true, &error);
-    command_require(done, sizeof(*places));
-}
-
-void sidecar_places_close(struct sidecar_places *places)
-{
-    sidecar_index_free(places->index);
-    path_list_free(&places->files);
-    store_list_close(&places->directories);
-    store_list_close(&places->store);
-    store_list_close(&places->environment);
-}
-
-const char *sidecar_places_only_file(const struct sidecar_places *places)
-{
-    return places->files.count == 1 && places->directories.count == 0 ? places->files.paths[0]
-                                                                      : NULL;
-}
-
-void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options)
-{
-    unsigned threads = option_threads(options);
-
-    sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
-    sidecar_help_restore(sidecar, threads < THREADS_MAX ? threads : THREADS_MAX, NULL);
-}
-
-struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
-                                 struct error *error)
-{
-    struct sidecar *sidecar = sidecar_read(path, error);
-
-    if (sidecar != NULL)
-        sidecar_set_up(sidecar, options);
-    return sidecar;
-}
 
 /* ---- the spots of a search ---- */
 
@@ -223,10 +152,9 @@ static bool add_uuid(struct search *search, const struct uuid *uuid, enum store_
  * image that has no UUID anywhere is known by its digest, which all sidecars contain. */
 static bool add_uuid_of_stripped(struct search *search, struct error *error)
 {
-    static const struct uuid any = {.size = 0};
     const struct input *stripped = search->wanted->stripped;
     struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
-    struct split_image split = {.uuid = any};
+    struct split_image split = {.uuid = {.size = 0}};
     struct image_plan *plan;
     struct error why;
 
@@ -243,9 +171,11 @@ static bool add_uuid_of_stripped(struct search *search, struct error *error)
             split = (struct split_image){.uuid = plan->facts.uuid};
         image_plan_free(plan);
     }
-    if (split.uuid.size == 0)
-        return add_uuid(search, &any, STORE_PREFIX, error);
-    return add_uuid(search, &split.uuid, split.uuid_is_stub ? STORE_STUB : STORE_EXACT, error);
+    return add_uuid(search, &split.uuid,
+                    split.uuid.size == 0 ? STORE_PREFIX
+                    : split.uuid_is_stub ? STORE_STUB
+                                         : STORE_EXACT,
+                    error);
 }
 
 /* Called when they are first needed, since this may read a whole image. */
@@ -299,42 +229,42 @@ static void reject(struct search *search, const struct error *why)
     search->is_other = false;
 }
 
+/* Adds the candidates of a spot that have one of these UUIDs. */
 static bool look_by_uuid(const struct sidecar_places *places, const struct sidecar_spot *spot,
-                         const struct wanted_uuid *wanted, struct found_sidecars *found,
-                         struct error *error)
+                         const struct wanted_uuid *wanted, size_t count,
+                         struct found_sidecars *found, struct error *error)
 {
-    struct store_match match = {0};
-    bool done;
+    bool done = true;
 
-    if (spot->kind == SPOT_DIRECTORY)
-        return sidecar_index_find(places->index, spot->path, &wanted->uuid, wanted->query, found,
-                                  error);
-    if (wanted->uuid.size == 0)
-        return store_list_walk(spot->stores, found_sidecars_collect, found, error);
-    done = store_list_find(spot->stores, &wanted->uuid, wanted->query, &match, error) &&
-           (match.path == NULL || found_sidecars_add(found, &match.uuid, match.path, true, error));
-    free(match.path);
+    if (spot->kind == SPOT_DIRECTORY && count != 0)
+        return sidecar_index_find(places, spot->path, wanted, count, found, error);
+    for (size_t i = 0; done && i < count; i++) {
+        struct store_match match = {0};
+
+        if (wanted[i].uuid.size == 0)
+            done = store_list_walk(spot->stores, found_sidecars_collect, found, error);
+        else
+            done = store_list_find(spot->stores, &wanted[i].uuid, wanted[i].query, &match, error) &&
+                   (match.path == NULL ||
+                    found_sidecars_add(found, &match.uuid, match.path, true, error));
+        free(match.path);
+    }
     return done;
 }
 
-/* Adds the candidates of the next spot. */
+/* Adds the candidates of the next spot. A file that exists but cannot be used is one too: opening
+ * it says what is wrong. */
 static bool look(struct search *search, struct error *error)
 {
     static const struct uuid none = {.size = 0};
     const struct sidecar_spot *spot = &search->spots[search->next_spot++];
     bool is_named = search->next_spot <= search->named_count;
 
-    /* A file that exists but cannot be used is a candidate too: opening it says what is wrong. */
     if (spot->kind == SPOT_FILE)
         return (!is_named && file_is_missing(spot->path, 0)) ||
                found_sidecars_add(&search->found, &none, spot->path, false, error);
-    if (!need_uuids(search, error))
-        return false;
-    for (size_t i = 0; i < search->uuid_count; i++) {
-        if (!look_by_uuid(search->places, spot, &search->uuids[i], &search->found, error))
-            return false;
-    }
-    return true;
+    return need_uuids(search, error) && look_by_uuid(search->places, spot, search->uuids,
+                                                     search->uuid_count, &search->found, error);
 }
 
 /* Returns the path of the next candidate; NULL if there is none or the machine failed. */
@@ -352,29 +282,13 @@ static const char *next_candidate(struct search *search)
     return search->found.items[search->next_found++].path;
 }
 
-/* Starts the search again, after reading again the directories that may have changed. */
-static bool search_again(struct search *search, struct error *error)
-{
-    for (size_t i = 0; i < search->spot_count; i++) {
-        const struct sidecar_spot *spot = &search->spots[i];
-
-        if (spot->kind == SPOT_DIRECTORY &&
-            !sidecar_index_renew(search->places->index, spot->path, error))
-            return false;
-    }
-    found_sidecars_free(&search->found);
-    search->next_found = search->next_spot = 0;
-    search->problem = (struct error){0};
-    return true;
-}
-
 /* ---- what fits ---- */
 
-static uint64_t section_size(const struct sidecar *sidecar, enum section_kind kind)
+static bool has_size(const struct sidecar *sidecar, enum section_kind kind, uint64_t size)
 {
     const struct section *section = sidecar_find(sidecar, kind);
 
-    return section == NULL ? 0 : section->size;
+    return size == (section == NULL ? 0 : section->size);
 }
 
 static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar *sidecar,
@@ -382,13 +296,12 @@ static bool fits_image(const struct sidecar_wanted *wanted, const struct sidecar
 {
     const struct split_image *image = wanted->image;
     const struct sidecar_facts *facts = &sidecar->facts;
-    const struct uuid *uuid = &facts->uuid;
 
     return (image->uuid.size != 0 &&
-            (image->uuid_is_stub ? uuid_has_stub(uuid, image->uuid.bytes)
-                                 : uuid_equal(uuid, &image->uuid)) &&
-            section_size(sidecar, SECTION_COUNTERS) == image->counters_size &&
-            section_size(sidecar, SECTION_BITMAP) == image->bitmap_size &&
+            store_uuid_fits(&facts->uuid, &image->uuid,
+                            image->uuid_is_stub ? STORE_STUB : STORE_EXACT) &&
+            has_size(sidecar, SECTION_COUNTERS, image->counters_size) &&
+            has_size(sidecar, SECTION_BITMAP, image->bitmap_size) &&
             (!image->has_stub || !facts->has_stub ||
              memcmp(image->stub_id, facts->stub_id, sizeof(facts->stub_id)) == 0)) ||
            error_set(error, "%s: of another build than %s; give the sidecar of this one",
@@ -522,49 +435,33 @@ static void list_path(struct buffer *list, const char *path, const char *suffix)
 static void list_spots(const struct search *search, struct buffer *list)
 {
     const struct path_list *files = &search->places->files;
-    bool has_uuid = search->uuid_count != 0;
 
     for (size_t i = 0; i < search->spot_count; i++) {
         const struct sidecar_spot *spot = &search->spots[i];
-        bool is_stores = spot->kind == SPOT_STORES;
 
-        if (spot->kind == SPOT_FILE)
+        if (spot->kind == SPOT_FILE) {
             list_path(list, spot->path, "");
-        else if (has_uuid && !is_stores && strcmp(spot->path, INDEX_FILES) != 0)
-            list_path(list, spot->path, "/*" STORE_SUFFIX);
-        else if (has_uuid && !is_stores)
-            for (size_t j = 0; j < files->count; j++)
-                list_path(list, files->paths[j], "");
-        for (size_t j = 0; has_uuid && is_stores && j < spot->stores->count; j++) {
-            const char *directory = spot->stores->directories[j], *state = "";
-            struct stat status;
+        } else if (search->uuid_count == 0) {
+            continue;
+        } else if (spot->kind == SPOT_STORES) {
+            for (size_t k = 0; k < spot->stores->count; k++) {
+                const char *directory = spot->stores->directories[k], *state;
+                struct stat status;
 
-            if (stat(directory, &status) != 0)
-                state = errno == ENOENT ? " (no such directory)" : "";
-            else if (!S_ISDIR(status.st_mode))
-                state = " (not a directory)";
-            list_path(list, directory, state);
+                if (stat(directory, &status) == 0)
+                    state = S_ISDIR(status.st_mode) ? "" : " (not a directory)";
+                else
+                    state = errno == ENOENT ? " (no such directory)" : "";
+                list_path(list, directory, state);
+            }
+        } else if (strcmp(spot->path, INDEX_FILES) != 0) {
+            list_path(list, spot->path, "/*" STORE_SUFFIX);
+        } else {
+            for (size_t k = 0; k < files->count; k++)
+                list_path(list, files->paths[k], "");
         }
     }
     buffer_append(list, "", 1);
-}
-
-/* Adds to `text` how many files could not be read in the places that were searched by UUID. */
-static void tell_faults(const struct search *search, struct error *text)
-{
-    struct error first;
-    size_t count = 0;
-
-    *text = (struct error){0};
-    for (size_t i = 0; i < search->spot_count; i++) {
-        if (search->spots[i].kind == SPOT_DIRECTORY)
-            sidecar_index_add_faults(search->places->index, search->spots[i].path, &count, &first);
-    }
-    if (count == 1)
-        error_set(text, " (1 file there could not be read: %.250s)", first.message);
-    else if (count != 0)
-        error_set(text, " (%zu files there could not be read; the first: %.250s)", count,
-                  first.message);
 }
 
 /* A directory of --store that is not there, which is more likely to be the reason than a sidecar
@@ -584,9 +481,11 @@ static const char *missing_store(const struct search *search)
 static void report_failure(struct search *search, struct error *error)
 {
     const char *name = search->wanted->name, *why = search->no_uuid.message, *places;
+    const char *first_fault = search->found.first_fault.message;
+    size_t fault_count = search->found.fault_count;
     char hex[UUID_HEX_MAX];
     struct buffer list = {0};
-    struct error faults;
+    struct error faults = {0};
 
     *error = search->problem;
     /* That a sidecar is of another image says something only if a UUID or a place named it. */
@@ -597,7 +496,11 @@ static void report_failure(struct search *search, struct error *error)
                   search->problem.message);
     if (error->message[0] == '\0' && need_uuids(search, error)) {
         list_spots(search, &list);
-        tell_faults(search, &faults);
+        if (fault_count == 1)
+            error_set(&faults, " (1 file there could not be read: %.250s)", first_fault);
+        else if (fault_count != 0)
+            error_set(&faults, " (%zu files there could not be read; the first: %.250s)",
+                      fault_count, first_fault);
         places = (const char *)list.data;
         if (list.failed)
             error_out_of_memory(error, "the search for sidecars", list.size);
@@ -623,62 +526,43 @@ static void report_failure(struct search *search, struct error *error)
 
 /* ---- the whole search ---- */
 
-static struct sidecar *go_through(struct search *search, const struct sidecar_opener *opener)
+static struct sidecar *go_through(struct search *search)
 {
     const char *path;
 
     while ((path = next_candidate(search)) != NULL) {
         struct error why;
-        struct sidecar *sidecar = opener != NULL
-                                      ? opener->open(opener->context, path, &why)
-                                      : sidecar_read_for(search->places->options, path, &why);
+        struct sidecar *sidecar = sidecar_read_for(search->places->options, path, &why);
 
         if (sidecar != NULL && accepts(search, sidecar, &why))
             return sidecar;
-        if (sidecar != NULL && opener != NULL)
-            opener->close(opener->context, sidecar);
-        else
-            sidecar_close(sidecar);
+        sidecar_close(sidecar);
         reject(search, &why);
     }
     return NULL;
 }
 
 struct sidecar *sidecar_search(const struct sidecar_places *places,
-                               const struct sidecar_wanted *wanted,
-                               const struct sidecar_opener *opener, struct error *error)
+                               const struct sidecar_wanted *wanted, struct error *error)
 {
     struct search search;
     struct sidecar *sidecar = NULL;
 
     if (start_search(&search, places, wanted, error)) {
-        sidecar = go_through(&search, opener);
-        if (sidecar == NULL && places->for_run && search_again(&search, &search.problem))
-            sidecar = go_through(&search, opener);
+        sidecar = go_through(&search);
+        if (sidecar == NULL && places->for_run) {
+            /* Directories may have changed since they were read. */
+            sidecar_index_forget(places);
+            found_sidecars_free(&search.found);
+            search.next_found = search.next_spot = 0;
+            search.problem = (struct error){0};
+            sidecar = go_through(&search);
+        }
         if (sidecar == NULL)
             report_failure(&search, error);
     }
     end_search(&search);
     return sidecar;
-}
-
-bool sidecar_visit_candidates(const struct sidecar_places *places,
-                              const struct sidecar_wanted *wanted,
-                              void (*visit)(void *context, const char *path), void *context,
-                              struct error *error)
-{
-    struct search search;
-    const char *path;
-    bool done = start_search(&search, places, wanted, error);
-
-    while (done && (path = next_candidate(&search)) != NULL)
-        visit(context, path);
-    if (done && error_is_of_memory(&search.problem)) {
-        *error = search.problem;
-        done = false;
-    }
-    end_search(&search);
-    return done;
 }
 
 /* ---- the beginning of a UUID ---- */
@@ -687,24 +571,16 @@ bool sidecar_visit_candidates(const struct sidecar_places *places,
 static bool complete(const struct search *search, struct uuid *full, struct error *error)
 {
     const struct wanted_uuid start = {*search->wanted->uuid, STORE_PREFIX};
-    struct store_match match = {0};
+    struct found_sidecars found = {0};
     bool done = true;
 
-    for (size_t i = 0; done && i < search->spot_count; i++) {
-        const struct sidecar_spot *spot = &search->spots[i];
-        struct found_sidecars found = {0};
-
-        if (spot->kind == SPOT_STORES)
-            done = store_list_find(spot->stores, &start.uuid, start.query, &match, error);
-        else
-            done = look_by_uuid(search->places, spot, &start, &found, error);
-        for (size_t j = 0; done && j < found.count; j++)
-            done =
-                store_match_add(&match, &found.items[j].uuid, strdup(found.items[j].path), error);
-        found_sidecars_free(&found);
-    }
-    *full = match.uuid;
-    free(match.path);
+    for (size_t i = 0; done && i < search->spot_count; i++)
+        done = look_by_uuid(search->places, &search->spots[i], &start, 1, &found, error);
+    for (size_t i = 1; done && i < found.count; i++)
+        done = uuid_equal(&found.items[0].uuid, &found.items[i].uuid) ||
+               store_is_ambiguous(found.items[i].path, found.items[0].path, error);
+    *full = found.count != 0 ? found.items[0].uuid : (struct uuid){.size = 0};
+    found_sidecars_free(&found);
     return done;
 }
 
@@ -735,122 +611,5 @@ struct sidecar *sidecar_search_by_start(const struct sidecar_places *places,
         }
     }
     end_search(&search);
-    return done ? sidecar_search(places, &wanted, NULL, error) : NULL;
-}
-
-/* ---- the sidecars of profiles ---- */
-
-bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parsed_options *options,
-                           struct error *error)
-{
-    const char *given;
-
-    sidecar_places_open(&sidecars->places, options, false);
-    /* Also if it turns out that no profile needs it. */
-    for (size_t i = 0; (given = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
-        if (!sidecar_check_output(options, given, error))
-            return false;
-    }
-    if (!sidecar_check_no_output(options, error))
-        return false;
-    given = sidecar_places_only_file(&sidecars->places);
-    if (given != NULL)
-        sidecars->given.sidecar = sidecar_read_for(options, given, error);
-    return given == NULL || sidecars->given.sidecar != NULL;
-}
-
-void profile_sidecars_close(struct profile_sidecars *sidecars)
-{
-    profile_sidecar_close(&sidecars->given);
-    sidecar_places_close(&sidecars->places);
-}
-
-void profile_sidecars_release(void *context, struct profile_sidecar *sidecar)
-{
-    struct profile_sidecars *sidecars = context;
-
-    if (sidecar == NULL || sidecar == &sidecars->given)
-        return;
-    profile_sidecar_close(sidecar);
-    free(sidecar);
-}
-
-/* Takes over a sidecar that was found, unless the command would write over it. */
-static struct profile_sidecar *use(const struct sidecar_places *places, struct sidecar *found,
-                                   struct error *error)
-{
-    struct profile_sidecar *sidecar;
-
-    if (found == NULL)
-        return NULL;
-    if (!sidecar_check_output(places->options, found->name, error)) {
-        sidecar_close(found);
-        return NULL;
-    }
-    sidecar = command_array(1, sizeof(*sidecar));
-    sidecar->sidecar = found;
-    return sidecar;
-}
-
-struct profile_sidecar *profile_sidecars_find(void *context, const struct profile *profile,
-                                              const char *name, struct error *error)
-{
-    struct profile_sidecars *sidecars = context;
-    const char *const names[] = {name, NULL};
-    const struct sidecar_wanted wanted = {.name = name, .names = names, .profile = profile};
-
-    if ((profile->header.version & PROFILE_VARIANT_DEBUG_INFO) != 0) {
-        profile_needs_debug_info(name, error);
-        return NULL;
-    }
-    if (sidecars->given.sidecar == NULL)
-        return use(&sidecars->places, sidecar_search(&sidecars->places, &wanted, NULL, error),
-                   error);
-    return correlation_check(sidecars->given.sidecar, profile, name, error) ? &sidecars->given
-                                                                            : NULL;
-}
-
-struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
-                                                   const struct uuid *start, struct error *error)
-{
-    return use(&sidecars->places, sidecar_search_by_start(&sidecars->places, start, error), error);
-}
-
-bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
-                           const char *name, struct output *output, struct error *error)
-{
-    return output_write_zeros(output, profile_padding(output->size), error) &&
-           profile_sidecar_correlate(sidecar, profile, name, output_sink, output, error);
-}
-
-/* ---- outputs ---- */
-
-bool sidecar_check_output(const struct parsed_options *options, const char *sidecar,
-                          struct error *error)
-{
-    const char *output = option_text(options, OPTION_OUTPUT);
-
-    return output == NULL || !paths_refer_to_same_file(sidecar, output) ||
-           error_set(error, "%s: is the sidecar, which would be replaced; give another -o",
-                     sidecar);
-}
-
-bool sidecar_check_no_output(const struct parsed_options *options, struct error *error)
-{
-    const char *output = option_text(options, OPTION_OUTPUT);
-    struct input input;
-    struct error why;
-    bool is_sidecar;
-
-    if (output == NULL || file_is_missing(output, 0))
-        return true;
-    if (!input_open(&input, output, &why)) {
-        if (error_is_of_memory(&why))
-            *error = why;
-        return !error_is_of_memory(&why);
-    }
-    is_sidecar = sidecar_recognize(input.bytes);
-    input_close(&input);
-    return !is_sidecar ||
-           error_set(error, "%s: is a sidecar, which would be replaced; give another -o", output);
+    return done ? sidecar_search(places, &wanted, error) : NULL;
 }

@@ -33,13 +33,7 @@
 #include "split/cli/options.h"
 #include "split/cli/path_list.h"
 
-/* ---- the files of directories: sidecar_index.c ----
- *
- * In a store, the name of a sidecar is its UUID. In any other directory the UUID has to be read
- * from each file. That is done for the whole directory at the first search in it: the front of each
- * file is read, and the list is sorted by UUID. A search is then a binary search, so that finding
- * thousands of sidecars among thousands stays cheap. All functions can be called by several threads
- * at the same time. */
+/* ---- candidates ---- */
 
 /* A candidate. Whoever opens it checks that it is an intact sidecar and the right one. */
 struct found_sidecar {
@@ -53,6 +47,8 @@ struct found_sidecar {
 struct found_sidecars {
     struct found_sidecar *items;
     size_t count, capacity;
+    size_t fault_count; /* files and directories that could not be read */
+    struct error first_fault;
     struct arena memory; /* of the paths; `failed` also if there was none for an item */
 };
 
@@ -63,33 +59,6 @@ bool found_sidecars_collect(void *found, const char *path, const struct uuid *uu
                             struct error *error);       /* a store_visitor */
 void found_sidecars_sort(struct found_sidecars *found); /* by UUID, then as they were found */
 void found_sidecars_free(struct found_sidecars *found);
-
-struct sidecar_index;
-
-/* `files` can be searched like the files of a directory, whatever their names are; the list must
- * outlive the index, which takes no more memory until a search. Free with sidecar_index_free. */
-struct sidecar_index *sidecar_index_new(const struct path_list *files);
-void sidecar_index_free(struct sidecar_index *index);
-
-/* Passed as the directory, this means `files`. */
-#define INDEX_FILES ""
-
-/* Adds the files of the directory whose UUID fits; all of them if the wanted one is empty, with
- * STORE_PREFIX. They are in the order of their UUIDs, those with the same UUID in the order of
- * their names (or of `files`). Nothing is added if there is no such directory. If the directory or
- * a file in it cannot be read, that is a fault (see below), not an error. Fails only if the machine
- * does. */
-bool sidecar_index_find(struct sidecar_index *index, const char *directory, const struct uuid *uuid,
-                        enum store_query query, struct found_sidecars *found, struct error *error);
-
-/* Adds the number of faults in a directory that was searched. `first` stays if there are some
- * already, else it says what was wrong with the first, by name. */
-void sidecar_index_add_faults(struct sidecar_index *index, const char *directory, size_t *count,
-                              struct error *first);
-
-/* Reads the directory again if it may have changed since it was read. For commands that run for a
- * long time. */
-bool sidecar_index_renew(struct sidecar_index *index, const char *directory, struct error *error);
 
 /* ---- places ---- */
 
@@ -106,7 +75,7 @@ struct sidecar_places {
 };
 
 /* `for_run`: for a command that searches the other places after those of --sidecar, and that reads
- * the directories again if a sidecar is not there and they may have changed. Close with
+ * the directories again if a sidecar is not there. Close with
  * sidecar_places_close. Several threads can search at the same time. */
 void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
                          bool for_run);
@@ -115,6 +84,27 @@ void sidecar_places_close(struct sidecar_places *places);
 /* Returns the file that --sidecar names, or NULL if it names none, several, or a directory. */
 const char *sidecar_places_only_file(const struct sidecar_places *places);
 
+/* In a store, the name of a sidecar is its UUID. In any other directory the UUID has to be read
+ * from each file: that is done for the whole directory at the first search in it. */
+
+struct wanted_uuid {
+    struct uuid uuid; /* empty, with STORE_PREFIX: any */
+    enum store_query query;
+};
+
+/* Passed as the directory, this means the files that --sidecar names. */
+#define INDEX_FILES ""
+
+/* Adds the files of the directory, of which each name ends with STORE_SUFFIX, that have one of the
+ * UUIDs. Nothing is added if there is no such directory. If the directory or a file in it cannot be
+ * read, that is a fault, not an error. Fails only if the machine does. */
+bool sidecar_index_find(const struct sidecar_places *places, const char *directory,
+                        const struct wanted_uuid *wanted, size_t wanted_count,
+                        struct found_sidecars *found, struct error *error);
+
+/* Forgets the directories, which are read again at the next search. */
+void sidecar_index_forget(const struct sidecar_places *places);
+
 /* Reads a sidecar into memory, with the memory limit and the number of threads that the options
  * give. NULL with an error. */
 struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,
@@ -122,13 +112,6 @@ struct sidecar *sidecar_read_for(const struct parsed_options *options, const cha
 void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options);
 
 /* ---- searches ---- */
-
-/* Opens and closes candidates, for a caller that keeps them open. */
-struct sidecar_opener {
-    struct sidecar *(*open)(void *context, const char *path, struct error *error);
-    void (*close)(void *context, struct sidecar *sidecar);
-    void *context;
-};
 
 /* The purpose of a sidecar: exactly one of the last four members. The sidecar that fits is, for
  *
@@ -146,19 +129,11 @@ struct sidecar_wanted {
     const struct uuid *uuid;
 };
 
-/* Finds the sidecar. It is opened by the opener, or if that is NULL by sidecar_read_for. NULL with
- * an error if there is none; the error's number is ENODATA if no candidate was faulty: if each was
- * a placeholder or of another stripped image, or there was none. */
+/* Finds the sidecar, and opens it by sidecar_read_for. NULL with an error if there is none; the
+ * error's number is ENODATA if no candidate was faulty: if each was a placeholder or of another
+ * stripped image, or there was none. */
 struct sidecar *sidecar_search(const struct sidecar_places *places,
-                               const struct sidecar_wanted *wanted,
-                               const struct sidecar_opener *opener, struct error *error);
-
-/* Passes the paths of all candidates to the visitor, which may find nothing there. False with an
- * error if the machine fails. */
-bool sidecar_visit_candidates(const struct sidecar_places *places,
-                              const struct sidecar_wanted *wanted,
-                              void (*visit)(void *context, const char *path), void *context,
-                              struct error *error);
+                               const struct sidecar_wanted *wanted, struct error *error);
 
 /* Sets *full to the UUID in the places that begins with `start`; empty if there is none. Fails if
  * there are several. */

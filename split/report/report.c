@@ -109,7 +109,7 @@ static bool read_operands(struct report *report, struct error *error)
         } else if (is_image && image_find_split(&input, &split, error)) {
             const struct sidecar_wanted wanted = {.name = path, .image = &split};
 
-            image.own = sidecar_search(&report->sidecars.places, &wanted, NULL, error);
+            image.own = sidecar_search(&report->sidecars.places, &wanted, error);
         } else if (is_image && !error_is_of_memory(error)) {
             image.own = image_sidecar_make(&input, limit, error);
         }

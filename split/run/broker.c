@@ -3,9 +3,9 @@
  *
  * A thread accepts a connection, waits for its question, and answers it. There is one thread at
  * first; whenever the last one that waits for connections has got one, another is started, up to a
- * maximum, and the other clients wait in the socket's queue. Few threads at a time convert files:
- * the others wait for a slot. A thread that finds another converting the same file gives its slot
- * back until some conversion has ended, and then looks again, so no file is converted twice.
+ * maximum, and the other clients wait in the socket's queue. Few threads at a time examine and
+ * convert files: the others wait for a slot. A thread that finds another converting the same file
+ * waits for that one, so no file is converted twice.
  */
 #include "split/run/broker.h"
 
@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -33,7 +34,6 @@
 #include "split/cli/message.h"
 #include "split/run/convert.h"
 #include "split/run/preload_protocol.h"
-#include "split/run/sidecars.h"
 
 /* The seconds that a client may take to ask: normally, and while others wait because of it.
  * Clients ask right after connecting, but may not get a processor at once. */
@@ -79,6 +79,7 @@ struct broker {
     int listener;
     struct run_sidecars sidecars;
     size_t threads_max, cache_max;
+    sem_t slots;
     atomic_bool ends;
 
     pthread_mutex_t lock; /* protects the members below */
@@ -86,13 +87,8 @@ struct broker {
     size_t thread_count;
     size_t idle_count; /* threads that wait for a connection */
 
-    size_t free_slots;
-    pthread_cond_t has_slot;
-    size_t ended_count; /* conversions that have ended */
-    pthread_cond_t has_ended;
-
-    /* The most recently used entry is first. */
-    struct entry *cache;
+    struct entry *cache;      /* the most recently used entry is first */
+    pthread_cond_t has_ended; /* some conversion */
 
     /* The reports so far: each message once for each file, in the whole process tree. */
     struct digest_set reports;
@@ -447,54 +443,28 @@ static int open_entry(const struct entry *entry)
 
 /* ---- converting ---- */
 
-/* The lock must be held for these. */
-static void take_slot(struct broker *broker)
-{
-    while (broker->free_slots == 0)
-        pthread_cond_wait(&broker->has_slot, &broker->lock);
-    broker->free_slots--;
-}
-
-static void give_slot_back(struct broker *broker)
-{
-    broker->free_slots++;
-    pthread_cond_signal(&broker->has_slot);
-}
-
-/* Looks a conversion up. *fd is the converted file, or -1 with errno; *is_own is true if there is
- * none, and the caller must convert the file and call finish. Returns false, after a wait, if
- * another thread was converting the same: the caller must look again. */
-static bool look_up(struct broker *broker, const struct digest *identity, int *fd, bool *is_own)
+/* Looks a conversion up, after waiting for another thread that is at it. *fd is the converted file,
+ * or -1 with errno. Returns true if there is none: the caller must convert the file and call
+ * finish. */
+static bool look_up(struct broker *broker, const struct digest *identity, int *fd)
 {
     struct entry **place, *entry;
-    bool is_there = true;
+    bool is_own;
 
     *fd = -1;
-    *is_own = false;
     pthread_mutex_lock(&broker->lock);
-    place = find_entry(broker, identity);
-    entry = *place;
-    if (entry == NULL) {
-        entry = malloc(sizeof(*entry));
-        if (entry != NULL) {
-            *entry = (struct entry){.identity = *identity, .fd = -1, .next = broker->cache};
-            broker->cache = entry;
-            *is_own = true;
-        }
-    } else if (entry->fd >= 0) {
+    while (*(place = find_entry(broker, identity)) != NULL && (*place)->fd < 0)
+        pthread_cond_wait(&broker->has_ended, &broker->lock);
+    is_own = *place == NULL && (entry = malloc(sizeof(*entry))) != NULL;
+    if (is_own) {
+        *entry = (struct entry){.identity = *identity, .fd = -1, .next = broker->cache};
+        broker->cache = entry;
+    } else if (*place != NULL) {
         use_entry(broker, place);
-        *fd = open_entry(entry);
-    } else {
-        size_t ended = broker->ended_count;
-
-        give_slot_back(broker);
-        while (broker->ended_count == ended)
-            pthread_cond_wait(&broker->has_ended, &broker->lock);
-        take_slot(broker);
-        is_there = false;
+        *fd = open_entry(broker->cache);
     }
     pthread_mutex_unlock(&broker->lock);
-    return is_there;
+    return is_own;
 }
 
 /* Ends an own conversion, with its result if there is one. Returns a descriptor of the file like
@@ -508,24 +478,24 @@ static int finish(struct broker *broker, const struct digest *identity,
     pthread_mutex_lock(&broker->lock);
     place = find_entry(broker, identity);
     entry = *place;
-    if (result == NULL) {
-        drop_entry(place);
-    } else {
+    if (result != NULL) {
         entry->fd = result->memory;
         entry->cost = result->size * (result->kind == SUBJECT_PROFILE ? COST_OF_PROFILE : 1);
         use_entry(broker, place);
         trim_cache(broker);
         fd = open_entry(entry);
+        place = &broker->cache;
     }
-    broker->ended_count++;
+    /* What a sidecar is missing for may have it the next time. */
+    if (result == NULL || result->is_partial)
+        drop_entry(place);
     pthread_cond_broadcast(&broker->has_ended);
     pthread_mutex_unlock(&broker->lock);
     return fd;
 }
 
-/* Answers a question, unless another thread was converting the same file: then the caller must try
- * again. */
-static bool try_to_answer(struct broker *broker, const struct question *question, const char *trade)
+static void convert_and_answer(struct broker *broker, const struct question *question,
+                               const char *trade)
 {
     struct conversion conversion = {.fd = question->file,
                                     .name = question->path,
@@ -536,36 +506,32 @@ static bool try_to_answer(struct broker *broker, const struct question *question
     struct digest identity;
     struct error error, advice = {0};
     int fd = -1;
-    bool done = conversion_examine(&conversion, &error), is_own = false, is_there = true;
-    bool is_cov = strcmp(trade, "cov") == 0;
+    bool done = conversion_examine(&conversion, &error), is_cov = strcmp(trade, "cov") == 0;
 
     if ((conversion.is_for_correlator && correlates(question)) ||
         (conversion.kind == SUBJECT_STORE && !is_cov) || (conversion.is_raw_profile && is_cov))
         conversion.kind = SUBJECT_OTHER;
     if (done && conversion.kind != SUBJECT_OTHER) {
         done = conversion_identify(&conversion, &identity, &error);
-        if (done)
-            is_there = look_up(broker, &identity, &fd, &is_own);
-        if (is_own) {
+        if (done && look_up(broker, &identity, &fd)) {
             done = conversion_run(&conversion, &error);
             if (done && option_given(broker->options, OPTION_VERBOSE))
                 message_line(stderr, "covsplit: %s: converted to %s", question->path,
                              conversion.what);
             fd = finish(broker, &identity, done ? &conversion : NULL);
         }
-        if (done && is_there && fd < 0)
+        if (done && fd < 0)
             done =
                 error_set_errno(&error, errno, "%s: cannot be converted in memory", question->path);
     }
     if (!done)
         answer_failed(broker, question, &conversion.status, &error);
-    else if (is_there)
+    else
         answer(question, fd,
                is_cov && advise(broker, question, &conversion, &advice) ? advice.message : "");
     if (fd >= 0)
         close(fd);
     conversion_end(&conversion);
-    return is_there;
 }
 
 /* ---- connections ---- */
@@ -608,22 +574,18 @@ static void serve_connection(struct broker *broker, int connection)
 
     if (!is_of_same_user(connection, &question.process) || !asks_in_time(broker, connection))
         return;
-    pthread_mutex_lock(&broker->lock);
-    take_slot(broker);
-    pthread_mutex_unlock(&broker->lock);
+    while (sem_wait(&broker->slots) != 0)
+        continue; /* a signal */
     if (!broker->ends && receive(&question)) {
         trade = trade_of(&question, program);
         if (makes_files(trade))
             answer(&question, -1, "");
         else
-            while (!try_to_answer(broker, &question, trade) && !broker->ends)
-                continue;
+            convert_and_answer(broker, &question, trade);
     }
     if (question.file >= 0)
         close(question.file);
-    pthread_mutex_lock(&broker->lock);
-    give_slot_back(broker);
-    pthread_mutex_unlock(&broker->lock);
+    sem_post(&broker->slots);
 }
 
 static void *serve(void *context);
@@ -690,6 +652,11 @@ static bool open_listener(struct broker *broker, struct error *error)
     return true;
 }
 
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
 /* The limit of descriptors that the started broker will have. */
 static rlim_t descriptor_limit(const struct rlimit *limit)
 {
@@ -704,7 +671,7 @@ static bool share_descriptors(struct broker *broker, struct error *error)
 {
     struct rlimit limit = {DESCRIPTORS_WANTED, DESCRIPTORS_WANTED};
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    size_t have, most;
+    size_t have, most, slots;
 
     getrlimit(RLIMIT_NOFILE, &limit);
     if (descriptor_limit(&limit) < DESCRIPTORS_MIN)
@@ -712,23 +679,17 @@ static bool share_descriptors(struct broker *broker, struct error *error)
                          "the command: it may have only %u open files; allow %u or more "
                          "(ulimit -n)",
                          (unsigned)descriptor_limit(&limit), DESCRIPTORS_MIN);
-    have = descriptor_limit(&limit) < DESCRIPTORS_WANTED ? (size_t)descriptor_limit(&limit)
-                                                         : DESCRIPTORS_WANTED;
-    have -= DESCRIPTORS_OWN;
+    have = smaller((size_t)descriptor_limit(&limit), DESCRIPTORS_WANTED) - DESCRIPTORS_OWN;
     most = have / 2 / (DESCRIPTORS_OF_SLOT + DESCRIPTORS_OF_THREAD);
-    broker->free_slots = processors < SLOTS_MIN   ? SLOTS_MIN
-                         : processors > SLOTS_MAX ? SLOTS_MAX
-                                                  : (size_t)processors;
-    if (broker->free_slots > most)
-        broker->free_slots = most == 0 ? 1 : most;
-    have -= broker->free_slots * DESCRIPTORS_OF_SLOT;
-    broker->threads_max = have / 2 / DESCRIPTORS_OF_THREAD;
-    if (broker->threads_max < broker->free_slots)
-        broker->threads_max = broker->free_slots;
-    if (broker->threads_max > THREADS_MAX)
-        broker->threads_max = THREADS_MAX;
-    have -= broker->threads_max * DESCRIPTORS_OF_THREAD;
-    broker->cache_max = have < CACHE_COUNT_MAX ? have : CACHE_COUNT_MAX;
+    slots = processors < SLOTS_MIN ? SLOTS_MIN : smaller((size_t)processors, SLOTS_MAX);
+    slots = smaller(slots, most == 0 ? 1 : most);
+    sem_init(&broker->slots, 0, (unsigned)slots);
+    have -= slots * DESCRIPTORS_OF_SLOT;
+    broker->threads_max = smaller(have / 2 / DESCRIPTORS_OF_THREAD, THREADS_MAX);
+    if (broker->threads_max < slots)
+        broker->threads_max = slots;
+    broker->cache_max =
+        smaller(have - broker->threads_max * DESCRIPTORS_OF_THREAD, CACHE_COUNT_MAX);
     return true;
 }
 
@@ -740,7 +701,6 @@ struct broker *broker_open(const struct parsed_options *options, struct error *e
     broker->options = options;
     broker->listener = -1;
     pthread_mutex_init(&broker->lock, NULL);
-    pthread_cond_init(&broker->has_slot, NULL);
     pthread_cond_init(&broker->has_ended, NULL);
     run_sidecars_open(&broker->sidecars, options);
     if (!share_descriptors(broker, error) || !open_listener(broker, error)) {
@@ -790,7 +750,6 @@ void broker_close(struct broker *broker)
         drop_entry(&broker->cache);
     digest_set_free(&broker->reports);
     pthread_cond_destroy(&broker->has_ended);
-    pthread_cond_destroy(&broker->has_slot);
     pthread_mutex_destroy(&broker->lock);
     free(broker);
 }

@@ -5,7 +5,7 @@
  * It expects hostile clients. Processes of other users are rejected when they connect. A client
  * that never reads its answer delays nobody, and so does one that never asks; only if hundreds of
  * the same user's clients do so, others may wait for some seconds. A question has a bounded size.
- * Memory is bounded by the cache, the open sidecars (run/sidecars.h), and the files being
+ * Memory is bounded by the cache, the open sidecars (sidecars.c), and the files being
  * converted, of which there are at most SLOTS_MAX, and all of these are limited
  * (base/memory_limit.h).
  */

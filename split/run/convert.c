@@ -263,22 +263,6 @@ static bool read_content(struct conversion *conversion, struct error *error)
     return true;
 }
 
-static void find_build_id(struct bytes image, struct uuid *uuid)
-{
-    struct elf_file file;
-
-    if (!elf_file_open(&file, image) || !elf_file_find_segments(&file))
-        return;
-    for (uint64_t i = 0; uuid->size == 0 && i < file.segment_count; i++) {
-        const Elf64_Phdr phdr = elf_file_segment(&file, i);
-        struct elf_note_list notes = {.big_endian = file.big_endian, .alignment = phdr.p_align};
-
-        if (phdr.p_type == PT_NOTE &&
-            bytes_slice(image, phdr.p_offset, phdr.p_filesz, &notes.bytes))
-            elf_note_build_id(&notes, uuid);
-    }
-}
-
 bool conversion_examine(struct conversion *conversion, struct error *error)
 {
     int flags = fcntl(conversion->fd, F_GETFL);
@@ -302,7 +286,7 @@ bool conversion_examine(struct conversion *conversion, struct error *error)
     done = find_slices(conversion, &input, error);
     close_views(conversion);
     conversion->is_raw_profile = profile_recognize(input.bytes);
-    find_build_id(input.bytes, &conversion->build_id);
+    elf_file_build_id(input.bytes, &conversion->build_id);
     if (conversion->slices != NULL)
         conversion->kind = SUBJECT_IMAGE;
     else if (done && sidecar_recognize(input.bytes))
@@ -379,17 +363,6 @@ static void list_names(const struct conversion *conversion, const char *arch, st
     names->list[2] = NULL;
 }
 
-/* The sidecar that is wanted for a slice; valid as long as the names. */
-static struct sidecar_wanted wanted_for(const struct conversion *conversion, size_t index,
-                                        struct names *names)
-{
-    const struct split_slices *slices = conversion->slices;
-
-    list_names(conversion, slices->container.slices[index].name, names);
-    return (struct sidecar_wanted){
-        .image = &slices->slices[index].image, .names = names->list, .name = names->list[0]};
-}
-
 /* True if nothing but its digest tells which sidecar is the slice's: it has no UUID of its own, and
  * its names, in whose place the UUID would be, stayed. */
 static bool is_known_by_digest(const struct split_slice *slice)
@@ -407,13 +380,15 @@ static struct profile_sidecar *borrow(const struct conversion *conversion, size_
                                    .fd = -1,
                                    .bytes = slice,
                                    .held = conversion->content};
+    const struct split_slice *split = &conversion->slices->slices[index];
     struct names names;
-    struct sidecar_wanted wanted = wanted_for(conversion, index, &names);
+    struct sidecar_wanted wanted = {.name = names.texts[0], .names = names.list};
 
-    if (is_known_by_digest(&conversion->slices->slices[index])) {
-        wanted.image = NULL;
+    list_names(conversion, conversion->slices->container.slices[index].name, &names);
+    if (is_known_by_digest(split))
         wanted.stripped = &stripped;
-    }
+    else
+        wanted.image = &split->image;
     return run_sidecars_find(conversion->sidecars, &wanted, error);
 }
 
@@ -446,59 +421,24 @@ static bool walk_store(const struct conversion *conversion, store_visitor visit,
                       visit, context, error);
 }
 
-/* Adds the sidecars that there are for the profiles. Consecutive profiles of one image have the
- * same sidecars, which are added once. Damage is left for the conversion to report. */
-static bool identify_profiles(const struct conversion *conversion, struct buffer *known,
-                              struct error *error)
-{
-    struct profile_reader reader = reader_of(conversion, buffer_view(&conversion->content));
-    struct uuid uuid, last = {.size = 0};
-    enum profile_uuid_source source;
-    struct profile profile;
-    struct names names;
-    const struct sidecar_wanted wanted = {
-        .name = conversion->name, .names = names.list, .profile = &profile};
-    bool found = true, done = true;
-
-    list_names(conversion, "", &names);
-    while (done && profile_reader_next(&reader, &profile, &found, error) && found) {
-        uuid = profile_uuid(&profile, &source);
-        if (profile_needs_sidecar(&profile) && (uuid.size == 0 || !uuid_equal(&uuid, &last)))
-            done = run_sidecars_identify(conversion->sidecars, &wanted, known, error);
-        last = uuid;
-    }
-    profile_reader_free(&reader);
-    return done && (!found || !error_is_of_memory(error));
-}
-
 bool conversion_identify(const struct conversion *conversion, struct digest *identity,
                          struct error *error)
 {
-    /* The result for an image depends on its UUID and, if it is joined, on the whole image; but
-     * reading all of it would cost too much. */
-    struct digest own = conversion->kind == SUBJECT_IMAGE || conversion->kind == SUBJECT_STORE
-                            ? run_sidecars_file_identity(&conversion->status)
-                            : digest_of(buffer_view(&conversion->content));
-    struct buffer known = {0};
-    struct names names;
+    struct buffer members = {0};
     bool done = true;
 
-    buffer_append(&known, own.bytes, sizeof(own.bytes));
-    if (conversion->kind == SUBJECT_PROFILE)
-        done = identify_profiles(conversion, &known, error);
-    else if (conversion->kind == SUBJECT_STORE)
-        done = walk_store(conversion, add_member_identity, &known, error);
-    for (size_t i = 0; conversion->slices != NULL && i < conversion->slices->container.count; i++) {
-        if (done && conversion->slices->slices[i].is_split) {
-            const struct sidecar_wanted wanted = wanted_for(conversion, i, &names);
-
-            done = run_sidecars_identify(conversion->sidecars, &wanted, &known, error);
-        }
+    /* What an image becomes depends on its UUID and, if it is joined, on the whole image; but
+     * reading all of it would cost too much. */
+    *identity = conversion->kind == SUBJECT_IMAGE || conversion->kind == SUBJECT_STORE
+                    ? run_sidecars_file_identity(&conversion->status)
+                    : digest_of(buffer_view(&conversion->content));
+    if (conversion->kind == SUBJECT_STORE) {
+        buffer_append(&members, identity->bytes, sizeof(identity->bytes));
+        done = walk_store(conversion, add_member_identity, &members, error) &&
+               (!members.failed || error_out_of_memory(error, conversion->name, members.size));
+        *identity = digest_of(buffer_view(&members));
+        buffer_free(&members);
     }
-    if (done && known.failed)
-        done = error_out_of_memory(error, conversion->name, known.size);
-    *identity = digest_of(buffer_view(&known));
-    buffer_free(&known);
     return done;
 }
 
@@ -634,6 +574,7 @@ static bool find_sizes(struct conversion *conversion, struct error *error)
         slice->has_sidecar = sidecar != NULL;
         if (sidecar == NULL) {
             conversion->what = "the original image, but for slices that have no sidecar";
+            conversion->is_partial = true;
             continue;
         }
         place->size = sidecar->sidecar->facts.original_size;

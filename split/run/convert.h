@@ -17,6 +17,7 @@
 #ifndef COVSPLIT_SPLIT_RUN_CONVERT_H
 #define COVSPLIT_SPLIT_RUN_CONVERT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,8 +27,36 @@
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/uuid.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
-#include "split/run/sidecars.h"
+
+/* ---- sidecars (sidecars.c) ---- */
+
+/* The sidecars that all threads use: found by UUID, read once for as long as their files do not
+ * change, and kept for later conversions. */
+struct run_sidecars {
+    struct sidecar_places places;
+    pthread_mutex_t lock;    /* protects the members below */
+    struct run_sidecar *all; /* most recently used first */
+    pthread_cond_t returned; /* some sidecar that was lent */
+};
+
+/* Sets up the search from the options, without opening anything, before threads are started. Close
+ * it when no thread uses it any more. */
+void run_sidecars_open(struct run_sidecars *sidecars, const struct parsed_options *options);
+void run_sidecars_close(struct run_sidecars *sidecars);
+
+/* The identity of a file, apart from its name: device, inode, size and times. The UUID is not
+ * enough: a build may reuse it for another program. */
+struct digest run_sidecars_file_identity(const struct stat *status);
+
+/* Finds the wanted sidecar and checks that it is the right one. Only the caller may use it until
+ * run_sidecars_release. NULL with an error if there is none. */
+struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
+                                          const struct sidecar_wanted *wanted, struct error *error);
+void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *sidecar);
+
+/* ---- conversions ---- */
 
 enum subject_kind {
     SUBJECT_OTHER, /* nothing to convert */
@@ -64,6 +93,7 @@ struct conversion {
     uint64_t size;    /* in bytes */
     uint64_t allowed; /* a larger size fails */
     const char *what; /* "the full raw profile", ...: for messages */
+    bool is_partial;  /* some sidecar was not found */
 };
 
 /* Installs a signal handler: if a mapped file becomes shorter while it is examined, the file is
@@ -79,9 +109,9 @@ bool conversion_examine(struct conversion *conversion, struct error *error);
 bool conversion_check_profile(const struct conversion *conversion, const char *path,
                               const char *name, struct error *text);
 
-/* Computes the identity of a file whose kind is not SUBJECT_OTHER, from the file and all files that
- * may be its sidecars: files with the same identity are converted to the same. False with an error
- * if out of memory. */
+/* Computes the identity of a file whose kind is not SUBJECT_OTHER: files with the same identity are
+ * converted to the same. Which sidecar is found has no part in it, since only one that fits is
+ * used, but in the directory of a store all of them have. False with an error if out of memory. */
 bool conversion_identify(const struct conversion *conversion, struct digest *identity,
                          struct error *error);
 

@@ -1,24 +1,20 @@
 /*
- * Sidecars of a run: see run/sidecars.h.
+ * Sidecars of a run: see convert.h.
  *
  * An open sidecar holds its decompressed data for profiles, which takes far longer to produce than
  * converting one more profile. So up to SIDECARS_MAX sidecars stay open. Each is used by one thread
  * at a time, as the reader library requires. They are read into memory, so that later changes to
- * the files do not matter, and are identified by the file that they were read from, including its
- * times, since a build may replace that by another one with the same UUID at any time.
+ * the files do not matter. Each search finds and reads the file anew, and is lent the sidecar that
+ * is open already if that was read from the same file, as it is now: a build may replace it by
+ * another one with the same UUID at any time.
  *
  * A sidecar is used only for what it fits, whatever its name: a report with the mapping of another
  * build would look right, but be wrong.
  */
-#include "split/run/sidecars.h"
-
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "common/base/file.h"
+#include "split/run/convert.h"
 
 #define SIDECARS_MAX 16
 
@@ -43,8 +39,6 @@ struct digest run_sidecars_file_identity(const struct stat *status)
 
     return digest_of((struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
 }
-
-/* ---- the set ---- */
 
 void run_sidecars_open(struct run_sidecars *sidecars, const struct parsed_options *options)
 {
@@ -77,6 +71,42 @@ void run_sidecars_close(struct run_sidecars *sidecars)
     pthread_mutex_destroy(&sidecars->lock);
 }
 
+struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
+                                          const struct sidecar_wanted *wanted, struct error *error)
+{
+    struct sidecar *found = sidecar_search(&sidecars->places, wanted, error);
+    struct run_sidecar **place = NULL, *sidecar;
+    struct digest identity;
+
+    if (found == NULL)
+        return NULL;
+    identity = run_sidecars_file_identity(&found->input.status);
+    pthread_mutex_lock(&sidecars->lock);
+    do {
+        if (place != NULL)
+            pthread_cond_wait(&sidecars->returned, &sidecars->lock);
+        place = &sidecars->all;
+        while (*place != NULL && !digest_equal(&(*place)->identity, &identity))
+            place = &(*place)->next;
+    } while (*place != NULL && (*place)->is_lent);
+    sidecar = *place != NULL ? take_out(place) : calloc(1, sizeof(*sidecar));
+    if (sidecar != NULL && sidecar->opened.sidecar == NULL) {
+        sidecar->opened.sidecar = found;
+        sidecar->identity = identity;
+        found = NULL;
+    }
+    if (sidecar != NULL) {
+        sidecar->is_lent = true;
+        sidecar->next = sidecars->all;
+        sidecars->all = sidecar;
+    } else {
+        error_out_of_memory(error, found->name, sizeof(*sidecar));
+    }
+    pthread_mutex_unlock(&sidecars->lock);
+    sidecar_close(found);
+    return sidecar == NULL ? NULL : &sidecar->opened;
+}
+
 /* Also closes the least recently used ones. */
 void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *opened)
 {
@@ -93,106 +123,4 @@ void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar 
     }
     pthread_cond_broadcast(&sidecars->returned);
     pthread_mutex_unlock(&sidecars->lock);
-}
-
-/* Finds the sidecar that was read from the file, or reads it, after waiting until nobody else uses
- * it. The lock must be held. */
-static struct run_sidecar *lend(struct run_sidecars *sidecars, int fd, const char *path,
-                                struct error *error)
-{
-    struct run_sidecar **place = NULL, *sidecar;
-    struct digest identity;
-    struct stat status;
-
-    if (fd < 0 || fstat(fd, &status) != 0) {
-        error_set_errno(error, errno, "%s: cannot be read", path);
-        return NULL;
-    }
-    identity = run_sidecars_file_identity(&status);
-    do {
-        if (place != NULL)
-            pthread_cond_wait(&sidecars->returned, &sidecars->lock);
-        place = &sidecars->all;
-        while (*place != NULL && !digest_equal(&(*place)->identity, &identity))
-            place = &(*place)->next;
-    } while (*place != NULL && (*place)->is_lent);
-    if (*place != NULL) {
-        sidecar = take_out(place);
-    } else {
-        struct sidecar *opened = sidecar_read_descriptor(fd, path, error);
-
-        if (opened == NULL)
-            return NULL;
-        sidecar = calloc(1, sizeof(*sidecar));
-        if (sidecar == NULL) {
-            error_out_of_memory(error, path, sizeof(*sidecar));
-            sidecar_close(opened);
-            return NULL;
-        }
-        sidecar_set_up(opened, sidecars->places.options);
-        sidecar->opened.sidecar = opened;
-        sidecar->identity = identity;
-    }
-    sidecar->is_lent = true;
-    sidecar->next = sidecars->all;
-    sidecars->all = sidecar;
-    return sidecar;
-}
-
-/* ---- searches ---- */
-
-/* A search of a thread, with the sidecar that it was lent last. */
-struct run_search {
-    struct run_sidecars *sidecars;
-    struct run_sidecar *lent;
-};
-
-static struct sidecar *open_candidate(void *context, const char *path, struct error *error)
-{
-    struct run_search *search = context;
-    int fd = file_open_as_it_is(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-
-    pthread_mutex_lock(&search->sidecars->lock);
-    search->lent = lend(search->sidecars, fd, path, error);
-    pthread_mutex_unlock(&search->sidecars->lock);
-    if (fd >= 0)
-        close(fd);
-    return search->lent == NULL ? NULL : search->lent->opened.sidecar;
-}
-
-static void close_candidate(void *context, struct sidecar *sidecar)
-{
-    const struct run_search *search = context;
-
-    (void)sidecar;
-    run_sidecars_release(search->sidecars, &search->lent->opened);
-}
-
-struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
-                                          const struct sidecar_wanted *wanted, struct error *error)
-{
-    struct run_search search = {.sidecars = sidecars};
-    const struct sidecar_opener opener = {open_candidate, close_candidate, &search};
-
-    return sidecar_search(&sidecars->places, wanted, &opener, error) == NULL ? NULL
-                                                                             : &search.lent->opened;
-}
-
-static void add_identity(void *context, const char *path)
-{
-    struct digest identity = {.bytes = {0}};
-    struct stat status;
-
-    if (stat(path, &status) == 0)
-        identity = run_sidecars_file_identity(&status);
-    buffer_append(context, identity.bytes, sizeof(identity.bytes));
-}
-
-/* Adds what is at every place, so that a file that appears, disappears or changes makes other
- * ones. For a directory, its index is used: the entry of a found file is always checked again,
- * and nothing is cached if nothing was found. */
-bool run_sidecars_identify(const struct run_sidecars *sidecars, const struct sidecar_wanted *wanted,
-                           struct buffer *known, struct error *error)
-{
-    return sidecar_visit_candidates(&sidecars->places, wanted, add_identity, known, error);
 }

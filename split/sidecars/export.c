@@ -198,20 +198,16 @@ static bool list_named(struct export *export, struct found_sidecars *all, struct
 {
     const struct sidecar_places *places = &export->places;
     const struct store_list *directories = &places->directories;
-    const char *const *paths = (const char *const *)directories->directories;
-    const char *first = places->are_given ? INDEX_FILES : ".";
-    static const struct uuid any = {.size = 0};
-    struct error first_fault, faults;
-    size_t count = 0, fault_count = 0;
+    static const struct wanted_uuid any = {.query = STORE_PREFIX};
+    struct error faults;
+    size_t count = 0;
 
-    if (!sidecar_index_find(places->index, first, &any, STORE_PREFIX, all, error) ||
+    if (!sidecar_index_find(places, places->are_given ? INDEX_FILES : ".", &any, 1, all, error) ||
         !store_list_walk(directories, found_sidecars_collect, all, error))
         return false;
-    sidecar_index_add_faults(places->index, first, &fault_count, &first_fault);
     for (size_t i = 0; i < directories->count; i++) {
-        if (!sidecar_index_find(places->index, paths[i], &any, STORE_PREFIX, all, error))
+        if (!sidecar_index_find(places, directories->directories[i], &any, 1, all, error))
             return false;
-        sidecar_index_add_faults(places->index, paths[i], &fault_count, &first_fault);
     }
     found_sidecars_sort(all);
     for (size_t i = 0; i < all->count; i++) {
@@ -219,11 +215,11 @@ static bool list_named(struct export *export, struct found_sidecars *all, struct
             all->items[count++] = all->items[i];
     }
     all->count = count;
-    if (fault_count > 1)
+    if (all->fault_count > 1)
         error_set(&faults, "%.800s (%zu such files in all); remove what is not a sidecar",
-                  first_fault.message, fault_count);
-    if (fault_count != 0)
-        report_failure(export, fault_count == 1 ? &first_fault : &faults);
+                  all->first_fault.message, all->fault_count);
+    if (all->fault_count != 0)
+        report_failure(export, all->fault_count == 1 ? &all->first_fault : &faults);
     return true;
 }
 
@@ -289,7 +285,7 @@ static bool export_named(struct export *export, struct error *error)
     for (size_t i = 0; done && i < all.count; i++) {
         const struct sidecar_wanted wanted = {.uuid = &all.items[i].uuid};
         struct error why;
-        struct sidecar *sidecar = sidecar_search(&export->places, &wanted, NULL, &why);
+        struct sidecar *sidecar = sidecar_search(&export->places, &wanted, &why);
 
         if (sidecar != NULL ? sidecar_holds_nothing(sidecar) : why.number == ENODATA) {
             progress_add(&export->progress, 1);

@@ -58,7 +58,7 @@ static bool find_sidecar(struct joining *joining, size_t index, struct error *er
         if (!is_split)
             return is_known || !error_is_of_memory(error);
     }
-    sidecar = sidecar_search(&joining->places, &wanted, NULL, error);
+    sidecar = sidecar_search(&joining->places, &wanted, error);
     if (sidecar == NULL)
         return joining->container.is_universal && joining->places.files.count != 0 &&
                joining->places.directories.count == 0 && error->number == ENODATA;

@@ -204,26 +204,6 @@ struct examination {
     struct taken *taken;
 };
 
-/* The UUID (GNU build ID) of an ELF file; its size is 0 if it has none. */
-static struct uuid uuid_of_file(struct bytes file)
-{
-    struct uuid uuid = {.size = 0};
-    struct elf_file elf;
-
-    if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
-        return uuid;
-    for (uint64_t i = 0; i < elf.segment_count; i++) {
-        const Elf64_Phdr phdr = elf_file_segment(&elf, i);
-        struct elf_note_list list = {.big_endian = elf.big_endian};
-
-        if (phdr.p_type == PT_NOTE &&
-            bytes_slice(file, phdr.p_offset, phdr.p_filesz, &list.bytes) &&
-            elf_note_build_id(&list, &uuid))
-            break;
-    }
-    return uuid;
-}
-
 /* True if the file was changed when the process was running. Its start is known to a hundredth of a
  * second. */
 static bool is_newer(const struct memory *memory, const struct input *file)
@@ -241,15 +221,15 @@ static void open_file(struct examination *examination)
 {
     struct module *module = examination->module;
     struct input *file = &examination->file;
+    struct uuid uuid = {.size = 0};
     bool is_same;
-    struct uuid uuid;
 
     if (!examination->memory->operations->open_file(examination->memory, module->listed, file,
                                                     &is_same, &examination->no_file)) {
         command_check_memory(&examination->no_file);
         return;
     }
-    uuid = uuid_of_file(file->bytes);
+    elf_file_build_id(file->bytes, &uuid);
     examination->has_file = module->uuid.size != 0 ? uuid_equal(&uuid, &module->uuid) : is_same;
     module->is_newer = examination->has_file && is_newer(examination->memory, file);
     if (examination->has_file)
@@ -278,7 +258,7 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
                   examination->module->name);
         return NULL;
     }
-    sidecar = sidecar_search(examination->places, &wanted, NULL, &examination->no_sidecar);
+    sidecar = sidecar_search(examination->places, &wanted, &examination->no_sidecar);
     if (sidecar == NULL)
         command_check_memory(&examination->no_sidecar);
     return sidecar;

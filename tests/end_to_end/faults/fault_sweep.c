@@ -191,7 +191,7 @@ static const char *find_wrong_file(struct sweep *sweep, const struct failing_cal
                                    bool done, const char *errors)
 {
     const struct file_tree *expected = done ? &sweep->after : &sweep->before;
-    bool is_unsynced = failing->call == CALL_SYNC && strstr(errors, ": was written, but ") != NULL;
+    bool is_unsynced = strstr(errors, ": was written, but its directory ") != NULL;
     bool is_batch =
         (sweep->command->is_batch || failing->call == CALL_STREAM || is_unsynced) && !done;
     const char *other, *missing;
