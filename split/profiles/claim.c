@@ -1,8 +1,23 @@
 /*
- * Claims: see claim.h.
+ * Claims: profiles that are to be deleted once they count.
+ *
+ * Before a profile is read, it is renamed to a hidden name that contains the nonce of the batch
+ * (state.h). From then on no program finds it by its name: a program that wants to write there
+ * creates a new file. But a program may have opened it before. This is how pools (%m) work: when a
+ * process ends, it opens the file, waits for a lock, reads the file, adds its own counts, and
+ * writes it. What it adds after the profile was read would be deleted with the file. So a profile
+ * is claimed only if nobody has it open. This is checked by a write lease (F_SETLEASE), which the
+ * kernel does not grant while the file is open elsewhere, or mapped.
+ *
+ * Where there are no leases, as on network file systems or for files of other users, the lock that
+ * the profile runtime takes on a pool is checked instead. It does not show a process that has
+ * opened the file but not yet locked it; so such a claim is left alone for a moment, and checked
+ * again before it is read.
+ *
+ * A process may also have looked up the name, but not yet opened the file, when the file is
+ * renamed: then it opens the claim. So before a batch is committed, all claims are checked once
+ * more: nobody may have one open, and none may have changed since it was taken.
  */
-#include "split/profiles/claim.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -17,6 +32,7 @@
 #include "common/base/output.h"
 #include "common/llvm/profile_reader.h"
 #include "split/cli/memory.h"
+#include "split/profiles/merge.h"
 
 /* ---- whether anybody has it open ---- */
 

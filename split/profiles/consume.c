@@ -2,7 +2,7 @@
  * Merging profiles into a state and deleting them: `covsplit merge --into STATE --consume`, and
  * --watch, which does so again and again.
  *
- * Profiles are claimed (claim.h) as they are found, and read some hundred at a time; their sums are
+ * Profiles are claimed (claim.c) as they are found, and read some hundred at a time; their sums are
  * held in memory. From time to time all that was read is committed as one batch, and the profiles
  * are deleted when the batch is folded. Memory is bounded by the images, and by the paths of one
  * batch.
@@ -29,7 +29,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/profiles/claim.h"
 #include "split/profiles/merge.h"
 
 /* The number of files that are claimed, and then read, at a time. */

@@ -1,5 +1,13 @@
 /*
- * The broker: see broker.h.
+ * The broker of `covsplit run`: answers the questions of the preload modules in the programs that
+ * the command runs (run/preload_protocol.h).
+ *
+ * It expects hostile clients. Processes of other users are rejected when they connect. A client
+ * that never reads its answer delays nobody, and so does one that never asks; only if hundreds of
+ * the same user's clients do so, others may wait for some seconds. A question has a bounded size.
+ * Memory is bounded by the cache, the open sidecars (sidecars.c), and the files being
+ * converted, of which there are at most SLOTS_MAX, and all of these are limited
+ * (base/memory_limit.h).
  *
  * A thread accepts a connection, waits for its question, and answers it. There is one thread at
  * first; whenever the last one that waits for connections has got one, another is started, up to a
@@ -7,8 +15,6 @@
  * convert files: the others wait for a slot. A thread that finds another converting the same file
  * waits for that one, so no file is converted twice.
  */
-#include "split/run/broker.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,8 +38,8 @@
 #include "common/base/file.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/run/convert.h"
 #include "split/run/preload_protocol.h"
+#include "split/run/run.h"
 
 /* The seconds that a client may take to ask: normally, and while others wait because of it.
  * Clients ask right after connecting, but may not get a processor at once. */

@@ -1,5 +1,18 @@
 /*
- * Conversions: see convert.h.
+ * Converts a file that a program has opened to what the program expects to find in it:
+ *
+ *   a stripped image       the ELF object of its sidecar, or the original image if the sidecar does
+ *                          not have all of the coverage mapping
+ *   a packed image         an ELF object with its coverage mapping, as ordinary sections
+ *   a universal image      the original one, as far as there are sidecars for its slices
+ *   a sidecar              its ELF object
+ *   a store's directory    the union of its sidecars
+ *   lightweight profiles   full raw profiles
+ *   anything else          the file itself
+ *
+ * The result is a file in memory that nobody can change. The file is not trusted, and is read only
+ * through the descriptor that the program opened, so a process that may not read a file gains
+ * nothing here.
  *
  * A few pages show what a file is, so it is mapped for that. If another process truncates the file
  * meanwhile, reading it raises SIGBUS, which must not end the broker of a whole process tree: the
@@ -17,8 +30,6 @@
  * (sidecar/union.h). If one of them cannot be read there is no union: a report that lacks an image
  * would look right, but be wrong.
  */
-#include "split/run/convert.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -39,6 +50,7 @@
 #include "formats/image.h"
 #include "split/cli/images.h"
 #include "split/cli/message.h"
+#include "split/run/run.h"
 
 /* The maximum size of a file that is read into memory. */
 #define CONTENT_SIZE_MAX (UINT64_C(1) << 30)

@@ -3,7 +3,7 @@
  * read as what they stand for.
  *
  * The command is a child; this process stays beside it as the broker that converts files
- * (broker.h). The environment makes the preload module (preload.c) a part of the command and all
+ * (broker.c). The environment makes the preload module (preload.c) a part of the command and all
  * its children. The module is installed beside the command or, if the command is static, contained
  * in it (module_inside.c).
  */
@@ -23,8 +23,8 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/process.h"
-#include "split/run/broker.h"
 #include "split/run/preload_protocol.h"
+#include "split/run/run.h"
 
 #define MODULE_NAME "libcovsplit-preload.so"
 

@@ -1,5 +1,5 @@
 /*
- * Sidecars of a run: see convert.h.
+ * Sidecars of a run: see run.h.
  *
  * An open sidecar holds its decompressed data for profiles, which takes far longer to produce than
  * converting one more profile. So up to SIDECARS_MAX sidecars stay open. Each is used by one thread
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #include "common/base/file.h"
-#include "split/run/convert.h"
+#include "split/run/run.h"
 
 #define SIDECARS_MAX 16
 

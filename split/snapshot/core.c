@@ -25,7 +25,7 @@
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/profile.h"
 #include "split/cli/memory.h"
-#include "split/snapshot/memory.h"
+#include "split/snapshot/snapshot.h"
 
 #define NOTE_OWNER  "CORE"
 #define NOTE_HEADER 12 /* n_namesz, n_descsz, n_type */

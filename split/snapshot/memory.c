@@ -1,7 +1,7 @@
 /*
- * The code that all targets of snapshots share: see memory.h.
+ * The code that all targets of snapshots share: see snapshot.h.
  */
-#include "split/snapshot/memory.h"
+#include "split/snapshot/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -22,10 +22,10 @@
 
 #include "common/llvm/profile.h"
 #include "split/cli/memory.h"
-#include "split/snapshot/memory.h"
+#include "split/snapshot/snapshot.h"
 
 /* A line of /proc/PID/maps. */
-struct mapping {
+struct process_mapping {
     uint64_t start; /* first: see array_count_up_to */
     uint64_t end;
     uint64_t offset; /* in the file */
@@ -36,9 +36,9 @@ struct mapping {
 
 struct process {
     struct memory memory;
-    int directory;            /* /proc/PID */
-    int descriptor;           /* its mem */
-    struct mapping *mappings; /* in ascending order of their addresses */
+    int directory;                    /* /proc/PID */
+    int descriptor;                   /* its mem */
+    struct process_mapping *mappings; /* in ascending order of their addresses */
     size_t mapping_count, mapping_capacity;
 };
 
@@ -89,18 +89,18 @@ static size_t read_memory(struct memory *memory, uint64_t address, void *to, siz
 }
 
 /* The mapping that the address is in; NULL if there is none. */
-static const struct mapping *mapping_of(const struct process *process, uint64_t address)
+static const struct process_mapping *mapping_of(const struct process *process, uint64_t address)
 {
     size_t next = array_count_up_to(process->mappings, process->mapping_count,
                                     sizeof(*process->mappings), address);
-    const struct mapping *last = next == 0 ? NULL : &process->mappings[next - 1];
+    const struct process_mapping *last = next == 0 ? NULL : &process->mappings[next - 1];
 
     return last == NULL || address >= last->end ? NULL : last;
 }
 
 static bool is_writable(struct memory *memory, uint64_t address)
 {
-    const struct mapping *mapping = mapping_of((struct process *)memory, address);
+    const struct process_mapping *mapping = mapping_of((struct process *)memory, address);
 
     return mapping != NULL && mapping->is_writable;
 }
@@ -122,7 +122,7 @@ static bool open_file(struct memory *memory, const struct memory_module *module,
                       bool *is_same, struct error *error)
 {
     const struct process *process = (struct process *)memory;
-    const struct mapping *front = mapping_of(process, module->base);
+    const struct process_mapping *front = mapping_of(process, module->base);
     char path[PATH_MAX + 8];
     int fd = -1;
     bool done;
@@ -168,7 +168,7 @@ static const struct memory_operations operations = {
 /* ---- the modules ---- */
 
 /* Reads "START-END PERMS OFFSET MAJOR:MINOR INODE PATH". False for a line of another form. */
-static bool read_line(char *line, struct mapping *mapping, char **path)
+static bool read_line(char *line, struct process_mapping *mapping, char **path)
 {
     char permissions[5];
     int end = 0;
@@ -186,7 +186,7 @@ static bool read_line(char *line, struct mapping *mapping, char **path)
     return true;
 }
 
-static bool is_profile(struct process *process, const struct mapping *mapping)
+static bool is_profile(struct process *process, const struct process_mapping *mapping)
 {
     uint8_t magic[sizeof(uint64_t)];
 
@@ -195,7 +195,7 @@ static bool is_profile(struct process *process, const struct mapping *mapping)
            profile_recognize((struct bytes){magic, sizeof(magic)});
 }
 
-static void add_mapping(struct process *process, const struct mapping *mapping, char *path)
+static void add_mapping(struct process *process, const struct process_mapping *mapping, char *path)
 {
     char *from = path, *to = path;
 
@@ -221,7 +221,7 @@ static bool find_modules(struct process *process, struct error *error)
     FILE *maps = fd < 0 ? NULL : fdopen(fd, "r");
     char *line = NULL, *path;
     size_t capacity = 0;
-    struct mapping mapping;
+    struct process_mapping mapping;
     bool done = true;
 
     if (maps == NULL) {

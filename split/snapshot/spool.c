@@ -26,7 +26,7 @@
 #include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
 #include "split/cli/memory.h"
-#include "split/snapshot/memory.h"
+#include "split/snapshot/snapshot.h"
 
 #define CHUNK_SIZE ((size_t)256 << 10)
 #define PAGE_SIZE  ((size_t)4096) /* of holes in files */

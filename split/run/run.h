@@ -1,21 +1,14 @@
 /*
- * Converts a file that a program has opened to what the program expects to find in it:
+ * covsplit run, in parts:
  *
- *   a stripped image       the ELF object of its sidecar, or the original image if the sidecar does
- *                          not have all of the coverage mapping
- *   a packed image         an ELF object with its coverage mapping, as ordinary sections
- *   a universal image      the original one, as far as there are sidecars for its slices
- *   a sidecar              its ELF object
- *   a store's directory    the union of its sidecars
- *   lightweight profiles   full raw profiles
- *   anything else          the file itself
- *
- * The result is a file in memory that nobody can change. The file is not trusted, and is read only
- * through the descriptor that the program opened, so a process that may not read a file gains
- * nothing here.
+ *     run.c        the command, which starts the program
+ *     preload.c    the module in the program and its children; preload_protocol.h is what it says
+ *     broker.c     answers it
+ *     convert.c    converts files
+ *     sidecars.c   finds and keeps the sidecars for that
  */
-#ifndef COVSPLIT_SPLIT_RUN_CONVERT_H
-#define COVSPLIT_SPLIT_RUN_CONVERT_H
+#ifndef COVSPLIT_SPLIT_RUN_RUN_H
+#define COVSPLIT_SPLIT_RUN_RUN_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -29,6 +22,24 @@
 #include "common/base/uuid.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
+
+/* ---- the broker ---- */
+
+struct broker;
+
+/* Opens the socket. Clients can connect from then on, but wait until the broker is started. The
+ * options must outlive it. NULL with an error. */
+struct broker *broker_open(const struct parsed_options *options, struct error *error);
+
+/* The value of PRELOAD_ENVIRONMENT for the clients. Valid as long as the broker. */
+const char *broker_address(const struct broker *broker);
+
+/* Starts to answer, in threads that inherit the signal mask. Raises this process's limit of
+ * descriptors and makes it ignore SIGPIPE, so the command should be started before. */
+bool broker_start(struct broker *broker, struct error *error);
+
+/* Ends the threads, even in the middle of a conversion, and frees everything. NULL is allowed. */
+void broker_close(struct broker *broker);
 
 /* ---- sidecars (sidecars.c) ---- */
 
