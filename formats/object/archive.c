@@ -1,13 +1,8 @@
 /*
  * Reading and writing archives: see object.h.
  *
- * All forms of the symbol index are a table with an entry for each symbol, and the names of the
- * symbols, each with a NUL. They differ in their entries:
- *
- *   GNU        the offset of the member's header, big-endian
- *   BSD        the offset of the name among the names, and the offset of the header
- *
- * Without BSD's offsets, names are in the order of the entries.
+ * The symbol index is the number of symbols, for each the offset of its member's header, and their
+ * names in the same order, each with a NUL. All numbers are big-endian.
  */
 #include "formats/object/object.h"
 
@@ -30,8 +25,9 @@
 #define END_TEXT          "`\n"
 #define SIZE_MAX_DIGITS   UINT64_C(9999999999)
 
-#define BSD_NAME_PREFIX   "#1/"
-#define BSD_ALIGNMENT     8
+/* Of archives of BSD and Darwin form. */
+#define BSD_NAME_PREFIX  "#1/"
+#define BSD_INDEX_PREFIX "__.SYMDEF"
 
 static const char magic_plain[] = "!<arch>\n", magic_thin[] = "!<thin>\n";
 
@@ -68,6 +64,11 @@ static bool text_is(struct bytes text, const char *string)
     return text.size == strlen(string) && memcmp(text.data, string, strlen(string)) == 0;
 }
 
+static bool starts_with(struct bytes text, const char *start)
+{
+    return text.size >= strlen(start) && memcmp(text.data, start, strlen(start)) == 0;
+}
+
 static struct bytes without_front(struct bytes text, uint64_t size)
 {
     return (struct bytes){text.data + size, text.size - size};
@@ -87,27 +88,6 @@ static struct bytes without_slash(struct bytes name)
     return name;
 }
 
-/* The role of a member whose name begins with a slash and is no number. */
-static enum archive_role special_role(const struct archive *archive, struct bytes name)
-{
-    if (text_is(name, "//"))
-        return ARCHIVE_NAMES;
-    if (text_is(name, "/SYM64/") && archive->count == 0)
-        return ARCHIVE_INDEX_GNU64;
-    return text_is(name, "/") && archive->count == 0 ? ARCHIVE_INDEX_GNU : ARCHIVE_UNKNOWN;
-}
-
-static enum archive_role bsd_role(const struct archive *archive, struct bytes name)
-{
-    if (archive->count != 0)
-        return ARCHIVE_FILE;
-    if (text_is(name, "__.SYMDEF") || text_is(name, "__.SYMDEF SORTED"))
-        return ARCHIVE_INDEX_BSD;
-    return text_is(name, "__.SYMDEF_64") || text_is(name, "__.SYMDEF_64 SORTED")
-               ? ARCHIVE_INDEX_BSD64
-               : ARCHIVE_FILE;
-}
-
 /* Reads the name in the field, and finds the role that it tells. */
 static bool read_name(const struct archive *archive, struct archive_member *member,
                       struct bytes field)
@@ -116,6 +96,7 @@ static bool read_name(const struct archive *archive, struct archive_member *memb
     struct bytes digits;
     uint64_t number;
 
+    member->name = field;
     if (is_special && field.size > 1 && field.data[1] >= '0' && field.data[1] <= '9') {
         /* "/PLACE": a name in the member "//", where it ends in "/\n". In a thin archive,
          * "/PLACE:OFFSET" is a member of the archive of that name. */
@@ -124,26 +105,22 @@ static bool read_name(const struct archive *archive, struct archive_member *memb
             return false;
         member->is_nested = archive->is_thin && digits.size + 1 != field.size;
         member->name = without_slash(up_to(without_front(archive->names, number), '\n'));
-        return true;
-    }
-    if (is_special) {
-        member->role = special_role(archive, field);
-        member->name = field;
-        return true;
-    }
-    member->name = without_slash(field);
-    if (member->has_contents && field.size >= strlen(BSD_NAME_PREFIX) &&
-        memcmp(field.data, BSD_NAME_PREFIX, strlen(BSD_NAME_PREFIX)) == 0) {
+    } else if (is_special) {
+        member->role = text_is(field, "//")        ? ARCHIVE_NAMES
+                       : archive->count != 0       ? ARCHIVE_UNKNOWN
+                       : text_is(field, "/SYM64/") ? ARCHIVE_INDEX_64
+                       : text_is(field, "/")       ? ARCHIVE_INDEX
+                                                   : ARCHIVE_UNKNOWN;
+    } else if (starts_with(field, BSD_NAME_PREFIX) || starts_with(field, BSD_INDEX_PREFIX)) {
         /* "#1/SIZE": the name is the first bytes of the member, padded with NULs. */
-        if (!read_number(without_front(field, strlen(BSD_NAME_PREFIX)), &number) ||
-            number > member->size)
-            return false;
-        member->name_area = (struct bytes){member->contents.data, number};
-        member->name = up_to(member->name_area, '\0');
-        member->contents = without_front(member->contents, number);
-        member->size -= number;
+        member->role = ARCHIVE_UNKNOWN;
+        if (starts_with(field, BSD_NAME_PREFIX) &&
+            read_number(without_front(field, strlen(BSD_NAME_PREFIX)), &number) &&
+            number <= member->contents.size)
+            member->contents = without_front(member->contents, number);
+    } else {
+        member->name = without_slash(field);
     }
-    member->role = bsd_role(archive, member->name);
     return true;
 }
 
@@ -181,53 +158,9 @@ static bool fail_at(const struct archive *archive, uint64_t offset, struct error
 
 /* ---- the symbol index ---- */
 
-struct archive_index {
-    bool is_bsd;
-    bool big_endian;
-    unsigned width; /* bytes of the numbers: counts, sizes and offsets */
-    struct bytes entries, names;
-    bool names_have_padding; /* BSD: the padding belongs to the names */
-};
-
 static bool is_index(const struct archive_member *member)
 {
-    return member->role >= ARCHIVE_INDEX_GNU && member->role <= ARCHIVE_INDEX_BSD64;
-}
-
-static bool is_wide_index(const struct archive_member *member)
-{
-    return member->role == ARCHIVE_INDEX_GNU64 || member->role == ARCHIVE_INDEX_BSD64;
-}
-
-/* Finds the parts of an index in this byte order. */
-static bool find_parts(struct archive_index *index, struct bytes contents, bool big_endian)
-{
-    struct cursor at = cursor_open(contents, big_endian, index->width == sizeof(uint64_t));
-    uint64_t count = cursor_word(&at);
-
-    index->big_endian = big_endian;
-    if (index->is_bsd) { /* both parts are preceded by their sizes in bytes */
-        index->entries = cursor_bytes(&at, count);
-        index->names = cursor_bytes(&at, cursor_word(&at));
-        index->names_have_padding = cursor_left(&at) == 0;
-        return !at.bad && index->entries.size % (2 * index->width) == 0;
-    }
-    if (count > cursor_left(&at) / index->width)
-        return false;
-    index->entries = cursor_bytes(&at, count * index->width);
-    index->names = cursor_rest(&at);
-    return !at.bad;
-}
-
-/* The index of a GNU archive is big-endian; BSD's is in the byte order of the machine. */
-static bool open_index(struct archive_index *index, const struct archive_member *member)
-{
-    *index = (struct archive_index){
-        .is_bsd = member->role == ARCHIVE_INDEX_BSD || member->role == ARCHIVE_INDEX_BSD64,
-        .width = is_wide_index(member) ? sizeof(uint64_t) : sizeof(uint32_t),
-    };
-    return (index->is_bsd && find_parts(index, member->contents, false)) ||
-           find_parts(index, member->contents, true);
+    return member->role == ARCHIVE_INDEX || member->role == ARCHIVE_INDEX_64;
 }
 
 /* True for the symbol of a coverage record, "__covrec_" with the NameRef in hexadecimal, and for
@@ -247,50 +180,46 @@ static bool is_of_record(struct bytes name)
     return count != 0 && strcmp(text, text[0] == 'u' ? "u" : "") == 0;
 }
 
-static void append_number(const struct archive_index *index, struct buffer *to, uint64_t number)
+static void append_number(struct buffer *to, uint64_t number, unsigned width)
 {
     uint8_t bytes[sizeof(uint64_t)];
 
-    store_number(bytes, number, index->width, index->big_endian);
-    buffer_append(to, bytes, index->width);
+    store_number(bytes, number, width, true);
+    buffer_append(to, bytes, width);
 }
 
 /* Appends the entries and the names that stay, unless `entries` is NULL, with the new offsets of
  * members. *goes is set if one does not stay. False if the index is damaged, or names a member that
  * does not exist. */
-static bool copy_symbols(const struct archive *archive, const struct archive_index *index,
+static bool copy_symbols(const struct archive *archive, const struct archive_member *index,
                          bool *goes, struct buffer *entries, struct buffer *names)
 {
-    struct cursor at =
-        cursor_open(index->entries, index->big_endian, index->width == sizeof(uint64_t));
-    struct cursor names_left = cursor_open(index->names, false, false);
+    bool wide = index->role == ARCHIVE_INDEX_64;
+    unsigned width = wide ? sizeof(uint64_t) : sizeof(uint32_t);
+    struct cursor at = cursor_open(index->contents, true, wide), names_left;
+    uint64_t count = cursor_word(&at);
 
-    while (cursor_left(&at) != 0) {
-        uint64_t place = index->is_bsd ? cursor_word(&at) : 0, offset = cursor_word(&at);
+    if (at.bad || count > cursor_left(&at) / width)
+        return false;
+    names_left = at;
+    cursor_skip(&names_left, count * width);
+    for (; count != 0; count--) {
+        uint64_t offset = cursor_word(&at);
         size_t number =
             array_count_up_to(archive->members, archive->count, sizeof(*archive->members), offset);
         const struct archive_member *member = number == 0 ? NULL : &archive->members[number - 1];
         struct bytes name = {names_left.at, cursor_left(&names_left)};
-        uint64_t length;
+        uint64_t length = up_to(name, '\0').size;
 
-        if (index->is_bsd && !bytes_slice(index->names, place, index->names.size - place, &name))
-            return false;
-        length = up_to(name, '\0').size;
         if (length == name.size || member == NULL || member->offset != offset ||
             member->role != ARCHIVE_FILE)
             return false;
         name.size = length + 1;
-        /* Names of BSD could overlap. Together they must not be larger than all of them are, so
-         * that the new index is not larger than the old one. */
         cursor_skip(&names_left, name.size);
-        if (names_left.bad)
-            return false;
         if (member->has_no_records && is_of_record(name)) {
             *goes = true;
         } else if (entries != NULL) {
-            if (index->is_bsd)
-                append_number(index, entries, names->size);
-            append_number(index, entries, member->new_offset);
+            append_number(entries, member->new_offset, width);
             buffer_append(names, name.data, (size_t)name.size);
         }
     }
@@ -302,28 +231,22 @@ static bool copy_symbols(const struct archive *archive, const struct archive_ind
 static bool make_index(const struct archive *archive, const struct archive_member *member,
                        struct buffer *contents)
 {
+    unsigned width = member->role == ARCHIVE_INDEX_64 ? sizeof(uint64_t) : sizeof(uint32_t);
     struct buffer entries = {0}, names = {0};
-    struct archive_index index;
-    uint64_t size, alignment, padding;
+    uint64_t alignment;
     bool goes;
 
-    open_index(&index, member);
-    copy_symbols(archive, &index, &goes, &entries, &names);
+    copy_symbols(archive, member, &goes, &entries, &names);
     contents->size = 0;
-    append_number(&index, contents,
-                  index.is_bsd ? entries.size : entries.size / (uint64_t)index.width);
+    append_number(contents, entries.size / width, width);
     buffer_append(contents, entries.data, entries.size);
+    buffer_append(contents, names.data, names.size);
     /* Writers pad the index with NULs to an even size or to a multiple of 8, or not at all; ours
      * gets the padding that the old one has. */
-    alignment = member->contents.size % 2 != 0                                        ? 1
-                : member->role != ARCHIVE_INDEX_GNU && member->contents.size % 8 == 0 ? 8
-                                                                                      : 2;
-    size = contents->size + (index.is_bsd ? index.width : 0) + names.size;
-    padding = align_up(size, alignment) - size;
-    if (index.is_bsd)
-        append_number(&index, contents, names.size + (index.names_have_padding ? padding : 0));
-    buffer_append(contents, names.data, names.size);
-    buffer_append_zeros(contents, (size_t)padding);
+    alignment = member->contents.size % 2 != 0                                       ? 1
+                : member->role == ARCHIVE_INDEX_64 && member->contents.size % 8 == 0 ? 8
+                                                                                     : 2;
+    buffer_append_zeros(contents, (size_t)(align_up(contents->size, alignment) - contents->size));
     contents->failed |= entries.failed || names.failed;
     buffer_free(&entries);
     buffer_free(&names);
@@ -335,14 +258,11 @@ static bool make_index(const struct archive *archive, const struct archive_membe
 /* Fails if an index is damaged. */
 static bool check_indexes(const struct archive *archive, bool *goes, struct error *error)
 {
-    struct archive_index index;
-
     *goes = false;
     for (size_t i = 0; i < archive->count; i++) {
         const struct archive_member *member = &archive->members[i];
 
-        if (is_index(member) &&
-            (!open_index(&index, member) || !copy_symbols(archive, &index, goes, NULL, NULL)))
+        if (is_index(member) && !copy_symbols(archive, member, goes, NULL, NULL))
             return error_set(error,
                              "%s: the archive's symbol index is damaged; run 'ranlib' on it first",
                              archive->path);
@@ -399,37 +319,25 @@ static uint64_t new_size_of(const struct archive_member *member)
                                                        : member->size;
 }
 
-/* The size of the area for the name, at the new offset. Where the padding of the name had aligned
- * the contents, it does so again. */
-static uint64_t name_area_size(const struct archive_member *member)
-{
-    uint64_t old_start = member->offset + HEADER_SIZE + member->name_area.size;
-    uint64_t start = member->new_offset + HEADER_SIZE;
-
-    if (member->name_area.size == 0 || old_start % BSD_ALIGNMENT != 0)
-        return member->name_area.size;
-    return align_up(start + member->name.size, BSD_ALIGNMENT) - start;
-}
-
 /* Sets the new offsets, which must fit the index. */
 static bool lay_out(struct archive *archive, struct error *error)
 {
     uint64_t offset = MAGIC_SIZE, limit = UINT64_MAX;
 
     for (size_t i = 0; i < archive->count; i++) {
-        if (is_index(&archive->members[i]) && !is_wide_index(&archive->members[i]))
+        if (archive->members[i].role == ARCHIVE_INDEX)
             limit = UINT32_MAX;
     }
     for (size_t i = 0; i < archive->count; i++) {
         struct archive_member *member = &archive->members[i];
 
         member->new_offset = offset;
-        if (offset > limit || name_area_size(member) + new_size_of(member) > SIZE_MAX_DIGITS)
+        if (offset > limit || new_size_of(member) > SIZE_MAX_DIGITS)
             return error_set(error, "%s: the archive would be too large for its format",
                              archive->path);
         offset += HEADER_SIZE;
         if (member->has_contents)
-            offset = align_up(offset + name_area_size(member) + new_size_of(member), 2);
+            offset = align_up(offset + new_size_of(member), 2);
     }
     return true;
 }
@@ -450,42 +358,24 @@ static bool make_indexes(struct archive *archive, struct buffer *contents, struc
     return true;
 }
 
-/* A number as a field of a header: left-justified, without a NUL. */
-static void put_number(uint8_t *field, size_t size, uint64_t number)
-{
-    char text[32];
-    int length = snprintf(text, sizeof(text), "%" PRIu64, number);
-
-    memset(field, ' ', size);
-    memcpy(field, text, (size_t)length < size ? (size_t)length : size);
-}
-
 static bool write_member(const struct archive *archive, const struct archive_member *member,
                          bytes_sink write, void *context, struct error *error)
 {
-    static const uint8_t zeros[BSD_ALIGNMENT], newline[] = {'\n'};
+    static const uint8_t newline[] = {'\n'};
     struct bytes contents = member->has_changed ? member->new_contents : member->contents;
-    uint64_t area = name_area_size(member);
     uint8_t header[HEADER_SIZE];
+    char size[SIZE_FIELD_SIZE + 1];
 
     memcpy(header, archive->bytes.data + member->offset, sizeof(header));
-    if (area != member->name_area.size)
-        put_number(header + strlen(BSD_NAME_PREFIX), NAME_FIELD_SIZE - strlen(BSD_NAME_PREFIX),
-                   area);
-    if (area + new_size_of(member) != member->name_area.size + member->size)
-        put_number(header + SIZE_FIELD_OFFSET, SIZE_FIELD_SIZE, area + new_size_of(member));
+    if (new_size_of(member) != member->size) {
+        snprintf(size, sizeof(size), "%-10" PRIu64, new_size_of(member));
+        memcpy(header + SIZE_FIELD_OFFSET, size, SIZE_FIELD_SIZE);
+    }
     if (!write(context, (struct bytes){header, sizeof(header)}, error))
         return false;
-    if (area == member->name_area.size) {
-        if (area != 0 && !write(context, member->name_area, error))
-            return false;
-    } else if (!write(context, member->name, error) ||
-               !write(context, (struct bytes){zeros, area - member->name.size}, error)) {
-        return false;
-    }
     return !member->has_contents ||
            (write(context, contents, error) &&
-            ((area + contents.size) % 2 == 0 ||
+            (contents.size % 2 == 0 ||
              write(context, (struct bytes){newline, sizeof(newline)}, error)));
 }
 

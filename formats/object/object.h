@@ -57,36 +57,33 @@ struct image_plan *object_describe(const struct input *input, struct error *erro
  * members.
  *
  * An archive is a magic and members, each a header of 60 characters and the contents. Its symbol
- * index says in which member, by the offset of its header, a symbol is defined. There are two
- * forms of it, by who writes the archive: GNU ("/"; "/SYM64/" for archives of 4 GiB or more), or
- * BSD and Darwin ("__.SYMDEF" and "__.SYMDEF_64"). In a thin archive (GNU), members have no
- * contents, but name files.
+ * index ("/"; "/SYM64/" for archives of 4 GiB or more) says in which member, by the offset of its
+ * header, a symbol is defined. In a thin archive, members have no contents, but name files.
+ * Archives of BSD and Darwin form have other indexes and names: these are members of an unknown
+ * kind.
  *
  * When an archive is written again, everything but sizes and the index stays: members, names,
  * dates, owners, modes, and their order. The index is made from the old one, without reading the
  * symbol tables of members: only the symbols of coverage records go, since packing removes no
- * others. The members of an archive that was well-formed stay aligned as they were in BSD archives,
- * to multiples of 8; in the others they can only be at even offsets.
+ * others.
  */
 
 enum archive_role {
-    ARCHIVE_FILE,        /* anything that `ar t` lists */
-    ARCHIVE_NAMES,       /* "//": the names that do not fit the headers */
-    ARCHIVE_INDEX_GNU,   /* "/" */
-    ARCHIVE_INDEX_GNU64, /* "/SYM64/" */
-    ARCHIVE_INDEX_BSD,
-    ARCHIVE_INDEX_BSD64,
-    ARCHIVE_UNKNOWN, /* another special member, such as those of Windows libraries */
+    ARCHIVE_FILE,     /* anything that `ar t` lists */
+    ARCHIVE_NAMES,    /* "//": the names that do not fit the headers */
+    ARCHIVE_INDEX,    /* "/" */
+    ARCHIVE_INDEX_64, /* "/SYM64/" */
+    ARCHIVE_UNKNOWN,  /* another special member, such as those of Windows libraries, or one of BSD
+                         form */
 };
 
 struct archive_member {
     uint64_t offset; /* of the header; first, for array_count_up_to */
     enum archive_role role;
-    bool has_contents;      /* false for a file that a thin archive only names */
-    bool is_nested;         /* of a thin archive: the file is in another archive */
-    uint64_t size;          /* of the contents; of a thin archive's file, as it was recorded */
-    struct bytes name;      /* without padding and terminator */
-    struct bytes name_area; /* where the name precedes the contents, with its padding; or empty */
+    bool has_contents; /* false for a file that a thin archive only names */
+    bool is_nested;    /* of a thin archive: the file is in another archive */
+    uint64_t size;     /* of the contents; of a thin archive's file, as it was recorded */
+    struct bytes name; /* without padding and terminator */
     struct bytes contents;
 
     /* To be set before archive_write, for those with the role ARCHIVE_FILE. */

@@ -382,82 +382,6 @@ static bool write_relocations(struct writing *writing, struct bytes from, bool h
     return true;
 }
 
-/* A signed LEB128 number. */
-static int64_t take_sleb128(struct cursor *at)
-{
-    uint64_t number = 0;
-    unsigned shift = 0;
-    uint8_t byte;
-
-    do {
-        if (shift > 63)
-            cursor_spoil(at);
-        byte = cursor_u8(at);
-        number |= shift > 63 ? 0 : (uint64_t)(byte & 0x7f) << shift;
-        shift += 7;
-    } while (byte >= 0x80);
-    if (shift < 64 && (byte & 0x40) != 0)
-        number |= UINT64_MAX << shift;
-    return (int64_t)number;
-}
-
-static void append_sleb128(struct buffer *to, int64_t value)
-{
-    bool is_last = false;
-
-    while (!is_last) {
-        uint8_t byte = value & 0x7f;
-
-        is_last = value >= -0x40 && value < 0x40;
-        byte |= is_last ? 0 : 0x80;
-        buffer_append(to, &byte, 1);
-        value >>= 7;
-    }
-}
-
-/* CREL (LLVM's MC/MCELFExtras.h): ULEB128 of the count, and in its low bits if there are addends,
- * and how offsets are shifted. Of each relocation the first byte has the low bits of the difference
- * of offsets and, as lowest bits, which other differences follow: symbol, type and addend. */
-#define CREL_COUNT_SHIFT 3
-#define CREL_HAS_ADDENDS 4u
-#define CREL_HAS_SYMBOL  1u
-
-static bool write_crel(struct writing *writing, struct bytes section)
-{
-    struct cursor from = cursor_open(section, false, false);
-    uint32_t old_symbol = 0, new_symbol = 0;
-    const uint8_t *copied = from.at; /* what is in front of it has been written */
-    uint64_t head = cursor_uleb128(&from);
-    unsigned kinds = (head & CREL_HAS_ADDENDS) != 0 ? 3 : 2;
-
-    for (uint64_t i = head >> CREL_COUNT_SHIFT; i != 0 && !from.bad; i--) {
-        uint8_t first = cursor_u8(&from);
-
-        if (first >= 0x80)
-            cursor_uleb128(&from);
-        if ((first & CREL_HAS_SYMBOL) != 0 && !from.bad) {
-            uint32_t before = new_symbol;
-
-            if (!append(writing, copied, (uint64_t)(from.at - copied)))
-                return false;
-            old_symbol = (uint32_t)(old_symbol + (uint64_t)take_sleb128(&from));
-            if (from.bad)
-                break;
-            new_symbol = old_symbol;
-            if (!renumber_symbol(writing, &new_symbol))
-                return false;
-            append_sleb128(writing->to, (int64_t)new_symbol - (int64_t)before);
-            copied = from.at;
-        }
-        for (unsigned kind = 1; kind < kinds; kind++) {
-            if ((first & 1u << kind) != 0)
-                take_sleb128(&from);
-        }
-    }
-    return cursor_finished(&from) ? append(writing, copied, (uint64_t)(from.at - copied))
-                                  : damaged_relocations(writing->object);
-}
-
 /* .llvm_addrsig: the symbols whose addresses matter. If it does not belong to the symbol table,
  * linkers ignore it: then it is several that a tool has put together without knowing what they are.
  */
@@ -502,15 +426,13 @@ static bool write_contents(struct writing *writing, uint32_t number, const Elf64
     case SHT_RELA:
         return has_symbols ? write_relocations(writing, from, header->sh_type == SHT_RELA)
                            : damaged_relocations(object);
-    case SHT_LLVM_CREL:
-        return has_symbols ? write_crel(writing, from) : damaged_relocations(object);
     case SHT_LLVM_ADDRSIG:
         if (has_symbols)
             return write_address_symbols(writing, from);
         /* fall through */
     default:
         if ((has_symbols && header->sh_type != SHT_LLVM_CALL_GRAPH_PROFILE) ||
-            header->sh_type == SHT_DYNSYM)
+            header->sh_type == SHT_DYNSYM || header->sh_type == SHT_LLVM_CREL)
             return object_keep(object,
                                "it has a section of the unknown type 0x%x, which may refer to "
                                "symbols; leave it as it is",
@@ -524,7 +446,7 @@ static bool renumber_header(struct writing *writing, Elf64_Shdr *header)
 {
     struct object *object = writing->object;
     bool has_section = header->sh_type == SHT_REL || header->sh_type == SHT_RELA ||
-                       header->sh_type == SHT_LLVM_CREL || (header->sh_flags & SHF_INFO_LINK) != 0;
+                       (header->sh_flags & SHF_INFO_LINK) != 0;
 
     if (header->sh_type == SHT_SYMTAB) {
         header->sh_info = writing->local_count;

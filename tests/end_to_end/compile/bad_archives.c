@@ -21,7 +21,7 @@
  * of an object. */
 #define PART_SIZE 600
 
-static const char *const kinds[] = {"gnu", "gnu64", "bsd", "bsd64", "thin"};
+static const char *const kinds[] = {"gnu", "gnu64", "thin"};
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 static char *scratch;
@@ -37,8 +37,6 @@ static void prepare(void)
                  " -c unit$i.cc -o a-long-name-of-an-object-$i.o\n"
                  "done\n"
                  "llvm-ar-22 rcs gnu *.o; SYM64_THRESHOLD=1 llvm-ar-22 rcs gnu64 *.o\n"
-                 "llvm-ar-22 --format=bsd rcs bsd *.o\n"
-                 "SYM64_THRESHOLD=1 llvm-ar-22 --format=darwin rcs bsd64 *.o\n"
                  "mkdir place; cp *.o place; cd place; ar rcsT ../thin *.o",
                  NULL);
 }

@@ -103,7 +103,6 @@ static const struct kind {
     {"-m32 -O1 -g", 0, 0},
     {"-O1 -flto -ffat-lto-objects", 17, 0},
     {"-O1 -fcoverage-mcdc", 18, 0},
-    {"-O1 -g -ffunction-sections -Wa,--crel,--allow-experimental-crel", 20, 0},
 };
 
 START_TEST(test_kind)
@@ -120,6 +119,22 @@ START_TEST(test_kind)
     if (rounds_have((unsigned)_i, 3)) {
         ask_tools(name);
     }
+}
+END_TEST
+
+/* Relocations in the experimental form CREL: the object stays as it is. */
+START_TEST(test_crel)
+{
+    struct outcome outcome;
+
+    if (atoi(clang) < 20)
+        return;
+    run_words(ordinary, text_format("clang++-%s " INSTRUMENT_COVERAGE
+                                    " -Wa,--crel,--allow-experimental-crel -c unit0.cc -o crel.o",
+                                    clang));
+    outcome = covsplit_run_words(scratch, 0, "pack -o packed/crel.o ordinary/crel.o");
+    assert_contains(outcome.errors, "it has a section of the unknown type 0x40000014");
+    files_assert_equal(path_join(packed, "crel.o"), path_join(ordinary, "crel.o"), "CREL");
 }
 END_TEST
 
@@ -273,6 +288,7 @@ int main(int count, char **words)
     suite_loops(objects, COUNT(kinds), test_kind);
     suite_loops(links, COUNT(linkers), test_link);
     suite_loops(links, COUNT(linkers) - 1, test_relocatable);
+    suite_tests(objects, test_crel);
     suite_tests(links, test_debugger, test_many_sections);
     return suite_main("packed_objects", objects, links);
 }

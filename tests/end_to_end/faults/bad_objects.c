@@ -27,7 +27,6 @@ static const struct form {
     const char *options;
 } forms[] = {
     {"22", NULL, "-g -ffunction-sections -faddrsig"},
-    {"22", NULL, "-g -Wa,--crel,--allow-experimental-crel"},
     {"19", "mips64el", "-g"},
     {"14", "arm", "-ffunction-sections"},
     {"19", "s390x", "-g"},
