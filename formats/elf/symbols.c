@@ -1,11 +1,6 @@
 /*
  * Scans symbol tables, which are large in instrumented programs: in order, in time proportional to
  * their size, and releasing their pages on the way.
- *
- * Comparing every symbol's name would touch the string table at random. Instead, the few names that
- * matter are looked for in the string table itself, front to back; a symbol then has one of these
- * names exactly if its st_name is one of the offsets found. Linkers share strings with a common
- * end, so a name may be found more than once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -118,129 +113,7 @@ bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
     return true;
 }
 
-/* ---- the runtime's names in the string table ---- */
-
-struct name_offset {
-    uint64_t offset;
-    enum runtime_symbol symbol;
-};
-
-struct name_offsets {
-    struct name_offset *list; /* ascending, because the table is searched front to back */
-    size_t count;
-    size_t capacity;
-};
-
-/* Adds all places of a text in a string table: of the runtime's names if it is their prefix. False
- * if memory runs out. */
-static bool find_names(const struct elf_image *image, size_t string_section, const char *text,
-                       size_t size, bool is_prefix, struct name_offsets *names)
-{
-    struct bytes strings = elf_section_bytes(image, string_section);
-    uint64_t base = image->shdrs[string_section].sh_offset, position = 0, released = 0;
-
-    while (position < strings.size) {
-        uint64_t left = strings.size - position;
-        /* Pieces overlap by the size of the text, so that none is missed between two pieces. */
-        uint64_t piece = left < PIECE_SIZE + size ? left : PIECE_SIZE + size;
-        const uint8_t *hit = memmem(strings.data + position, (size_t)piece, text, size);
-        struct name_offset name = {.symbol = RUNTIME_OTHER_BOUND};
-
-        if (hit == NULL) {
-            position += piece == left ? left : PIECE_SIZE;
-        } else {
-            name.offset = (uint64_t)(hit - strings.data);
-            position = name.offset + size;
-        }
-        if (hit != NULL &&
-            (!is_prefix || runtime_symbol_classify((struct bytes){hit, strings.size - name.offset},
-                                                   &name.symbol))) {
-            if (!ARRAY_ROOM_FOR_ONE(names->list, names->capacity, names->count))
-                return false;
-            names->list[names->count++] = name;
-        }
-        if (position - released >= PIECE_SIZE) {
-            input_release_pages(image->input, base + released, position - released);
-            released = position;
-        }
-    }
-    return true;
-}
-
-static const struct name_offset *lookup_name(const struct name_offsets *names, uint64_t offset)
-{
-    size_t count = array_count_up_to(names->list, names->count, sizeof(*names->list), offset);
-
-    return count != 0 && names->list[count - 1].offset == offset ? &names->list[count - 1] : NULL;
-}
-
 /* ---- definitions ---- */
-
-struct scan {
-    const struct elf_image *image;
-    struct runtime_symbols *found;
-    struct name_offsets names;
-    struct name_offsets base_names;
-    uint64_t code_base;
-};
-
-/* Collects the definitions, and the value of the base symbol. Returns what is wrong; NULL if
- * nothing is. */
-static const char *collect_definitions(struct scan *scan, size_t table)
-{
-    bool has_bases = false; /* base symbols at different addresses */
-    struct elf_symbol symbol;
-    struct symbol_walk walk;
-
-    elf_symbols_open(scan->image, table, &walk);
-    while (elf_symbols_next(scan->image, &walk, &symbol)) {
-        uint64_t address = function_address(scan->image, &symbol);
-        const struct name_offset *name;
-
-        if (!elf_symbol_has_address(scan->image, &symbol))
-            continue;
-        if (lookup_name(&scan->base_names, symbol.st_name) != NULL) {
-            has_bases |= scan->code_base != 0 && scan->code_base != symbol.st_value;
-            scan->code_base = symbol.st_value;
-        }
-        name = lookup_name(&scan->names, symbol.st_name);
-        if (name == NULL)
-            continue;
-        if (!runtime_symbols_add(scan->found, name->symbol, address, symbol.st_size))
-            return "the profile runtime is defined too many times";
-        scan->found->definitions[scan->found->count - 1].is_thumb = address != symbol.st_value;
-    }
-    return walk.bad    ? "damaged ELF image: its symbol table cannot be read"
-           : has_bases ? "the symbol for the base register of its data has several values"
-                       : NULL;
-}
-
-/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
- * that return the same address, and changing one would change the other. */
-static void mark_shared(struct scan *scan, size_t table)
-{
-    struct elf_symbol symbol;
-    struct symbol_walk walk;
-
-    elf_symbols_open(scan->image, table, &walk);
-    while (elf_symbols_next(scan->image, &walk, &symbol)) {
-        uint64_t address = function_address(scan->image, &symbol);
-
-        if (!elf_symbol_has_address(scan->image, &symbol) ||
-            ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
-            continue;
-        for (size_t i = 0; i < scan->found->count; i++) {
-            struct runtime_definition *definition = &scan->found->definitions[i];
-            const struct name_offset *name;
-
-            if (definition->address != address)
-                continue;
-            name = lookup_name(&scan->names, symbol.st_name);
-            if (name == NULL || name->symbol != definition->symbol)
-                definition->is_shared = true;
-        }
-    }
-}
 
 /* Index of the symbol table; NO_INDEX: none. False if there are two, or one without strings. */
 static bool find_table(const struct elf_image *image, size_t *table, struct error *error)
@@ -261,13 +134,41 @@ static bool find_table(const struct elf_image *image, size_t *table, struct erro
                      image->path);
 }
 
+/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
+ * that return the same address, and changing one would change the other. */
+static void mark_shared(const struct elf_image *image, size_t table,
+                        struct runtime_symbols *symbols)
+{
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        uint64_t address = function_address(image, &symbol);
+        enum runtime_symbol named;
+
+        if (!elf_symbol_has_address(image, &symbol) || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
+            continue;
+        for (size_t i = 0; i < symbols->count; i++) {
+            struct runtime_definition *definition = &symbols->definitions[i];
+
+            if (definition->address == address &&
+                (!runtime_symbol_classify(elf_symbol_name(image, &symbol), &named) ||
+                 named != definition->symbol))
+                definition->is_shared = true;
+        }
+    }
+}
+
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       uint64_t *code_base, struct error *error)
 {
-    struct scan scan = {.image = image, .found = symbols};
     const char *base_symbol = image->machine->base_symbol, *wrong = NULL;
-    size_t table, strings;
-    bool has_memory;
+    size_t table, base_size = base_symbol == NULL ? 0 : strlen(base_symbol) + 1;
+    bool has_bases = false; /* base symbols at different addresses */
+    const Elf64_Shdr *strings;
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
 
     symbols->count = 0;
     symbols->from_symbol_table = false;
@@ -277,22 +178,37 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
     if (table == NO_INDEX)
         return true;
     symbols->from_symbol_table = true;
-    strings = image->shdrs[table].sh_link;
-    has_memory =
-        find_names(image, strings, RUNTIME_PREFIX, strlen(RUNTIME_PREFIX), true, &scan.names) &&
-        (base_symbol == NULL ||
-         find_names(image, strings, base_symbol, strlen(base_symbol) + 1, false, &scan.base_names));
-    if (!has_memory)
-        error_out_of_memory(error, image->path, sizeof(struct name_offset));
-    else if (scan.names.count != 0 || scan.base_names.count != 0)
-        wrong = collect_definitions(&scan, table);
-    if (wrong == NULL && symbols->count != 0)
-        mark_shared(&scan, table);
-    *code_base = scan.code_base;
-    free(scan.names.list);
-    free(scan.base_names.list);
-    return wrong == NULL ? has_memory
-                         : error_set(error, "%s: %s; link it again", image->path, wrong);
+    elf_symbols_open(image, table, &walk);
+    while (wrong == NULL && elf_symbols_next(image, &walk, &symbol)) {
+        struct bytes name = elf_symbol_name(image, &symbol);
+        enum runtime_symbol named;
+
+        if (!elf_symbol_has_address(image, &symbol))
+            continue;
+        if (base_size != 0 && name.size >= base_size &&
+            memcmp(name.data, base_symbol, base_size) == 0) {
+            has_bases |= *code_base != 0 && *code_base != symbol.st_value;
+            *code_base = symbol.st_value;
+        }
+        if (!runtime_symbol_classify(name, &named))
+            continue;
+        if (runtime_symbols_add(symbols, named, function_address(image, &symbol), symbol.st_size))
+            symbols->definitions[symbols->count - 1].is_thumb =
+                function_address(image, &symbol) != symbol.st_value;
+        else
+            wrong = "the profile runtime is defined too many times";
+    }
+    strings = &image->shdrs[image->shdrs[table].sh_link];
+    input_release_pages(image->input, strings->sh_offset, strings->sh_size);
+    if (wrong == NULL && walk.bad)
+        wrong = "damaged ELF image: its symbol table cannot be read";
+    if (wrong == NULL && has_bases)
+        wrong = "the symbol for the base register of its data has several values";
+    if (wrong != NULL)
+        return error_set(error, "%s: %s; link it again", image->path, wrong);
+    if (symbols->count != 0)
+        mark_shared(image, table, symbols);
+    return true;
 }
 
 /* ---- all functions ---- */
