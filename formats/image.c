@@ -175,61 +175,37 @@ static bool add_functions(struct bytes covfun, bool big_endian, const struct int
     return true;
 }
 
-/* The functions of records. */
-struct functions {
-    struct intern_table made; /* of those that were made */
-    struct intern_table lost; /* of the others in the image's own section */
-    struct intern_table kept; /* NameRefs of data records whose functions are in `made` */
-};
-
-/* Takes a place where a data record may begin off the data. Sets *key to what its function is. */
-static bool take_place(struct bytes *data, bool big_endian, uint64_t *name_reference, uint64_t *key)
-{
-    if (data->size < RECORD_START)
-        return false;
-    *name_reference = load_u64(data->data, big_endian);
-    *key = function_key(*name_reference, load_u64(data->data + sizeof(uint64_t), big_endian));
-    take_bytes(data, RECORD_ALIGNMENT);
-    return true;
-}
-
-/* Sets *is_sound if no function that was lost has a data record, unless the one whose
- * record was made in its place has one, too. False if out of memory. */
-static bool look_for_lost(struct functions *functions, struct bytes data, bool big_endian,
-                          bool *is_sound)
-{
-    struct bytes rest = data;
-    uint64_t name_reference, key, ignored;
-
-    *is_sound = true;
-    if (functions->lost.count == 0)
-        return true;
-    while (take_place(&rest, big_endian, &name_reference, &key)) {
-        if (intern_table_find(&functions->made, key, &ignored) &&
-            !intern_table_put(&functions->kept, name_reference, 0))
-            return false;
-    }
-    rest = data;
-    while (*is_sound && take_place(&rest, big_endian, &name_reference, &key))
-        *is_sound = !intern_table_find(&functions->lost, key, &ignored) ||
-                    intern_table_find(&functions->kept, name_reference, &ignored);
-    return true;
-}
-
 /* Fails if there are data records of functions whose records are in the image's covfun, but not in
- * what was made of that and the packed units. */
+ * what was made of that and the packed units; unless the function whose record was made in its
+ * place has a data record, too. */
 static bool check_mixed(const struct image_plan *plan, const struct input *image,
                         struct bytes made_covfun, struct error *error)
 {
     struct bytes covfun = image_plan_bytes(plan, image, SECTION_COVFUN);
     struct bytes data = image_plan_bytes(plan, image, SECTION_DATA);
     bool big_endian = plan->facts.elf_data == ELFDATA2MSB, is_sound = true;
-    struct functions functions = {0};
-    bool done =
-        covfun.size == 0 || (add_functions(made_covfun, big_endian, NULL, &functions.made) &&
-                             add_functions(covfun, big_endian, &functions.made, &functions.lost) &&
-                             look_for_lost(&functions, data, big_endian, &is_sound));
+    /* The functions of the records that were made, and of the others in the image's own section;
+     * and the NameRefs of data records whose functions are in `made`. */
+    struct intern_table made = {0}, lost = {0}, kept = {0};
+    bool done = covfun.size == 0 || (add_functions(made_covfun, big_endian, NULL, &made) &&
+                                     add_functions(covfun, big_endian, &made, &lost));
 
+    for (unsigned pass = 0; done && lost.count != 0 && pass < 2; pass++) {
+        /* Wherever a data record may begin. */
+        for (uint64_t i = 0; done && is_sound && i + RECORD_START <= data.size;
+             i += RECORD_ALIGNMENT) {
+            uint64_t name_reference = load_u64(data.data + i, big_endian), ignored;
+            uint64_t key = function_key(name_reference,
+                                        load_u64(data.data + i + sizeof(uint64_t), big_endian));
+
+            if (pass == 0)
+                done = !intern_table_find(&made, key, &ignored) ||
+                       intern_table_put(&kept, name_reference, 0);
+            else
+                is_sound = !intern_table_find(&lost, key, &ignored) ||
+                           intern_table_find(&kept, name_reference, &ignored);
+        }
+    }
     if (!done)
         error_out_of_memory(error, image->path, made_covfun.size);
     else if (!is_sound)
@@ -238,9 +214,9 @@ static bool check_mixed(const struct image_plan *plan, const struct input *image
                          "function, and the first is not that of the code; pack all objects of "
                          "the image, or none, and link it again",
                          image->path);
-    intern_table_free(&functions.made);
-    intern_table_free(&functions.lost);
-    intern_table_free(&functions.kept);
+    intern_table_free(&made);
+    intern_table_free(&lost);
+    intern_table_free(&kept);
     return done;
 }
 

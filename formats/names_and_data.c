@@ -205,6 +205,21 @@ static bool check_names(struct planning *planning)
 
 /* ---- data ---- */
 
+/* True if the test holds for any of the records, which must be whole. */
+static bool have_one(const struct planning *planning, struct bytes records,
+                     bool (*test)(const struct profile_record_layout *layout, const uint8_t *record,
+                                  bool big_endian))
+{
+    const struct profile_record_layout *layout = &planning->record_layout;
+
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
+         start += layout->record_size) {
+        if (test(layout, records.data + start, planning->big_endian))
+            return true;
+    }
+    return false;
+}
+
 static bool check_records(struct planning *planning)
 {
     const struct section *data = section_of(planning, SECTION_DATA);
@@ -216,10 +231,10 @@ static bool check_records(struct planning *planning)
         !bytes_slice(planning->input->bytes, data->offset, data->size, &records))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its size is not a whole number of records");
-    if (records_have_one(layout, records, planning->big_endian, profile_record_has_value_sites))
+    if (have_one(planning, records, profile_record_has_value_sites))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "value profiling is on, and uses it at run time");
-    if (records_have_one(layout, records, planning->big_endian, profile_record_is_of_device))
+    if (have_one(planning, records, profile_record_is_of_device))
         return image_plan_keep(planning->plan, SECTION_DATA,
                                "its records are of a GPU's code, with uniform counters");
     return true;
@@ -306,8 +321,7 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
     if (format->check_first_record != NULL && !format->check_first_record(planning))
         return image_plan_keep(planning->plan, SECTION_NAMES,
                                "the records beside it are not where expected");
-    if (records_have_one(&planning->record_layout, *records, planning->big_endian,
-                         profile_record_has_value_sites))
+    if (have_one(planning, *records, profile_record_has_value_sites))
         return true;
     switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
                                  &reason)) {

@@ -51,7 +51,7 @@ static bool is_firmware(const struct elf_image *image)
         /* Systems map whole pages of the file, at the addresses in p_vaddr. */
         if (phdr->p_type == PT_LOAD && phdr->p_filesz != 0 &&
             (phdr->p_paddr != phdr->p_vaddr ||
-             (phdr->p_vaddr - phdr->p_offset) % image->machine->page_size != 0))
+             (phdr->p_vaddr - phdr->p_offset) % MACHINE_PAGE_SIZE != 0))
             is_mapped = false;
     }
     return image->elf.header.e_type == ET_EXEC && !is_mapped;

@@ -23,11 +23,6 @@
 /* The tripwire behind the stub is at a multiple of this. */
 #define JOIN_UNIT UINT64_C(8)
 
-static uint64_t page_size(const struct elf_state *state)
-{
-    return state->image.machine->page_size;
-}
-
 static struct section *section_of(const struct elf_state *state, enum section_kind kind)
 {
     return image_plan_section(state->base.plan, kind);
@@ -68,13 +63,13 @@ static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t
     }
     for (size_t i = 0; i < image->phnum; i++) {
         const Elf64_Phdr *phdr = &image->phdrs[i];
-        uint64_t unit = phdr->p_align > page_size(state) ? phdr->p_align : page_size(state);
+        uint64_t unit = phdr->p_align > MACHINE_PAGE_SIZE ? phdr->p_align : MACHINE_PAGE_SIZE;
 
         if (phdr->p_type == PT_LOAD && phdr->p_offset >= end && unit > alignment)
             alignment = unit;
     }
     /* A page or more is not padding. */
-    if (next - end < page_size(state) && bytes_slice(image->elf.bytes, end, next - end, &gap) &&
+    if (next - end < MACHINE_PAGE_SIZE && bytes_slice(image->elf.bytes, end, next - end, &gap) &&
         bytes_all_zero(gap))
         cut_end = next;
     return align_down(cut_end - start, alignment);
@@ -375,7 +370,7 @@ static bool find_zeros_behind(const struct elf_state *state, uint64_t unit, bool
 static uint64_t cut_unit(const struct elf_state *state)
 {
     const struct elf_image *image = &state->image;
-    uint64_t unit = state->is_firmware ? FILE_UNIT : page_size(state);
+    uint64_t unit = state->is_firmware ? FILE_UNIT : MACHINE_PAGE_SIZE;
 
     for (size_t i = 0; i < image->phnum; i++) {
         if (image->phdrs[i].p_type == PT_LOAD && image->phdrs[i].p_align > unit)
@@ -417,7 +412,7 @@ static const char *why_not_cut(const struct elf_state *state, const struct elf_h
     for (size_t i = 0; i < image->phnum; i++) {
         const Elf64_Phdr *phdr = &image->phdrs[i];
         /* Segments that are not aligned to pages (ld -n, ld -N) cannot be split. */
-        bool is_unaligned = phdr->p_type == PT_LOAD && phdr->p_align < page_size(state);
+        bool is_unaligned = phdr->p_type == PT_LOAD && phdr->p_align < MACHINE_PAGE_SIZE;
 
         /* p_memsz of PT_GNU_STACK is the size of a stack. */
         if ((is_unaligned && !state->is_firmware) ||
@@ -517,10 +512,10 @@ struct candidate {
 static void explain_alignment(const struct elf_state *state, struct section *section,
                               const struct elf_hole *hole)
 {
-    struct elf_hole pages = find_hole(state, section, page_size(state));
+    struct elf_hole pages = find_hole(state, section, MACHINE_PAGE_SIZE);
 
     if (state->is_firmware) {
-        if (hole->size - hole->cut >= page_size(state))
+        if (hole->size - hole->cut >= MACHINE_PAGE_SIZE)
             image_plan_explain(state->base.plan, section,
                                "%" PRIu64
                                " bytes of zeros stay in the file, but are not in flash: the "
@@ -536,7 +531,7 @@ static void explain_alignment(const struct elf_state *state, struct section *sec
                        "%" PRIu64
                        " bytes of zeros stay: the image's segments are aligned to %" PRIu64
                        " bytes; link with -z max-page-size=%" PRIu64,
-                       pages.cut - hole->cut, cut_unit(state), page_size(state));
+                       pages.cut - hole->cut, cut_unit(state), MACHINE_PAGE_SIZE);
 }
 
 /* Puts the candidate in its place among the others, of which the largest is first. */

@@ -541,7 +541,6 @@ const struct machine machine_aarch64 = {
     .name = "aarch64",
     .elf_machine = EM_AARCH64,
     .address_size = 8,
-    .page_size = 4096,
     .relocations =
         &(const struct elf_relocation_types){
             .none = R_AARCH64_NONE,

@@ -737,7 +737,6 @@ const struct machine machine_arm = {
     .name = "arm",
     .elf_machine = EM_ARM,
     .address_size = 4,
-    .page_size = 4096,
     .state_bit = 1,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
     .relocations =

@@ -154,7 +154,7 @@ struct flow {
      * zeroed. */
     void (*decode)(const struct code *code, uint64_t offset, struct flow_instruction *instruction);
     /* True if the instruction at an offset, if its base register holds the half, forms an address
-     * that counts. */
+     * that counts. NULL: if the sum does. */
     bool (*refers)(const struct flow_half *half, uint64_t offset,
                    const struct flow_instruction *instruction);
     /* A branch takes effect behind the instruction after it. */

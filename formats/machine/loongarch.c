@@ -398,7 +398,6 @@ const struct machine machine_loongarch64 = {
     .name = "loongarch64",
     .elf_machine = EM_LOONGARCH,
     .address_size = 8,
-    .page_size = 4096,
     .address_unit = INSTRUCTION_SIZE,
     .relocations =
         &(const struct elf_relocation_types){

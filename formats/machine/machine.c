@@ -242,7 +242,9 @@ static bool step(struct walk *walk, uint64_t offset, const struct flow_instructi
 {
     if (holds(mask, instruction->base)) {
         walk->found |= FLOW_FOUND;
-        if (walk->flow->refers(walk->half, offset, instruction))
+        if (walk->flow->refers != NULL
+                ? walk->flow->refers(walk->half, offset, instruction)
+                : reference_counts(walk->half->search->target, walk->half->high + instruction->low))
             return true;
     }
     if (!transfer(walk, instruction, &mask))

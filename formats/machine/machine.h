@@ -118,15 +118,15 @@ struct elf_relocation_types {
 
 #define NO_RELOCATION_TYPE UINT32_MAX
 
+/* The smallest page size in bytes that kernels of these machines use: memory is mapped in multiples
+ * of it. */
+#define MACHINE_PAGE_SIZE UINT64_C(4096)
+
 struct machine {
     const char *name;     /* for users */
     uint16_t elf_machine; /* EM_... */
     size_t address_size;  /* 4 or 8 bytes, as ELFCLASS32 and ELFCLASS64 */
     bool big_endian;      /* byte order of data; that of code is known to the machine alone */
-
-    /* The smallest page size that its kernels use, in bytes: memory is mapped in multiples of
-     * it. */
-    uint64_t page_size;
     /* Code can only form addresses that are multiples of this; 0 means 1. */
     uint64_t address_unit;
     /* The bit of a function's address that tells its instruction set (Arm: set for T32) and is not

@@ -365,16 +365,8 @@ static bool is_function(const struct code *code, uint64_t offset)
     return false;
 }
 
-static bool half_refers(const struct flow_half *half, uint64_t offset,
-                        const struct flow_instruction *instruction)
-{
-    (void)offset;
-    return reference_counts(half->search->target, half->high + instruction->low);
-}
-
 static const struct flow flow = {
     .unit = INSTRUCTION_SIZE,
-    .refers = half_refers,
     .decode = decode_flow,
     .has_delay_slots = true,
     .changed_by_calls = CHANGED_BY_CALLS,
@@ -544,7 +536,6 @@ const struct machine machine_mips64el = {
     .name = "mips64el",
     .elf_machine = EM_MIPS,
     .address_size = 8,
-    .page_size = 4096,
     .base_symbol = "_gp",
     .got_size_max = GOT_SIZE_MAX,
     .relocations =

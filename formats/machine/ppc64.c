@@ -519,7 +519,6 @@ const struct machine machine_ppc64le = {
     .name = "ppc64le",
     .elf_machine = EM_PPC64,
     .address_size = 8,
-    .page_size = 4096,
     .base_symbol = ".TOC.",
     .local_entry = LOCAL_ENTRY,
     .relocations =

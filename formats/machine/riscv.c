@@ -131,151 +131,110 @@ static struct instruction read_long(uint32_t code)
     return read;
 }
 
-/* A register from x8 to x15, encoded in three bits. */
-static unsigned short_register(uint32_t code, unsigned from)
+static struct instruction short_form(enum opcode opcode, unsigned function, unsigned rd,
+                                     unsigned rs1, unsigned rs2, uint64_t immediate)
 {
-    return 8 + (code >> from & 7);
+    return (struct instruction){opcode, function, rd, rs1, rs2, immediate, SHORT_SIZE};
 }
 
-/* Quadrant 0: loads and stores, and addresses on the stack. */
-static struct instruction read_quadrant_0(uint32_t code, bool wide)
+/* Decodes a compressed instruction to the long one for which it stands. Some differ by the size of
+ * addresses. */
+static struct instruction read_short(uint32_t code, bool wide)
 {
-    uint64_t offset = bits(code, 10, 3, 3);
+    const enum opcode load = OPCODE_LOAD, store = OPCODE_STORE, add = OPCODE_OP_IMM;
+    unsigned rd = code >> 7 & 0x1f, rs2 = code >> 2 & 0x1f;
+    unsigned low = 8 + (code >> 7 & 7), other = 8 + (code >> 2 & 7); /* x8 to x15 */
+    bool has_bit_12 = (code >> 12 & 1) != 0;
+    uint64_t small = signed_field(bits(code, 12, 1, 5) | bits(code, 2, 5, 0), 6);
+    uint64_t offset = bits(code, 10, 3, 3), two_words = offset | bits(code, 5, 2, 6);
     uint64_t word = offset | bits(code, 6, 1, 2) | bits(code, 5, 1, 6);
-    uint64_t two_words = offset | bits(code, 5, 2, 6);
-    struct instruction read = {.size = SHORT_SIZE};
-    unsigned other = short_register(code, 2), function = code >> 13 & 7;
-    bool is_store = (function & 4) != 0;
 
-    read.rs1 = short_register(code, 7);
-    read.function = FUNCTION_WORD;
-    read.immediate = word;
-    switch (function & 3) {
-    case 0: /* c.addi4spn; or one of Zcb, with offsets of 0 to 3 */
-        if (is_store || code == 0)
-            return (struct instruction){.size = SHORT_SIZE};
-        read.opcode = OPCODE_OP_IMM;
-        read.function = FUNCTION_ADD;
-        read.rs1 = REGISTER_SP;
-        read.immediate =
-            bits(code, 11, 2, 4) | bits(code, 7, 4, 6) | bits(code, 6, 1, 2) | bits(code, 5, 1, 3);
+    switch ((code & 3) << 3 | code >> 13) {
+    /* c.addi4spn, c.fld, c.lw, c.ld or c.flw, c.fsd, c.sw, c.sd or c.fsw */
+    case 000:
+        return code == 0 ? short_form(OPCODE_NONE, 0, 0, 0, 0, 0)
+                         : short_form(add, FUNCTION_ADD, other, REGISTER_SP, 0,
+                                      bits(code, 11, 2, 4) | bits(code, 7, 4, 6) |
+                                          bits(code, 6, 1, 2) | bits(code, 5, 1, 3));
+    case 001:
+        return short_form(OPCODE_LOAD_FP, FUNCTION_DOUBLE, 0, low, 0, two_words);
+    case 002:
+        return short_form(load, FUNCTION_WORD, other, low, 0, word);
+    case 003:
+        return wide ? short_form(load, FUNCTION_DOUBLE, other, low, 0, two_words)
+                    : short_form(OPCODE_LOAD_FP, FUNCTION_WORD, 0, low, 0, word);
+    case 005:
+        return short_form(OPCODE_STORE_FP, FUNCTION_DOUBLE, 0, low, other, two_words);
+    case 006:
+        return short_form(store, FUNCTION_WORD, 0, low, other, word);
+    case 007:
+        return wide ? short_form(store, FUNCTION_DOUBLE, 0, low, other, two_words)
+                    : short_form(OPCODE_STORE_FP, FUNCTION_WORD, 0, low, other, word);
+    /* c.addi, c.addiw or c.jal, c.li, c.addi16sp or c.lui, arithmetic, c.j, c.beqz, c.bnez */
+    case 010:
+        return short_form(add, FUNCTION_ADD, rd, rd, 0, small);
+    case 011:
+    case 015:
+        if (code >> 13 == 1 && wide)
+            return short_form(OPCODE_OP_IMM_32, FUNCTION_ADD, rd, rd, 0, small);
+        return short_form(OPCODE_JAL, 0, code >> 13 == 1 ? REGISTER_RA : REGISTER_ZERO, 0, 0,
+                          signed_field(bits(code, 12, 1, 11) | bits(code, 11, 1, 4) |
+                                           bits(code, 9, 2, 8) | bits(code, 8, 1, 10) |
+                                           bits(code, 7, 1, 6) | bits(code, 6, 1, 7) |
+                                           bits(code, 3, 3, 1) | bits(code, 2, 1, 5),
+                                       12));
+    case 012:
+        return short_form(add, FUNCTION_ADD, rd, REGISTER_ZERO, 0, small);
+    case 013:
+        return rd != REGISTER_SP
+                   ? short_form(OPCODE_LUI, 0, rd, 0, 0, small << 12)
+                   : short_form(add, FUNCTION_ADD, rd, rd, 0,
+                                signed_field(bits(code, 12, 1, 9) | bits(code, 6, 1, 4) |
+                                                 bits(code, 5, 1, 6) | bits(code, 3, 2, 7) |
+                                                 bits(code, 2, 1, 5),
+                                             10));
+    case 014:
+        return short_form(OPCODE_OP, 0, low, 0, 0, small);
+    case 016:
+    case 017:
+        return short_form(OPCODE_BRANCH, 0, 0, 0, 0,
+                          signed_field(bits(code, 12, 1, 8) | bits(code, 10, 2, 3) |
+                                           bits(code, 5, 2, 6) | bits(code, 3, 2, 1) |
+                                           bits(code, 2, 1, 5),
+                                       9));
+    /* c.slli; c.lwsp, c.ldsp; c.ebreak, c.jr, c.jalr, c.mv (as an addi), c.add; c.swsp, c.sdsp */
+    case 020:
+        return short_form(OPCODE_OP, FUNCTION_WORD, rd, REGISTER_SP, 0, 0);
+    case 022:
+        return short_form(load, FUNCTION_WORD, rd, REGISTER_SP, 0,
+                          bits(code, 12, 1, 5) | bits(code, 4, 3, 2) | bits(code, 2, 2, 6));
+    case 024:
+        if (rs2 != 0)
+            return short_form(has_bit_12 ? OPCODE_OP : add, FUNCTION_ADD, rd, rs2, 0, 0);
+        return short_form(rd == 0 ? OPCODE_SYSTEM : OPCODE_JALR, FUNCTION_WORD,
+                          rd != 0 && has_bit_12 ? REGISTER_RA : REGISTER_ZERO, rd, 0, 0);
+    case 026:
+        return short_form(store, FUNCTION_WORD, 0, REGISTER_SP, rs2,
+                          bits(code, 9, 4, 2) | bits(code, 7, 2, 6));
+    case 023:
+        if (wide)
+            return short_form(load, FUNCTION_DOUBLE, rd, REGISTER_SP, 0,
+                              bits(code, 12, 1, 5) | bits(code, 5, 2, 3) | bits(code, 2, 3, 6));
         break;
-    case 2: /* c.lw, c.sw */
-        read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
+    case 027:
+        if (wide)
+            return short_form(store, FUNCTION_DOUBLE, 0, REGISTER_SP, rs2,
+                              bits(code, 10, 3, 3) | bits(code, 7, 3, 6));
         break;
     default:
-        if ((function & 3) == 1 || wide) {
-            read.function = FUNCTION_DOUBLE;
-            read.immediate = two_words;
-        }
-        if ((function & 3) == 3 && wide) /* c.ld, c.sd */
-            read.opcode = is_store ? OPCODE_STORE : OPCODE_LOAD;
-        else /* c.fld, c.fsd; c.flw, c.fsw */
-            read.opcode = is_store ? OPCODE_STORE_FP : OPCODE_LOAD_FP;
         break;
     }
-    read.rs2 = is_store ? other : REGISTER_ZERO;
-    read.rd = is_store || read.opcode == OPCODE_LOAD_FP ? REGISTER_ZERO : other;
-    return read;
-}
-
-/* Quadrant 1: immediates, and jumps. */
-static struct instruction read_quadrant_1(uint32_t code, bool wide)
-{
-    unsigned function = code >> 13 & 7;
-    uint64_t immediate = signed_field(bits(code, 12, 1, 5) | bits(code, 2, 5, 0), 6);
-    struct instruction read = {.rd = code >> 7 & 0x1f, .immediate = immediate, .size = SHORT_SIZE};
-
-    switch (function) {
-    case 0: /* c.addi */
-    case 2: /* c.li */
-        read.opcode = OPCODE_OP_IMM;
-        read.rs1 = function == 0 ? read.rd : REGISTER_ZERO;
-        return read;
-    case 3:
-        if (read.rd == REGISTER_SP) { /* c.addi16sp */
-            read.opcode = OPCODE_OP_IMM;
-            read.rs1 = REGISTER_SP;
-            read.immediate =
-                signed_field(bits(code, 12, 1, 9) | bits(code, 6, 1, 4) | bits(code, 5, 1, 6) |
-                                 bits(code, 3, 2, 7) | bits(code, 2, 1, 5),
-                             10);
-            return read;
-        }
-        read.opcode = OPCODE_LUI;
-        read.immediate = immediate << 12;
-        return read;
-    case 4: /* arithmetic */
-        read.opcode = OPCODE_OP;
-        read.rd = short_register(code, 7);
-        return read;
-    case 6:
-    case 7:
-        read.opcode = OPCODE_BRANCH;
-        read.rd = REGISTER_ZERO;
-        read.immediate =
-            signed_field(bits(code, 12, 1, 8) | bits(code, 10, 2, 3) | bits(code, 5, 2, 6) |
-                             bits(code, 3, 2, 1) | bits(code, 2, 1, 5),
-                         9);
-        return read;
-    default:
-        break;
-    }
-    if (function == 1 && wide) { /* c.addiw */
-        read.opcode = OPCODE_OP_IMM_32;
-        read.rs1 = read.rd;
-        return read;
-    }
-    /* c.jal, c.j */
-    read.opcode = OPCODE_JAL;
-    read.rd = function == 1 ? REGISTER_RA : REGISTER_ZERO;
-    read.immediate = signed_field(
-        bits(code, 12, 1, 11) | bits(code, 11, 1, 4) | bits(code, 9, 2, 8) | bits(code, 8, 1, 10) |
-            bits(code, 7, 1, 6) | bits(code, 6, 1, 7) | bits(code, 3, 3, 1) | bits(code, 2, 1, 5),
-        12);
-    return read;
-}
-
-/* Quadrant 2: the stack, moves, and jumps to registers. */
-static struct instruction read_quadrant_2(uint32_t code, bool wide)
-{
-    unsigned function = code >> 13 & 7, rd = code >> 7 & 0x1f, rs2 = code >> 2 & 0x1f;
-    struct instruction read = {.rs1 = REGISTER_SP, .function = FUNCTION_WORD, .size = SHORT_SIZE};
-    bool is_double = function % 4 == 3 && wide;
-
-    if (is_double)
-        read.function = FUNCTION_DOUBLE;
-    if (function == 0) { /* c.slli */
-        read.opcode = OPCODE_OP;
-        read.rd = rd;
-    } else if (function == 4 && rs2 == 0) { /* c.jr, c.jalr, or c.ebreak */
-        read.opcode = rd == 0 ? OPCODE_SYSTEM : OPCODE_JALR;
-        read.rd = rd != 0 && (code >> 12 & 1) != 0 ? REGISTER_RA : REGISTER_ZERO;
-        read.rs1 = rd;
-    } else if (function == 4) { /* c.mv, as an addi; c.add */
-        read.opcode = (code >> 12 & 1) == 0 ? OPCODE_OP_IMM : OPCODE_OP;
-        read.function = FUNCTION_ADD;
-        read.rd = rd;
-        read.rs1 = rs2;
-    } else if (function == 2 || (function == 3 && wide)) { /* c.lwsp, c.ldsp */
-        read.opcode = OPCODE_LOAD;
-        read.rd = rd;
-        read.immediate =
-            bits(code, 12, 1, 5) | (is_double ? bits(code, 5, 2, 3) | bits(code, 2, 3, 6)
-                                              : bits(code, 4, 3, 2) | bits(code, 2, 2, 6));
-    } else if (function == 6 || (function == 7 && wide)) { /* c.swsp, c.sdsp */
-        read.opcode = OPCODE_STORE;
-        read.rs2 = rs2;
-        read.immediate = is_double ? bits(code, 10, 3, 3) | bits(code, 7, 3, 6)
-                                   : bits(code, 9, 4, 2) | bits(code, 7, 2, 6);
-    }
-    return read;
+    return short_form(OPCODE_NONE, 0, 0, 0, 0, 0);
 }
 
 static bool read_instruction(const struct code *code, uint64_t offset,
                              struct instruction *instruction)
 {
-    bool wide = is_64_bit(code);
     struct bytes part;
     uint32_t first;
 
@@ -284,10 +243,7 @@ static bool read_instruction(const struct code *code, uint64_t offset,
     first = load_u16(part.data, false);
     if ((first & 3) == 3 && !instruction_at(code->bytes, offset, &first))
         return false;
-    *instruction = (first & 3) == 0   ? read_quadrant_0(first, wide)
-                   : (first & 3) == 1 ? read_quadrant_1(first, wide)
-                   : (first & 3) == 2 ? read_quadrant_2(first, wide)
-                                      : read_long(first);
+    *instruction = (first & 3) == 3 ? read_long(first) : read_short(first, is_64_bit(code));
     return true;
 }
 
@@ -671,7 +627,6 @@ const struct machine machine_riscv64 = {
     .name = "riscv64",
     .elf_machine = EM_RISCV,
     .address_size = 8,
-    .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations =
         &(const struct elf_relocation_types){
@@ -692,7 +647,6 @@ const struct machine machine_riscv32 = {
     .name = "riscv32",
     .elf_machine = EM_RISCV,
     .address_size = 4,
-    .page_size = 4096,
     .base_symbol = "__global_pointer$",
     .relocations =
         &(const struct elf_relocation_types){

@@ -191,7 +191,6 @@ const struct machine machine_s390x = {
     .elf_machine = EM_S390,
     .address_size = 8,
     .big_endian = true,
-    .page_size = 4096,
     .address_unit = 2,
     .relocations =
         &(const struct elf_relocation_types){

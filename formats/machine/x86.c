@@ -655,7 +655,6 @@ const struct machine machine_x86_64 = {
     .name = "x86-64",
     .elf_machine = EM_X86_64,
     .address_size = 8,
-    .page_size = 4096,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
     .relocations =
         &(const struct elf_relocation_types){
@@ -683,7 +682,6 @@ const struct machine machine_i386 = {
     .name = "i386",
     .elf_machine = EM_386,
     .address_size = 4,
-    .page_size = 4096,
     .base_symbol = "_GLOBAL_OFFSET_TABLE_",
     .relocations =
         &(const struct elf_relocation_types){

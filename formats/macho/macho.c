@@ -270,24 +270,21 @@ bool macho_fixups_each(const struct macho_image *image, macho_fixup_visitor visi
            macho_opcodes_each(image, visit, context, reason);
 }
 
-static bool is_in_other_segment(void *context, const struct macho_fixup *fixup)
-{
-    return fixup->segment != *(const size_t *)context;
-}
-
-bool macho_segment_may_have_fixups(const struct macho_image *image, size_t segment)
-{
-    const char *reason;
-
-    return has_old_relocations(image) || macho_chains_may_be_in(image, segment) ||
-           !macho_opcodes_each(image, is_in_other_segment, &segment, &reason);
-}
-
 bool macho_fixup_is_outside(void *context, const struct macho_fixup *fixup)
 {
     const struct macho_section *section = context;
 
     return !ranges_overlap(fixup->address, 8, section->addr, section->size);
+}
+
+bool macho_segment_may_have_fixups(const struct macho_image *image, size_t segment)
+{
+    struct macho_section whole = {.addr = image->segments[segment].vmaddr,
+                                  .size = image->segments[segment].vmsize};
+    const char *reason;
+
+    return has_old_relocations(image) || macho_chains_may_be_in(image, segment) ||
+           !macho_opcodes_each(image, macho_fixup_is_outside, &whole, &reason);
 }
 
 struct pointer_search {
@@ -316,16 +313,12 @@ static bool find_pointer(const struct planning *planning, const struct reference
     return found;
 }
 
-static bool is_in_other_word(void *context, const struct macho_fixup *fixup)
-{
-    return *(const uint64_t *)context - fixup->address >= sizeof(uint64_t);
-}
-
 static bool is_loaders(const struct planning *planning, uint64_t address)
 {
+    struct macho_section byte = {.addr = address, .size = 1};
     const char *reason = NULL;
 
-    return !macho_fixups_each(macho_image_of(planning), is_in_other_word, &address, &reason) &&
+    return !macho_fixups_each(macho_image_of(planning), macho_fixup_is_outside, &byte, &reason) &&
            reason == NULL;
 }
 

@@ -49,56 +49,24 @@
 #define HEADER_SIZE       32
 
 /* struct load_command */
-#define COMMAND_CMD                 0
-#define COMMAND_CMDSIZE             4
-#define COMMAND_SIZE                8
+#define COMMAND_CMD            0
+#define COMMAND_CMDSIZE        4
+#define COMMAND_SIZE           8
 
-#define LC_REQ_DYLD                 0x80000000u
-#define LC_SYMTAB                   0x2u
-#define LC_THREAD                   0x4u
-#define LC_UNIXTHREAD               0x5u
-#define LC_DYSYMTAB                 0xbu
-#define LC_LOAD_DYLIB               0xcu
-#define LC_ID_DYLIB                 0xdu
-#define LC_LOAD_DYLINKER            0xeu
-#define LC_ID_DYLINKER              0xfu
-#define LC_SUB_FRAMEWORK            0x12u
-#define LC_SUB_UMBRELLA             0x13u
-#define LC_SUB_CLIENT               0x14u
-#define LC_SUB_LIBRARY              0x15u
-#define LC_TWOLEVEL_HINTS           0x16u
-#define LC_LOAD_WEAK_DYLIB          (0x18u | LC_REQ_DYLD)
-#define LC_SEGMENT_64               0x19u
-#define LC_ROUTINES_64              0x1au
-#define LC_UUID                     0x1bu
-#define LC_RPATH                    (0x1cu | LC_REQ_DYLD)
-#define LC_CODE_SIGNATURE           0x1du
-#define LC_SEGMENT_SPLIT_INFO       0x1eu
-#define LC_REEXPORT_DYLIB           (0x1fu | LC_REQ_DYLD)
-#define LC_LAZY_LOAD_DYLIB          0x20u
-#define LC_ENCRYPTION_INFO          0x21u
-#define LC_DYLD_INFO                0x22u
-#define LC_DYLD_INFO_ONLY           (0x22u | LC_REQ_DYLD)
-#define LC_LOAD_UPWARD_DYLIB        (0x23u | LC_REQ_DYLD)
-#define LC_VERSION_MIN_MACOSX       0x24u
-#define LC_VERSION_MIN_IPHONEOS     0x25u
-#define LC_FUNCTION_STARTS          0x26u
-#define LC_DYLD_ENVIRONMENT         0x27u
-#define LC_MAIN                     (0x28u | LC_REQ_DYLD)
-#define LC_DATA_IN_CODE             0x29u
-#define LC_SOURCE_VERSION           0x2au
-#define LC_DYLIB_CODE_SIGN_DRS      0x2bu
-#define LC_ENCRYPTION_INFO_64       0x2cu
-#define LC_LINKER_OPTIMIZATION_HINT 0x2eu
-#define LC_VERSION_MIN_TVOS         0x2fu
-#define LC_VERSION_MIN_WATCHOS      0x30u
-#define LC_BUILD_VERSION            0x32u
-#define LC_DYLD_EXPORTS_TRIE        (0x33u | LC_REQ_DYLD)
-#define LC_DYLD_CHAINED_FIXUPS      (0x34u | LC_REQ_DYLD)
-#define LC_ATOM_INFO                0x36u
-#define LC_FUNCTION_VARIANTS        0x37u
-#define LC_FUNCTION_VARIANT_FIXUPS  0x38u
-#define LC_TARGET_TRIPLE            0x39u
+#define LC_REQ_DYLD            0x80000000u
+#define LC_SYMTAB              0x2u
+#define LC_DYSYMTAB            0xbu
+#define LC_TWOLEVEL_HINTS      0x16u
+#define LC_SEGMENT_64          0x19u
+#define LC_UUID                0x1bu
+#define LC_CODE_SIGNATURE      0x1du
+#define LC_SEGMENT_SPLIT_INFO  0x1eu
+#define LC_ENCRYPTION_INFO     0x21u
+#define LC_DYLD_INFO           0x22u
+#define LC_DYLD_INFO_ONLY      (0x22u | LC_REQ_DYLD)
+#define LC_MAIN                (0x28u | LC_REQ_DYLD)
+#define LC_ENCRYPTION_INFO_64  0x2cu
+#define LC_DYLD_CHAINED_FIXUPS (0x34u | LC_REQ_DYLD)
 
 /* struct segment_command_64 */
 #define SEGMENT_SEGNAME  8

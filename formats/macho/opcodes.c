@@ -34,19 +34,22 @@ enum {
     REBASE_OPCODE_DO_REBASE_ULEB_TIMES_SKIPPING_ULEB = 0x80,
 };
 
+/* Tells the opcodes of binds from those of rebases; not in the file. */
+#define BIND 0x100u
+
 enum {
-    BIND_OPCODE_SET_DYLIB_ORDINAL_IMM = 0x10,
-    BIND_OPCODE_SET_DYLIB_ORDINAL_ULEB = 0x20,
-    BIND_OPCODE_SET_DYLIB_SPECIAL_IMM = 0x30,
-    BIND_OPCODE_SET_SYMBOL_TRAILING_FLAGS_IMM = 0x40,
-    BIND_OPCODE_SET_TYPE_IMM = 0x50,
-    BIND_OPCODE_SET_ADDEND_SLEB = 0x60,
-    BIND_OPCODE_SET_SEGMENT_AND_OFFSET_ULEB = 0x70,
-    BIND_OPCODE_ADD_ADDR_ULEB = 0x80,
-    BIND_OPCODE_DO_BIND = 0x90,
-    BIND_OPCODE_DO_BIND_ADD_ADDR_ULEB = 0xa0,
-    BIND_OPCODE_DO_BIND_ADD_ADDR_IMM_SCALED = 0xb0,
-    BIND_OPCODE_DO_BIND_ULEB_TIMES_SKIPPING_ULEB = 0xc0,
+    BIND_OPCODE_SET_DYLIB_ORDINAL_IMM = BIND | 0x10,
+    BIND_OPCODE_SET_DYLIB_ORDINAL_ULEB = BIND | 0x20,
+    BIND_OPCODE_SET_DYLIB_SPECIAL_IMM = BIND | 0x30,
+    BIND_OPCODE_SET_SYMBOL_TRAILING_FLAGS_IMM = BIND | 0x40,
+    BIND_OPCODE_SET_TYPE_IMM = BIND | 0x50,
+    BIND_OPCODE_SET_ADDEND_SLEB = BIND | 0x60,
+    BIND_OPCODE_SET_SEGMENT_AND_OFFSET_ULEB = BIND | 0x70,
+    BIND_OPCODE_ADD_ADDR_ULEB = BIND | 0x80,
+    BIND_OPCODE_DO_BIND = BIND | 0x90,
+    BIND_OPCODE_DO_BIND_ADD_ADDR_ULEB = BIND | 0xa0,
+    BIND_OPCODE_DO_BIND_ADD_ADDR_IMM_SCALED = BIND | 0xb0,
+    BIND_OPCODE_DO_BIND_ULEB_TIMES_SKIPPING_ULEB = BIND | 0xc0,
 };
 
 /* The tables, by their fields in the load command. */
@@ -124,38 +127,7 @@ static bool set_place(struct interpreter *interpreter, unsigned segment)
     return interpreter->has_segment || fail(interpreter, malformed);
 }
 
-static bool rebase_step(struct interpreter *interpreter, unsigned opcode, unsigned immediate)
-{
-    struct cursor *rest = &interpreter->rest;
-    uint64_t count;
-
-    switch (opcode) {
-    case REBASE_OPCODE_SET_TYPE_IMM:
-        interpreter->type = immediate;
-        return true;
-    case REBASE_OPCODE_SET_SEGMENT_AND_OFFSET_ULEB:
-        return set_place(interpreter, immediate);
-    case REBASE_OPCODE_ADD_ADDR_ULEB:
-        interpreter->offset += cursor_uleb128(rest);
-        return true;
-    case REBASE_OPCODE_ADD_ADDR_IMM_SCALED:
-        interpreter->offset += (uint64_t)immediate * FIXUP_POINTER_SIZE;
-        return true;
-    case REBASE_OPCODE_DO_REBASE_IMM_TIMES:
-        return fix(interpreter, immediate, 0);
-    case REBASE_OPCODE_DO_REBASE_ULEB_TIMES:
-        return fix(interpreter, cursor_uleb128(rest), 0);
-    case REBASE_OPCODE_DO_REBASE_ADD_ADDR_ULEB:
-        return fix(interpreter, 1, cursor_uleb128(rest));
-    case REBASE_OPCODE_DO_REBASE_ULEB_TIMES_SKIPPING_ULEB:
-        count = cursor_uleb128(rest);
-        return fix(interpreter, count, cursor_uleb128(rest));
-    default:
-        return fail(interpreter, unknown);
-    }
-}
-
-static bool bind_step(struct interpreter *interpreter, unsigned opcode, unsigned immediate)
+static bool step(struct interpreter *interpreter, unsigned opcode, unsigned immediate)
 {
     struct cursor *rest = &interpreter->rest;
     uint64_t count;
@@ -171,24 +143,36 @@ static bool bind_step(struct interpreter *interpreter, unsigned opcode, unsigned
         while (cursor_u8(rest) != 0)
             continue;
         return true;
-    case BIND_OPCODE_SET_TYPE_IMM:
-        interpreter->type = immediate;
-        return true;
     case BIND_OPCODE_SET_ADDEND_SLEB: /* a signed number, whose value does not matter */
         while ((cursor_u8(rest) & 0x80) != 0)
             continue;
         return true;
+    case REBASE_OPCODE_SET_TYPE_IMM:
+    case BIND_OPCODE_SET_TYPE_IMM:
+        interpreter->type = immediate;
+        return true;
+    case REBASE_OPCODE_SET_SEGMENT_AND_OFFSET_ULEB:
     case BIND_OPCODE_SET_SEGMENT_AND_OFFSET_ULEB:
         return set_place(interpreter, immediate);
+    case REBASE_OPCODE_ADD_ADDR_ULEB:
     case BIND_OPCODE_ADD_ADDR_ULEB:
         interpreter->offset += cursor_uleb128(rest);
         return true;
+    case REBASE_OPCODE_ADD_ADDR_IMM_SCALED:
+        interpreter->offset += (uint64_t)immediate * FIXUP_POINTER_SIZE;
+        return true;
+    case REBASE_OPCODE_DO_REBASE_IMM_TIMES:
+        return fix(interpreter, immediate, 0);
+    case REBASE_OPCODE_DO_REBASE_ULEB_TIMES:
+        return fix(interpreter, cursor_uleb128(rest), 0);
     case BIND_OPCODE_DO_BIND:
         return fix(interpreter, 1, 0);
+    case REBASE_OPCODE_DO_REBASE_ADD_ADDR_ULEB:
     case BIND_OPCODE_DO_BIND_ADD_ADDR_ULEB:
         return fix(interpreter, 1, cursor_uleb128(rest));
     case BIND_OPCODE_DO_BIND_ADD_ADDR_IMM_SCALED:
         return fix(interpreter, 1, (uint64_t)immediate * FIXUP_POINTER_SIZE);
+    case REBASE_OPCODE_DO_REBASE_ULEB_TIMES_SKIPPING_ULEB:
     case BIND_OPCODE_DO_BIND_ULEB_TIMES_SKIPPING_ULEB:
         count = cursor_uleb128(rest);
         return fix(interpreter, count, cursor_uleb128(rest));
@@ -221,8 +205,8 @@ static bool run(const struct macho_image *image, uint64_t table, macho_fixup_vis
         if (opcode == OPCODE_DONE && table != DYLD_INFO_LAZY_BIND)
             break;
         if (opcode != OPCODE_DONE)
-            done = table == DYLD_INFO_REBASE ? rebase_step(&interpreter, opcode, immediate)
-                                             : bind_step(&interpreter, opcode, immediate);
+            done =
+                step(&interpreter, table == DYLD_INFO_REBASE ? opcode : BIND | opcode, immediate);
         if (done && interpreter.rest.bad)
             done = fail(&interpreter, malformed);
     }

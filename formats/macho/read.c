@@ -12,103 +12,88 @@
 
 /* ---- the load commands that covsplit knows ---- */
 
+/* The 32-bit fields of a load command with the file offset of a table; the next field has the
+ * number of its items. */
 #define TABLES_MAX 6
+
+struct table_field {
+    uint16_t offset; /* of the field in the load command; 0: none */
+    uint16_t item_size;
+};
+
+typedef const struct table_field table_fields[TABLES_MAX];
+
+static table_fields no_tables = {{0, 0}};
+static table_fields one_table = {{LINKEDIT_DATAOFF, 1}};
+static table_fields symbol_tables = {{SYMTAB_SYMOFF, NLIST_SIZE}, {SYMTAB_STROFF, 1}};
+/* The items are dylib_table_of_contents, dylib_module_64, dylib_reference, an index, and twice
+ * relocation_info. */
+static table_fields dysymtab_tables = {{DYSYMTAB_TOCOFF, 8},       {DYSYMTAB_MODTABOFF, 56},
+                                       {DYSYMTAB_EXTREFSYMOFF, 4}, {DYSYMTAB_INDIRECTSYMOFF, 4},
+                                       {DYSYMTAB_EXTRELOFF, 8},    {DYSYMTAB_LOCRELOFF, 8}};
+static table_fields hint_table = {{TWOLEVEL_HINTS_OFFSET, 4}};
+static table_fields dyld_info_tables = {{DYLD_INFO_REBASE, 1},
+                                        {DYLD_INFO_BIND, 1},
+                                        {DYLD_INFO_WEAK_BIND, 1},
+                                        {DYLD_INFO_LAZY_BIND, 1},
+                                        {DYLD_INFO_EXPORT, 1}};
 
 static const struct known_command {
     uint32_t cmd;
     uint32_t size_min;
-    /* The 32-bit fields with the file offset of a table; the next field has the number of its
-     * items. */
-    struct {
-        uint16_t offset; /* of the field in the load command; 0: none */
-        uint16_t item_size;
-    } tables[TABLES_MAX];
+    const struct table_field *tables; /* TABLES_MAX of them */
 } known_commands[] = {
-    {LC_SEGMENT_64, SEGMENT_SIZE, {{0, 0}}},
-    {LC_UUID, UUID_BYTES + UUID_SIZE, {{0, 0}}},
-    {LC_ENCRYPTION_INFO, ENCRYPTION_SIZE, {{0, 0}}},
-    {LC_ENCRYPTION_INFO_64, ENCRYPTION_SIZE, {{0, 0}}},
-    {LC_SYMTAB, SYMTAB_SIZE, {{SYMTAB_SYMOFF, NLIST_SIZE}, {SYMTAB_STROFF, 1}}},
-    /* The items are dylib_table_of_contents, dylib_module_64, dylib_reference, an index, and twice
-     * relocation_info. */
-    {LC_DYSYMTAB,
-     DYSYMTAB_SIZE,
-     {{DYSYMTAB_TOCOFF, 8},
-      {DYSYMTAB_MODTABOFF, 56},
-      {DYSYMTAB_EXTREFSYMOFF, 4},
-      {DYSYMTAB_INDIRECTSYMOFF, 4},
-      {DYSYMTAB_EXTRELOFF, 8},
-      {DYSYMTAB_LOCRELOFF, 8}}},
-    {LC_TWOLEVEL_HINTS, TWOLEVEL_HINTS_SIZE, {{TWOLEVEL_HINTS_OFFSET, 4}}},
-    {LC_DYLD_INFO,
-     DYLD_INFO_SIZE,
-     {{DYLD_INFO_REBASE, 1},
-      {DYLD_INFO_BIND, 1},
-      {DYLD_INFO_WEAK_BIND, 1},
-      {DYLD_INFO_LAZY_BIND, 1},
-      {DYLD_INFO_EXPORT, 1}}},
-    {LC_DYLD_INFO_ONLY,
-     DYLD_INFO_SIZE,
-     {{DYLD_INFO_REBASE, 1},
-      {DYLD_INFO_BIND, 1},
-      {DYLD_INFO_WEAK_BIND, 1},
-      {DYLD_INFO_LAZY_BIND, 1},
-      {DYLD_INFO_EXPORT, 1}}},
-    {LC_CODE_SIGNATURE, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_SEGMENT_SPLIT_INFO, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_FUNCTION_STARTS, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_DATA_IN_CODE, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_DYLIB_CODE_SIGN_DRS, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_LINKER_OPTIMIZATION_HINT, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_DYLD_EXPORTS_TRIE, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_DYLD_CHAINED_FIXUPS, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_ATOM_INFO, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_FUNCTION_VARIANTS, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
-    {LC_FUNCTION_VARIANT_FIXUPS, LINKEDIT_SIZE, {{LINKEDIT_DATAOFF, 1}}},
+    {LC_SEGMENT_64, SEGMENT_SIZE, no_tables},
+    {LC_UUID, UUID_BYTES + UUID_SIZE, no_tables},
+    {LC_ENCRYPTION_INFO, ENCRYPTION_SIZE, no_tables},
+    {LC_ENCRYPTION_INFO_64, ENCRYPTION_SIZE, no_tables},
+    {LC_SYMTAB, SYMTAB_SIZE, symbol_tables},
+    {LC_DYSYMTAB, DYSYMTAB_SIZE, dysymtab_tables},
+    {LC_TWOLEVEL_HINTS, TWOLEVEL_HINTS_SIZE, hint_table},
+    {LC_DYLD_INFO, DYLD_INFO_SIZE, dyld_info_tables},
+    {LC_DYLD_INFO_ONLY, DYLD_INFO_SIZE, dyld_info_tables},
+    {LC_CODE_SIGNATURE, LINKEDIT_SIZE, one_table},
+    {LC_SEGMENT_SPLIT_INFO, LINKEDIT_SIZE, one_table},
+    {LC_DYLD_CHAINED_FIXUPS, LINKEDIT_SIZE, one_table},
 };
 
-/* Commands without file offsets, and without fields that covsplit reads. LC_MAIN has an offset in
- * __TEXT, which does not move. */
-static const uint32_t plain_commands[] = {LC_THREAD,
-                                          LC_UNIXTHREAD,
-                                          LC_LOAD_DYLIB,
-                                          LC_ID_DYLIB,
-                                          LC_LOAD_DYLINKER,
-                                          LC_ID_DYLINKER,
-                                          LC_SUB_FRAMEWORK,
-                                          LC_SUB_UMBRELLA,
-                                          LC_SUB_CLIENT,
-                                          LC_SUB_LIBRARY,
-                                          LC_LOAD_WEAK_DYLIB,
-                                          LC_ROUTINES_64,
-                                          LC_RPATH,
-                                          LC_REEXPORT_DYLIB,
-                                          LC_LAZY_LOAD_DYLIB,
-                                          LC_LOAD_UPWARD_DYLIB,
-                                          LC_VERSION_MIN_MACOSX,
-                                          LC_VERSION_MIN_IPHONEOS,
-                                          LC_VERSION_MIN_TVOS,
-                                          LC_VERSION_MIN_WATCHOS,
-                                          LC_DYLD_ENVIRONMENT,
-                                          LC_MAIN,
-                                          LC_SOURCE_VERSION,
-                                          LC_BUILD_VERSION,
-                                          LC_TARGET_TRIPLE};
+/* Others with one table, all of linkedit_data_command: LC_FUNCTION_STARTS, LC_DATA_IN_CODE,
+ * LC_DYLIB_CODE_SIGN_DRS, LC_LINKER_OPTIMIZATION_HINT, LC_DYLD_EXPORTS_TRIE, LC_ATOM_INFO,
+ * LC_FUNCTION_VARIANTS, LC_FUNCTION_VARIANT_FIXUPS. (The highest bit is LC_REQ_DYLD.) */
+static const uint32_t linkedit_commands[] = {0x26, 0x29, 0x2b, 0x2e, 0x80000033, 0x36, 0x37, 0x38};
+
+/* Commands without file offsets, and without fields that covsplit reads: LC_THREAD, LC_UNIXTHREAD,
+ * LC_LOAD_DYLIB, LC_ID_DYLIB, LC_LOAD_DYLINKER, LC_ID_DYLINKER, LC_SUB_FRAMEWORK, LC_SUB_UMBRELLA,
+ * LC_SUB_CLIENT, LC_SUB_LIBRARY, LC_LOAD_WEAK_DYLIB, LC_ROUTINES_64, LC_RPATH, LC_REEXPORT_DYLIB,
+ * LC_LAZY_LOAD_DYLIB, LC_LOAD_UPWARD_DYLIB, LC_VERSION_MIN_MACOSX, LC_VERSION_MIN_IPHONEOS,
+ * LC_DYLD_ENVIRONMENT, LC_MAIN (its offset is in __TEXT, which does not move), LC_SOURCE_VERSION,
+ * LC_VERSION_MIN_TVOS, LC_VERSION_MIN_WATCHOS, LC_BUILD_VERSION, LC_TARGET_TRIPLE. */
+static const uint32_t plain_commands[] = {
+    0x4,  0x5,        0xc,  0xd,        0xe,        0xf,  0x12,       0x13, 0x14,
+    0x15, 0x80000018, 0x1a, 0x8000001c, 0x8000001f, 0x20, 0x80000023, 0x24, 0x25,
+    0x27, 0x80000028, 0x2a, 0x2f,       0x30,       0x32, 0x39};
+
+static bool is_listed(uint32_t cmd, const uint32_t *list, size_t count)
+{
+    while (count != 0 && list[count - 1] != cmd)
+        count--;
+    return count != 0;
+}
 
 /* NULL if the load command is not known. */
 static const struct known_command *find_known(uint32_t cmd)
 {
-    static const struct known_command plain = {.size_min = COMMAND_SIZE};
+    static const struct known_command plain = {0, COMMAND_SIZE, no_tables},
+                                      other = {0, LINKEDIT_SIZE, one_table};
 
     for (size_t i = 0; i < sizeof(known_commands) / sizeof(*known_commands); i++) {
         if (known_commands[i].cmd == cmd)
             return &known_commands[i];
     }
-    for (size_t i = 0; i < sizeof(plain_commands) / sizeof(*plain_commands); i++) {
-        if (plain_commands[i] == cmd)
-            return &plain;
-    }
-    return NULL;
+    if (is_listed(cmd, linkedit_commands, sizeof(linkedit_commands) / sizeof(*linkedit_commands)))
+        return &other;
+    return is_listed(cmd, plain_commands, sizeof(plain_commands) / sizeof(*plain_commands)) ? &plain
+                                                                                            : NULL;
 }
 
 /* ---- reading ---- */

@@ -301,17 +301,6 @@ bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_recor
     return profile_record_layout(raw_version, pointer_size, layout);
 }
 
-bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
-                      bool big_endian, record_test test)
-{
-    for (uint64_t start = 0; start + layout->fields_size <= records.size;
-         start += layout->record_size) {
-        if (test(layout, records.data + start, big_endian))
-            return true;
-    }
-    return false;
-}
-
 bool stub_encode(const struct profile_record_layout *layout, uint64_t raw_version,
                  const struct stub_place *place, const uint8_t id[PROFILE_STUB_ID_SIZE],
                  bool big_endian, uint8_t record[STUB_RECORD_MAX])

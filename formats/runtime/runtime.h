@@ -313,13 +313,6 @@ bool rules_find_foreign_caller(const struct image_code *image, uint64_t *from);
  * does with its data. */
 bool stub_layout(uint64_t raw_version, size_t pointer_size, struct profile_record_layout *layout);
 
-typedef bool (*record_test)(const struct profile_record_layout *layout, const uint8_t *record,
-                            bool big_endian);
-
-/* True if the test holds for any of the records, which must be whole. */
-bool records_have_one(const struct profile_record_layout *layout, struct bytes records,
-                      bool big_endian, record_test test);
-
 /* Addresses and sizes in the image. bitmap_size is 0 if there is no bitmap. */
 struct stub_place {
     bool has_narrow_distances; /* 32 bits wide on any machine: COFF */
