@@ -147,7 +147,7 @@ extern const struct format elf_format;
 extern const struct format macho_format;
 extern const struct format coff_format;
 
-/* ---- what formats use (planner.c) ---- */
+/* ---- what formats use (names_and_data.c) ---- */
 
 /* Adds the section of the kind, which has that index in the format, to the plan. */
 void planning_add_section(struct planning *planning, enum section_kind kind, size_t index);

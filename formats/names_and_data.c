@@ -7,10 +7,16 @@
  * else in the image refers to the section: no other code, no pointer, no retained relocation. The
  * functions that return the end of a section are then made to return the end of the stub or of the
  * tripwire.
+ *
+ * At the end are small functions that all formats use.
  */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "formats/format.h"
+
+#define OUTLINE_LINE_MAX 256
 
 static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
@@ -423,4 +429,66 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
            (!data || planning->format->moves_data ||
             data_move(planning, section_of(planning, SECTION_DATA)->address, error)) &&
            (!names || rewrite_names(planning, data, records, error));
+}
+
+/* ---- what formats use ---- */
+
+void planning_add_section(struct planning *planning, enum section_kind kind, size_t index)
+{
+    const struct format *format = planning->format;
+    struct section section = {.kind = kind, .name = format->section_name(kind), .fate = FATE_STAYS};
+
+    format->describe_section(planning, index, &section);
+    planning->section_index[kind] = index;
+    planning->whole[kind] = (struct bounds){section.address, section.address + section.size};
+    image_plan_add(planning->plan, &section);
+}
+
+bool planning_is_described(const struct planning *planning, size_t index)
+{
+    for (size_t kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        if (planning->section_index[kind] == index)
+            return true;
+    }
+    return false;
+}
+
+struct bytes planning_remnant(const struct planning *planning, enum section_kind kind,
+                              uint64_t size)
+{
+    switch (kind) {
+    case SECTION_DATA:
+        return (struct bytes){planning->stub, planning->record_layout.record_size};
+    case SECTION_NAMES:
+        return (struct bytes){planning->tripwire, planning->tripwire_size};
+    case SECTION_COVMAP:
+        return (struct bytes){planning->mapping_tripwire,
+                              size < TRIPWIRE_MAPPING_SIZE ? 0 : TRIPWIRE_MAPPING_SIZE};
+    default:
+        return (struct bytes){0};
+    }
+}
+
+bool planning_empty(struct planning *planning, const struct section *section, struct bytes rest,
+                    uint64_t cut, uint64_t cut_end)
+{
+    struct edit_script *edits = &planning->plan->edits;
+    uint64_t behind = section->offset + rest.size, end = section->offset + section->size;
+
+    return edit_replace(edits, section->offset, rest.size, rest) &&
+           edit_replace_by_zeros(edits, behind, cut - behind, cut - behind) &&
+           edit_cut(edits, cut, cut_end - cut) &&
+           (cut_end >= end || edit_replace_by_zeros(edits, cut_end, end - cut_end, end - cut_end));
+}
+
+void outline_append(struct buffer *outline, const char *format, ...)
+{
+    char line[OUTLINE_LINE_MAX];
+    va_list arguments;
+    int size;
+
+    va_start(arguments, format);
+    size = vsnprintf(line, sizeof(line), format, arguments);
+    va_end(arguments);
+    buffer_append(outline, line, (size_t)size < sizeof(line) ? (size_t)size : sizeof(line) - 1);
 }
