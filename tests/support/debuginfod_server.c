@@ -18,10 +18,11 @@
 
 #include "tests/support/process.h"
 
-#define START_SECONDS 60
-#define POLL_NS       20000000L
-#define POLLS         (START_SECONDS * (1000000000L / POLL_NS))
-#define ANSWER_MAX    65536
+#define START_SECONDS  60
+#define START_ATTEMPTS 5
+#define POLL_NS        20000000L
+#define POLLS          (START_SECONDS * (1000000000L / POLL_NS))
+#define ANSWER_MAX     65536
 
 static struct sockaddr_in loopback(uint16_t port)
 {
@@ -41,15 +42,15 @@ static uint16_t free_port(void)
     return ntohs(address.sin_port);
 }
 
-/* The answer to GET /metrics, in text[ANSWER_MAX]; "" where nobody answers yet. */
-static void ask_metrics(uint16_t port, char *text)
+/* The answer to GET PATH, in text[ANSWER_MAX]; "" where nobody answers yet. */
+static void ask(uint16_t port, const char *path, char *text)
 {
-    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    const char *request = text_format("GET %s HTTP/1.0\r\n\r\n", path);
     struct sockaddr_in address = loopback(port);
     int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     size_t size = 0;
     if (connect(descriptor, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(descriptor, request, sizeof request - 1, MSG_NOSIGNAL) > 0) {
+        send(descriptor, request, strlen(request), MSG_NOSIGNAL) > 0) {
         ssize_t got = 1;
         while (got > 0 && size < ANSWER_MAX - 1) {
             got = recv(descriptor, text + size, ANSWER_MAX - 1 - size, 0);
@@ -66,7 +67,7 @@ static bool is_ready(uint16_t port, bool has_files)
                                         "thread_work_pending{role=\"scan\"} 0\n",
                                         "thread_busy{role=\"scan\"} 0\n"};
     static char text[ANSWER_MAX];
-    ask_metrics(port, text);
+    ask(port, "/metrics", text);
     bool ready = text[0] != '\0';
     for (size_t i = 0; i < sizeof signs / sizeof *signs && has_files; i++) {
         ready = ready && strstr(text, signs[i]) != NULL;
@@ -74,43 +75,58 @@ static bool is_ready(uint16_t port, bool has_files)
     return ready;
 }
 
-static void wait_until_ready(const struct debuginfod_server *server, uint16_t port, bool has_files)
+/* False where the server has ended by itself. */
+static bool becomes_ready(const struct debuginfod_server *server, bool has_files)
 {
     const struct timespec pause = {.tv_nsec = POLL_NS};
     unsigned ready = 0;
     /* Twice: between two counters the scanner may have taken up the next file. */
     for (long i = 0; i < POLLS && ready < 2; i++) {
         nanosleep(&pause, NULL);
-        ready = is_ready(port, has_files) ? ready + 1 : 0;
-        ck_assert_msg(waitpid(server->process, NULL, WNOHANG) == 0, "debuginfod has ended");
+        ready = is_ready(server->port, has_files) ? ready + 1 : 0;
+        if (waitpid(server->process, NULL, WNOHANG) != 0) {
+            return false;
+        }
     }
-    ck_assert_msg(ready == 2, "debuginfod is not ready");
+    ck_assert_msg(ready == 2, "debuginfod is not ready: see %s", server->log);
+    return true;
 }
 
 struct debuginfod_server debuginfod_server_start(const char *scratch, const char *name,
                                                  const char *served, const char *upstream)
 {
-    struct debuginfod_server server;
-    uint16_t port = free_port();
     char *directory = path_join(scratch, name);
-    struct command command = {.directory = directory};
+    struct debuginfod_server server = {.log = path_join(directory, "log")};
     directory_create(directory);
-    /* The wrapper's signal reaches the server when this test ends, however it ends. */
-    text_list_add_words(&command.arguments, "setpriv --pdeathsig KILL debuginfod --concurrency=1 "
-                                            "--database=database.sqlite");
-    text_list_add_format(&command.arguments, "--port=%u", (unsigned)port);
-    if (served != NULL) {
-        text_list_add(&command.arguments, "--scan-file-dir");
-        text_list_add(&command.arguments, served);
+    /* Somebody else may take the port in between. */
+    for (int i = 0; i < START_ATTEMPTS; i++) {
+        server.port = free_port();
+        server.url = text_format("http://127.0.0.1:%u", (unsigned)server.port);
+        /* The wrapper's signal reaches the server when this test ends, however it ends. */
+        struct command command = command_words(directory, "setpriv --pdeathsig KILL sh -c");
+        text_list_add_format(&command.arguments,
+                             "exec debuginfod -v --concurrency=1 --database=database.sqlite "
+                             "--port=%u ${0:+--scan-file-dir \"$0\"} >log 2>&1",
+                             (unsigned)server.port);
+        text_list_add(&command.arguments, served != NULL ? served : "");
+        text_list_add_format(&command.environment, "DEBUGINFOD_CACHE_PATH=%s/cache", directory);
+        text_list_add_format(&command.environment, "DEBUGINFOD_URLS=%s",
+                             upstream != NULL ? upstream : "");
+        server.process = command_start(&command);
+        command_free(&command);
+        if (becomes_ready(&server, served != NULL)) {
+            return server;
+        }
+        free(server.url);
     }
-    text_list_add_format(&command.environment, "DEBUGINFOD_CACHE_PATH=%s/cache", directory);
-    text_list_add_format(&command.environment, "DEBUGINFOD_URLS=%s",
-                         upstream != NULL ? upstream : "");
-    server.process = command_start(&command);
-    server.url = text_format("http://127.0.0.1:%u", (unsigned)port);
-    wait_until_ready(&server, port, served != NULL);
-    command_free(&command);
-    return server;
+    ck_abort_msg("debuginfod does not stay: see %s", server.log);
+}
+
+bool debuginfod_server_serves(const struct debuginfod_server *server, const char *path)
+{
+    static char text[ANSWER_MAX];
+    ask(server->port, path, text);
+    return strncmp(text, "HTTP/1.", 7) == 0 && strncmp(text + 8, " 200", 4) == 0;
 }
 
 void debuginfod_server_stop(struct debuginfod_server *server)
