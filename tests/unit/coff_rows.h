@@ -19,60 +19,25 @@ struct change {
     uint64_t value;
 };
 
-#define FILE_U32(offset, value)                                                                    \
+#define CHANGE(...)                                                                                \
     {                                                                                              \
-        IN_FILE, 0, offset, 4, value                                                               \
+        __VA_ARGS__                                                                                \
     }
-#define COFF_U16(offset, value)                                                                    \
-    {                                                                                              \
-        IN_COFF, 0, offset, 2, value                                                               \
-    }
-#define COFF_U32(offset, value)                                                                    \
-    {                                                                                              \
-        IN_COFF, 0, offset, 4, value                                                               \
-    }
-#define OPTIONAL_U16(offset, value)                                                                \
-    {                                                                                              \
-        IN_OPTIONAL, 0, offset, 2, value                                                           \
-    }
-#define OPTIONAL_U32(offset, value)                                                                \
-    {                                                                                              \
-        IN_OPTIONAL, 0, offset, 4, value                                                           \
-    }
-#define OPTIONAL_U64(offset, value)                                                                \
-    {                                                                                              \
-        IN_OPTIONAL, 0, offset, 8, value                                                           \
-    }
-#define DIRECTORY(number, address)                                                                 \
-    {                                                                                              \
-        IN_DIRECTORIES, 0, 8 * (number), 4, address                                                \
-    }
-#define DIRECTORY_SIZE(number, size)                                                               \
-    {                                                                                              \
-        IN_DIRECTORIES, 0, 8 * (number) + 4, 4, size                                               \
-    }
-#define SECTION_U32(section, offset, value)                                                        \
-    {                                                                                              \
-        IN_SECTION, section, offset, 4, value                                                      \
-    }
-#define SECTION_NAME(section, value)                                                               \
-    {                                                                                              \
-        IN_SECTION, section, 0, 8, value                                                           \
-    }
-#define BYTE_AT(address, value)                                                                    \
-    {                                                                                              \
-        AT_ADDRESS, 0, address, 1, value                                                           \
-    }
-#define U32_AT(address, value)                                                                     \
-    {                                                                                              \
-        AT_ADDRESS, 0, address, 4, value                                                           \
-    }
-#define U64_AT(address, value)                                                                     \
-    {                                                                                              \
-        AT_ADDRESS, 0, address, 8, value                                                           \
-    }
+#define FILE_U32(offset, value)             CHANGE(IN_FILE, 0, offset, 4, value)
+#define COFF_U16(offset, value)             CHANGE(IN_COFF, 0, offset, 2, value)
+#define COFF_U32(offset, value)             CHANGE(IN_COFF, 0, offset, 4, value)
+#define OPTIONAL_U16(offset, value)         CHANGE(IN_OPTIONAL, 0, offset, 2, value)
+#define OPTIONAL_U32(offset, value)         CHANGE(IN_OPTIONAL, 0, offset, 4, value)
+#define OPTIONAL_U64(offset, value)         CHANGE(IN_OPTIONAL, 0, offset, 8, value)
+#define DIRECTORY(number, address)          CHANGE(IN_DIRECTORIES, 0, 8 * (number), 4, address)
+#define DIRECTORY_SIZE(number, size)        CHANGE(IN_DIRECTORIES, 0, 8 * (number) + 4, 4, size)
+#define SECTION_U32(section, offset, value) CHANGE(IN_SECTION, section, offset, 4, value)
+#define SECTION_NAME(section, value)        CHANGE(IN_SECTION, section, 0, 8, value)
+#define BYTE_AT(address, value)             CHANGE(AT_ADDRESS, 0, address, 1, value)
+#define U32_AT(address, value)              CHANGE(AT_ADDRESS, 0, address, 4, value)
+#define U64_AT(address, value)              CHANGE(AT_ADDRESS, 0, address, 8, value)
 
-#define COFF_CHANGES 3
+#define COFF_CHANGES                        3
 
 struct coff_row {
     const char *what;

@@ -143,16 +143,6 @@ void macho_maker_split(struct macho_maker *maker, uint32_t offset, uint32_t size
     state->split_fileoff = MAKER_DATA + offset + size;
 }
 
-void macho_maker_restart(struct macho_maker *maker)
-{
-    struct edit_script *edits = &maker->state.base.plan->edits;
-
-    edit_script_free(edits);
-    edit_script_init(edits, maker->size);
-    maker->state.chains_growth = 0;
-    maker->state.rebase_growth = 0;
-}
-
 struct buffer macho_maker_apply(struct macho_maker *maker)
 {
     struct edit_script *edits = &maker->state.base.plan->edits;

@@ -63,9 +63,6 @@ void macho_maker_remove(struct macho_maker *maker, enum section_kind kind, uint3
 /* Plans to cut bytes of __DATA, and to split the segment behind them. */
 void macho_maker_split(struct macho_maker *maker, uint32_t offset, uint32_t size);
 
-/* Forgets all edits, as before the plan. */
-void macho_maker_restart(struct macho_maker *maker);
-
 /* Finishes the edits, and applies them. */
 struct buffer macho_maker_apply(struct macho_maker *maker);
 

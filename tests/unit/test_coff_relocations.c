@@ -7,7 +7,6 @@
 
 #include "formats/coff/coff.h"
 #include "tests/support/suite.h"
-#include "tests/unit/refused_ways.h"
 
 #define BASE          UINT64_C(0x140000000)
 #define DATA_RVA      0x1000u
@@ -266,36 +265,10 @@ START_TEST(test_words)
 }
 END_TEST
 
-static bool remove_again(void *subject)
-{
-    const struct coff_range range = {BASE + DATA_RVA + 0x1008, 0x1000};
-    struct table *table = subject;
-    struct edit_script edits;
-    const char *reason;
-    uint32_t size;
-    bool done;
-
-    edit_script_init(&edits, FILE_SIZE);
-    done = coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason);
-    ck_assert_ptr_null(reason);
-    edit_script_free(&edits);
-    return done;
-}
-
-/* Whatever is refused, it is no property of the table. */
-START_TEST(test_memory)
-{
-    struct table *table = make_table();
-
-    refuse_each_way(remove_again, table);
-    free(table);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_each, test_whole_block, test_part_of_block, test_nothing_inside,
-                test_all_go, test_damaged, test_no_room, test_words, test_memory);
+                test_all_go, test_damaged, test_no_room, test_words);
     return suite_main("coff_relocations", all);
 }

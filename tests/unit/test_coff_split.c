@@ -2,7 +2,6 @@
  * Programs for Windows made by hand whose records are among other data, and programs that were
  * split: records, bitmap and stub are found by what they contain.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/profile.h"
@@ -10,7 +9,6 @@
 #include "tests/support/suite.h"
 #include "tests/unit/coff_program.h"
 #include "tests/unit/forward.h"
-#include "tests/unit/refused_ways.h"
 
 /* Where records and bitmap are in .data. */
 #define MERGED       (PROGRAM_DATA + 0x100)
@@ -19,7 +17,6 @@
 #define LATE_BITMAP  (MERGED_END + 0x81)
 #define DATA_END     (PROGRAM_DATA + 0x1000)
 
-#define NAME_REF     0
 #define COUNTER_PTR  16
 #define BITMAP_PTR   24
 #define NUM_COUNTERS 48
@@ -612,63 +609,6 @@ START_TEST(test_bad_relocations)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool plan_again(void *subject)
-{
-    struct coff_program *program = subject;
-    struct error error = {0};
-    struct image_plan *plan = image_plan_make(&program->input, &all, &error);
-    struct buffer outline = {0};
-    bool done = plan != NULL && image_outline(&program->input, &outline, &error);
-
-    if (!done)
-        expect_memory(&error);
-    image_plan_free(plan);
-    buffer_free(&outline);
-    return done;
-}
-
-START_TEST(test_memory)
-{
-    struct coff_program *program = _i == 0 || _i == 3 ? coff_program_new() : make_merged();
-
-    if (_i == 1)
-        put_bitmap(program, BITMAP);
-    if (_i == 2)
-        more_data(program);
-    if (_i == 3)
-        put_relocation(program);
-    coff_program_add_symbols(program);
-    coff_program_finish(program);
-    refuse_each_way(plan_again, program);
-    coff_program_free(program);
-}
-END_TEST
-
-static bool find_again(void *subject)
-{
-    struct coff_program *program = subject;
-    struct split_image found;
-    struct error error = {0};
-    bool done = image_find_split(&program->input, &found, &error);
-
-    if (!done)
-        expect_memory(&error);
-    return done;
-}
-
-/* Where it is not known whether an image is a split one, it is not taken for another. */
-START_TEST(test_memory_to_find)
-{
-    struct coff_program *program = make_stub(&(struct stub){.is_merged = true, .change = no_guid});
-
-    coff_program_finish(program);
-    refuse_each_way(find_again, program);
-    coff_program_free(program);
-}
-END_TEST
-
 int main(void)
 {
     TCase *test_case = tcase_create("all");
@@ -676,9 +616,7 @@ int main(void)
     suite_loops(test_case, sizeof(mergings) / sizeof(mergings[0]), test_merged);
     suite_loops(test_case, 10, test_split);
     suite_loops(test_case, sizeof(stubs) / sizeof(stubs[0]), test_stub);
-    suite_loops(test_case, 4, test_memory);
     suite_loops(test_case, 2, test_split_bitmap);
-    suite_tests(test_case, test_rest, test_last_header, test_last_relocation, test_bad_relocations,
-                test_memory_to_find);
+    suite_tests(test_case, test_rest, test_last_header, test_last_relocation, test_bad_relocations);
     return suite_main("coff_split", test_case);
 }

@@ -2,7 +2,6 @@
  * Correlating: for every version and form, what comes out is the profile that the image would have
  * written unsplit; and sidecars of other builds are refused.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/llvm/tripwire.h"
@@ -10,7 +9,6 @@
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
-#include "tests/unit/refused_ways.h"
 #include "tests/unit/sidecar_sample.h"
 
 #define DATA_ADDRESS     UINT64_C(0x20000)
@@ -628,63 +626,11 @@ struct attempt {
     struct buffer light, full, of_dump;
 };
 
-/* By both ways that there are, and then as a dump. */
-static bool try_correlate(void *subject)
-{
-    struct attempt *attempt = subject;
-    struct sidecar *sidecar = attempt->image.sidecar;
-    const struct section *section = sidecar_find(sidecar, SECTION_COUNTERS);
-    const struct profile light = profile_of(&attempt->light);
-    struct buffer full = {0}, again = {0}, of_dump = {0};
-    struct profile_sidecar opened = {.sidecar = attempt->image.sidecar};
-    struct error error = {0};
-    bool done = correlate(sidecar, &attempt->light, &full, &error) &&
-                profile_sidecar_correlate(&opened, &light, "light", append_part, &again, &error) &&
-                correlate_dump(sidecar, (struct bytes){light.counters.data, section->size},
-                               light.bitmap, &of_dump, &error);
-
-    profile_sidecar_unload(&opened);
-    if (done)
-        ck_assert(bytes_equal(buffer_view(&full), buffer_view(&attempt->full)) &&
-                  bytes_equal(buffer_view(&again), buffer_view(&attempt->full)) &&
-                  bytes_equal(buffer_view(&of_dump), buffer_view(&attempt->of_dump)));
-    else
-        expect_memory(&error);
-    buffer_free(&full);
-    buffer_free(&again);
-    buffer_free(&of_dump);
-    return done;
-}
-
-START_TEST(test_memory)
-{
-    struct attempt attempt = {.image = make_image(_i)};
-    const struct section *section = sidecar_find(attempt.image.sidecar, SECTION_COUNTERS);
-    struct profile light;
-    struct error error = {0};
-
-    attempt.light = profile_make(&attempt.image.light);
-    ck_assert_msg(correlate(attempt.image.sidecar, &attempt.light, &attempt.full, &error), "%s",
-                  error.message);
-    light = profile_of(&attempt.light);
-    ck_assert_msg(correlate_dump(attempt.image.sidecar,
-                                 (struct bytes){light.counters.data, section->size}, light.bitmap,
-                                 &attempt.of_dump, &error),
-                  "%s", error.message);
-    refuse_each_way(try_correlate, &attempt);
-    buffer_free(&attempt.of_dump);
-    buffer_free(&attempt.light);
-    buffer_free(&attempt.full);
-    free_image(&attempt.image);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_dump, test_tripwire, test_other_names,
-                test_without_binary_id, test_other_version, test_changed_stub, test_names_only,
-                test_memory);
+                test_without_binary_id, test_other_version, test_changed_stub, test_names_only);
     suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
     suite_loops(all, FORMS, test_binary);
     suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_other_bitmap, test_value_sites);

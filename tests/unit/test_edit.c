@@ -2,14 +2,12 @@
  * Edit scripts: order, overlap, and the map from old to new offsets, compared with what applying
  * the script in memory shows. And applying it to a file, piece by piece.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/edit/edit.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/forward.h"
-#include "tests/unit/refused_ways.h"
 
 #define SIZE 1000
 
@@ -243,49 +241,13 @@ START_TEST(test_shorter_file)
 }
 END_TEST
 
-static bool write_result(void *subject)
-{
-    struct input *input = subject;
-    struct output_options options = {.mode = 0600, .is_nameless = true};
-    struct digest original, result, again;
-    struct edit_script script;
-    struct output output;
-    struct error error = {0};
-    bool done;
-
-    edit_script_init(&script, FILE_SIZE);
-    done = edit_cut(&script, 1000, 500000) && edit_replace(&script, 900000, 0, text("inserted"));
-    done = edit_script_finish(&script, "original", &error) && done;
-    done = done && output_create(&output, "/tmp/covsplit-edit", &options, &error);
-    if (done) {
-        done = edit_script_apply(&script, input, &output, &original, &result, &error) &&
-               input_digest(input, &again, &error);
-        output_discard(&output);
-    }
-    if (done)
-        ck_assert(digest_equal(&original, &again) && !digest_equal(&original, &result));
-    else
-        expect_memory(&error);
-    edit_script_free(&script);
-    return done;
-}
-
-START_TEST(test_memory)
-{
-    struct input input = make_input(FILE_SIZE);
-
-    refuse_each_way(write_result, &input);
-    input_close(&input);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("scripts");
     tcase_add_test(all, test_map_of_each_kind);
     suite_loops(all, 4, test_overlap_is_refused);
     suite_tests(all, test_neighbours_are_allowed, test_outside_is_refused,
-                test_overwrite_differences, test_stream, test_shorter_file, test_memory);
+                test_overwrite_differences, test_stream, test_shorter_file);
     suite_loops(all, 100, test_map_against_result);
     return suite_main("edit", all);
 }

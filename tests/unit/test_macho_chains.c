@@ -4,12 +4,10 @@
  *
  * The chains are read by a walk of the test's own.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
-#include "tests/unit/refused_ways.h"
 
 /* The parts of LC_DYLD_CHAINED_FIXUPS, by their offsets in it, for four segments. */
 #define STARTS_AT    32u
@@ -543,33 +541,6 @@ START_TEST(test_impossible_split)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool relink(void *subject)
-{
-    struct macho_maker *maker = subject;
-    const char *problem = "";
-    bool done;
-
-    macho_maker_restart(maker);
-    done = macho_relink_plan(&maker->state, &problem);
-    ck_assert(problem == NULL);
-    return done;
-}
-
-/* Whatever is refused, it is no property of the image. */
-START_TEST(test_memory)
-{
-    struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
-
-    macho_maker_open(maker);
-    macho_maker_remove(maker, SECTION_DATA, 0x800, 0x2000);
-    macho_maker_split(maker, 0x1000, 0x1000);
-    refuse_each_way(relink, maker);
-    macho_maker_free(maker);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
@@ -579,6 +550,6 @@ int main(void)
     suite_loops(all, sizeof(damages) / sizeof(damages[0]), test_damage);
     suite_loops(all, sizeof(orders) / sizeof(orders[0]), test_unknown_order);
     suite_tests(all, test_targets, test_other_damage, test_old_relocations, test_imports_outside,
-                test_fixup_in_a_hole, test_impossible_split, test_memory);
+                test_fixup_in_a_hole, test_impossible_split);
     return suite_main("macho_chains", all);
 }

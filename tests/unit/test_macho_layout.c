@@ -6,12 +6,10 @@
  * say, and the tripwires are where the headers will say.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
-#include "tests/unit/refused_ways.h"
 
 #define DATA_START     0x1000u
 #define COVERAGE_START 0x8000u
@@ -20,7 +18,6 @@
 #define RECORD_SIZE    64u
 #define TRIPWIRE       96u
 /* With that of the mapping behind it. */
-#define TRIPWIRES (TRIPWIRE + TRIPWIRE_MAPPING_SIZE)
 
 enum { COUNTERS, DATA, NAMES, OTHER, COVFUN, COVMAP, PARTS };
 
@@ -604,63 +601,12 @@ START_TEST(test_unknown_fixups)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool plan_layout(void *subject)
-{
-    struct macho_maker *maker = subject;
-    struct error error;
-    bool done;
-
-    macho_maker_restart(maker);
-    done = macho_layout(&maker->state, &error) && macho_commands_reserve(&maker->state, &error);
-    if (!done)
-        expect_memory(&error);
-    return done;
-}
-
-START_TEST(test_memory)
-{
-    struct macho_maker *maker = make_image(&layouts[_i]);
-
-    refuse_each_way(plan_layout, maker);
-    macho_maker_free(maker);
-}
-END_TEST
-
-static bool open_again(void *subject)
-{
-    struct macho_maker *maker = subject;
-    struct buffer outline = {0};
-    struct macho_image image;
-    struct error error;
-    bool done = macho_image_open(&image, &maker->input, &error);
-
-    if (done) {
-        macho_image_close(&image);
-        done = macho_outline(&maker->input, &outline, &error);
-    }
-    if (!done)
-        expect_memory(&error);
-    buffer_free(&outline);
-    return done;
-}
-
-START_TEST(test_memory_to_open)
-{
-    struct macho_maker *maker = make_image(&layouts[0]);
-
-    refuse_each_way(open_again, maker);
-    macho_maker_free(maker);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
 
-    suite_loops(all, LAYOUTS, test_layout, test_memory);
+    suite_loops(all, LAYOUTS, test_layout);
     suite_tests(all, test_section_types, test_fixups_of_zeros, test_fixups_of_both_parts,
-                test_unknown_fixups, test_memory_to_open);
+                test_unknown_fixups);
     return suite_main("macho_layout", all);
 }

@@ -2,12 +2,10 @@
  * Fixups as opcodes: what each opcode does, programs that are damaged, and what becomes of them
  * when fixups are removed or a segment is split.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
-#include "tests/unit/refused_ways.h"
 
 /* The opcodes of the tests, with what they need of __DATA, which is segment 1. */
 #define REBASE_TYPE   0x11
@@ -17,7 +15,6 @@
 #define DO_BIND       0x90
 
 #define PROGRAM_MAX   64
-#define TABLE_SIZE    (2 * PROGRAM_MAX)
 #define FIXUPS_MAX    64
 #define SEGMENT_LIMIT 16
 
@@ -508,37 +505,6 @@ START_TEST(test_last_segment)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool recode(void *subject)
-{
-    struct macho_maker *maker = subject;
-    const char *problem = "";
-    bool done;
-
-    macho_maker_restart(maker);
-    done = macho_recode_plan(&maker->state, &problem);
-    ck_assert(problem == NULL);
-    return done;
-}
-
-/* Whatever is refused, it is no property of the image. */
-START_TEST(test_memory)
-{
-    static const struct program bind = PROGRAM(BIND_DATA, 0x88, 0x20, DO_BIND);
-    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &many_rebases);
-
-    macho_maker_remove(maker, SECTION_DATA, 0xf00, 0x700);
-    macho_maker_split(maker, 0x1000, 0);
-    refuse_each_way(recode, maker);
-    macho_maker_free(maker);
-    maker = make_image(DYLD_INFO_BIND, &bind);
-    macho_maker_split(maker, 0x800, 0x800);
-    refuse_each_way(recode, maker);
-    macho_maker_free(maker);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
@@ -548,6 +514,6 @@ int main(void)
     suite_loops(all, sizeof(removals) / sizeof(removals[0]), test_removal);
     suite_loops(all, sizeof(movings) / sizeof(movings[0]), test_moving);
     suite_loops(all, 2, test_last_segment);
-    suite_tests(all, test_stop, test_memory);
+    suite_tests(all, test_stop);
     return suite_main("macho_opcodes", all);
 }

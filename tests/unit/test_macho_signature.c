@@ -4,12 +4,10 @@
  */
 #include <nettle/sha1.h>
 #include <nettle/sha2.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/suite.h"
 #include "tests/unit/macho_maker.h"
-#include "tests/unit/refused_ways.h"
 
 /* The signature is at the end of the file. */
 #define SIGNATURE_SIZE    1024u
@@ -340,45 +338,12 @@ START_TEST(test_unsigned)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool reserve(void *subject)
-{
-    struct macho_maker *maker = subject;
-    struct error error;
-    bool done;
-
-    macho_maker_restart(maker);
-    buffer_free(&maker->state.signature.content);
-    ck_assert(macho_signature_read(&maker->state, &error));
-    done = macho_signature_reserve(&maker->state, &error);
-    if (!done)
-        expect_memory(&error);
-    return done;
-}
-
-/* To be made again, and to be taken away. */
-START_TEST(test_memory)
-{
-    struct macho_maker *maker = make_image(&directories[0], NULL, 8);
-
-    macho_maker_open(maker);
-    refuse_each_way(reserve, maker);
-    macho_maker_free(maker);
-    maker = make_image(&directories[0], NULL, 9);
-    maker->options.drop_signature = true;
-    macho_maker_open(maker);
-    refuse_each_way(reserve, maker);
-    macho_maker_free(maker);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
 
     suite_loops(all, DIRECTORIES, test_signed);
     suite_loops(all, sizeof(damages) / sizeof(damages[0]), test_damage);
-    suite_tests(all, test_certificate, test_place, test_unsigned, test_memory);
+    suite_tests(all, test_certificate, test_place, test_unsigned);
     return suite_main("macho_signature", all);
 }

@@ -3,11 +3,9 @@
  * form that LLVM's tools and debuginfod want, and nothing else.
  */
 #include <gelf.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/sidecar/object.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
@@ -332,44 +330,11 @@ START_TEST(test_damaged_content)
 }
 END_TEST
 
-/* An object that was changed or cut is read, or refused, but never read beyond its end. */
-START_TEST(test_mutations)
-{
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct random_state random = random_start(7);
-    struct buffer names = sample_names(), object;
-    struct object_facts facts;
-    struct error error;
-
-    set_content(&sample->sections[NAMES], SECTION_NAMES, buffer_view(&names));
-    object = make_object(&sample->source);
-    for (size_t i = 0; i < 20000; i++) {
-        size_t size = i < object.size ? i : object.size;
-        /* So that nothing of the object lies behind its end. */
-        uint8_t *changed = malloc(size);
-
-        ck_assert(changed != NULL || size == 0);
-        memcpy(changed, object.data, size);
-        for (int change = 0; i >= object.size && change < 3; change++)
-            changed[random_below(&random, size)] = (uint8_t)random_next(&random);
-        object_recognize((struct bytes){changed, size});
-        error.message[0] = '\0';
-        ck_assert(object_read((struct bytes){changed, size}, "object", &facts, &error) ||
-                  error.message[0] != '\0');
-        free(changed);
-    }
-    buffer_free(&object);
-    buffer_free(&names);
-    sample_free(sample);
-}
-END_TEST
-
 int main(void)
 {
     elf_version(EV_CURRENT);
     TCase *all = suite_case("all", 300, NULL);
     suite_loops(all, SAMPLE_SHAPES, test_coverage, test_correlation);
     suite_tests(all, test_refusals, test_a_sink_that_stops, test_damaged_content);
-    suite_loops(all, SAMPLE_SHAPES, test_mutations);
     return suite_main("object", all);
 }

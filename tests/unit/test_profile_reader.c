@@ -1,6 +1,6 @@
 /*
  * Files and streams of profiles, plain and sparse ones: read as they are, cut short at every byte,
- * mutated, and with sizes that are not true.
+ * and with sizes that are not true.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,15 +8,12 @@
 
 #include "common/base/memory_limit.h"
 #include "common/llvm/profile_reader.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
 
 /* Every raw version, 64 and 32 bits, both byte orders; and one with byte coverage. */
-#define VERSIONS  (PROFILE_VERSION_MAX - PROFILE_VERSION_MIN + 1)
-#define FORMS     (4 * VERSIONS + 1)
-
-#define MUTATIONS 20000
+#define VERSIONS (PROFILE_VERSION_MAX - PROFILE_VERSION_MIN + 1)
+#define FORMS    (4 * VERSIONS + 1)
 
 static const uint8_t stub[PROFILE_STUB_ID_SIZE] = "0123456789abcde";
 
@@ -370,37 +367,10 @@ START_TEST(test_bad_words)
 }
 END_TEST
 
-START_TEST(test_mutations)
-{
-    struct random_state random = random_start((uint64_t)_i);
-    unsigned count = rounds(MUTATIONS / FORMS);
-    struct buffer plain = make_form(_i), sparse = make_sparse(&plain, UINT64_MAX), file = {0};
-
-    for (unsigned round = 0; round < count; round++) {
-        unsigned changes = (unsigned)random_below(&random, 4) + 1;
-        bool stream_is_good;
-
-        file.size = 0;
-        ck_assert(buffer_append(&file, sparse.data, sparse.size) &&
-                  buffer_append(&file, sparse.data, sparse.size));
-        for (unsigned i = 0; i < changes; i++)
-            file.data[8 + random_below(&random, sparse.size - 8)] =
-                (uint8_t)(random_below(&random, 2) ? random_next(&random)
-                                                   : random_below(&random, 3));
-        read_cut(&file, (size_t)random_below(&random, file.size) + 1, &stream_is_good);
-        read_cut(&file, file.size, &stream_is_good);
-    }
-    buffer_free(&plain);
-    buffer_free(&sparse);
-    buffer_free(&file);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = suite_case("all", 300, NULL);
-    suite_loops(all, FORMS, test_mixed, test_cuts_of_plain, test_parts, test_cuts_of_sparse,
-                test_mutations);
+    suite_loops(all, FORMS, test_mixed, test_cuts_of_plain, test_parts, test_cuts_of_sparse);
     suite_tests(all, test_hopeless_streams, test_stream_continues, test_claims, test_many_claims,
                 test_bad_words);
     return suite_main("profile_reader", all);

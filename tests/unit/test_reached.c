@@ -1,12 +1,11 @@
 /*
- * Matrices of tests and functions: what was added is what is read back, in whatever order; names of
- * any bytes; sizes; hostile files, and memory that runs out.
+ * Matrices of tests and functions: what was added is what is read back, in whatever order; hostile
+ * files, and memory that runs out.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/base/memory_limit.h"
 #include "common/codec/zstd.h"
 #include "common/state/reached.h"
 #include "tests/support/random.h"
@@ -154,63 +153,6 @@ START_TEST(test_bits)
 }
 END_TEST
 
-START_TEST(test_nothing)
-{
-    struct reached *reached = reached_new(100);
-    struct buffer bytes = encoded(reached);
-    struct reached_table table = opened(&bytes);
-    struct error error;
-
-    ck_assert_uint_eq(bytes.size, 0);
-    ck_assert_uint_eq(table.test_count, 0);
-    ck_assert(verify(&table, &error));
-    reached_close(&table);
-    reached_free(reached);
-}
-END_TEST
-
-/* A test that reaches nothing is a test, too. */
-START_TEST(test_reaches_nothing)
-{
-    static const uint8_t none[2];
-    struct reached *reached = reached_new(10);
-    struct buffer bytes;
-    struct reached_table table;
-
-    add(reached, "idle", none);
-    bytes = encoded(reached);
-    table = opened(&bytes);
-    ck_assert_uint_eq(table.test_count, 1);
-    ck_assert_str_eq(table.tests[0], "idle");
-    for (uint64_t i = 0; i < 10; i++)
-        ck_assert(!test_reaches(&table, 0, i));
-    reached_close(&table);
-    buffer_free(&bytes);
-    reached_free(reached);
-}
-END_TEST
-
-/* An image without functions has tests all the same. */
-START_TEST(test_no_functions)
-{
-    struct reached *reached = reached_new(0);
-    struct buffer bytes, both;
-    struct reached_table table;
-    struct error error;
-
-    add(reached, "a", (const uint8_t *)"");
-    bytes = encoded(reached);
-    both = merged(&bytes, &bytes);
-    table = opened(&both);
-    ck_assert_uint_eq(table.test_count, 1);
-    ck_assert(verify(&table, &error));
-    reached_close(&table);
-    buffer_free(&both);
-    buffer_free(&bytes);
-    reached_free(reached);
-}
-END_TEST
-
 /* ---- merging ---- */
 
 #define PARTS        5
@@ -298,37 +240,6 @@ END_TEST
 
 /* ---- names ---- */
 
-START_TEST(test_names)
-{
-    static const char *const names[] = {" ",   "\n",  "\"",       "%s%n", "..", "a",
-                                        "a b", "a/b", "\\\\host", "b",    "é",  "\xff\xfe"};
-    static const size_t count = sizeof(names) / sizeof(names[0]);
-    struct reached *reached = reached_new(count);
-    struct buffer bytes;
-    struct reached_table table;
-    struct error error;
-
-    for (size_t i = count; i-- > 0;) {
-        uint8_t set[2] = {0};
-
-        ck_assert(reached_check_name(names[i], &error));
-        bit_set_add(set, i);
-        add(reached, names[i], set);
-    }
-    bytes = encoded(reached);
-    table = opened(&bytes);
-    ck_assert_uint_eq(table.test_count, count);
-    for (size_t i = 0; i < count; i++) {
-        ck_assert(i == 0 || strcmp(table.tests[i - 1], table.tests[i]) < 0);
-        for (size_t k = 0; k < count; k++)
-            ck_assert(test_reaches(&table, i, k) == (strcmp(table.tests[i], names[k]) == 0));
-    }
-    reached_close(&table);
-    buffer_free(&bytes);
-    reached_free(reached);
-}
-END_TEST
-
 START_TEST(test_wrong_names)
 {
     char name[REACHED_NAME_MAX + 2];
@@ -340,58 +251,6 @@ START_TEST(test_wrong_names)
     ck_assert_ptr_nonnull(strstr(error.message, "has 4097 bytes"));
     ck_assert(reached_check_name(name + 1, &error));
     ck_assert(!reached_check_name("", &error));
-}
-END_TEST
-
-/* ---- sizes ---- */
-
-#define MANY_FUNCTIONS ((uint64_t)100000)
-#define MANY_TESTS     1000
-
-/* The largest size that such a matrix may take. Random bits cannot be compressed. Real functions
- * are like those of the second row, or smaller: they fall into groups whose functions are reached
- * by the same tests, of which SQLite has one for each 8 functions. */
-static const struct {
-    uint64_t group; /* how many functions have equal bits */
-    unsigned share; /* of 256 bits that are set */
-    size_t size;
-} many[] = {
-    {1, 128, MANY_FUNCTIONS *MANY_TESTS / 8 + (16 << 10)},
-    {8, 73, 2500000},
-    {8, 8, 700000},
-    {MANY_FUNCTIONS, 128, 100000},
-};
-
-START_TEST(test_size)
-{
-    struct random_state random = random_start((uint64_t)_i);
-    struct reached *reached = reached_new(MANY_FUNCTIONS);
-    uint8_t *set = malloc(bit_set_size(MANY_FUNCTIONS));
-    struct reached_table table;
-    struct buffer bytes;
-    struct error error;
-
-    for (unsigned test = 0; test < MANY_TESTS; test++) {
-        char name[32];
-
-        memset(set, 0, bit_set_size(MANY_FUNCTIONS));
-        for (uint64_t function = 0; function < MANY_FUNCTIONS; function++) {
-            if (function % many[_i].group != 0 ? bit_set_has(set, function - 1)
-                                               : random_below(&random, 256) < many[_i].share)
-                bit_set_add(set, function);
-        }
-        snprintf(name, sizeof(name), "suite/test number %u", test);
-        add(reached, name, set);
-    }
-    ck_assert_uint_lt(reached_memory(reached), MANY_FUNCTIONS * MANY_TESTS / 7);
-    bytes = encoded(reached);
-    ck_assert_msg(bytes.size <= many[_i].size, "%zu bytes", bytes.size);
-    table = opened(&bytes);
-    ck_assert(verify(&table, &error));
-    reached_close(&table);
-    buffer_free(&bytes);
-    free(set);
-    reached_free(reached);
 }
 END_TEST
 
@@ -439,36 +298,6 @@ static bool use(struct bytes bytes, const struct buffer *good, struct error *err
     reached_close(&other);
     return done;
 }
-
-START_TEST(test_mutations)
-{
-    struct buffer good = make_sample(1), bad = {0};
-    unsigned refused = 0, count = rounds(5000);
-    struct error error;
-
-    for (unsigned seed = 0; seed < count; seed++) {
-        struct random_state random = random_start(seed);
-
-        bad.size = 0;
-        ck_assert(buffer_append(&bad, good.data, good.size));
-        for (uint64_t i = random_below(&random, 4) + 1; i-- > 0;) {
-            static const uint64_t words[] = {0, 1, 8, 255, UINT32_MAX, UINT64_MAX, UINT64_MAX / 8};
-            bool front = random_below(&random, 2) == 0;
-            size_t at = (size_t)random_below(&random, front ? 64 : good.size);
-
-            if (random_below(&random, 2) == 0)
-                bad.data[at] ^= (uint8_t)(1u << random_below(&random, 8));
-            else
-                store_u64(bad.data + at / 8 * 8, words[random_below(&random, 7)], false);
-        }
-        refused += !use(buffer_view(&bad), &good, &error);
-        ck_assert_msg(!error_is_of_memory(&error), "seed %u: %s", seed, error.message);
-    }
-    ck_assert_uint_gt(refused, count / 2);
-    buffer_free(&bad);
-    buffer_free(&good);
-}
-END_TEST
 
 START_TEST(test_cut)
 {
@@ -661,11 +490,9 @@ int main(void)
 
     suite_loops(all, sizeof(sizes) / sizeof(sizes[0]), test_bits);
     suite_loops(all, 20, test_merge_in_any_order);
-    suite_loops(all, sizeof(many) / sizeof(many[0]), test_size);
     suite_loops(all, 2, test_claims);
     suite_loops(all, 8, test_forms);
-    suite_tests(all, test_nothing, test_reaches_nothing, test_no_functions, test_other_image,
-                test_names, test_wrong_names, test_mutations, test_cut, test_unused_bits,
+    suite_tests(all, test_other_image, test_wrong_names, test_cut, test_unused_bits,
                 test_out_of_memory);
     return suite_main("reached", all);
 }

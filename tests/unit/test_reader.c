@@ -55,22 +55,6 @@ START_TEST(test_facts)
 }
 END_TEST
 
-START_TEST(test_placeholder)
-{
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file;
-    covsplit_sidecar *sidecar;
-
-    sample->source.facts.is_placeholder = true;
-    file = sample_write(&sample->source, 9, 1);
-    sidecar = open_memory(&file);
-    ck_assert(covsplit_sidecar_is_placeholder(sidecar));
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
-}
-END_TEST
-
 START_TEST(test_sections)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
@@ -251,7 +235,6 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     suite_loops(all, SAMPLE_SHAPES, test_facts);
-    tcase_add_test(all, test_placeholder);
     suite_loops(all, SAMPLE_SHAPES, test_sections);
     suite_tests(all, test_absent_section, test_empty_section, test_files);
     suite_loops(all, SAMPLE_SHAPES, test_restore, test_export);

@@ -251,81 +251,6 @@ START_TEST(test_every_truncation)
 }
 END_TEST
 
-START_TEST(test_random_damage_with_a_good_seal)
-{
-    struct random_state random = random_start((uint64_t)_i);
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1), damaged = {0};
-    const struct layout layout = layout_of(&file);
-    /* Twice as often in what is sealed than would be by chance. */
-    const uint64_t starts[] = {0, layout.notes, layout.section_headers, 0};
-    const uint64_t sizes[] = {64, layout.notes_size, 64 * layout.count, file.size};
-
-    ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (int round = 0; round < (int)rounds(2500); round++) {
-        uint64_t changes = 1 + random_below(&random, 3);
-
-        memcpy(damaged.data, file.data, file.size);
-        while (changes-- != 0) {
-            uint64_t part = random_below(&random, 4);
-            uint64_t offset = starts[part] + random_below(&random, sizes[part]);
-            damaged.data[offset] = (uint8_t)random_next(&random);
-        }
-        if (round % 4 != 0)
-            reseal(&damaged, &layout);
-        struct error error = {0};
-        struct sidecar *sidecar = sidecar_open(buffer_view(&damaged), "damaged", &error);
-        if (sidecar != NULL) {
-            sidecar_verify(sidecar, &error);
-            sample_restores(sample, sidecar);
-            sample_agrees(sample, sidecar);
-        }
-        sidecar_close(sidecar);
-        sidecar_recognize(buffer_view(&damaged));
-    }
-    buffer_free(&file);
-    buffer_free(&damaged);
-    sample_free(sample);
-}
-END_TEST
-
-/* Section headers with numbers chosen to wrap around. */
-START_TEST(test_hostile_section_headers)
-{
-    static const uint64_t numbers[] = {
-        1,          UINT32_MAX, UINT64_MAX,        UINT64_MAX - 7,    UINT64_MAX - 63,
-        0x10000000, INT64_MAX,  UINT64_C(1) << 63, UINT64_C(1) << 40, 0};
-    static const unsigned fields[] = {0, 4, 8, 16, 24, 32, 40, 48, 56};
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1), damaged = {0};
-    const struct layout layout = layout_of(&file);
-
-    ck_assert(buffer_append(&damaged, file.data, file.size));
-    for (unsigned i = 0; i < layout.count; i++) {
-        for (size_t field = 0; field < sizeof(fields) / sizeof(fields[0]); field++) {
-            for (size_t j = 0; j < sizeof(numbers) / sizeof(numbers[0]); j++) {
-                uint8_t *at = damaged.data + layout.section_headers + 64 * i + fields[field];
-
-                memcpy(damaged.data, file.data, file.size);
-                if (fields[field] < 8)
-                    store_u32(at, (uint32_t)numbers[j], false);
-                else
-                    store_u64(at, numbers[j], false);
-                reseal(&damaged, &layout);
-                struct error error = {0};
-                struct sidecar *sidecar = sidecar_open(buffer_view(&damaged), "damaged", &error);
-                if (sidecar != NULL)
-                    sidecar_verify(sidecar, &error);
-                sidecar_close(sidecar);
-            }
-        }
-    }
-    buffer_free(&file);
-    buffer_free(&damaged);
-    sample_free(sample);
-}
-END_TEST
-
 START_TEST(test_hostile_elf_headers)
 {
     static const struct {
@@ -559,8 +484,7 @@ int main(void)
     suite_loops(damage, SAMPLE_SHAPES, test_every_byte);
     suite_loops(damage, 2, test_every_byte_of_names);
     suite_loops(damage, SAMPLE_SHAPES, test_every_truncation);
-    suite_loops(damage, 4, test_random_damage_with_a_good_seal);
-    suite_tests(damage, test_hostile_section_headers, test_hostile_elf_headers);
+    suite_tests(damage, test_hostile_elf_headers);
     TCase *versions = tcase_create("versions");
     suite_tests(versions, test_newer_format_is_refused, test_unknown_form_is_refused,
                 test_unknown_notes_are_ignored, test_needed_notes_are_missed,

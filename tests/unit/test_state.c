@@ -1,116 +1,15 @@
 /*
- * States of incremental merges: sums in all forms over many batches, what is left by processes that
- * ended at any moment, claims, and accidents.
+ * States of incremental merges: what is left by processes that ended at any moment, claims, and
+ * accidents. That sums are right is shown by suites of the command.
  */
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/file_system.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/state_fixture.h"
-
-/* ---- sums ---- */
-
-/* 41 profiles in batches of 1, 2, 3, ... of which some are folded one at a time and others
- * together: the sum, with all its planes, is that of adding them directly. */
-START_TEST(test_sums)
-{
-    struct profile_recipe recipe = form(_i);
-    struct random_state random = random_start((uint64_t)_i);
-    struct profile_sum *direct = NULL, *sum = NULL;
-    struct state *state = open_state(STATE_CREATE);
-    unsigned batches = 0, in_batch = 0;
-    struct state_batch *batch;
-    struct found found;
-
-    for (unsigned run = 0; run < 41; run++) {
-        struct buffer made = profile_make(&recipe);
-
-        for (uint64_t i = 0; i < STATE_COUNTERS; i++)
-            profile_set_counter(&made, i,
-                                run == 7 && i == 3 ? UINT64_MAX : random_below(&random, 3));
-        add_profile(&direct, &made);
-        add_profile(&sum, &made);
-        buffer_free(&made);
-        if (++in_batch <= batches && run != 40)
-            continue;
-        batch = start_batch(state);
-        add_sum(batch, sum, in_batch, "");
-        commit(batch);
-        state_batch_free(batch);
-        profile_sum_free(sum);
-        sum = NULL;
-        in_batch = 0;
-        if (++batches % 3 == 0)
-            fold(state);
-    }
-    found = read_state(STATE_READ);
-    ck_assert_uint_eq(found.count, 1);
-    ck_assert_uint_eq(found.profile_counts[0], 41);
-    assert_equal_sums(found.sums[0], direct);
-    free_found(&found);
-    fold(state);
-    found = read_state(STATE_WRITE);
-    assert_equal_sums(found.sums[0], direct);
-    ck_assert_uint_eq(count_files("batches"), 0);
-    ck_assert_uint_eq(count_files("images"), 1);
-    free_found(&found);
-    profile_sum_free(direct);
-    state_close(state);
-}
-END_TEST
-
-/* Several images, one of them twice, and bytes beside the sums. */
-START_TEST(test_images)
-{
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
-    struct profile_sum *sums[4];
-    struct found found;
-
-    for (int i = 0; i < 4; i++) {
-        struct profile_recipe recipe = form(i);
-        struct buffer made = profile_make(&recipe);
-
-        sums[i] = sum_of(&made);
-        add_sum(batch, sums[i], 1, i == 0 ? "a" : "");
-        buffer_free(&made);
-    }
-    add_sum(batch, sums[0], 1, "b");
-    commit(batch);
-    state_batch_free(batch);
-    fold(state);
-    batch = start_batch(state);
-    add_sum(batch, sums[0], 1, "c");
-    commit(batch);
-    state_batch_free(batch);
-    for (int i = 0; i < 2; i++) {
-        unsigned of_three = 0;
-
-        found = read_state(STATE_READ);
-        ck_assert_uint_eq(found.count, 4);
-        for (size_t j = 0; j < 4; j++) {
-            bool is_first = strcmp(found.tests[j], "abc") == 0;
-
-            ck_assert(is_first || found.tests[j][0] == '\0');
-            ck_assert_uint_eq(found.profile_counts[j], is_first ? 3 : 1);
-            of_three += is_first;
-        }
-        ck_assert_uint_eq(of_three, 1);
-        free_found(&found);
-        fold(state);
-    }
-    for (int i = 0; i < 4; i++)
-        profile_sum_free(sums[i]);
-    state_close(state);
-}
-END_TEST
 
 /* ---- batches that were not finished ---- */
 
@@ -256,69 +155,6 @@ START_TEST(test_names_of_no_claims)
 }
 END_TEST
 
-/* A batch with several claims, between sums; one with nothing leaves nothing. */
-START_TEST(test_many_claims)
-{
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state), *empty = start_batch(state);
-    struct buffer made = made_of(3);
-    struct profile_sum *sum = sum_of(&made);
-    char *claims[4];
-
-    for (int i = 0; i < 4; i++) {
-        claims[i] = claim_new(batch, text_format("%d.profraw", i));
-        add_sum(batch, sum, 1, "");
-        if (i != 2)
-            consume(batch, claims[i]);
-    }
-    commit(batch);
-    state_batch_free(batch);
-    for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(find_claim(state, claims[i]),
-                         i == 2 ? STATE_CLAIM_UNCOUNTED : STATE_CLAIM_COUNTED);
-    commit(empty);
-    ck_assert(!state_batch_may_count(empty));
-    state_batch_free(empty);
-    ck_assert_uint_eq(count_files("batches"), 1);
-    profile_sum_free(sum);
-    buffer_free(&made);
-    state_close(state);
-}
-END_TEST
-
-/* Claims in several directories, of which one has gone, and in one another claim has. */
-START_TEST(test_claims_in_directories)
-{
-    static const char *const names[] = {"one/a.profraw", "one/b.profraw", "two/a.profraw",
-                                        "gone/a.profraw", "one/gone.profraw"};
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
-    char *claims[5];
-
-    directory_create(path_join(scratch, "one"));
-    directory_create(path_join(scratch, "two"));
-    directory_create(path_join(scratch, "gone"));
-    for (int i = 4; i >= 0; i--) {
-        claims[i] = claim_new(batch, names[i]);
-        consume(batch, claims[i]);
-    }
-    commit(batch);
-    state_batch_free(batch);
-    directory_remove(path_join(scratch, "gone"));
-    unlink(claims[4]);
-    fold(state);
-    for (int i = 0; i < 3; i++)
-        ck_assert(!file_exists(claims[i]));
-    /* It may be there for others. */
-    ck_assert_uint_eq(count_files("batches"), 1);
-    ck_assert_int_eq(find_claim(state, claims[3]), STATE_CLAIM_COUNTED);
-    directory_create(path_join(scratch, "gone"));
-    fold(state);
-    ck_assert_uint_eq(count_files("batches"), 1);
-    state_close(state);
-}
-END_TEST
-
 /* A directory in the place of a claim is not deleted, and the batch stays. */
 START_TEST(test_directory_for_claim)
 {
@@ -390,26 +226,6 @@ START_TEST(test_claim_elsewhere)
 }
 END_TEST
 
-/* The longest names that a file can have. */
-START_TEST(test_long_names)
-{
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
-    char name[NAME_MAX + 1], claim[PATH_MAX], *too_long;
-    struct error error = {0};
-
-    memset(name, 'x', NAME_MAX);
-    name[NAME_MAX] = '\0';
-    consume(batch, claim_new(batch, name));
-    too_long = malloc(PATH_MAX);
-    memset(too_long, '/', PATH_MAX - 1);
-    too_long[PATH_MAX - 1] = '\0';
-    ck_assert(!state_claim_path(batch, too_long, claim, &error));
-    state_batch_free(batch);
-    state_close(state);
-}
-END_TEST
-
 /* More batches that have to stay than are folded at a time: those that were folded before count no
  * second time, whichever are folded when. */
 START_TEST(test_many_stay)
@@ -463,70 +279,6 @@ START_TEST(test_long_path)
 END_TEST
 
 /* ---- accidents ---- */
-
-/* Adds one profile of each of two images, of which the second is large. */
-static void add_two(struct state *state)
-{
-    struct profile_recipe large = {
-        .raw_version = 9, .records = 4, .counters_each = 2000, .names = "large"};
-    struct buffer made[] = {made_of(3), profile_make(&large)};
-    struct state_batch *batch = start_batch(state);
-
-    for (size_t i = 0; i < 2; i++) {
-        struct profile_sum *sum = sum_of(&made[i]);
-
-        add_sum(batch, sum, 1, "");
-        profile_sum_free(sum);
-        buffer_free(&made[i]);
-    }
-    commit(batch);
-    state_batch_free(batch);
-}
-
-static void assert_two(uint64_t times)
-{
-    struct found found = read_state(STATE_READ);
-
-    ck_assert_uint_eq(found.count, 2);
-    ck_assert_uint_eq(found.profile_counts[0], times);
-    ck_assert_uint_eq(found.profile_counts[1], times);
-    free_found(&found);
-}
-
-/* The disk is full in the middle of a fold: the small image has been written, the large has not. */
-START_TEST(test_full_disk)
-{
-    struct rlimit limit = {.rlim_cur = 8000, .rlim_max = RLIM_INFINITY};
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch;
-    struct error error = {0};
-
-    add_two(state);
-    fold(state);
-    add_two(state);
-    signal(SIGXFSZ, SIG_IGN);
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert(!state_fold(state, &error));
-    assert_says(error.message, "cannot be written");
-    assert_two(2);
-    ck_assert(!state_fold(state, &error));
-    assert_two(2);
-    /* And while a batch is prepared. */
-    batch = start_batch(state);
-    limit.rlim_cur = 100;
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert(!state_batch_consume(batch, claim_new(batch, "a.profraw"), &error) ||
-              !state_batch_commit(batch, &error));
-    state_batch_free(batch);
-    limit.rlim_cur = RLIM_INFINITY;
-    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    assert_two(2);
-    fold(state);
-    ck_assert_uint_eq(count_files("batches"), 0);
-    assert_two(2);
-    state_close(state);
-}
-END_TEST
 
 /* An image's file is damaged when a batch is to be folded: the batch stays, with its claims. */
 START_TEST(test_fold_into_damage)
@@ -622,12 +374,9 @@ int main(void)
 {
     TCase *state = state_case();
 
-    suite_loops(state, STATE_FORMS, test_sums);
-    suite_tests(state, test_images, test_fold_twice, test_leftovers, test_claims,
-                test_names_of_no_claims, test_many_claims, test_no_open_file,
-                test_claims_in_directories, test_directory_for_claim, test_claim_elsewhere,
-                test_many_stay, test_long_names, test_long_path, test_full_disk,
-                test_fold_into_damage, test_replaced);
+    suite_tests(state, test_fold_twice, test_leftovers, test_claims, test_names_of_no_claims,
+                test_no_open_file, test_directory_for_claim, test_claim_elsewhere, test_many_stay,
+                test_long_path, test_fold_into_damage, test_replaced);
     suite_loops(state, 2, test_open_file_removed);
     return suite_main("state", state);
 }

@@ -2,17 +2,13 @@
  * Directories that are no states, and files of states that are damaged or made to do harm.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/file_system.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/state_fixture.h"
-
-#define MUTATIONS 5000
 
 /* ---- what is no state ---- */
 
@@ -66,97 +62,6 @@ static void repair_digest(struct contents *file)
     digest = digest_of((struct bytes){file->data, file->size - 32});
     memcpy(file->data + file->size - DIGEST_SIZE, digest.bytes, DIGEST_SIZE);
 }
-
-static void mutate(struct contents *file, struct random_state *random)
-{
-    static const uint64_t numbers[] = {0, 1, 2, 3, 5, 6, 7, 8, 0x7fffffff, UINT64_MAX};
-    size_t place = (size_t)random_below(random, random_below(random, 2) == 0 ? 120 : file->size);
-    uint64_t number = numbers[random_below(random, sizeof numbers / sizeof *numbers)];
-    unsigned width = 1u << random_below(random, 4);
-
-    switch (random_below(random, 4)) {
-    case 0:
-        file->data[place] ^= (uint8_t)(1 << random_below(random, 8));
-        break;
-    case 1:
-        file->size = place;
-        break;
-    default:
-        if (place + width <= file->size)
-            memcpy(file->data + place, &number, width);
-    }
-}
-
-/* Whatever becomes of a file of an image or a batch: an error, of which the file is named, or a
- * sum; where the digest is not made to fit, always the former. The rest of the state still works
- * when the file is gone. */
-static void check_mutation(struct state *state, const char *file, const struct contents *good,
-                           uint64_t seed, unsigned *accepted)
-{
-    struct random_state random = random_start(seed);
-    struct contents bad = {malloc(good->size), good->size};
-    bool repairs = random_below(&random, 4) != 0, is_same;
-    struct found found = {0};
-    struct error error = {0};
-
-    memcpy(bad.data, good->data, good->size);
-    mutate(&bad, &random);
-    if (repairs)
-        repair_digest(&bad);
-    is_same = contents_equal(&bad, good);
-    file_write(file, bad.data, bad.size);
-    if (state_read(state, take_sum, &found, &error)) {
-        ck_assert_msg(repairs || is_same, "seed %lu: damage was not found", (unsigned long)seed);
-        ck_assert(state_fold(state, &error) || error.message[0] != '\0');
-        ++*accepted;
-    } else {
-        ck_assert_msg(strncmp(error.message, file, strlen(file)) == 0, "%s", error.message);
-        ck_assert_msg(!is_same, "seed %lu: %s", (unsigned long)seed, error.message);
-        state_fold(state, &error);
-    }
-    free_found(&found);
-    contents_free(&bad);
-}
-
-/* An image without and with byte coverage, and a batch with claims. */
-START_TEST(test_mutations)
-{
-    struct state *state = open_state(STATE_CREATE);
-    struct buffer made = made_of(_i == 1 ? 24 : 3);
-    struct profile_sum *sum = sum_of(&made);
-    unsigned accepted = 0, count = rounds(MUTATIONS / 3);
-    struct state_batch *batch = start_batch(state);
-    struct contents good;
-    char *file;
-
-    for (int i = 0; i < 3; i++)
-        add_profile(&sum, &made);
-    add_sum(batch, sum, 4, "test");
-    consume(batch, claim_new(batch, "a.profraw"));
-    commit(batch);
-    state_batch_free(batch);
-    if (_i < 2)
-        fold(state);
-    file = only_file(_i < 2 ? "images" : "batches");
-    good = file_read(file);
-    for (uint64_t seed = 0; seed < count; seed++) {
-        check_mutation(state, file, &good, seed, &accepted);
-        if (_i == 2) {
-            struct text_list images = directory_list(path_join(path, "images"));
-
-            for (size_t i = 0; i < images.count; i++)
-                unlink(text_format("%s/images/%s", path, images.items[i]));
-        }
-    }
-    ck_assert_uint_gt(accepted, 0);
-    ck_assert_uint_lt(accepted, count / 2);
-    file_write(file, good.data, good.size);
-    ck_assert_uint_eq(count_profiles(), 4);
-    profile_sum_free(sum);
-    buffer_free(&made);
-    state_close(state);
-}
-END_TEST
 
 /* A batch that names files which are no claims of it: these stay. */
 START_TEST(test_harm)
@@ -224,6 +129,5 @@ int main(void)
     TCase *state = state_case();
 
     suite_tests(state, test_no_state, test_harm, test_other_files);
-    suite_loops(state, 3, test_mutations);
     return suite_main("state_damage", state);
 }

@@ -1,5 +1,5 @@
 /*
- * Searching stores: by the whole UUID, by its beginning, by what a stub keeps of it; two answers.
+ * Searching stores by what a stub keeps of a UUID; two answers.
  * And walking through them, also while others write to them.
  */
 #include <ftw.h>
@@ -106,26 +106,6 @@ static void assert_found(const char *store, const char *hex, enum store_query qu
     free(match.path);
 }
 
-START_TEST(test_exact)
-{
-    assert_found("one", LONG_A, STORE_EXACT, LONG_A);
-    assert_found("one", "ABCDEF", STORE_EXACT, "abcdef");
-    assert_found("one", LONG_B, STORE_EXACT, NULL);
-    assert_found("one", "abcd", STORE_EXACT, NULL);
-    assert_found("nowhere", LONG_A, STORE_EXACT, NULL);
-}
-END_TEST
-
-START_TEST(test_prefix)
-{
-    assert_found("one", "ab", STORE_PREFIX, "abcdef");
-    assert_found("one", "abcdef", STORE_PREFIX, "abcdef");
-    assert_found("one", "abcdef00", STORE_PREFIX, NULL);
-    assert_found("one", "001122334455667788", STORE_PREFIX, LONG_A);
-    assert_found("nowhere", "00", STORE_PREFIX, NULL);
-}
-END_TEST
-
 START_TEST(test_stub)
 {
     assert_found("one", "00112233445566778899aabbccddeeff", STORE_STUB, LONG_A);
@@ -198,26 +178,6 @@ static bool note_sidecar(void *context, const char *path, const struct uuid *uui
     return note_entry(context, &entry, error);
 }
 
-START_TEST(test_walk_in_order)
-{
-    struct seen seen = {.text = ""};
-    struct error error = {0};
-
-    add_file("walk", "ff", "00.covsplit");
-    add_file("walk", "0a", "ff.covsplit");
-    add_file("walk", "0a", "fe01.covsplit");
-    add_file("walk", "0a", "fe.covsplit");
-    add_file("walk", "0a", ".covsplit");
-    add_file("walk", "0a", "fe.debug");
-    add_file("walk", "01", "02.debug");
-    ck_assert_msg(store_walk(store_directory("walk"), note_sidecar, &seen, &error), "%s",
-                  error.message);
-    ck_assert_str_eq(seen.text, "sidecar 0a/.covsplit;sidecar 0a/fe.covsplit;"
-                                "sidecar 0a/fe01.covsplit;sidecar 0a/ff.covsplit;"
-                                "sidecar ff/00.covsplit;");
-}
-END_TEST
-
 START_TEST(test_scan_kinds)
 {
     struct seen seen = {.text = ""};
@@ -247,64 +207,6 @@ START_TEST(test_scan_kinds)
         "sidecar 0a/cd.covsplit;stray 0a/odd.covsplit;"
         "stray loose.covsplit;stray 0A/cd.covsplit;"
         "stray 0abc/cd.covsplit;");
-}
-END_TEST
-
-/* Whoever visits may stop at any entry, also at those that no search finds. */
-START_TEST(test_scan_stops)
-{
-    struct seen all = {.text = ""};
-    struct error error = {0};
-
-    add_file("scan2", "0a", "cd.covsplit");
-    add_file("scan2", "0a", "odd.covsplit");
-    add_file("scan2", "0abc", "cd.covsplit");
-    add_file("scan2", "0abd", "cd.covsplit");
-    add_file("scan2", "zz", "cd.covsplit");
-    add_file("scan2", ".", "loose.covsplit");
-    ck_assert(store_scan(store_directory("scan2"), note_entry, &all, &error));
-    ck_assert_uint_eq(all.count, 6);
-    for (size_t i = 1; i <= all.count; i++) {
-        struct seen seen = {.stop_after = i};
-
-        error = (struct error){0};
-        ck_assert(!store_scan(store_directory("scan2"), note_entry, &seen, &error));
-        ck_assert_str_eq(error.message, "stopped");
-        ck_assert_uint_eq(seen.count, i);
-        ck_assert(strncmp(all.text, seen.text, strlen(seen.text)) == 0);
-    }
-}
-END_TEST
-
-START_TEST(test_walk_of_nothing)
-{
-    struct seen seen = {.text = ""};
-    struct error error = {0};
-    const char *empty = store_directory("empty");
-
-    ck_assert_int_eq(mkdir(empty, 0755), 0);
-    ck_assert(store_walk(empty, note_sidecar, &seen, &error));
-    ck_assert_uint_eq(seen.count, 0);
-    ck_assert(!store_walk(store_directory("nowhere"), note_sidecar, &seen, &error));
-    ck_assert_ptr_nonnull(strstr(error.message, "/nowhere: cannot be read: "));
-    add_file("file", "00", "11.covsplit");
-    ck_assert(
-        !store_walk(store_directory("file/.build-id/00/11.covsplit"), note_sidecar, &seen, &error));
-    ck_assert_ptr_nonnull(strstr(error.message, ": not a directory; "));
-}
-END_TEST
-
-START_TEST(test_walk_stops)
-{
-    struct seen seen = {.stop_after = 2};
-    struct error error = {0};
-
-    add_file("stop", "00", "11.covsplit");
-    add_file("stop", "00", "12.covsplit");
-    add_file("stop", "01", "11.covsplit");
-    ck_assert(!store_walk(store_directory("stop"), note_sidecar, &seen, &error));
-    ck_assert_str_eq(error.message, "stopped");
-    ck_assert_uint_eq(seen.count, 2);
 }
 END_TEST
 
@@ -536,9 +438,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 0, NULL);
     tcase_add_unchecked_fixture(all, prepare, clean_up);
-    suite_tests(all, test_exact, test_prefix, test_stub, test_two_answers, test_walk_in_order,
-                test_scan_kinds, test_walk_of_nothing, test_walk_stops,
-                test_walk_while_entries_vanish, test_parse_name, test_library_visit,
-                test_scan_stops, test_add, test_file_in_the_way, test_memory);
+    suite_tests(all, test_stub, test_two_answers, test_scan_kinds, test_walk_while_entries_vanish,
+                test_parse_name, test_library_visit, test_add, test_file_in_the_way, test_memory);
     return suite_main("store", all);
 }

@@ -5,16 +5,13 @@
  */
 #include <gelf.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/array.h"
 #include "common/base/digest.h"
 #include "common/sidecar/union.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
-#include "tests/unit/refused_ways.h"
 #include "tests/unit/sidecar_sample.h"
 
 /* The places of sections in the sample. */
@@ -593,42 +590,6 @@ static bool read_all(struct bytes file, size_t *count)
     return false;
 }
 
-/* Cut short, or with a byte of a header changed, it is another file, or none. */
-START_TEST(test_damaged)
-{
-    struct coverage coverage = start(false);
-    struct collected all;
-    size_t count, second;
-
-    put_record(&coverage, "f", 6, 1, COUNTER, 1);
-    begin(&all, &sample_shapes[0]);
-    add(&all, &coverage);
-    second = all.file.size;
-    add(&all, &coverage);
-    finish(&all);
-    ck_assert(read_all(buffer_view(&all.file), &count));
-    ck_assert_uint_eq(count, 2);
-    for (size_t size = 0; size < all.file.size; size++) {
-        struct bytes cut = {all.file.data, size};
-
-        /* What ends behind a member is whole. */
-        ck_assert(read_all(cut, &count) == (size == 8 || size == second));
-        ck_assert(!union_recognize(cut) || size >= second);
-        ck_assert(size == 0 || union_may_begin(cut));
-    }
-    for (size_t at = 0; at < 68; at++) {
-        /* Date, owner and mode may be any. */
-        bool matters = at < 8 + 16 || at >= 8 + 48;
-
-        all.file.data[at] ^= 0x40;
-        ck_assert_msg(!matters || !read_all(buffer_view(&all.file), &count), "byte %zu", at);
-        all.file.data[at] ^= 0x40;
-    }
-    buffer_free(&all.file);
-    free_coverage(&coverage);
-}
-END_TEST
-
 /* Numbers in the header of a member that are none, or fit neither the file nor LLVM's reader. */
 static const struct {
     size_t offset, size; /* of the field in the header */
@@ -682,90 +643,12 @@ START_TEST(test_no_coverage)
 }
 END_TEST
 
-/* ---- the set ---- */
-
-START_TEST(test_set)
-{
-    enum { COUNT = 20000 };
-    struct digest_set set = {0};
-    struct random_state random = random_start(1);
-    struct digest *digests = calloc(COUNT, sizeof(*digests));
-
-    /* The first is all zeros, and the next differ in one byte. */
-    for (size_t i = 1; i < COUNT; i++) {
-        if (i < 16)
-            digests[i].bytes[i] = 1;
-        else
-            random_fill(&random, digests[i].bytes, DIGEST_SIZE, 256);
-    }
-    for (size_t i = 0; i < COUNT; i++) {
-        ck_assert(!digest_set_has(&set, &digests[i]));
-        ck_assert(digest_set_add(&set, &digests[i]));
-        ck_assert(digest_set_add(&set, &digests[i / 2]));
-        ck_assert_uint_eq(set.count, i + 1);
-    }
-    for (size_t i = 0; i < COUNT; i++)
-        ck_assert(digest_set_has(&set, &digests[i]));
-    digest_set_free(&set);
-    free(digests);
-}
-END_TEST
-
 /* ---- memory ---- */
 
 /* Two sidecars, and their union. */
 struct pair {
     struct buffer files[2], made;
 };
-
-/* Makes the union again. */
-static bool try_union(void *subject)
-{
-    struct pair *pair = subject;
-    struct error error = {0};
-    struct collected all;
-    bool done = true;
-
-    begin(&all, NULL);
-    for (size_t i = 0; done && i < 2; i++) {
-        struct sidecar *sidecar = sidecar_open(buffer_view(&pair->files[i]), "sidecar", &error);
-
-        done = sidecar != NULL && union_add(&all.writer, sidecar, &error);
-        sidecar_close(sidecar);
-    }
-    done = done && union_finish(&all.writer, &error);
-    union_free(&all.writer);
-    if (!done)
-        expect_memory(&error);
-    else if (pair->made.size == 0)
-        ck_assert(buffer_append(&pair->made, all.file.data, all.file.size));
-    else
-        ck_assert(bytes_equal(buffer_view(&all.file), buffer_view(&pair->made)));
-    buffer_free(&all.file);
-    return done;
-}
-
-START_TEST(test_memory)
-{
-    struct coverage one = start(false), two = start(false);
-    struct pair pair = {0};
-
-    put_record(&one, "main", 5, 1, COUNTER, 1);
-    put_record(&one, "shared", 6, 1, COUNTER, 9);
-    put_record(&two, "shared", 6, 1, COUNTER, 9);
-    put_unit(&two, VERSION_7, "/work", "/own.c", "/lib/a.h");
-    put_record(&two, "other", 7, 1, COUNTER, 1);
-    pair.files[0] = make_sidecar(&sample_shapes[0], &one, _i != 0, "one");
-    pair.files[1] = make_sidecar(&sample_shapes[0], &two, _i != 0, "two");
-    ck_assert(try_union(&pair));
-    refuse_each_way(try_union, &pair);
-    buffer_free(&pair.files[0]);
-    buffer_free(&pair.files[1]);
-    buffer_free(&pair.made);
-    free_coverage(&one);
-    free_coverage(&two);
-}
-END_TEST
 
 int main(void)
 {
@@ -776,9 +659,8 @@ int main(void)
     suite_loops(all, sizeof(variants) / sizeof(variants[0]), test_variants);
     suite_loops(all, sizeof(spoilers) / sizeof(spoilers[0]), test_not_understood);
     suite_loops(all, (int)(sizeof(bad_numbers) / sizeof(bad_numbers[0])), test_bad_numbers);
-    suite_loops(all, 2, test_relative_names_of_versions, test_memory);
+    suite_loops(all, 2, test_relative_names_of_versions);
     suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
-                test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage,
-                test_set);
+                test_version_of_the_first_unit, test_member_names, test_no_coverage);
     return suite_main("union", all);
 }
