@@ -21,16 +21,15 @@
 #include <unistd.h>
 
 #include "common/base/stream.h"
-#include "common/codec/zstd.h"
 #include "common/elf_file/elf_file.h"
-#include "common/llvm/profile.h"
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"
 
-#define NOTE_OWNER  "CORE"
-#define NOTE_HEADER 12 /* n_namesz, n_descsz, n_type */
-/* The part of a note that tells what it is: the header, and "CORE" with its NUL and padding. */
-#define NOTE_FRONT (NOTE_HEADER + 8)
+#define NOTE_OWNER "CORE"
+/* The least that a note has: the header, and "CORE" with its NUL and padding. */
+#define NOTE_SIZE_MIN 20
+/* Of each thread, the notes have some thousands of bytes. */
+#define NOTES_SIZE_MAX (UINT64_C(1) << 30)
 
 struct core_segment {
     uint64_t address; /* first: see array_count_up_to */
@@ -287,12 +286,10 @@ bool nt_file_next(struct nt_file *list, struct nt_file_mapping *mapping)
 static bool is_profile(struct core *core, uint64_t address, const char *path)
 {
     static const char ending[] = ".profraw";
-    uint8_t magic[sizeof(uint64_t)];
     size_t length = strlen(path), wanted = strlen(ending);
 
     return (length >= wanted && strcmp(path + length - wanted, ending) == 0) ||
-           (memory_read(&core->memory, address, magic, sizeof(magic)) == 0 &&
-            profile_recognize((struct bytes){magic, sizeof(magic)}));
+           memory_has_profile(&core->memory, address);
 }
 
 /* Linux leaves out private anonymous memory in which no page was ever written to, which a split
@@ -345,34 +342,12 @@ static bool read_files(struct core *core, struct bytes description, struct error
     return true;
 }
 
-static bool read_note(struct core *core, uint32_t type, uint64_t offset, uint64_t size,
-                      struct buffer *buffer, struct error *error)
-{
-    struct bytes number;
-
-    if (type != NT_FILE && type != NT_PRPSINFO)
-        return true;
-    if (!read_part(core, offset, size, "a note is incomplete", buffer, error))
-        return false;
-    if (type == NT_FILE && !core->has_files)
-        return read_files(core, buffer_view(buffer), error);
-    /* The process's number. Before it are 4 bytes, pr_flag, and two numbers of users, which have 16
-     * bits on some 32-bit machines. */
-    if (type == NT_PRPSINFO && core->memory.process == 0 &&
-        bytes_slice(buffer_view(buffer),
-                    core->elf.wide ? 24
-                    : size == 124  ? 12
-                                   : 16,
-                    sizeof(uint32_t), &number))
-        core->memory.process = load_u32(number.data, core->elf.big_endian);
-    return true;
-}
-
-/* Goes through the notes one by one: with many threads they are large, and only two matter. */
 static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer *buffer,
                        struct error *error)
 {
-    uint64_t offset = phdr->p_offset, end = phdr->p_offset + phdr->p_filesz;
+    struct elf_note_list list = {.big_endian = core->elf.big_endian};
+    struct elf_note note;
+    size_t offset = 0;
 
     /* gdb puts the notes behind the memory, so a core that is cut short has none: then modules are
      * found as if nothing listed them, and those whose memory is gone too are not found. */
@@ -384,27 +359,26 @@ static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer 
                   core->memory.name, core->file_size);
         return true;
     }
-    while (offset < end && end - offset >= NOTE_FRONT) {
-        uint8_t front[NOTE_FRONT];
-        struct cursor at;
-        uint64_t name_size, size, description;
-        uint32_t type;
+    if (phdr->p_filesz > NOTES_SIZE_MAX)
+        return damaged(core, "its notes are larger than any can be", error);
+    if (!read_part(core, phdr->p_offset, phdr->p_filesz, "a note is incomplete", buffer, error))
+        return false;
+    list.bytes = buffer_view(buffer);
+    while (elf_note_next(&list, &offset, &note)) {
+        /* Before the process's number are 4 bytes, pr_flag, and two numbers of users, which have 16
+         * bits on some 32-bit machines. */
+        uint64_t at = core->elf.wide ? 24 : note.description.size == 124 ? 12 : 16;
+        struct bytes number;
 
-        if (!read_at(core, offset, front, sizeof(front), error))
+        if (!elf_note_is_of(&note, NOTE_OWNER))
+            continue;
+        if (note.type == NT_FILE && !core->has_files && !read_files(core, note.description, error))
             return false;
-        at = cursor_open((struct bytes){front, sizeof(front)}, core->elf.big_endian, false);
-        name_size = cursor_u32(&at);
-        size = cursor_u32(&at);
-        type = cursor_u32(&at);
-        description = offset + NOTE_HEADER + align_up(name_size, ELF_NOTE_ALIGNMENT);
-        if (!range_within(description, size, offset, end - offset))
-            return damaged(core, "a note is incomplete", error);
-        if (name_size == sizeof(NOTE_OWNER) && memcmp(at.at, NOTE_OWNER, sizeof(NOTE_OWNER)) == 0 &&
-            !read_note(core, type, description, size, buffer, error))
-            return false;
-        offset = description + align_up(size, ELF_NOTE_ALIGNMENT);
+        if (note.type == NT_PRPSINFO && core->memory.process == 0 &&
+            bytes_slice(note.description, at, sizeof(uint32_t), &number))
+            core->memory.process = load_u32(number.data, core->elf.big_endian);
     }
-    return true;
+    return list.bytes.size - offset < NOTE_SIZE_MIN || damaged(core, "a note is incomplete", error);
 }
 
 /* ---- without a list of files ---- */
@@ -469,31 +443,16 @@ static bool read_tables(struct core *core, struct error *error)
  * size. */
 static bool prepare(struct core *core, struct error *error)
 {
-    const char *name = core->memory.name;
-    uint8_t front[16];
+    int fd = spool_open(core->fd, core->memory.name, error);
     struct stat status;
-    ssize_t size = 0;
-    int copied;
 
-    if (fstat(core->fd, &status) != 0)
-        return error_set_errno(error, errno, "%s: cannot be read", name);
-    if (S_ISDIR(status.st_mode))
-        return error_set(error, "%s: is a directory; give a core", name);
-    if (S_ISREG(status.st_mode))
-        size = pread(core->fd, front, sizeof(front), 0);
-    if (size < 0)
-        return error_set_errno(error, errno, "%s: cannot be read", name);
-    if (!spool_check_format((struct bytes){front, (uint64_t)size}, name, error))
+    if (fd < 0)
         return false;
-    if (!S_ISREG(status.st_mode) || codec_file_recognize((struct bytes){front, (uint64_t)size})) {
-        copied = spool_copy(core->fd, name, error);
-        if (copied < 0)
-            return false;
+    if (fd != core->fd)
         close(core->fd);
-        core->fd = copied;
-        if (fstat(core->fd, &status) != 0)
-            return error_set_errno(error, errno, "%s: cannot be read", name);
-    }
+    core->fd = fd;
+    if (fstat(core->fd, &status) != 0)
+        return error_set_errno(error, errno, "%s: cannot be read", core->memory.name);
     core->file_size = (uint64_t)status.st_size;
     return true;
 }

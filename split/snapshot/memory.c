@@ -8,8 +8,8 @@
 
 #include "split/cli/memory.h"
 
-/* A page of memory is there as a whole or not at all, and this is the smallest one. */
-#define PAGE_SIZE_MIN 4096
+/* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
+#define PIECE_SIZE (UINT64_C(1) << 20)
 
 /* The kernel's mark behind a path that no longer exists. */
 #define DELETED " (deleted)"
@@ -58,25 +58,43 @@ void memory_close(struct memory *memory)
 
 /* ---- reading ---- */
 
-uint64_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size)
+bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size)
 {
-    uint64_t missing = 0;
     uint8_t *next = to;
+    size_t got = 1;
 
-    while (size != 0) {
-        size_t got = memory->operations->read(memory, address, next, size);
-
-        if (got == 0) {
-            got = (size_t)(PAGE_SIZE_MIN - address % PAGE_SIZE_MIN);
-            got = got < size ? got : size;
-            memset(next, 0, got);
-            missing += got;
-        }
+    while (size != 0 && got != 0) {
+        got = memory->operations->read(memory, address, next, size);
         next += got;
         address += got;
         size -= got;
     }
-    return missing;
+    return size == 0;
+}
+
+bool memory_has_profile(struct memory *memory, uint64_t address)
+{
+    uint8_t magic[sizeof(uint64_t)];
+
+    return memory_read(memory, address, magic, sizeof(magic)) &&
+           profile_recognize((struct bytes){magic, sizeof(magic)});
+}
+
+bool memory_copy(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer)
+{
+    size_t got = 1;
+
+    buffer->size = 0;
+    while (buffer->size < size && got != 0) {
+        uint64_t left = size - buffer->size;
+        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE);
+
+        command_require(buffer_reserve(buffer, piece), size);
+        got = memory->operations->read(memory, address + buffer->size, buffer->data + buffer->size,
+                                       piece);
+        buffer->size += got;
+    }
+    return buffer->size == size;
 }
 
 /* ---- ranges, sorted by address, so that a search halves them ---- */

@@ -58,15 +58,6 @@ static bool find_bias(struct module *module)
 
 /* ---- by their headers ---- */
 
-/* Copies memory into the buffer. False if it is not all there. */
-static bool fetch(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer)
-{
-    buffer->size = 0;
-    command_require(buffer_reserve(buffer, (size_t)size), size);
-    buffer->size = (size_t)size;
-    return memory_read(memory, address, buffer->data, (size_t)size) == 0;
-}
-
 /* Reads the segments and the first build ID. */
 static enum module_state read_segments(struct memory *memory, struct module *module,
                                        const struct elf_file *elf)
@@ -89,7 +80,7 @@ static enum module_state read_segments(struct memory *memory, struct module *mod
 
         if (phdr.p_type != PT_NOTE || phdr.p_memsz == 0 || phdr.p_memsz > NOTES_MAX)
             continue;
-        is_there = fetch(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes);
+        is_there = memory_copy(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes);
         list.bytes = buffer_view(&notes);
         if (is_there)
             elf_note_build_id(&list, &module->uuid);
@@ -124,7 +115,6 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     uint8_t front[sizeof(Elf64_Ehdr)];
     struct buffer table = {0};
     struct elf_file elf;
-    uint64_t missing;
 
     *module = (struct module){.listed = listed, .name = listed->path};
     if (listed->path[0] == '\0') {
@@ -134,8 +124,7 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     }
     if (listed->is_stub)
         return MODULE_HIDDEN;
-    missing = memory_read(memory, listed->base, front, sizeof(front));
-    if (missing == sizeof(front))
+    if (!memory_read(memory, listed->base, front, sizeof(front)))
         return MODULE_HIDDEN;
     if (!elf_file_open(&elf, (struct bytes){front, sizeof(front)}) ||
         (elf.header.e_type != ET_DYN && elf.header.e_type != ET_EXEC) || elf.header.e_phnum == 0 ||
@@ -144,8 +133,8 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
     module->wide = elf.wide;
     module->big_endian = elf.big_endian;
     module->is_fixed = elf.header.e_type == ET_EXEC;
-    if (missing == 0 && fetch(memory, listed->base + elf.header.e_phoff,
-                              elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table)) {
+    if (memory_copy(memory, listed->base + elf.header.e_phoff,
+                    elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table)) {
         elf.segments = buffer_view(&table);
         elf.segment_count = elf.header.e_phnum;
         state = read_segments(memory, module, &elf);

@@ -20,7 +20,6 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/llvm/profile.h"
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"
 
@@ -186,15 +185,6 @@ static bool read_line(char *line, struct process_mapping *mapping, char **path)
     return true;
 }
 
-static bool is_profile(struct process *process, const struct process_mapping *mapping)
-{
-    uint8_t magic[sizeof(uint64_t)];
-
-    return mapping->is_shared &&
-           memory_read(&process->memory, mapping->start, magic, sizeof(magic)) == 0 &&
-           profile_recognize((struct bytes){magic, sizeof(magic)});
-}
-
 static void add_mapping(struct process *process, const struct process_mapping *mapping, char *path)
 {
     char *from = path, *to = path;
@@ -203,7 +193,8 @@ static void add_mapping(struct process *process, const struct process_mapping *m
     process->mappings[process->mapping_count++] = *mapping;
     if (mapping->inode == 0 || mapping->offset != 0)
         return;
-    process->memory.maps_profile |= is_profile(process, mapping);
+    process->memory.maps_profile |=
+        mapping->is_shared && memory_has_profile(&process->memory, mapping->start);
     /* The path is as it is, except that a line feed in it is written \012. */
     while (*from != '\0') {
         bool is_feed = strncmp(from, "\\012", 4) == 0;

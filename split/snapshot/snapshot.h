@@ -106,9 +106,15 @@ struct memory *process_open(uint64_t process, struct error *error);
 struct memory *core_open(const char *path, struct error *error);
 void memory_close(struct memory *memory);
 
-/* Copies what there is of a range of addresses. Returns the number of bytes that are missing; they
- * are zeros in the copy. */
-uint64_t memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
+/* Copies memory. False if it is not all there. */
+bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
+
+/* True if a raw profile begins at the address. */
+bool memory_has_profile(struct memory *memory, uint64_t address);
+
+/* Replaces what the buffer has by a copy of memory. False if it is not all there; the buffer ends
+ * before the first byte that is not, or a little earlier. */
+bool memory_copy(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer);
 
 /* ---- for the kinds of targets ---- */
 
@@ -176,15 +182,11 @@ void nt_file_open(struct nt_file *list, struct bytes description, bool wide, boo
  * says. */
 bool nt_file_next(struct nt_file *list, struct nt_file_mapping *mapping);
 
-/* If the first bytes of a file are those of a compressed one that only another program can
- * decompress, sets the error that says how to do that. Returns false then. */
-bool spool_check_format(struct bytes front, const char *path, struct error *error);
-
-/* Copies a core to a temporary file (spool.c): what follows from the descriptor's position,
- * decompressed if its first bytes are those of zstd. Returns the descriptor of the copy, -1 with an
- * error. `path` is the core's name in messages. A core that ends early is no error: the copy ends
- * there too. */
-int spool_copy(int fd, const char *path, struct error *error);
+/* Makes a core one that can be read at any place (spool.c): what follows from the descriptor's
+ * position is copied to a temporary file if it comes through a pipe or is compressed by zstd.
+ * Returns the descriptor of the copy, or else `fd`; -1 with an error. `path` is the core's name in
+ * messages. A core that ends early is no error: the copy ends there too. */
+int spool_open(int fd, const char *path, struct error *error);
 
 /* ---- modules ---- */
 

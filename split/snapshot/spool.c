@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/memory_limit.h"
@@ -57,7 +58,9 @@ struct spool {
     uint8_t chunk[CHUNK_SIZE];
 };
 
-bool spool_check_format(struct bytes front, const char *path, struct error *error)
+/* If the first bytes of a file are those of a compressed one that only another program can
+ * decompress, the error says how to do that. */
+static bool check_format(struct bytes front, const char *path, struct error *error)
 {
     static const struct {
         const char *program;
@@ -346,39 +349,46 @@ static int create_file(const char *directory, struct error *error)
     return fd;
 }
 
-/* Reads the first bytes to see whether the core is compressed, and copies it. */
-static void copy_from(struct spool *spool)
+/* Copies the core, whose first bytes tell whether it is compressed. */
+static void copy_from(struct spool *spool, struct bytes front)
 {
-    struct bytes front = {spool->front, read_plain(spool, spool->front, sizeof(spool->front))};
-
-    if (!spool->failed)
-        spool->failed = !spool_check_format(front, spool->path, spool->error);
-    if (!spool->failed && codec_file_recognize(front)) {
+    if (codec_file_recognize(front)) {
         spool->zstd = codec_file_open(spool->from, front, spool->path, spool->error);
         spool->failed = spool->zstd == NULL;
-    } else {
-        spool->front_size = (size_t)front.size;
     }
+    spool->front_size = spool->zstd == NULL ? (size_t)front.size : 0;
     copy(spool);
 }
 
-int spool_copy(int fd, const char *path, struct error *error)
+int spool_open(int fd, const char *path, struct error *error)
 {
     struct spool *spool = command_array(1, sizeof(*spool));
     const char *directory = getenv("TMPDIR");
-    int to;
+    struct bytes front = {spool->front, 0};
+    struct stat status;
+    int to = -1;
 
     spool->path = path;
     spool->directory = directory != NULL && directory[0] != '\0' ? directory : "/tmp";
     spool->from = fd;
     spool->keeps_all = true;
     spool->error = error;
-    spool->to = to = create_file(spool->directory, error);
-    if (to >= 0)
-        copy_from(spool);
-    if (to >= 0 && spool->failed) {
-        close(to);
-        to = -1;
+    if (fstat(fd, &status) != 0)
+        spool->failed = !error_set_errno(error, errno, "%s: cannot be read", path);
+    else if (S_ISDIR(status.st_mode))
+        spool->failed = !error_set(error, "%s: is a directory; give a core", path);
+    else
+        front.size = read_plain(spool, spool->front, sizeof(spool->front));
+    spool->failed = spool->failed || !check_format(front, path, error);
+    if (!spool->failed && S_ISREG(status.st_mode) && !codec_file_recognize(front)) {
+        to = fd;
+    } else if (!spool->failed && (to = create_file(spool->directory, error)) >= 0) {
+        spool->to = to;
+        copy_from(spool, front);
+        if (spool->failed) {
+            close(to);
+            to = -1;
+        }
     }
     codec_file_close(spool->zstd);
     buffer_free(&spool->table);

@@ -16,9 +16,6 @@
 #include "split/cli/memory.h"
 #include "split/snapshot/snapshot.h"
 
-/* Memory is copied in pieces, so that a false size allocates no more than there is memory for. */
-#define PIECE_SIZE (UINT64_C(1) << 20)
-
 /* After so many copies a counter is believed as it is. Threads that count without atomic operations
  * lose counts, so theirs may go back a little. */
 #define COPIES_MAX 8
@@ -35,31 +32,11 @@ struct taking {
 
 /* ---- copies ---- */
 
-/* Copies `size` bytes at an address in memory. Returns false if they are not all there; the buffer
- * ends before the first one that is not, or a little earlier. */
-static bool copy(const struct taking *taking, uint64_t address, uint64_t size,
-                 struct buffer *buffer)
-{
-    size_t got = 1;
-
-    buffer->size = 0;
-    while (buffer->size < size && got != 0) {
-        uint64_t left = size - buffer->size;
-        size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE);
-
-        command_require(buffer_reserve(buffer, piece), size);
-        got = taking->memory->operations->read(taking->memory, address + buffer->size,
-                                               buffer->data + buffer->size, piece);
-        buffer->size += got;
-    }
-    return buffer->size == size;
-}
-
-/* The same for a section: that it is not there is an error. */
+/* Copies a section. That it is not all there is an error. */
 static bool copy_section(const struct taking *taking, enum section_kind kind, uint64_t address,
                          uint64_t size, struct buffer *buffer)
 {
-    return copy(taking, address, size, buffer) ||
+    return memory_copy(taking->memory, address, size, buffer) ||
            error_set(taking->error,
                      "%s: its %s, %" PRIu64 " bytes at 0x%" PRIx64 ", are not in %s from 0x%" PRIx64
                      " on: %s",
@@ -132,8 +109,8 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
 
     if (variable == 0)
         return true;
-    if (memory_read(taking->memory, module_address(taking->module, variable), bytes,
-                    taking->pointer_size) != 0)
+    if (!memory_read(taking->memory, module_address(taking->module, variable), bytes,
+                     taking->pointer_size))
         return error_set(
             taking->error, "%s: the variables with the place of its counters are not in %s: %s",
             taking->module->name, taking->memory->name, taking->memory->operations->absent_because);
@@ -197,7 +174,7 @@ static bool take_bitmap(const struct taking *taking, struct taken *taken)
 
 static bool read_value(const struct taking *taking, uint64_t address, void *to, size_t size)
 {
-    return memory_read(taking->memory, address, to, size) == 0 ||
+    return memory_read(taking->memory, address, to, size) ||
            error_set(taking->error,
                      "%s: %zu bytes at 0x%" PRIx64
                      ", part of its recorded values, are not in %s: %s",
@@ -323,7 +300,7 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
     if (!stub_encode(&taking->layout, taking->coverage->raw_version, &place,
                      taking->coverage->stub_id, taking->module->big_endian, record))
         return is_other_build(taking, "its sidecar is not of a split image");
-    if (copy(taking, place.record, size, &taken->data) &&
+    if (memory_copy(taking->memory, place.record, size, &taken->data) &&
         memcmp(taken->data.data, record, size) != 0)
         return is_other_build(taking, "its data in memory is not what the split left of it");
     taken->data.size = 0;
@@ -366,7 +343,7 @@ static bool take_names(const struct taking *taking, struct taken *taken)
     uint64_t address = module_address(taking->module, section->address);
     bool is_known = known.size != 0 || find_constant(taking, section, &known);
 
-    if (copy(taking, address, section->size, &taken->names))
+    if (memory_copy(taking->memory, address, section->size, &taken->names))
         return coverage->tripwire_size == 0 || bytes_equal(buffer_view(&taken->names), known) ||
                is_other_build(taking, "its names in memory are not what the split left of them");
     if (!is_known)
