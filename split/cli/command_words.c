@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -99,7 +100,8 @@ static size_t find_program(const char *const *words, size_t count, enum command_
 struct reading {
     struct path_list *words;
     bool is_windows_quoted;
-    bool has_lines; /* a word on each line, without quotes */
+    bool has_lines;    /* a word on each line, without quotes */
+    bool has_comments; /* a word that begins with '#' begins one, to the end of the line */
     struct error *error;
 };
 
@@ -130,8 +132,8 @@ static char *next_word(const struct reading *reading, char **rest)
 
     if (reading->has_lines)
         return next_line(rest);
-    while (isspace((unsigned char)*from))
-        from++;
+    while (isspace((unsigned char)*from) || (reading->has_comments && *from == '#'))
+        from += *from == '#' ? strcspn(from, "\n") : 1;
     if (*from == '\0')
         return NULL;
     for (word = to = from; *from != '\0' && (quote != '\0' || !isspace((unsigned char)*from));
@@ -198,6 +200,95 @@ static bool take(struct reading *reading, const char *word, unsigned depth)
     return take_response_file(reading, word + 1, depth);
 }
 
+/* ---- Clang ---- */
+
+static bool is_clang(const char *program)
+{
+    return strstr(path_file_name(program), "clang") != NULL;
+}
+
+/* Takes the file that --config names: a path, or a name in a directory that another option names.
+ * Where else Clang looks for it, it is not found. */
+static bool take_config(struct reading reading, const char *const *words, size_t count,
+                        const char *file)
+{
+    char *path = command_text("%s", file);
+    bool done = true;
+
+    reading.has_comments = true;
+    for (size_t i = 0; strchr(file, '/') == NULL && i < count && access(path, F_OK) != 0; i++) {
+        const char *directory = strstr(words[i], "-dir=");
+
+        if (strncmp(words[i], "--config-", strlen("--config-")) != 0 || directory == NULL)
+            continue;
+        free(path);
+        path = command_text("%s/%s", directory + strlen("-dir="), file);
+    }
+    if (access(path, F_OK) == 0)
+        done = take_response_file(&reading, path, 0);
+    free(path);
+    return done;
+}
+
+/* Takes all files of --config. */
+static bool take_configs(const struct reading *reading, const char *const *words, size_t count)
+{
+    static const char option[] = "--config";
+    size_t length = strlen(option);
+    bool done = true;
+
+    for (size_t i = 0; done && i < count; i++) {
+        if (strncmp(words[i], option, length) != 0)
+            continue;
+        if (words[i][length] == '=')
+            done = take_config(*reading, words, count, words[i] + length + 1);
+        else if (words[i][length] == '\0' && i + 1 < count)
+            done = take_config(*reading, words, count, words[i + 1]);
+    }
+    return done;
+}
+
+/* CCC_OVERRIDE_OPTIONS has edits, separated by blanks, with a '#' in front of them for silence.
+ * "+X" adds the word X at the end, "^X" at the beginning. Those which remove words are left out. */
+static void take_overrides(struct path_list *words)
+{
+    const char *edits = getenv("CCC_OVERRIDE_OPTIONS");
+    char *copy = command_copy(edits == NULL ? "" : edits), *rest = NULL;
+
+    for (char *edit = strtok_r(copy + (copy[0] == '#'), " ", &rest); edit != NULL;
+         edit = strtok_r(NULL, " ", &rest)) {
+        if (*edit != '+' && *edit != '^')
+            continue;
+        path_list_add(words, edit + 1);
+        if (*edit == '^') {
+            char *last = words->paths[words->count - 1];
+
+            memmove(words->paths + 1, words->paths, (words->count - 1) * sizeof(*words->paths));
+            words->paths[0] = last;
+        }
+    }
+    free(copy);
+}
+
+/* Options with which no objects are made. */
+static const char *const other_outputs[] = {
+    "-###",         "--analyze",     "--assemble",
+    "--precompile", "--preprocess",  "-E",
+    "-M",           "-MM",           "-S",
+    "-emit-ast",    "-emit-llvm",    "-emit-pch",
+    "-extract-api", "-fsyntax-only", "-rewrite-objc",
+    "-verify-pch",
+};
+
+bool command_option_makes_others(const char *word)
+{
+    for (size_t i = 0; i < sizeof(other_outputs) / sizeof(other_outputs[0]); i++) {
+        if (strcmp(word, other_outputs[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* ---- the whole ---- */
 
 /* Clang's options that say whose options and quoting follow. */
@@ -213,24 +304,47 @@ static void apply_mode(enum command_style *style, bool *is_windows_quoted, const
     }
 }
 
+static struct reading reading_of(struct command_words *command, struct error *error)
+{
+    return (struct reading){
+        .words = &command->words,
+        .is_windows_quoted = command->style == STYLE_MSVC || command->style == STYLE_MSVC_LINKER,
+        .has_lines = command->style == STYLE_RUST,
+        .error = error,
+    };
+}
+
 bool command_words_read(struct command_words *command, const char *const *words, size_t count,
                         struct error *error)
 {
-    struct reading reading = {.words = &command->words, .error = error};
+    struct reading reading;
     bool done = true;
     size_t program;
 
     *command = (struct command_words){.style = STYLE_GNU};
     program = find_program(words, count, &command->style);
-    reading.is_windows_quoted = command->style == STYLE_MSVC || command->style == STYLE_MSVC_LINKER;
-    reading.has_lines = command->style == STYLE_RUST;
-    for (size_t i = program + 1; i < count; i++)
+    command->program = words[program];
+    words += program + 1;
+    count -= program + 1;
+    reading = reading_of(command, error);
+    for (size_t i = 0; i < count; i++)
         apply_mode(&command->style, &reading.is_windows_quoted, words[i]);
-    for (size_t i = program + 1; i < count && done; i++)
+    if (is_clang(command->program))
+        done = take_configs(&reading, words, count);
+    for (size_t i = 0; i < count && done; i++)
         done = take(&reading, words[i], 0);
+    if (done && is_clang(command->program))
+        take_overrides(&command->words);
     if (!done)
         command_words_free(command);
     return done;
+}
+
+bool command_words_add(struct command_words *command, const char *word, struct error *error)
+{
+    struct reading reading = reading_of(command, error);
+
+    return take(&reading, word, 0);
 }
 
 void command_words_free(struct command_words *command)

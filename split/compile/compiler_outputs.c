@@ -126,25 +126,6 @@ static const char *const valued_options[] = {
     "-config", "-define-macro", "-imacros", "-include", "-include-directory", "-language", "-param",
     "-serialize-diagnostics", "-sysroot", "-undefine-macro", NULL};
 
-/* Options with which no objects are made. */
-static const char *const other_outputs[] = {"-###",
-                                            "--analyze",
-                                            "--assemble",
-                                            "--precompile",
-                                            "--preprocess",
-                                            "-E",
-                                            "-M",
-                                            "-MM",
-                                            "-S",
-                                            "-emit-ast",
-                                            "-emit-llvm",
-                                            "-emit-pch",
-                                            "-extract-api",
-                                            "-fsyntax-only",
-                                            "-rewrite-objc",
-                                            "-verify-pch",
-                                            NULL};
-
 static bool is_output_option(const char *word)
 {
     return strcmp(word, "-object") != 0 && !starts_with(word, "-object-file-name=") &&
@@ -161,7 +142,7 @@ static void take_gnu_option(struct reading *reading, const char *word)
         next_word(reading);
     reading->compiles |=
         strcmp(word, "-c") == 0 || strcmp(word, "--compile") == 0 || strcmp(word, "-emit-obj") == 0;
-    reading->makes_others |= is_listed(word, other_outputs);
+    reading->makes_others |= command_option_makes_others(word);
     reading->is_frontend |= strcmp(word, "-cc1") == 0 || strcmp(word, "-fc1") == 0;
     if (starts_with(word, "-save-temps") || starts_with(word, "--save-temps")) {
         reading->keeps_temporaries = true;

@@ -230,6 +230,23 @@ static bool treat_output(const struct link *link, struct error *error)
     return true;
 }
 
+/* A link whose output is not known would be left unsplit without a word. */
+static bool warn_of_no_output(const struct link *link, struct error *error)
+{
+    const char *output = link->command.output, *excluded;
+    struct stat status;
+
+    if (!link->command.links || (stat(output, &status) == 0 && !S_ISREG(status.st_mode)))
+        return true;
+    if (!find_excluding_output(link, &excluded, error))
+        return false;
+    if (excluded == NULL)
+        message_warning("no output of this link was recognized (%s was not written), so nothing is "
+                        "split; name it by -o, or split it afterwards",
+                        output);
+    return true;
+}
+
 /* ---- the whole ---- */
 
 static bool run(struct link *link, int *status, struct error *error)
@@ -251,7 +268,7 @@ static bool run(struct link *link, int *status, struct error *error)
         return true;
     seen = file_was_written(&before, link->command.output, &link->linked, &written, error);
     if (seen && !written)
-        return true;
+        return warn_of_no_output(link, error);
     /* To know what may be removed, what could not be looked at is looked at again. */
     if (!seen)
         file_was_written(&before, link->command.output, &link->linked, &written, &ignored);

@@ -3,6 +3,7 @@
  */
 #include "split/split/link_command.h"
 
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct search {
     bool is_msvc_compiler; /* ... and of cl.exe */
     char *output;          /* NULL: not named yet */
     struct path_list *inputs;
+    bool ends_early;    /* an option says that nothing is linked */
     bool is_completed;  /* cl.exe adds an extension if there is none */
     bool makes_library; /* ... and the extension is that of a DLL */
     bool is_awaited;    /* the next word is the output file */
@@ -53,11 +55,11 @@ struct other_word {
 
 static const struct other_word other_words[] = {
     /* The next word is for another program, or for LLVM. */
-    {"-Xlinker", WORD_WITH_NEXT},
     {"-Xclang", WORD_WITH_NEXT},
     {"-Xassembler", WORD_WITH_NEXT},
     {"-Xpreprocessor", WORD_WITH_NEXT},
     {"-mllvm", WORD_WITH_NEXT},
+    {"--config", WORD_WITH_NEXT},
     {"-plugin-opt", WORD_WITH_NEXT},
     {"--plugin-opt", WORD_WITH_NEXT},
     /* ld64, where only -o as a separate word names the output. */
@@ -128,6 +130,18 @@ static void take_msvc_option(struct search *search, const char *word)
         name_output(search, value, is_completed);
 }
 
+/* Options with which nothing is linked. */
+static bool ends_early(const struct search *search, const char *word)
+{
+    static const char *const gnu[] = {"-c", "--compile", "--version", "--help", NULL};
+    static const char *const msvc[] = {"c", "E", "EP", "P", "Zs", "lib", "LIB", NULL};
+    const char *const *option = search->is_msvc ? msvc : gnu;
+
+    while (*option != NULL && strcmp(word + search->is_msvc, *option) != 0)
+        option++;
+    return *option != NULL || command_option_makes_others(word);
+}
+
 static void take_word(struct search *search, const char *word)
 {
     const char *value = NULL;
@@ -147,7 +161,10 @@ static void take_word(struct search *search, const char *word)
         return;
     if (word[0] != '-' && (word[0] != '/' || !search->is_msvc)) {
         path_list_add(search->inputs, word);
-    } else if (search->is_msvc) {
+        return;
+    }
+    search->ends_early |= ends_early(search, word);
+    if (search->is_msvc) {
         take_msvc_option(search, word);
     } else {
         if ((value = value_of(word, "--output=", false)) == NULL &&
@@ -160,20 +177,76 @@ static void take_word(struct search *search, const char *word)
 
 /* ---- the command ---- */
 
+/* Archivers are called by the rules that link, too. */
+static bool is_archiver(const char *program)
+{
+    static const char *const names[] = {"ar", "*-ar", "*-ar-*", "*ranlib*", "*libtool*", "*-lib*"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (fnmatch(names[i], path_file_name(program), 0) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Takes the words of a compiler, and puts those for the linker (-Wl,A,B and -Xlinker A) into a list
+ * of their own. */
+static bool take_words(struct search *search, const struct path_list *words,
+                       struct command_words *linker, struct error *error)
+{
+    bool done = true;
+
+    for (size_t i = 0; done && i < words->count; i++) {
+        bool is_value = search->is_awaited || search->is_passed;
+        const char *word = words->paths[i], *rest = NULL;
+
+        if (!is_value && strcmp(word, "-Xlinker") == 0 && i + 1 < words->count)
+            done = command_words_add(linker, words->paths[++i], error);
+        else if (is_value || (rest = value_of(word, "-Wl,", false)) == NULL)
+            take_word(search, word);
+        while (done && rest != NULL) {
+            size_t length = strcspn(rest, ",");
+            char *part = command_text("%.*s", (int)length, rest);
+
+            done = command_words_add(linker, part, error);
+            rest = rest[length] == ',' ? rest + length + 1 : NULL;
+            free(part);
+        }
+    }
+    return done;
+}
+
 bool link_command_read(struct link_command *command, const char *const *words, size_t count,
                        struct error *error)
 {
-    struct search search = {.inputs = &command->inputs};
-    struct command_words read;
+    struct search search = {.inputs = &command->inputs}, of_linker;
+    struct command_words read, linker = {.style = STYLE_GNU};
+    struct path_list others = {0};
+    bool done;
 
     *command = (struct link_command){.output = NULL};
     if (!command_words_read(&read, words, count, error))
         return false;
     search.is_msvc_compiler = read.style == STYLE_MSVC;
     search.is_msvc = search.is_msvc_compiler || read.style == STYLE_MSVC_LINKER;
-    for (size_t i = 0; i < read.words.count; i++)
-        take_word(&search, read.words.paths[i]);
+    done = take_words(&search, &read.words, &linker, error);
+    command->links = command->inputs.count != 0 && !search.ends_early && read.style != STYLE_RUST &&
+                     !is_archiver(read.program);
     command_words_free(&read);
+    /* The compiler's own output comes before what it hands on. */
+    of_linker = (struct search){.is_msvc = search.is_msvc, .inputs = &others};
+    for (size_t i = 0; done && i < linker.words.count; i++)
+        take_word(&of_linker, linker.words.paths[i]);
+    if (of_linker.output != NULL)
+        name_output(&search, of_linker.output, false);
+    free(of_linker.output);
+    path_list_free(&others);
+    command_words_free(&linker);
+    if (!done) {
+        free(search.output);
+        path_list_free(&command->inputs);
+        return false;
+    }
     command->names_output = search.output != NULL;
     if (search.output == NULL)
         name_output(&search, DEFAULT_OUTPUT, false);

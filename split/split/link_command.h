@@ -3,9 +3,10 @@
  * files it reads.
  *
  * The options of GNU ld, lld, ld64 and their drivers are understood (-o FILE, -oFILE, --output
- * FILE, --output=FILE; the default is a.out), those of link.exe, lld-link and clang-cl (/out:FILE,
- * -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE) of both (cli/command_words.h). If
- * there are several outputs, the last one counts, as it does for the tools.
+ * FILE, --output=FILE; the default is a.out), also behind -Wl, and -Xlinker, those of link.exe,
+ * lld-link and clang-cl (/out:FILE, -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE)
+ * of all (cli/command_words.h). If there are several outputs, the last one counts, as it does for
+ * the tools.
  *
  * The command line only tells what would be written: compilers are also called without linking
  * anything. Whether an output was written must be seen from the file itself.
@@ -23,6 +24,7 @@
 struct link_command {
     char *output;
     bool names_output;       /* else `output` is the default */
+    bool links;              /* else it compiles, or archives, or tells a version */
     struct path_list inputs; /* words that are not options: files, and values of some options */
 };
 

@@ -30,6 +30,13 @@ static const struct row rows[] = {
     {{"cc", "-o", "@file", "a.c"}, "@file"},
     {{"cc", "-Xlinker", "-o", "-o", "app"}, "app"},
     {{"cc", "@nosuch", "-o", "app"}, "app"},
+    /* What a compiler hands on to the linker comes last. */
+    {{"cc", "-Wl,-o,app", "a.c", "-o", "other"}, "app"},
+    {{"cc", "-Wl,-rpath,lib", "-Wl,--output=app", "a.c"}, "app"},
+    {{"cc", "-Wl,-o", "a.c", "-Wl,app"}, "app"},
+    {{"cc", "-Xlinker", "-o", "-Xlinker", "app", "a.c"}, "app"},
+    {{"cc", "-Xclang", "-Wl,-o,other", "-o", "app"}, "app"},
+    {{"cc", "-o", "app", "-Xlinker"}, "app"},
     {{"ccache", "clang++", "-o", "app", "a.cc"}, "app"},
     {{"lld-link", "/out:app.exe", "a.obj"}, "app.exe"},
     {{"/usr/bin/lld-link-22", "-OUT:app.dll", "/dll"}, "app.dll"},

@@ -73,6 +73,13 @@ static const struct spelling spellings[] = {
     {"program.c", "a.out"},
     {"@response", "app"},
     {"-shared -fPIC program.c -o libapp.so", "libapp.so"},
+    {"program.c -Wl,-o,app", "app"},
+    {"-Xlinker -o -Xlinker app program.c -o other", "app"},
+    {"program.c -Wl,--output=app", "app"},
+    {"program.c -Wl,@linker", "app"},
+    {"--config ./config program.c", "app"},
+    {"--config=config --config-user-dir=. program.c", "app"},
+    {"program.c -o overridden", "app"},
 };
 
 /* What is compared with covsplit's results is made in the same directory, and not in the cache. */
@@ -88,14 +95,23 @@ START_TEST(test_splits)
     const struct spelling *spelling = &spellings[_i];
     char *place = new_place(text_format("splits%d", _i));
     struct command link = {.directory = place};
+    struct command split = covsplit_words(place, "link --");
     file_write_text(path_join(place, "response"), "program.c\n-o \"app\"\n");
+    file_write_text(path_join(place, "linker"), "-o app\n");
+    file_write_text(path_join(place, "config"), "# -o comment\n-o app\n");
+    if (strstr(spelling->words, "overridden") != NULL) {
+        text_list_add(&link.environment, "CCC_OVERRIDE_OPTIONS=# ^-v x-v +-oapp");
+        text_list_add(&split.environment, "CCC_OVERRIDE_OPTIONS=# ^-v x-v +-oapp");
+    }
     add_compiler(&link);
     text_list_add_words(&link.arguments, COVERAGE);
     text_list_add_words(&link.arguments, spelling->words);
     command_run_or_abort(&link);
     covsplit_assert(0, place, "split", "-o", "expected", "--sidecar", "expected.covsplit",
                     spelling->output, NULL);
-    assert_link(place, "", text_format("%s " COVERAGE "%s", clang(), spelling->words));
+    text_list_add_words(&split.arguments,
+                        text_format("%s " COVERAGE "%s", clang(), spelling->words));
+    ck_assert_str_eq(command_expect(&split, 0).errors, "");
     files_assert_equal(path_join(place, spelling->output), path_join(place, "expected"),
                        spelling->words);
     files_assert_equal(path_join(place, text_format("%s.covsplit", spelling->output)),
@@ -148,6 +164,31 @@ START_TEST(test_leaves_alone)
     ck_assert_int_eq(before.st_mtim.tv_nsec,
                      file_status(path_join(place, "a.out")).st_mtim.tv_nsec);
     ck_assert(!file_exists(path_join(place, "a.out.covsplit")));
+}
+END_TEST
+
+/* Where a link writes is not always said: then nothing is split, with a warning. */
+START_TEST(test_unrecognized)
+{
+    char *place = new_place("unrecognized");
+    file_write_text(path_join(place, "linker"),
+                    "#!/bin/sh\nclang-$1 -fprofile-instr-generate -fcoverage-mapping program.c "
+                    "-o app\n");
+    ck_assert_int_eq(chmod(path_join(place, "linker"), 0755), 0);
+    struct outcome outcome = link_words(place, "", text_format("./linker %s", clang_version));
+    ck_assert_int_eq(outcome.exit_code, 0);
+    assert_contains(outcome.errors, "warning: no output of this link was recognized (a.out was ");
+    outcome = link_words(place, "", text_format("./linker %s -o other", clang_version));
+    assert_contains(outcome.errors, "(other was not written), so nothing is split; ");
+    /* What links nothing is not asked. */
+    static const char *const quiet[] = {"-v", "-o /dev/null program.c", "--version program.c",
+                                        "-fsyntax-only program.c"};
+    for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
+        outcome = link_words(place, "", text_format("%s %s", clang(), quiet[i]));
+        ck_assert_int_eq(outcome.exit_code, 0);
+        ck_assert_ptr_null(strstr(outcome.errors, "covsplit"));
+    }
+    assert_link(place, "", "ar rc lib.a program.c");
 }
 END_TEST
 
@@ -473,7 +514,7 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, sizeof spellings / sizeof *spellings, test_splits);
     tcase_add_test(test_case, test_store);
     suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);
-    suite_tests(test_case, test_unknown_machine, test_failing_split);
+    suite_tests(test_case, test_unknown_machine, test_failing_split, test_unrecognized);
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
     suite_loops(test_case, 2, test_wrapper);
