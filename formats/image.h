@@ -44,7 +44,9 @@ struct image_plan {
     bool is_packed;             /* its coverage mapping, or some of it, is in packed units */
     struct section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
-    bool removes_sections;    /* some of them go */
+    bool removes_sections; /* some of them go */
+    /* Of firmware: the end of what is written to memory before it runs, as linked and split. */
+    uint64_t load_end, load_end_after;
     struct edit_script edits; /* finished */
     struct arena reasons;     /* the texts of `sections` */
 };

@@ -88,6 +88,19 @@ static size_t split_segment(const struct elf_state *state, size_t index, Elf64_P
     return count;
 }
 
+static uint64_t load_end(const Elf64_Phdr *phdrs, size_t count)
+{
+    uint64_t end = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const Elf64_Phdr *phdr = &phdrs[i];
+
+        if (phdr->p_type == PT_LOAD && phdr->p_filesz != 0 && phdr->p_paddr + phdr->p_filesz > end)
+            end = phdr->p_paddr + phdr->p_filesz;
+    }
+    return end;
+}
+
 static void make_program_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
@@ -116,6 +129,10 @@ static void make_program_headers(struct tables *tables)
         }
     }
     tables->phnum = count;
+    if (state->is_firmware) {
+        state->base.plan->load_end = load_end(state->image.phdrs, state->image.phnum);
+        state->base.plan->load_end_after = load_end(tables->phdrs, count);
+    }
     if (table_header != NULL)
         table_header->p_filesz = table_header->p_memsz = count * state->image.sizes.phdr;
 }

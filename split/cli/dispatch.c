@@ -4,6 +4,7 @@
 #include "split/cli/dispatch.h"
 
 #include <libdeflate.h>
+#include <limits.h>
 #include <nettle/version.h>
 #include <stdio.h>
 #include <string.h>
@@ -137,6 +138,26 @@ static const struct command *find_command(const struct command_table *table, con
     return NULL;
 }
 
+static int report_unknown(const struct command_table *table, const char *group, const char *word)
+{
+    struct suggestion suggestion = {.word = word, .length = strlen(word)};
+    char last[NAME_MAX + 1] = "", known[NAME_MAX + 1];
+
+    for (size_t i = 0; i < table->count; i++) {
+        const char *name = table->commands[i].name;
+
+        if (group != NULL && !is_in_group(&table->commands[i], group))
+            continue;
+        name += group == NULL ? 0 : strlen(group) + 1;
+        snprintf(known, sizeof(known), "%.*s", (int)strcspn(name, " "), name);
+        if (strcmp(known, last) != 0) /* a group is one word */
+            suggestion_add(&suggestion, "", known);
+        memcpy(last, known, sizeof(last));
+    }
+    return message_usage(group, "unknown %s '%s'%.900s", group == NULL ? "command" : "action", word,
+                         suggestion_text(&suggestion));
+}
+
 static int run_command(const struct command *command, int count, char **arguments)
 {
     struct parsed_options options;
@@ -182,8 +203,7 @@ static int run_or_describe(const struct command_table *table, const char *group,
         return message_usage(NULL, "'%s' is one operand too many", words[1]);
     command = find_command(table, group, words[0]);
     if (command == NULL)
-        return message_usage(group, "unknown %s '%s'", group == NULL ? "command" : "action",
-                             words[0]);
+        return report_unknown(table, group, words[0]);
     if (!describes)
         return run_command(command, count - 1, words + 1);
     print_command_help(command, stdout);

@@ -25,6 +25,61 @@ static const struct option_description help_option = {
     .help = "print this text",
 };
 
+/* ---- what may be meant ---- */
+
+#define WORD_MAX 32 /* longer words are not compared */
+
+/* How wrong the word is if the other is meant: of each letter that is missing, other or too much;
+ * nothing of two that are swapped, nor of a missing end. */
+static size_t word_distance(const char *word, size_t length, const char *meant)
+{
+    enum { MISSING = 1, OTHER = 2, SURPLUS = 3 };
+    size_t costs[WORD_MAX + 1][WORD_MAX + 1], meant_length = strlen(meant), least = SIZE_MAX;
+
+    if (length > WORD_MAX || meant_length > WORD_MAX)
+        return SIZE_MAX;
+    for (size_t i = 0; i <= length; i++) {
+        for (size_t j = 0; j <= meant_length; j++) {
+            size_t cost = i == 0 ? j * MISSING : costs[i - 1][j] + SURPLUS;
+
+            if (i != 0 && j != 0) {
+                size_t kept = costs[i - 1][j - 1] + (word[i - 1] == meant[j - 1] ? 0 : OTHER);
+
+                cost = kept < cost ? kept : cost;
+                cost = costs[i][j - 1] + MISSING < cost ? costs[i][j - 1] + MISSING : cost;
+            }
+            if (i > 1 && j > 1 && word[i - 1] == meant[j - 2] && word[i - 2] == meant[j - 1] &&
+                costs[i - 2][j - 2] < cost)
+                cost = costs[i - 2][j - 2];
+            costs[i][j] = cost;
+            least = i == length && cost < least ? cost : least;
+        }
+    }
+    return least;
+}
+
+void suggestion_add(struct suggestion *suggestion, const char *dashes, const char *meant)
+{
+    size_t distance = word_distance(suggestion->word, suggestion->length, meant);
+    struct error before = suggestion->text;
+    bool is_first = before.message[0] == '\0' || distance < suggestion->distance;
+
+    if (distance > suggestion->length / 2 || (!is_first && distance > suggestion->distance))
+        return;
+    suggestion->distance = distance;
+    error_set(&suggestion->text, "%.900s%s%s%s'", is_first ? " (did you mean '" : before.message,
+              is_first ? "" : " or '", dashes, meant);
+}
+
+const char *suggestion_text(struct suggestion *suggestion)
+{
+    struct error before = suggestion->text;
+
+    if (before.message[0] != '\0')
+        error_set(&suggestion->text, "%.900s?)", before.message);
+    return suggestion->text.message;
+}
+
 /* ---- finding options ---- */
 
 /* --help has the index after the last one of the table. */
@@ -53,41 +108,20 @@ static const struct option_description *find_short(const struct command *command
     return NULL;
 }
 
-/* Lists the options whose name begins with `name`, or which `name` begins with: "'--store' or
- * '--sections'". Abbreviations are not accepted, so that a script keeps its meaning when a later
- * release has more options. */
-static void list_similar(const struct command *command, const char *name, size_t length,
-                         struct error *list)
-{
-    error_set(list, "%s", "");
-    for (size_t i = 0; length != 0 && i <= command->option_count; i++) {
-        const char *long_name = option_at(command, i)->long_name;
-        size_t long_length = strlen(long_name);
-        struct error before = *list;
-
-        if (strncmp(long_name, name, length < long_length ? length : long_length) == 0)
-            error_set(list, "%.900s%s'--%s'", before.message,
-                      before.message[0] == '\0' ? "" : " or ", long_name);
-    }
-}
-
 static const struct option_description *find_long(const struct command *command, const char *name,
                                                   size_t length, struct error *error)
 {
-    struct error similar;
+    struct suggestion suggestion = {.word = name, .length = length};
 
     for (size_t i = 0; i <= command->option_count; i++) {
         const struct option_description *option = option_at(command, i);
 
         if (strncmp(option->long_name, name, length) == 0 && option->long_name[length] == '\0')
             return option;
+        suggestion_add(&suggestion, "--", option->long_name);
     }
-    list_similar(command, name, length, &similar);
-    if (similar.message[0] != '\0')
-        error_set(error, "unknown option '--%.*s' (did you mean %.900s?)", (int)length, name,
-                  similar.message);
-    else
-        error_set(error, "unknown option '--%.*s'", (int)length, name);
+    error_set(error, "unknown option '--%.*s'%.900s", (int)length, name,
+              suggestion_text(&suggestion));
     return NULL;
 }
 

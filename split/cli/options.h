@@ -188,6 +188,21 @@ struct uuid option_uuid(const struct parsed_options *options, enum option_id id)
 /* The value of OPTION_THREADS; if not given, the number of processors, but at most 8. */
 unsigned option_threads(const struct parsed_options *options);
 
+/* What may be meant by an unknown word. Abbreviations are not accepted, so that a script keeps its
+ * meaning when a later release has more options. */
+struct suggestion {
+    const char *word;
+    size_t length;
+    size_t distance;
+    struct error text;
+};
+
+/* Considers a word that is known; those that are nearest are suggested. */
+void suggestion_add(struct suggestion *suggestion, const char *dashes, const char *meant);
+
+/* " (did you mean 'A' or 'B'?)", or "". */
+const char *suggestion_text(struct suggestion *suggestion);
+
 /* Prints the --help text of a subcommand. */
 void print_command_help(const struct command *command, FILE *stream);
 

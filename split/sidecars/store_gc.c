@@ -116,15 +116,17 @@ static void report_removed(struct cleaning *cleaning, const struct store_entry *
     cleaning->removed_size += (uint64_t)status->st_size;
 }
 
-static void report_failure(struct cleaning *cleaning, const char *path, const char *what)
+static void report_failure(struct cleaning *cleaning, const struct store_entry *entry,
+                           const char *what)
 {
     struct error error;
 
     if (errno == ENOENT) /* another process removed it first */
         return;
-    error_set_errno(&error, errno, "%s: %s", path, what);
+    error_set_errno(&error, errno, "%s: %s", entry->path, what);
     message_error(&error);
     cleaning->has_failed = true;
+    cleaning->kept_count += entry->kind == STORE_SIDECAR;
 }
 
 static bool clean_entry(void *context, const struct store_entry *entry, struct error *error)
@@ -137,7 +139,7 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
 
     (void)error;
     if (!stays && lstat(entry->path, &status) != 0) {
-        report_failure(cleaning, entry->path, "cannot be examined");
+        report_failure(cleaning, entry, "cannot be examined");
         return true;
     }
     if (stays || is_later(&status.st_mtim, limit)) {
@@ -147,7 +149,7 @@ static bool clean_entry(void *context, const struct store_entry *entry, struct e
     if (cleaning->is_dry || unlink(entry->path) == 0)
         report_removed(cleaning, entry, &status);
     else
-        report_failure(cleaning, entry->path, "cannot be removed");
+        report_failure(cleaning, entry, "cannot be removed");
     return true;
 }
 

@@ -1,6 +1,7 @@
 /*
  * The messages of a split, and its results as lines and as JSON.
  */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,26 +207,37 @@ void split_add_row(struct slice_split *split)
         .size_before = facts->original_size,
         .size_after = facts->stripped_size,
         .sidecar_size = split->sidecar_size,
+        .load_end = split->plan->load_end,
+        .load_end_after = split->plan->load_end_after,
         .json = split->json,
     };
     split->row_name = split->sidecar_path = NULL;
     split->json = (struct buffer){0};
 }
 
-void split_report_print_rows(const struct split_report *report)
+void split_report_print_rows(const struct split_report *report, FILE *stream)
 {
     for (size_t i = 0; i < report->row_count; i++) {
         const struct split_row *row = &report->rows[i];
         char before[COUNT_TEXT_MAX], after[COUNT_TEXT_MAX], sidecar[COUNT_TEXT_MAX];
+        uint64_t grown = row->size_after + row->sidecar_size - row->size_before;
+        struct error note = {.number = 0};
 
         if (row->sidecar_path == NULL) {
-            message_line(stdout, "%s: nothing to split", row->name);
+            if (stream == stdout) /* on a terminal a warning says so */
+                message_line(stream, "%s: nothing to split", row->name);
             continue;
         }
-        message_line(stdout, "%s: %s before, %s after; %s in %s", row->name,
+        if (row->load_end != 0)
+            error_set(&note, "; flash ends at 0x%" PRIx64 ", before at 0x%" PRIx64,
+                      row->load_end_after, row->load_end);
+        else if (row->size_after + row->sidecar_size > row->size_before)
+            error_set(&note, " (%s more in all, as sidecars of small images have)",
+                      count_text(grown, "byte", before));
+        message_line(stream, "%s: %s before, %s after; %s in %s%.400s", row->name,
                      count_text(row->size_before, "byte", before),
                      number_text(row->size_after, after), number_text(row->sidecar_size, sidecar),
-                     row->sidecar_path);
+                     row->sidecar_path, note.message);
     }
 }
 

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
@@ -244,6 +245,8 @@ static void print_summary(const struct batch *batch)
 
 static bool split_many(struct batch *batch, struct error *error)
 {
+    bool is_any = false;
+
     if (!collect(batch, error))
         return false;
     make_jobs(batch);
@@ -258,8 +261,16 @@ static bool split_many(struct batch *batch, struct error *error)
     } else {
         print_summary(batch);
     }
-    return batch->failed == 0 || error_set(error, "%zu of %zu images: not split; see above",
-                                           batch->failed, batch->paths.count - batch->repeated);
+    if (batch->failed != 0)
+        return error_set(error, "%zu of %zu images: not split; see above", batch->failed,
+                         batch->paths.count - batch->repeated);
+    for (size_t i = 0; i < batch->paths.count; i++)
+        is_any |= batch->jobs[i].report.row_count != 0 || batch->jobs[i].report.was_split;
+    return is_any || error_set(error,
+                               "%s: no image with coverage found; name another directory, or "
+                               "build with -fprofile-instr-generate -fcoverage-mapping (rustc: "
+                               "-C instrument-coverage)",
+                               batch->options->operands[0]);
 }
 
 /* Splits all images, even if some of them fail, and prints a table of what was saved. */
@@ -303,7 +314,9 @@ static int split_single(const struct parsed_options *options)
         split_report_print_json(&report, &json);
         json_end_array(&json);
     } else if (option_given(options, OPTION_VERBOSE)) {
-        split_report_print_rows(&report);
+        split_report_print_rows(&report, stdout);
+    } else if (isatty(STDERR_FILENO)) {
+        split_report_print_rows(&report, stderr);
     }
     split_report_free(&report);
     if (!done)

@@ -25,6 +25,7 @@ struct split_row {
     char *sidecar_path; /* NULL: no sidecar, as there was nothing to take out */
     struct uuid uuid;
     uint64_t size_before, size_after, sidecar_size; /* bytes */
+    uint64_t load_end, load_end_after;              /* of firmware (formats/image.h) */
     struct buffer json;                             /* with --json, the whole row as an object */
 };
 
@@ -33,14 +34,15 @@ struct split_row {
 struct split_report {
     bool shows_progress; /* this is the only file */
     bool was_found;      /* not named by the user: ignored if it has no coverage */
+    bool was_split;      /* an image in it had been split before */
     struct buffer notes; /* delayed warnings, one on each line */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };
 
-/* Prints the notes as warnings, and the rows as --verbose does, or as elements of an array. */
+/* Prints the notes as warnings, and the rows as lines, or as elements of an array. */
 void split_report_print_notes(const struct split_report *report);
-void split_report_print_rows(const struct split_report *report);
+void split_report_print_rows(const struct split_report *report, FILE *stream);
 void split_report_print_json(const struct split_report *report, struct json_writer *json);
 void split_report_free(struct split_report *report);
 

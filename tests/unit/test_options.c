@@ -358,6 +358,9 @@ START_TEST(test_abbreviated_options)
     expect_wrong(&optional, "--sto=x", "unknown option '--sto' (did you mean '--store'?)");
     expect_wrong(&optional, "--sto x", "unknown option '--sto' (did you mean '--store'?)");
     expect_wrong(&optional, "--verb", "unknown option '--verb' (did you mean '--verbose'?)");
+    expect_wrong(&optional, "--stoer x", "unknown option '--stoer' (did you mean '--store'?)");
+    expect_wrong(&optional, "--stre x", "unknown option '--stre' (did you mean '--store'?)");
+    expect_wrong(&optional, "--cargo", "unknown option '--cargo'");
     expect_wrong(&optional, "--hel", "unknown option '--hel' (did you mean '--help'?)");
     expect_wrong(&optional, "--outputs=x", "unknown option '--outputs' (did you mean '--output'?)");
     expect_wrong(&optional, "--s=x",

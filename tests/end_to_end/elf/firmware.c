@@ -475,9 +475,11 @@ static void check_reason(const char *messages, const char *section, const char *
 static void check_split(const struct row *row, const char *directory)
 {
     const char *expected = emulate(directory, "app.elf", "app.profraw");
-    const char *messages =
-        covsplit_run_words(directory, 0, "split -o split.elf --sidecar side app.elf").errors;
+    struct outcome split =
+        covsplit_run_words(directory, 0, "split -v -o split.elf --sidecar side app.elf");
+    const char *messages = split.errors, *ends = strstr(split.output, "; flash ends at ");
     size_t flash, split_flash;
+    unsigned long end, end_before;
 
     check_reason(messages, "__llvm_prf_names", row->names);
     check_reason(messages, "__llvm_prf_data", row->data);
@@ -491,6 +493,11 @@ static void check_split(const struct row *row, const char *directory)
     flash = write_flash(directory, "app.elf", "app.bin");
     split_flash = write_flash(directory, "split.elf", "split.bin");
     ck_assert_uint_le(split_flash + row->flash_min, flash);
+    ck_assert_msg(ends != NULL &&
+                      sscanf(ends, "; flash ends at %lx, before at %lx", &end, &end_before) == 2,
+                  "%s", split.output);
+    /* objcopy goes by sections; segments end at the next unit of flash. */
+    ck_assert_uint_le(flash - split_flash - (end_before - end), 31);
     ck_assert_str_eq(expected, emulate(directory, "app.bin", "app.profraw"));
     ck_assert_str_eq(expected, emulate(directory, "split.bin", "split.profraw"));
     check_profiles(row, directory);

@@ -253,6 +253,25 @@ START_TEST(test_same_uuid)
 }
 END_TEST
 
+/* Where nothing has coverage, -r says so; what was split before is no mistake. */
+START_TEST(test_nothing_found)
+{
+    char *place = path_join(scratch, "nothing");
+    directory_create(place);
+    file_copy(original("plain"), path_join(place, "plain"));
+    file_copy(original("object.o"), path_join(place, "object.o"));
+    struct outcome outcome = split_words(place, "-r .");
+    ck_assert(outcome_exited(&outcome, 1));
+    assert_contains(outcome.errors, "error: .: no image with coverage found; ");
+    file_copy(original("image0"), path_join(place, "image0"));
+    for (int i = 0; i < 2; i++) {
+        outcome = split_words(place, "-r --store store .");
+        ck_assert_msg(outcome_exited(&outcome, 0) && outcome.errors_size == 0, "%s",
+                      outcome.errors);
+    }
+}
+END_TEST
+
 struct misuse {
     const char *words;
     int exit_code;
@@ -284,7 +303,7 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("batch", 300, prepare);
     suite_tests(test_case, test_tree, test_threads, test_failures, test_beside, test_shared_sidecar,
-                test_same_uuid);
+                test_same_uuid, test_nothing_found);
     suite_loops(test_case, sizeof misuses / sizeof *misuses, test_misuse);
     return suite_main("batch", test_case);
 }

@@ -75,7 +75,6 @@ static const char *const usage_errors[] = {
     "store copy store",
     "export --union side",
     "export --union --debug-dir objects side",
-    "export --union -o all.a --store store side",
     "repack",
     "pack",
     "pack -o out one.o two.o",
@@ -106,6 +105,24 @@ START_TEST(test_usage_error)
                   "covsplit %s: %s", words, outcome.errors);
     ck_assert_msg(outcome.errors_size != 0, "covsplit %s says nothing", words);
     ck_assert_msg(outcome.output_size == 0, "covsplit %s prints %s", words, outcome.output);
+}
+END_TEST
+
+/* The nearest known word is suggested, if it is near. */
+START_TEST(test_misspelt)
+{
+    static const char *const cases[][2] = {
+        {"spilt image", "unknown command 'spilt' (did you mean 'split'?); run "},
+        {"stroe list", "unknown command 'stroe' (did you mean 'store'?); run "},
+        {"store ls", "unknown action 'ls' (did you mean 'list'?); run "},
+        {"help exprot", "unknown command 'exprot' (did you mean 'export'?); run "},
+        {"split --stoer store image", "unknown option '--stoer' (did you mean '--store'?); run "},
+        {"frobnicate", "unknown command 'frobnicate'; run "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct outcome outcome = covsplit_run_words(sample.scratch, 2, cases[i][0]);
+        assert_contains(outcome.errors, cases[i][1]);
+    }
 }
 END_TEST
 
@@ -480,6 +497,35 @@ START_TEST(test_colour)
 }
 END_TEST
 
+/* One split says on a terminal what it has done, also that nothing was saved. */
+START_TEST(test_split_on_terminal)
+{
+    char *directory = sample_directory(&sample);
+    sample_copy(&sample, directory, "app");
+    file_write_text(path_join(directory, "small.c"), "int main(void) { return 0; }\n");
+    run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping", "small.c",
+                 "-o", "small", NULL);
+    static const char *const images[] = {"app", "small"};
+    for (size_t i = 0; i < 2; i++) {
+        size_t before = file_size(path_join(directory, images[i]));
+        struct command command = {.directory = directory};
+        text_list_add_words(&command.arguments, "python3 -c");
+        text_list_add(&command.arguments, on_terminal);
+        text_list_add(&command.arguments, covsplit_path());
+        text_list_add_words(&command.arguments, text_format("split %s", images[i]));
+        struct outcome outcome = command_expect(&command, 0);
+        size_t after = file_size(path_join(directory, images[i]));
+        size_t sidecar = file_size(path_join(directory, text_format("%s.covsplit", images[i])));
+        const char *line = text_format("%s: %s before, ", images[i], text_of_count(before, "byte"));
+        ck_assert_msg(strncmp(outcome.output, line, strlen(line)) == 0 &&
+                          text_count(outcome.output, "\n") == 1,
+                      "%s", outcome.output);
+        ck_assert_int_eq(strstr(outcome.output, " more in all, ") != NULL,
+                         after + sidecar > before);
+    }
+}
+END_TEST
+
 /* What a terminal obeys in a file's name is '?' in messages and tables, and escaped in JSON: C0,
  * C1, what turns text round, a byte that is not UTF-8. Other characters stay. */
 static const char hostile_name[] = "a\033[2J\xc2\x9b"
@@ -539,8 +585,9 @@ int main(void)
     suite_loops(test_case, sizeof usage_errors / sizeof *usage_errors, test_usage_error);
     suite_loops(test_case, 3, test_empty_word);
     suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
-    suite_tests(test_case, test_help, test_help_order, test_version, test_show, test_show_json,
-                test_split_json, test_split_json_of_many, test_verify, test_show_of_garbage,
-                test_hostile_name, test_full_standard_output);
+    suite_tests(test_case, test_misspelt, test_help, test_help_order, test_version, test_show,
+                test_show_json, test_split_json, test_split_json_of_many, test_verify,
+                test_show_of_garbage, test_hostile_name, test_split_on_terminal,
+                test_full_standard_output);
     return suite_main("line", test_case);
 }
