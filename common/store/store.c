@@ -4,6 +4,7 @@
 #include "common/store/store.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 #include "common/base/array.h"
 #include "common/base/file.h"
 
+#define BUILD_ID_DIRECTORY ".build-id"
+
 /* ---- names ---- */
 
 char *store_root(const char *directory)
@@ -22,7 +25,7 @@ char *store_root(const char *directory)
     const char *separator = length != 0 && directory[length - 1] == '/' ? "" : "/";
     char *root;
 
-    return asprintf(&root, "%s%s.build-id", directory, separator) < 0 ? NULL : root;
+    return asprintf(&root, "%s%s" BUILD_ID_DIRECTORY, directory, separator) < 0 ? NULL : root;
 }
 
 char *store_path(const char *directory, const struct uuid *uuid)
@@ -380,6 +383,30 @@ static bool make_directory(const char *path, struct error *error)
     return false;
 }
 
+/* Where all else has a hidden name, people are told what it is. Nothing depends on this file. */
+static void write_readme(const char *root)
+{
+    static const char text[] =
+        "This is a store of covsplit. Below .build-id it has sidecars: the coverage data of "
+        "images,\n"
+        "each under the UUID of its image, which reports and 'covsplit join' need.\n"
+        "\n"
+        "    covsplit store list .       lists them\n"
+        "    covsplit store check .      checks them\n"
+        "    covsplit store gc --help    says how to remove those that are no longer needed\n";
+    char *path = NULL;
+    int fd;
+
+    if (asprintf(&path, "%.*sREADME", (int)(strlen(root) - strlen(BUILD_ID_DIRECTORY)), root) < 0)
+        return;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0 && write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
+        unlink(path);
+    if (fd >= 0)
+        close(fd);
+    free(path);
+}
+
 /* Creates the directories of a path in a store: DIR, DIR/.build-id and DIR/.build-id/ab. */
 static bool make_directories(const char *path, struct error *error)
 {
@@ -390,8 +417,14 @@ static bool make_directories(const char *path, struct error *error)
         return error_out_of_memory(error, path, strlen(path));
     for (char *slash = strchr(directory + 1, '/'); done && slash != NULL;
          slash = strchr(slash + 1, '/')) {
+        bool is_new_store;
+
         *slash = '\0';
+        is_new_store = strcmp(path_file_name(directory), BUILD_ID_DIRECTORY) == 0 &&
+                       store_has_suffix(path) && file_is_missing(directory, 0);
         done = make_directory(directory, error);
+        if (done && is_new_store)
+            write_readme(directory);
         *slash = '/';
     }
     free(directory);

@@ -471,6 +471,22 @@ static void add_copy(struct report *report, const struct section *section, const
     report_text(report, key, "in gdb", text);
 }
 
+/* The text as a word of a shell. */
+static char *shell_word(const char *text)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                "%+,-./:@_";
+    struct buffer word = {0};
+
+    if (text[strspn(text, plain)] == '\0')
+        return command_copy(text);
+    buffer_append(&word, "'", 1);
+    for (; *text != '\0'; text++)
+        buffer_append(&word, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
+    command_require(buffer_append(&word, "'", 2), word.size);
+    return (char *)word.data;
+}
+
 static void add_map(struct report *report, const struct sidecar *sidecar)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
@@ -478,7 +494,7 @@ static void add_map(struct report *report, const struct sidecar *sidecar)
     const struct section *bitmap = sidecar_find(sidecar, SECTION_BITMAP);
     bool is_fixed = facts->format == IMAGE_ELF && facts->elf_type == ET_EXEC;
     bool has_bitmap = bitmap != NULL && bitmap->size != 0;
-    char hex[UUID_HEX_MAX], *correlate;
+    char hex[UUID_HEX_MAX], *correlate, *name = shell_word(sidecar->name);
 
     report_text(report, "kind", "kind", "memory map");
     report_text(report, "image_name", "image", sidecar->image_name);
@@ -501,9 +517,10 @@ static void add_map(struct report *report, const struct sidecar *sidecar)
     add_copy(report, bitmap, "gdb_bitmap", "bitmap.bin", is_fixed ? "" : "$load+");
     correlate =
         command_text("covsplit correlate --counters counters.bin%s --sidecar %s -o OUT.profraw",
-                     has_bitmap ? " --bitmap bitmap.bin" : "", sidecar->name);
+                     has_bitmap ? " --bitmap bitmap.bin" : "", name);
     report_text(report, "correlate", "then", correlate);
     free(correlate);
+    free(name);
 }
 
 static bool describe_map(const struct input *input, struct report *report, struct error *error)

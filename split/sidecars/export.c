@@ -7,8 +7,8 @@
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
  * cannot be made, that is reported, and the others are made.
  *
- * An operand that is no UUID is an image that was not split, of which the object is made directly
- * (cli/images.h), or with --union also a sidecar.
+ * An operand that is no UUID is an image, of which the object is made directly (cli/images.h) if it
+ * was not split, or with --union also a sidecar.
  *
  * With --union, all go into one file (common/sidecar/union.h), or none if one cannot be read:
  * nobody would see from a report that an image is missing.
@@ -165,11 +165,12 @@ static void export_opened(struct export *export, struct sidecar *sidecar, struct
 }
 
 /* Exports what an operand names: the sidecar of a UUID, or of the only one that begins with it; a
- * sidecar; or an image that was not split. */
+ * sidecar; or an image, of which the sidecar is found if it was split. */
 static void export_operand(struct export *export, const char *operand)
 {
     uint64_t limit = option_number(export->options, OPTION_MEMORY_LIMIT);
     struct sidecar *sidecar = NULL;
+    struct split_image split;
     struct error error = {0};
     struct input input;
     struct uuid uuid;
@@ -182,9 +183,14 @@ static void export_operand(struct export *export, const char *operand)
                   "with --sidecar",
                   operand);
     } else if (input_open(&input, operand, &error)) {
-        sidecar = image_is_linked(input.bytes) || object_is_packed(input.bytes)
-                      ? image_sidecar_make(&input, limit, &error)
-                      : sidecar_read_for(export->options, operand, &error);
+        const struct sidecar_wanted wanted = {.name = operand, .image = &split};
+
+        if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
+            sidecar = sidecar_read_for(export->options, operand, &error);
+        else if (image_find_split(&input, &split, &error))
+            sidecar = sidecar_search(&export->places, &wanted, &error);
+        else if (!error_is_of_memory(&error))
+            sidecar = image_sidecar_make(&input, limit, &error);
         input_close(&input);
     }
     export_opened(export, sidecar, &error);
@@ -382,7 +388,7 @@ static int check_usage(const struct parsed_options *options)
     const char *given = option_text_at(options, OPTION_SIDECAR, 0);
     const char *environment = getenv(STORE_ENVIRONMENT);
     bool is_union = option_given(options, OPTION_UNION);
-    bool has_output = option_given(options, OPTION_OUTPUT), has_uuid = false;
+    bool has_output = option_given(options, OPTION_OUTPUT);
     bool names_store = option_given(options, OPTION_STORE) ||
                        (given == NULL && environment != NULL && environment[0] != '\0');
 
@@ -396,15 +402,6 @@ static int check_usage(const struct parsed_options *options)
                              "'%s' is one operand too many: a UUID is looked for in stores and "
                              "directories, not in one sidecar",
                              options->operands[0]);
-    for (size_t i = 0; i < options->operand_count; i++)
-        has_uuid |= is_uuid(options->operands[i]);
-    if (options->operand_count != 0 && !has_uuid &&
-        (option_given(options, OPTION_STORE) || given != NULL))
-        return message_usage("export",
-                             "'%s' is a file, for which --store and --sidecar are not searched; "
-                             "leave them out, or give a UUID ('covsplit show IMAGE' prints an "
-                             "image's)",
-                             options->operands[0]);
     if (!is_union && has_output &&
         (options->operand_count > 1 || (names_store && options->operand_count == 0)))
         return message_usage("export",
@@ -413,12 +410,13 @@ static int check_usage(const struct parsed_options *options)
     for (size_t i = 0; !is_union && i < options->operand_count; i++) {
         const char *operand = options->operands[i];
 
-        if (!is_uuid(operand) &&
-            (file_is_missing(operand, AT_SYMLINK_NOFOLLOW) || !can_be_exported(operand)))
+        bool is_missing = file_is_missing(operand, AT_SYMLINK_NOFOLLOW);
+
+        if (!is_uuid(operand) && (is_missing || !can_be_exported(operand)))
             return message_usage("export",
-                                 "'%s' is not an image, nor a UUID: hexadecimal digits, two for a "
-                                 "byte; 'covsplit show IMAGE' prints an image's",
-                                 operand);
+                                 "'%s' %s, and is no UUID: hexadecimal digits, two for a byte; "
+                                 "'covsplit show IMAGE' prints an image's",
+                                 operand, is_missing ? "does not exist" : "is not an image");
     }
     return STATUS_DONE;
 }

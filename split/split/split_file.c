@@ -200,6 +200,7 @@ static bool run(struct split_job *job, struct error *error)
     for (size_t i = 0; i < job->container.count; i++) {
         const struct slice_split *split = &job->slices[i];
 
+        job->report->was_split |= split->is_chosen && split->plan->already_split;
         is_needed |=
             split->is_chosen && !split->plan->already_split && split->plan->removes_sections;
     }
@@ -257,7 +258,9 @@ bool split_file(const struct parsed_options *options, const char *path, unsigned
     for (size_t i = 0; i < SLICES_MAX; i++)
         job->slices[i].stripped.fd = job->slices[i].sidecar.fd = -1;
     done = input_open(&job->file, path, error);
-    if (done)
+    if (done && !report->was_found && sidecar_recognize(job->file.bytes))
+        done = error_set(error, "%s: is a sidecar; split the image that it is of", path);
+    else if (done)
         done =
             run(job, error) || (report->was_found && found_image_has_no_coverage(job->file.bytes));
     end(job);

@@ -375,10 +375,10 @@ START_TEST(test_gdb)
                              "%2$s split --sidecar app.side app; %2$s split --sidecar lib.so.side "
                              "lib.so\n"
                              "LLVM_PROFILE_FILE=%%m.profraw ./app || true\n"
-                             "ln -s %3$s.side side\n",
+                             "ln -s %3$s.side \"the app's side\"; ln -s %3$s.side side\n",
                              stops[_i].options, covsplit_path(), image),
                  NULL);
-    char *shown = covsplit_run_words(directory, 0, "show --map side").output;
+    char *shown = covsplit_run(directory, "show", "--map", "the app's side", NULL).output;
     char *commands = labelled(shown, "in gdb");
     if (strcmp(stops[_i].options, "-no-pie") != 0) {
         const char *linked = strstr(stops[_i].options, "base=");

@@ -328,6 +328,12 @@ START_TEST(test_store)
 
     run(directory, 0, text_format("export --store store -o one %.6s", sample_uuid));
     assert_same(directory, "one", debug_path("debug", sample_uuid));
+    /* A split image stands for its sidecar. */
+    run(directory, 0, text_format("split --store store -o split %s", path_join(sample, APP)));
+    run(directory, 0, "export --store store -o other split");
+    assert_same(directory, "other", "one");
+    run(directory, 0, "export --union --store store -o union split");
+    assert_says(run(directory, 2, "export --store store -o other 993"), "'993' does not exist, ");
     assert_says(run(directory, 1,
                     text_format("export --store store --debug-dir some 99999999 %s", sample_uuid)),
                 "no sidecar of UUID 99999999");
@@ -381,8 +387,8 @@ START_TEST(test_refusals)
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run(directory, 2, wrong[i]);
     }
-    assert_says(run(directory, 2, "export --store empty -o object image"),
-                "'covsplit show IMAGE' prints an image's");
+    assert_says(run(directory, 1, "split side"), "side: is a sidecar; ");
+    run(directory, 0, "export --store empty -o made image");
     /* Without a place it is the current directory. */
     assert_says(run(directory, 1, "export -o object"), "the current directory: no sidecars");
 }

@@ -153,6 +153,30 @@ START_TEST(test_empty_and_missing)
 }
 END_TEST
 
+/* Only hidden names are in a store, so a new one has a file for people; a file of theirs stays. */
+START_TEST(test_readme)
+{
+    char *directory = sample_directory(&sample);
+    directory_create(path_join(directory, "theirs"));
+    file_write_text(path_join(directory, "theirs/README"), "theirs");
+    for (int i = 0; i < 2; i++) {
+        const char *store = i == 0 ? "new" : "theirs";
+        char *readme = path_join(directory, text_format("%s/README", store));
+        covsplit_run_words(directory, 0, text_format("store add %s %s", store, full_store));
+        ck_assert_ptr_nonnull(
+            strstr((char *)file_read(readme).data, i == 0 ? "covsplit store list .  " : "theirs"));
+        struct outcome outcome =
+            covsplit_run_words(directory, 0, text_format("store check %s", store));
+        assert_contains(outcome.output, text_format("%d sidecars, ", IMAGE_COUNT));
+        covsplit_run_words(directory, 0, text_format("store gc --older-than 0 %s", store));
+        ck_assert(file_exists(readme));
+    }
+    covsplit_run_words(directory, 0,
+                       text_format("export --store %s --debug-dir debug", full_store));
+    ck_assert(!file_exists(path_join(directory, "debug/README")));
+}
+END_TEST
+
 /* ---- check ---- */
 
 START_TEST(test_check_good)
@@ -414,6 +438,23 @@ START_TEST(test_gc_right_after)
 }
 END_TEST
 
+/* What cannot be removed stays. */
+START_TEST(test_gc_closed)
+{
+    char *directory = gc_directory();
+    char *parent = text_format("%s/store/.build-id/%.2s", directory, variants[1].uuid);
+    struct command command =
+        covsplit_command_as_user(sample.scratch, directory, "store gc --older-than 1 store");
+    run_or_abort(directory, "chmod", "-R", "a+rwX", "store", NULL);
+    ck_assert_int_eq(chmod(parent, 0555), 0);
+    struct outcome outcome = command_expect(&command, 1);
+    assert_contains(outcome.output, "\n2 sidecars, ");
+    assert_contains(outcome.output, text_format("; %d sidecars stay\n", IMAGE_COUNT - 2));
+    assert_contains(outcome.errors, "cannot be removed");
+    ck_assert_int_eq(chmod(parent, 0755), 0);
+}
+END_TEST
+
 START_TEST(test_gc_list_from_standard_input)
 {
     char *directory = gc_directory();
@@ -628,11 +669,11 @@ int main(void)
 {
     TCase *test_case = suite_case("store", 240, prepare);
     suite_tests(test_case, test_list, test_list_json, test_list_goes_on_after_a_fault,
-                test_empty_and_missing, test_check_good, test_check_finds_every_flip,
+                test_empty_and_missing, test_readme, test_check_good, test_check_finds_every_flip,
                 test_check_truncated, test_check_all_kinds, test_check_many);
     suite_loops(test_case, sizeof gc_cases / sizeof *gc_cases, test_gc);
-    suite_tests(test_case, test_gc_right_after, test_gc_list_from_standard_input, test_gc_bad_list,
-                test_gc_warns_of_what_is_not_there, test_gc_other_files, test_search_list,
-                test_search_any_size, test_search_lists_nothing);
+    suite_tests(test_case, test_gc_right_after, test_gc_closed, test_gc_list_from_standard_input,
+                test_gc_bad_list, test_gc_warns_of_what_is_not_there, test_gc_other_files,
+                test_search_list, test_search_any_size, test_search_lists_nothing);
     return suite_main("store", test_case);
 }
