@@ -70,7 +70,7 @@ static void pack_stream(void *context, size_t index)
     struct packer *packer = context;
     const struct buffer *part = &packer->streams->stream[index];
     struct buffer *frame = &packer->frames[index];
-    bool checked = part->size != 0 && index < 64 && (packer->streams->checked >> index & 1) != 0;
+    bool checked = part->size != 0 && (packer->streams->checked >> index & 1) != 0;
 
     packer->done[index] = (part->size <= FRAME_SIZE_MIN && !checked) ||
                           codec_compress_once(buffer_view(part), packer->level, checked,
@@ -106,11 +106,6 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
     return done && (!packed->failed || error_out_of_memory(error, name, packed->size));
 }
 
-static bool is_wanted(uint64_t wanted, size_t index)
-{
-    return index >= 64 || (wanted >> index & 1) != 0;
-}
-
 /* Decompresses a stream, or copies it if it is stored as it is. */
 static bool unpack_stream(struct codec_stream **decompressor, const struct packed *stored,
                           bool is_frame, struct buffer *to, struct error *error)
@@ -141,7 +136,7 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
         if (sizes[i] > left)
             cursor_spoil(&cursor);
         left -= sizes[i];
-        if (is_wanted(wanted, i))
+        if ((wanted >> i & 1) != 0)
             memory += sizes[i];
     }
     streams->count = cursor.bad ? 0 : (size_t)count;
@@ -155,9 +150,9 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
         stored.bytes = cursor_bytes(&cursor, is_frame ? frame_sizes[i] : sizes[i]);
         if (cursor.bad)
             break;
-        if (is_wanted(wanted, i)) {
+        if ((wanted >> i & 1) != 0) {
             done = unpack_stream(&decompressor, &stored, is_frame, &streams->stream[i], error);
-            if (i < 64 && is_frame && codec_has_checksum(stored.bytes))
+            if (is_frame && codec_has_checksum(stored.bytes))
                 streams->checked |= UINT64_C(1) << i;
         }
     }
@@ -169,9 +164,8 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
 /* ---- transforms ---- */
 
 static const struct transform *const transforms[] = {
-    &names_transform,         &data_transform,           &filenames_transform,
-    &mapping_transform,       &mapping_blocks_transform, &linked_covmap_transform,
-    &linked_covfun_transform,
+    &names_transform,   &data_transform,           &filenames_transform,
+    &mapping_transform, &mapping_blocks_transform, &linked_covmap_transform,
 };
 
 #define TRANSFORM_COUNT (sizeof(transforms) / sizeof(transforms[0]))

@@ -27,11 +27,7 @@ enum name_ref_code {
     CODE_RUN = 1, /* the first of NAME_REF_RUNS codes */
     CODE_NO_NAME = 5,
     CODE_FAR = 6,
-    CODE_NEAR = 7,
 };
-
-/* The number of differences that have a code of their own. Larger ones are too rare for that. */
-#define NEAR_COUNT 80
 
 /* Updates the state for a name with this code and number: unless it continues the current run, that
  * is left and put at the front of the list, from which the run that is resumed, or the oldest one
@@ -63,7 +59,7 @@ static unsigned choose_code(const struct name_refs *refs, uint64_t number, uint6
             return CODE_RUN + i;
     }
     *difference = zigzag(number - refs->next);
-    return *difference < NEAR_COUNT ? CODE_NEAR + (unsigned)*difference : CODE_FAR;
+    return CODE_FAR;
 }
 
 void name_refs_put(struct name_refs *refs, uint64_t reference, struct buffer *codes,
@@ -99,8 +95,8 @@ uint64_t name_refs_take(struct name_refs *refs, struct cursor *codes, struct cur
     }
     if (code == CODE_FAR)
         number += unzigzag(cursor_uleb128(operands));
-    else if (code >= CODE_NEAR)
-        number += unzigzag(code - CODE_NEAR);
+    else if (code > CODE_FAR)
+        cursor_spoil(codes);
     else if (code >= CODE_RUN)
         number = code - CODE_RUN < refs->run_count ? refs->runs[code - CODE_RUN] : UINT64_MAX;
     if (codes->bad || operands->bad || refs->names == NULL || number >= refs->names->count) {

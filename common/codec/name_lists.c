@@ -9,15 +9,12 @@
 #include "common/base/array.h"
 #include "common/base/cursor.h"
 
-#define NONE UINT64_MAX
-
 /* ---- what is expected ---- */
 
 static void start_list(struct name_list_state *state)
 {
     state->list++;
     state->next = 0;
-    state->resumed = NONE;
 }
 
 static bool is_in_list(const struct name_list_state *state, uint64_t number)
@@ -34,17 +31,8 @@ static uint64_t expected(const struct name_list_state *state)
     return number;
 }
 
-/* The name to resume at; NONE if there is none, or it is in the list already. */
-static uint64_t to_resume(const struct name_list_state *state)
+static void enter(struct name_list_state *state, uint64_t number)
 {
-    return state->resumed != NONE && !is_in_list(state, state->resumed) ? state->resumed : NONE;
-}
-
-/* Adds a name to the list, where `next` was the expected one. */
-static void enter(struct name_list_state *state, uint64_t number, uint64_t next)
-{
-    if (number != next && next < state->new_number && !is_in_list(state, next))
-        state->resumed = next;
     state->new_number += number == state->new_number;
     state->lists[number] = state->list;
     state->next = number + 1;
@@ -84,16 +72,14 @@ bool name_list_writer_put(struct name_list_writer *writer, struct bytes name)
 bool name_list_writer_put_number(struct name_list_writer *writer, uint64_t number)
 {
     struct name_list_state *state = &writer->state;
-    uint64_t next = expected(state);
     uint8_t code, bytes[NAME_WIDTH_MAX];
 
     if (!make_room(writer))
         return false;
-    code = number == next                ? NAME_EXPECTED
+    code = number == expected(state)     ? NAME_EXPECTED
            : number == state->new_number ? NAME_NEW
-           : number == to_resume(state)  ? NAME_RESUMED
                                          : NAME_NUMBERED;
-    enter(state, number, next);
+    enter(state, number);
     store_u32(bytes, (uint32_t)number, false);
     return buffer_append(writer->codes, &code, 1) &&
            (code != NAME_NUMBERED || buffer_append(writer->numbers, bytes, sizeof(bytes)));
@@ -145,36 +131,26 @@ void name_list_reader_start_list(struct name_list_reader *reader)
     start_list(&reader->state);
 }
 
-static bool take_numbered(struct name_list_reader *reader, uint64_t *number)
-{
-    const uint8_t *bytes = take_bytes(&reader->numbers, reader->width);
-
-    *number = 0;
-    for (unsigned i = 0; bytes != NULL && i < reader->width; i++)
-        *number |= (uint64_t)bytes[i] << 8 * i;
-    return bytes != NULL && *number < reader->state.new_number;
-}
-
 bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number)
 {
     struct name_list_state *state = &reader->state;
-    uint64_t next = expected(state);
-    const uint8_t *code = take_bytes(&reader->codes, 1);
+    const uint8_t *code = take_bytes(&reader->codes, 1), *bytes;
 
     if (code == NULL)
         return false;
     switch (*code) {
     case NAME_EXPECTED:
-        *number = next;
+        *number = expected(state);
         break;
     case NAME_NEW:
         *number = state->new_number;
         break;
-    case NAME_RESUMED:
-        *number = to_resume(state);
-        break;
     case NAME_NUMBERED:
-        if (!take_numbered(reader, number))
+        bytes = take_bytes(&reader->numbers, reader->width);
+        *number = 0;
+        for (unsigned i = 0; bytes != NULL && i < reader->width; i++)
+            *number |= (uint64_t)bytes[i] << 8 * i;
+        if (bytes == NULL || *number >= state->new_number)
             return false;
         break;
     default:
@@ -182,7 +158,7 @@ bool name_list_reader_take(struct name_list_reader *reader, uint64_t *number)
     }
     if (*number >= reader->count)
         return false;
-    enter(state, *number, next);
+    enter(state, *number);
     return true;
 }
 

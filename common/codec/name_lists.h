@@ -4,8 +4,7 @@
  *
  * A header brings the same names in the same order everywhere, so the expected name is the one that
  * followed the previous name before. Names that are in the current list already are skipped, since
- * a function that is emitted where it is first used occurs in a list only once. Where a list
- * departs from what was expected, as for such functions, it may resume there later.
+ * a function that is emitted where it is first used occurs in a list only once.
  */
 #ifndef COVSPLIT_COMMON_CODEC_NAME_LISTS_H
 #define COVSPLIT_COMMON_CODEC_NAME_LISTS_H
@@ -21,8 +20,7 @@
 enum name_list_code {
     NAME_EXPECTED = 0,
     NAME_NEW = 1,
-    NAME_RESUMED = 2,
-    NAME_NUMBERED = 3,
+    NAME_NUMBERED = 2,
 };
 
 #define NAME_SKIPPED_MAX 16
@@ -36,7 +34,6 @@ struct name_list_state {
     uint64_t new_number; /* the number that a new name will get */
     uint32_t list;       /* the current list, counted from 1 */
     uint64_t next;       /* the number after the previous name's */
-    uint64_t resumed;    /* the name to resume at; UINT64_MAX: none */
 };
 
 /* ---- writing ---- */

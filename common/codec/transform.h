@@ -26,7 +26,7 @@
 
 /* ---- streams ---- */
 
-#define STREAMS_MAX 96
+#define STREAMS_MAX 64
 
 /* The streams into which a transform divides a section. Each holds numbers or texts of one kind,
  * which zstd compresses well together. The packed form is described in docs/format.md ("Compact
@@ -37,7 +37,7 @@
 struct streams {
     struct buffer stream[STREAMS_MAX];
     size_t count;
-    /* A bit for each of the first 64 streams: set if the stream is always stored as a zstd frame
+    /* A bit for each stream: set if the stream is always stored as a zstd frame
      * with a checksum (unless it is empty), even if that is not smaller. Such streams are also used
      * without decoding the whole section, when its digest cannot be checked. Unpacking sets the
      * bits of the wanted streams. */
@@ -75,8 +75,8 @@ struct streams_limits {
     uint64_t memory;  /* the streams that are unpacked (memory_limit.h) */
 };
 
-/* Unpacks the streams whose bits are set in `wanted`, and all from stream 64 on; the others become
- * empty. Free with streams_free, even after a failure. */
+/* Unpacks the streams whose bits are set in `wanted`; the others become empty. Free with
+ * streams_free, even after a failure. */
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,
                     struct error *error);
@@ -88,15 +88,14 @@ struct names;
 
 /* The ch_type of sections in these forms, in the gABI's range for operating systems. Stored in
  * sidecars: a number never changes its meaning, and a changed form gets a new number. Retired
- * numbers: 0x6c760101, 201 to 203, 301, and 401 to 406. */
+ * numbers: 0x6c760101 and 102, 201 to 204, 301 and 302, 401 to 408, 501, and 601. */
 enum transform_id {
-    TRANSFORM_NAMES = 0x6c760102,
-    TRANSFORM_DATA = 0x6c760204,
-    TRANSFORM_FILENAMES = 0x6c760302,
-    TRANSFORM_MAPPING = 0x6c760407,
-    TRANSFORM_MAPPING_BLOCKS = 0x6c760408, /* blocks of TRANSFORM_MAPPING */
-    TRANSFORM_LINKED_COVMAP = 0x6c760501,
-    TRANSFORM_LINKED_COVFUN = 0x6c760601,
+    TRANSFORM_NAMES = 0x6c760103,
+    TRANSFORM_DATA = 0x6c760205,
+    TRANSFORM_FILENAMES = 0x6c760303,
+    TRANSFORM_MAPPING = 0x6c760409,
+    TRANSFORM_MAPPING_BLOCKS = 0x6c76040a, /* blocks of TRANSFORM_MAPPING */
+    TRANSFORM_LINKED_COVMAP = 0x6c760502,
 };
 
 /* Larger sections should be cut into blocks of about this size, in bytes. */
@@ -148,7 +147,6 @@ extern const struct transform filenames_transform;
 extern const struct transform mapping_transform;
 extern const struct transform mapping_blocks_transform;
 extern const struct transform linked_covmap_transform;
-extern const struct transform linked_covfun_transform;
 
 /* The context's memory limit in bytes, UINT64_MAX for no limit. */
 static inline uint64_t transform_memory_limit(const struct transform_context *context)

@@ -23,7 +23,7 @@
 
 const struct codec_transform codec_transforms[CODEC_TRANSFORMS] = {
     {&names_transform, 7, 0},    {&data_transform, 10, 9},         {&filenames_transform, 5, 4},
-    {&mapping_transform, 74, 8}, {&linked_covmap_transform, 7, 6}, {&linked_covfun_transform, 7, 6},
+    {&mapping_transform, 62, 8}, {&linked_covmap_transform, 7, 6}, {&mapping_transform, 62, 8},
 };
 
 /* Inputs are small and many, so what ASan remembers of each allocation is most of the time. A

@@ -123,10 +123,10 @@ class Records:
         return uleb128(count) + b"".join(
             uleb128(unit.names.index(own.names[numbers.take()])) for _ in range(count))
 
-    def take_list(self, count, units):
-        """NameRef, FuncHash, group, files, rest of each; `units` are those that they occur in."""
+    def take_list(self, count, unit):
+        """NameRef, FuncHash, group, files, rest of each, which occur in the unit."""
         taken = []
-        for number, unit in zip(self.lists.take_list(count), units):
+        for number in self.lists.take_list(count):
             if number == len(self.listed):
                 self.listed.append(self.take_new(unit))
             record = self.listed[number]
@@ -165,24 +165,8 @@ def decode_linked_covmap(sidecar, streams, size):
             section += unit.filenames
         else:
             count = codes.take()
-            section += packed_unit(sidecar.order, unit, records.take_list(count, [unit] * count))
+            section += packed_unit(sidecar.order, unit, records.take_list(count, unit))
         section += padding(section, size)
     if not codes.at_end() or not records.at_end():
-        raise SystemExit("a stream has more")
-    return section + streams[6]
-
-
-def decode_linked_covfun(sidecar, streams, size):
-    records, codes, section = Records(sidecar, streams), Numbers(streams[0]), bytearray()
-    units, number = [], 0
-    while not codes.at_end():
-        number += codes.signed()
-        units.append(records.ordinary.units[number])
-    for unit, record in zip(units, records.take_list(len(units), units)):
-        mapping = record[3] + record[4]
-        section += struct.pack(sidecar.order + "QIQQ", record[0], len(mapping), record[1],
-                               unit.reference) + mapping
-        section += padding(section, size)
-    if not records.at_end():
         raise SystemExit("a stream has more")
     return section + streams[6]

@@ -25,7 +25,7 @@ class Expression:
 
 class Value:
     def __init__(self, counter):
-        self.counter, self.opposite = counter, None
+        self.counter = counter
 
 
 class Counters:
@@ -36,9 +36,6 @@ class Counters:
         self.zero = Value((ZERO, 0))
         self.entry = Value((COUNTER, 0))
         self.values, self.used, self.list = [self.zero, self.entry], [self.entry], []
-        self.branch_values = (self.zero, self.zero)
-        for value in self.values:
-            value.opposite = self.zero
 
     def use(self, value):
         if value is not self.zero:
@@ -50,7 +47,6 @@ class Counters:
 
     def add(self, counter):
         value = Value(counter)
-        value.opposite = self.zero
         self.values.append(value)
         return self.use(value)
 
@@ -61,59 +57,53 @@ class Counters:
     def add_expression(self, tag, left, right):
         return self.add(Expression(tag, left.counter, right.counter))
 
-    def token(self, part):
+    def token(self):
         """A value by its token."""
-        byte = self.streams[part].byte()
+        byte = self.streams[9].byte()
         if byte == 0:
             return self.zero
         if byte == 1:
             return self.add_number(self.highest + 1)
         if byte in (SUBTRACT, ADD):
-            right = self.token(15)
-            return self.add_expression(byte, self.token(14), right)
+            right = self.token()
+            return self.add_expression(byte, self.token(), right)
         if byte == 4:
-            return self.add_number(self.highest + 1 + self.streams[16].signed())
+            return self.add_number(self.highest + 1 + self.streams[10].signed())
         if byte < 13:
             return self.use(self.used[byte - 5])
-        return self.use(self.values[-1 - (byte - 13 if byte < 255 else self.streams[16].take())])
+        return self.use(self.values[-1 - (byte - 13 if byte < 255 else self.streams[10].take())])
 
-    def simple(self, symbol, part):
+    def simple(self, symbol):
         """A value that needs no others."""
         if symbol == 0:
             return self.zero
         if symbol == 2:
             return self.add_number(self.highest + 1)
-        if 9 <= symbol <= 11:
-            return self.use(self.used[symbol - 9])
-        if symbol == 12:
-            return self.token(part)
+        if 6 <= symbol <= 8:
+            return self.use(self.used[symbol - 6])
+        if symbol == 9:
+            return self.token()
         sys.exit("no such symbol")
 
-    def code(self, symbol, enclosing, completed, part):
-        if symbol == 7:
+    def code(self, symbol, enclosing, completed):
+        if symbol == 4:
             return self.add_expression(SUBTRACT, enclosing, completed)
-        if symbol == 8:
+        if symbol == 5:
             return self.add_expression(ADD, enclosing, self.add_number(self.highest + 1))
-        known = {1: enclosing, 3: completed, 4: completed.opposite, 5: self.branch_values[0],
-                 6: self.branch_values[1]}
-        if symbol in known:
-            return self.use(known[symbol])
-        return self.simple(symbol, part)
+        if symbol in (1, 3):
+            return self.use(enclosing if symbol == 1 else completed)
+        return self.simple(symbol)
 
     def branch(self, symbols, condition):
-        if symbols[0] == 7:
-            second = self.simple(symbols[1], 13)
+        if symbols[0] == 4:
+            second = self.simple(symbols[1])
             first = self.add_expression(SUBTRACT, condition, second)
         else:
-            first = self.simple(symbols[0], 12)
-            if symbols[1] == 7:
+            first = self.simple(symbols[0])
+            if symbols[1] == 4:
                 second = self.add_expression(SUBTRACT, condition, first)
             else:
-                second = self.simple(symbols[1], 13)
-        self.branch_values = (first, second)
-        for value, other in ((first, second), (second, first)):
-            if value is not self.zero:
-                value.opposite = other
+                second = self.simple(symbols[1])
         return [first.counter, second.counter]
 
     def enter(self, counter):
@@ -180,16 +170,16 @@ class Pattern:
 class Patterns:
     def __init__(self, streams):
         self.streams, self.table, number = streams, [], 0
-        while not streams[23].at_end():
-            number = streams[23].take() + (0 if len(self.table) == 240 else number)
+        while not streams[16].at_end():
+            number = streams[16].take() + (0 if len(self.table) == 240 else number)
             self.table.append(number)
 
     def take(self):
-        byte = self.streams[24].byte()
+        byte = self.streams[17].byte()
         if byte == 255:
-            return Pattern(self.streams[26].take())
+            return Pattern(self.streams[19].take())
         if byte >= 240:
-            byte = 240 + 256 * (byte - 240) + self.streams[25].byte()
+            byte = 240 + 256 * (byte - 240) + self.streams[18].byte()
         return Pattern(self.table[byte])
 
 
@@ -203,10 +193,7 @@ class FrequentColumns:
         self.uses += 1
         if self.uses >= 8 and self.uses & (self.uses - 1) == 0:
             order = sorted(range(32), key=lambda place: (-self.counts[place], place))
-            most = [order[0] - 8, order[1] - 8]
-            if self.frequent[0] == most[1] or self.frequent[1] == most[0]:
-                most.reverse()
-            self.frequent = most
+            self.frequent = [order[0] - 8, order[1] - 8]
 
 
 class File:
@@ -229,16 +216,16 @@ class Mappings:
         self.streams, self.templates, self.first_line = streams, [], 0
         self.patterns, self.lists = Patterns(streams), {}
         self.starts = [FrequentColumns() for _ in range(6)]
-        self.ends = [FrequentColumns() for _ in range(7)]
+        self.ends = [FrequentColumns() for _ in range(6)]
 
     def take(self):
         """The bytes of the next mapping."""
         self.counters = Counters(self.streams)
         self.next_file, self.origins, self.expansions = 1, {}, 0
-        count = self.streams[17].take()
+        count = self.streams[11].take()
         names, regions = [], []
         while len(names) < (count - 1 if count else 1 + self.expansions):
-            names.append(self.streams[19 if names else 18].take())
+            names.append(self.streams[12].take())
             regions.append(self.take_file(len(regions)))
         for region in [region for file in regions for region in file]:
             for counter in region.counters():
@@ -267,12 +254,12 @@ class Mappings:
     def take_template(self, list_name):
         size = 32 if list_name[0] == "length" else 4
         expected = self.lists.setdefault(list_name, [])
-        code = self.streams[20].take()
+        code = self.streams[13].take()
         if code == 0:
             template = len(self.templates)
             self.templates.append([])
         elif code == 1:
-            template = len(self.templates) - self.streams[21].take()
+            template = len(self.templates) - self.streams[14].take()
         else:
             template = expected[code - 2]
         if template in expected:
@@ -285,8 +272,8 @@ class Mappings:
         regions = []
         for region in [region.of_template() for region in self.templates[template]]:
             count = {CODE: 1, EXPANSION: 1, BRANCH: 2, MCDC: 2}.get(region.kind, 0)
-            symbols = [self.streams[22].byte() for _ in range(count)]
-            value = self.take_operands(region, symbols, enclosing, self.counters.zero, 11,
+            symbols = [self.streams[15].byte() for _ in range(count)]
+            value = self.take_operands(region, symbols, enclosing, self.counters.zero,
                                        self.inner(template, len(regions)))
             if not regions:
                 enclosing = value
@@ -304,8 +291,7 @@ class Mappings:
             list_name = self.inner(file.template, len(file.regions))
             if file.is_first:
                 list_name = ("length", self.length(region))
-            value = self.take_operands(region, pattern.symbols, enclosing, completed,
-                                       10 if region.gap else 9, list_name)
+            value = self.take_operands(region, pattern.symbols, enclosing, completed, list_name)
             file.regions.append(region)
             if region.kind == NONE:
                 value = self.counters.zero
@@ -343,13 +329,13 @@ class Mappings:
         return completed
 
     def take_first(self, region, file, pattern):
-        is_zero, streams = region.kind == NONE, self.streams
+        streams = self.streams
         if file.is_first:
-            region.line = self.first_line + streams[29 + is_zero].signed()
-            region.column = streams[32 + is_zero].take()
+            region.line = self.first_line + streams[22].signed()
+            region.column = streams[24].take()
             self.first_line = region.line
         else:
-            region.line, region.column = streams[31].take(), streams[34].take()
+            region.line, region.column = streams[23].take(), streams[25].take()
         self.take_end(region, file, pattern.end)
 
     def take_start(self, region, file, anchor, form):
@@ -357,27 +343,25 @@ class Mappings:
         if form < 5:
             column += form
         elif form == 5:
-            column += self.streams[47 + range_class].signed()
+            column += self.streams[38 + range_class].signed()
         else:
-            line += 1 if form < 9 else self.streams[35 + range_class].take()
-            column = self.take_column(file, self.starts[range_class], 41 + range_class, form % 3)
+            line += 1 if form < 9 else self.streams[26 + range_class].take()
+            column = self.take_column(file, self.starts[range_class], 32 + range_class, form % 3)
         line %= LINES
         region.line, region.column = (line - file.line) % LINES, column
         file.line = line
 
     def take_end(self, region, file, form):
         range_class = region.range_class()
-        if not file.regions and range_class != 4:
-            range_class = 6
         if form < 16:
             line, region.column_end = file.active[form - 1][0]
             region.num_lines = (line - file.line) % LINES
         elif form < 19:
-            length = form - 16 if form < 18 else self.streams[67 + range_class].signed()
+            length = form - 16 if form < 18 else self.streams[56 + range_class].signed()
             region.column_end = region.column + length
         else:
-            region.num_lines = 1 if form < 22 else self.streams[53 + range_class].take()
-            region.column_end = self.take_column(file, self.ends[range_class], 60 + range_class,
+            region.num_lines = 1 if form < 22 else self.streams[44 + range_class].take()
+            region.column_end = self.take_column(file, self.ends[range_class], 50 + range_class,
                                                  (form - 19) % 3)
 
     def take_column(self, file, frequent, part, which):
@@ -388,19 +372,19 @@ class Mappings:
         frequent.use(column - file.base_column())
         return column
 
-    def take_operands(self, region, symbols, enclosing, completed, part, list_name):
+    def take_operands(self, region, symbols, enclosing, completed, list_name):
         """Gives the value of code, or zero."""
         numbers, value = OPERANDS[region.kind].count("n"), self.counters.zero
         if region.kind == CODE:
-            value = self.counters.code(symbols[0], enclosing, completed, part)
+            value = self.counters.code(symbols[0], enclosing, completed)
             region.operands = [value.counter]
         elif region.kind == EXPANSION:
-            file = self.next_file + (self.streams[27].signed() if symbols[0] else 0)
+            file = self.next_file + (self.streams[20].signed() if symbols[0] else 0)
             self.next_file = max(self.next_file, file + 1)
             self.expansions += 1
             self.origins[file] = (enclosing, list_name)
             region.operands, numbers = [file], 0
         elif region.kind in (BRANCH, MCDC):
             region.operands = self.counters.branch(symbols, enclosing)
-        region.operands += [self.streams[28].take() for _ in range(numbers)]
+        region.operands += [self.streams[21].take() for _ in range(numbers)]
         return value

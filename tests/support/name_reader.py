@@ -1,10 +1,8 @@
 """Texts of names and lists of them, as docs/format.md has them."""
-import re
-
 from sidecar_numbers import Numbers
 
-END, NEXT_NUMBER, NEW_PLAIN, NEW_COUNTED = range(252, 256)
-EXPECTED, NEW, RESUMED, NUMBERED = range(4)
+END, NEW_PLAIN, NEW_COUNTED = range(253, 256)
+EXPECTED, NEW, NUMBERED = range(3)
 SKIPPED_MAX = 16
 
 
@@ -22,23 +20,16 @@ def token_text(codes, dictionary):
     def new(is_counted):
         token = next(tokens)
         known.append(b"%d" % len(token) + token if is_counted else token)
-        is_number = not is_counted and re.fullmatch(rb"0|[1-9][0-9]{0,8}", token)
-        values.append(int(token) if is_number else None)
 
-    known, values = [], []
+    known = []
     for single in range(singles):
         new(single >= plain)
-    strings, string, number = [], b"", None
+    strings, string = [], b""
     while not codes.at_end():
         code = codes.byte()
         if code == END:
             strings.append(string)
-            string, number = b"", None
-            continue
-        if code == NEXT_NUMBER:
-            number += 1
-            require(number <= 999999999)
-            string += b"%d" % number
+            string = b""
             continue
         if code in (NEW_PLAIN, NEW_COUNTED):
             new(code == NEW_COUNTED)
@@ -52,7 +43,6 @@ def token_text(codes, dictionary):
             high = singles + (pairs << 8) + ((code - singles - pairs) << 16)
             token = high + int.from_bytes(codes.rest(2), "big")
         string += known[token]
-        number = number if values[token] is None else values[token]
     require(string == b"" and next(tokens, None) is None)
     require(sum(len(string) + 1 for string in strings) == size)
     return strings
@@ -77,22 +67,17 @@ class NameLists:
         return behind
 
     def take_list(self, count):
-        came, behind, resume, names = set(), 0, None, []
+        came, behind, names = set(), 0, []
         for _ in range(count):
-            expected, code = self.expected(behind, came), self.codes.byte()
+            code = self.codes.byte()
             if code == EXPECTED:
-                number = expected
+                number = self.expected(behind, came)
             elif code == NEW:
                 number = self.new
-            elif code == RESUMED:
-                number = resume
-                require(resume is not None and resume not in came)
             else:
                 require(code == NUMBERED)
                 number = self.numbers.low_first(self.width)
                 require(number < self.new)
-            if number != expected and expected < self.new and expected not in came:
-                resume = expected
             self.new += number == self.new
             came.add(number)
             behind = number + 1

@@ -17,7 +17,7 @@ import zlib
 # What runs this leaves nothing in the sources.
 sys.dont_write_bytecode = True
 
-from linked_reader import decode_linked_covfun, decode_linked_covmap
+from linked_reader import decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
@@ -27,9 +27,8 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
          9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
-ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760102, 0x6c760204, 0x6c760302
-MAPPING, MAPPING_BLOCKS = 0x6c760407, 0x6c760408
-LINKED_COVMAP, LINKED_COVFUN = 0x6c760501, 0x6c760601
+ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760103, 0x6c760205, 0x6c760303
+MAPPING, MAPPING_BLOCKS, LINKED_COVMAP = 0x6c760409, 0x6c76040a, 0x6c760502
 FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS = range(0x1001, 0x1009)
 
 
@@ -324,7 +323,8 @@ class NameRefs:
         if 1 <= code <= 4:
             number = self.left.pop(code - 1)
         elif code >= 6:
-            number += unzigzag(code - 7) if code > 6 else self.others.signed()
+            require(code == 6, "no such code")
+            number += self.others.signed()
         if code != 0:
             self.left = [self.next] + self.left[:3]
         require(number >= 0, "a name before all names")
@@ -444,8 +444,7 @@ def decode_covfun(sidecar, streams, size):
 
 
 DECODERS = {NAMES: decode_names, DATA: decode_data, FILENAMES: decode_covmap,
-            MAPPING: decode_covfun, LINKED_COVMAP: decode_linked_covmap,
-            LINKED_COVFUN: decode_linked_covfun}
+            MAPPING: decode_covfun, LINKED_COVMAP: decode_linked_covmap}
 # Forms that are blocks of another.
 BLOCKS = {MAPPING_BLOCKS: MAPPING}
 

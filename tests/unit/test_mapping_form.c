@@ -120,11 +120,11 @@ START_TEST(test_claimed_regions)
             subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
             RESULT_OK);
         ck_assert_uint_eq(streams.stream[STREAM_FILE_COUNTS].size, 1);
-        ck_assert_uint_eq(streams.stream[STREAM_EXPANDED_FILES].size, 2);
+        ck_assert_uint_eq(streams.stream[STREAM_FILES].size, 3);
         ck_assert_uint_eq(streams.stream[STREAM_TEMPLATE_CODES].size, 2);
         streams.stream[STREAM_FILE_COUNTS].size = 0;
         ck_assert(buffer_append_uleb128(&streams.stream[STREAM_FILE_COUNTS], 4 + more[i]));
-        ck_assert(buffer_append_zeros(&streams.stream[STREAM_EXPANDED_FILES], more[i]));
+        ck_assert(buffer_append_zeros(&streams.stream[STREAM_FILES], more[i]));
         for (unsigned k = 0; k < more[i]; k++)
             ck_assert(buffer_append(&streams.stream[STREAM_TEMPLATE_CODES], "\2", 1));
         result = subject.transform->decode(&subject.context, &streams,

@@ -462,7 +462,7 @@ START_TEST(test_by_the_page)
     ck_assert_int_eq(write(descriptor, file.data, file.size), (ssize_t)file.size);
     close(descriptor);
     snprintf(command, sizeof(command),
-             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c760408' >/dev/null",
+             "python3 %s check %s | grep '__llvm_covfun [0-9]* 0x6c76040a' >/dev/null",
              COVSPLIT_SIDECAR_READER, path);
     ck_assert_int_eq(system(command), 0);
     unlink(path);

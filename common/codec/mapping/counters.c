@@ -30,15 +30,12 @@ enum counter_symbol {
     SYMBOL_ENCLOSING = 1,
     SYMBOL_NEXT = 2, /* the number after the highest one so far */
     SYMBOL_COMPLETED = 3,
-    SYMBOL_OPPOSITE = 4, /* the opposite of that: the other side of its branch */
-    SYMBOL_TRUE = 5,     /* the counters of the last branch */
-    SYMBOL_FALSE = 6,
     /* A new expression. For code: the enclosing counter minus the completed one. For a side of a
      * branch: the condition's counter minus the other side's. */
-    SYMBOL_DIFFERENCE = 7,
-    SYMBOL_LOOP = 8, /* a new expression: the enclosing counter plus the next one */
-    SYMBOL_USED = 9, /* one of the three values that were used last */
-    SYMBOL_TOKEN = 12,
+    SYMBOL_DIFFERENCE = 4,
+    SYMBOL_LOOP = 5, /* a new expression: the enclosing counter plus the next one */
+    SYMBOL_USED = 6, /* one of the three values that were used last */
+    SYMBOL_TOKEN = 9,
 };
 
 #define SYMBOLS_USED (SYMBOL_TOKEN - SYMBOL_USED)
@@ -58,7 +55,7 @@ enum counter_token {
 
 /* An expression. */
 struct counter_node {
-    uint32_t left, right; /* as in struct counter_value */
+    uint32_t left, right; /* as in counters->values */
     uint32_t depth;
     uint32_t value;  /* writing: its number as a value, or VALUE_NONE */
     uint32_t place;  /* its last number in the table; COUNTER_NONE: not in it yet */
@@ -85,15 +82,14 @@ bool counters_start(struct counters *counters)
     counters->node_count = counters->table_count = 0;
     counters->roots.size = 0;
     counters->highest = 0;
-    counters->last_true = counters->last_false = VALUE_ZERO;
     counters->value_count = 2;
     memset(counters->used, 0, sizeof(counters->used));
     counters->used[0] = VALUE_ENTRY;
     if (!array_make_room(&counters->values, &counters->value_capacity, 0, 2,
                          sizeof(*counters->values)))
         return false;
-    counters->values[VALUE_ZERO] = (struct counter_value){COUNTER_ZERO, VALUE_ZERO};
-    counters->values[VALUE_ENTRY] = (struct counter_value){COUNTER_REFERENCE, VALUE_ZERO};
+    counters->values[VALUE_ZERO] = COUNTER_ZERO;
+    counters->values[VALUE_ENTRY] = COUNTER_REFERENCE;
     return true;
 }
 
@@ -321,7 +317,7 @@ static bool tables_agree(const struct counters *counters, const struct mapping *
 static void forget_numbers(struct counters *counters)
 {
     for (size_t i = 0; i < counters->value_count; i++) {
-        uint32_t counter = counters->values[i].counter;
+        uint32_t counter = counters->values[i];
 
         if (COUNTER_TAG(counter) == COUNTER_REFERENCE &&
             COUNTER_INDEX(counter) < counters->of_numbers_capacity)
@@ -422,7 +418,7 @@ static inline uint32_t add_value(struct counters *counters, struct coder *coder,
     if (counters->value_count == counters->value_capacity &&
         !ARRAY_ROOM_FOR_ONE(counters->values, counters->value_capacity, counters->value_count))
         return refuse(coder, RESULT_NO_MEMORY);
-    counters->values[counters->value_count++] = (struct counter_value){counter, VALUE_ZERO};
+    counters->values[counters->value_count++] = counter;
     return use(counters, value);
 }
 
@@ -452,8 +448,7 @@ static uint32_t add_expression(struct counters *counters, struct coder *coder, u
         counters->nodes[COUNTER_INDEX(counter)].value = value;
         return value;
     }
-    result = add_node(counters, tag, counters->values[left].counter,
-                      counters->values[right].counter, &node);
+    result = add_node(counters, tag, counters->values[left], counters->values[right], &node);
     if (result != RESULT_OK)
         return refuse(coder, result);
     return add_value(counters, coder, node << COUNTER_TAG_BITS | tag);
@@ -491,8 +486,8 @@ static uint8_t choose_token(const struct counters *counters, uint32_t counter, u
 }
 
 /* Codes a counter without its context, and returns its value. */
-static uint32_t code_token(struct counters *counters, struct coder *coder, unsigned stream,
-                           uint32_t counter, unsigned level)
+static uint32_t code_token(struct counters *counters, struct coder *coder, uint32_t counter,
+                           unsigned level)
 {
     uint32_t left = COUNTER_ZERO, right = COUNTER_ZERO;
     uint64_t back = 0, next = counters->highest + UINT64_C(1);
@@ -504,7 +499,7 @@ static uint32_t code_token(struct counters *counters, struct coder *coder, unsig
         back = counters->value_count - 1 - (uint64_t)value_of(counters, counter);
         token = choose_token(counters, counter, back);
     }
-    token = code_byte(coder, stream, token);
+    token = code_byte(coder, STREAM_TOKENS, token);
     switch (token) {
     case TOKEN_ZERO:
         return VALUE_ZERO;
@@ -516,8 +511,8 @@ static uint32_t code_token(struct counters *counters, struct coder *coder, unsig
             left = counters->nodes[COUNTER_INDEX(counter)].left;
             right = counters->nodes[COUNTER_INDEX(counter)].right;
         }
-        right = code_token(counters, coder, STREAM_RIGHT_COUNTERS, right, level + 1);
-        left = code_token(counters, coder, STREAM_LEFT_COUNTERS, left, level + 1);
+        right = code_token(counters, coder, right, level + 1);
+        left = code_token(counters, coder, left, level + 1);
         return add_expression(counters, coder, token, left, right, counter);
     case TOKEN_NUMBER:
         return add_number(counters, coder,
@@ -547,32 +542,28 @@ static bool is_made_of(const struct counters *counters, uint32_t counter, uint32
 static uint8_t choose_code_symbol(const struct counters *counters, struct counter_context context,
                                   uint32_t counter)
 {
-    const struct counter_value *values = counters->values;
-    uint32_t value = value_of(counters, counter), enclosing = values[context.enclosing].counter;
+    const uint32_t *values = counters->values;
+    uint32_t value = value_of(counters, counter), enclosing = values[context.enclosing];
     unsigned place = find_used(counters, value);
 
     if (value == VALUE_NONE) {
-        if (is_made_of(counters, counter, COUNTER_SUBTRACT, enclosing,
-                       values[context.completed].counter))
+        if (is_made_of(counters, counter, COUNTER_SUBTRACT, enclosing, values[context.completed]))
             return SYMBOL_DIFFERENCE;
         if (is_made_of(counters, counter, COUNTER_ADD, enclosing,
                        counter_of_number(counters->highest + 1)))
             return SYMBOL_LOOP;
         return is_next(counters, counter) ? SYMBOL_NEXT : SYMBOL_TOKEN;
     }
-    return value == VALUE_ZERO                           ? SYMBOL_ZERO
-           : value == context.enclosing                  ? SYMBOL_ENCLOSING
-           : value == context.completed                  ? SYMBOL_COMPLETED
-           : value == values[context.completed].opposite ? SYMBOL_OPPOSITE
-           : value == counters->last_true                ? SYMBOL_TRUE
-           : value == counters->last_false               ? SYMBOL_FALSE
-           : place < SYMBOLS_USED                        ? (uint8_t)(SYMBOL_USED + place)
-                                                         : SYMBOL_TOKEN;
+    return value == VALUE_ZERO          ? SYMBOL_ZERO
+           : value == context.enclosing ? SYMBOL_ENCLOSING
+           : value == context.completed ? SYMBOL_COMPLETED
+           : place < SYMBOLS_USED       ? (uint8_t)(SYMBOL_USED + place)
+                                        : SYMBOL_TOKEN;
 }
 
 /* Codes a counter whose symbol is one of those that code and branches share. */
-static uint32_t code_symbol(struct counters *counters, struct coder *coder, unsigned stream,
-                            uint8_t symbol, uint32_t counter)
+static uint32_t code_symbol(struct counters *counters, struct coder *coder, uint8_t symbol,
+                            uint32_t counter)
 {
     switch (symbol) {
     case SYMBOL_ZERO:
@@ -584,27 +575,21 @@ static uint32_t code_symbol(struct counters *counters, struct coder *coder, unsi
     case SYMBOL_USED + 2:
         return use(counters, counters->used[symbol - SYMBOL_USED]);
     case SYMBOL_TOKEN:
-        return code_token(counters, coder, stream, counter, 0);
+        return code_token(counters, coder, counter, 0);
     default:
         return refuse(coder, RESULT_UNFIT);
     }
 }
 
 static inline uint32_t code_symbol_of_code(struct counters *counters, struct coder *coder,
-                                           unsigned stream, struct counter_context context,
-                                           uint8_t symbol, uint32_t counter)
+                                           struct counter_context context, uint8_t symbol,
+                                           uint32_t counter)
 {
     switch (symbol) {
     case SYMBOL_ENCLOSING:
         return use(counters, context.enclosing);
     case SYMBOL_COMPLETED:
         return use(counters, context.completed);
-    case SYMBOL_OPPOSITE:
-        return use(counters, counters->values[context.completed].opposite);
-    case SYMBOL_TRUE:
-        return use(counters, counters->last_true);
-    case SYMBOL_FALSE:
-        return use(counters, counters->last_false);
     case SYMBOL_DIFFERENCE:
         return add_expression(counters, coder, COUNTER_SUBTRACT, context.enclosing,
                               context.completed, counter);
@@ -614,7 +599,7 @@ static inline uint32_t code_symbol_of_code(struct counters *counters, struct cod
         return add_expression(counters, coder, COUNTER_ADD, context.enclosing, body, counter);
     }
     default:
-        return code_symbol(counters, coder, stream, symbol, counter);
+        return code_symbol(counters, coder, symbol, counter);
     }
 }
 
@@ -636,14 +621,14 @@ static inline uint32_t take_operand(struct counters *counters, uint32_t value, s
                                     unsigned number)
 {
     uint32_t root = (uint32_t)(index * REGION_COUNTERS_MAX + number);
-    uint32_t counter = counters->values[value].counter;
+    uint32_t counter = counters->values[value];
 
     memcpy(counters->roots.data + counters->roots.size, &root, sizeof(root));
     counters->roots.size += sizeof(root) * counter_is_expression(counter);
     return counter;
 }
 
-uint32_t counters_code_region(struct counters *counters, struct coder *coder, unsigned stream,
+uint32_t counters_code_region(struct counters *counters, struct coder *coder,
                               struct counter_context context, uint8_t *symbol, size_t index,
                               uint32_t *counter)
 {
@@ -653,7 +638,7 @@ uint32_t counters_code_region(struct counters *counters, struct coder *coder, un
         target = imported(counters, *counter);
         *symbol = choose_code_symbol(counters, context, target);
     }
-    value = code_symbol_of_code(counters, coder, stream, context, *symbol, target);
+    value = code_symbol_of_code(counters, coder, context, *symbol, target);
     if (!coder->is_writing)
         *counter = take_operand(counters, value, index, 0);
     return value;
@@ -672,7 +657,7 @@ static uint8_t choose_side_symbol(const struct counters *counters, uint32_t cond
     if (value != VALUE_NONE)
         return place < SYMBOLS_USED ? (uint8_t)(SYMBOL_USED + place) : SYMBOL_TOKEN;
     if (other != COUNTER_NONE &&
-        is_made_of(counters, counter, COUNTER_SUBTRACT, counters->values[condition].counter, other))
+        is_made_of(counters, counter, COUNTER_SUBTRACT, counters->values[condition], other))
         return SYMBOL_DIFFERENCE;
     return is_next(counters, counter) ? SYMBOL_NEXT : SYMBOL_TOKEN;
 }
@@ -680,7 +665,6 @@ static uint8_t choose_side_symbol(const struct counters *counters, uint32_t cond
 void counters_code_branch(struct counters *counters, struct coder *coder, uint32_t condition,
                           uint8_t symbols[2], size_t index, uint32_t sides[2])
 {
-    static const unsigned streams[2] = {STREAM_TRUE_COUNTERS, STREAM_FALSE_COUNTERS};
     uint32_t targets[2] = {COUNTER_ZERO, COUNTER_ZERO}, values[2];
     unsigned first, second;
 
@@ -695,23 +679,15 @@ void counters_code_branch(struct counters *counters, struct coder *coder, uint32
     second = 1 - first;
     if (coder->is_writing && first == 1)
         symbols[1] = choose_side_symbol(counters, condition, targets[1], COUNTER_NONE);
-    values[first] = code_symbol(counters, coder, streams[first], symbols[first], targets[first]);
+    values[first] = code_symbol(counters, coder, symbols[first], targets[first]);
     if (coder->is_writing && first == 0)
         symbols[1] = choose_side_symbol(counters, condition, targets[1], targets[0]);
-    values[second] =
-        symbols[second] == SYMBOL_DIFFERENCE
-            ? add_expression(counters, coder, COUNTER_SUBTRACT, condition, values[first],
-                             targets[second])
-            : code_symbol(counters, coder, streams[second], symbols[second], targets[second]);
-    counters->last_true = values[0];
-    counters->last_false = values[1];
-    for (unsigned i = 0; i < 2; i++) {
-        /* The zero counter has no opposite, since all code that is never executed shares it. */
-        if (values[i] != VALUE_ZERO)
-            counters->values[values[i]].opposite = values[1 - i];
-        if (!coder->is_writing)
-            sides[i] = take_operand(counters, values[i], index, i);
-    }
+    values[second] = symbols[second] == SYMBOL_DIFFERENCE
+                         ? add_expression(counters, coder, COUNTER_SUBTRACT, condition,
+                                          values[first], targets[second])
+                         : code_symbol(counters, coder, symbols[second], targets[second]);
+    for (unsigned i = 0; !coder->is_writing && i < 2; i++)
+        sides[i] = take_operand(counters, values[i], index, i);
 }
 
 enum result counters_finish_reading(struct counters *counters, struct mapping *mapping,

@@ -23,10 +23,7 @@ enum range_class {
     CLASS_SKIPPED = 3,
     CLASS_ZERO = 4,
     CLASS_BRANCH = 5,
-    START_CLASSES = 6,
-    /* Ends have one more class: for a file's first region, unless its class is CLASS_ZERO. */
-    CLASS_FIRST = 6,
-    END_CLASSES = 7,
+    RANGE_CLASSES = 6,
 };
 
 /* The streams by their numbers in sidecars; what they hold is in docs/format.md ("The
@@ -41,40 +38,31 @@ enum mapping_stream {
     STREAM_MAPPING_CODES = 6,
     STREAM_RAW_MAPPINGS = 7,
     STREAM_REST = 8,
-    STREAM_CODE_COUNTERS = 9,
-    STREAM_GAP_COUNTERS = 10,
-    STREAM_TEMPLATE_COUNTERS = 11,
-    STREAM_TRUE_COUNTERS = 12,
-    STREAM_FALSE_COUNTERS = 13,
-    STREAM_LEFT_COUNTERS = 14,
-    STREAM_RIGHT_COUNTERS = 15,
-    STREAM_COUNTER_OPERANDS = 16,
-    STREAM_FILE_COUNTS = 17,
-    STREAM_MAIN_FILES = 18,
-    STREAM_EXPANDED_FILES = 19,
-    STREAM_TEMPLATE_CODES = 20,
-    STREAM_TEMPLATE_DISTANCES = 21,
-    STREAM_TEMPLATE_SYMBOLS = 22,
-    STREAM_PATTERN_TABLE = 23,
-    STREAM_PATTERN_CODES = 24,
-    STREAM_PATTERN_LOW_BYTES = 25,
-    STREAM_RARE_PATTERNS = 26,
-    STREAM_EXPANSION_DISTANCES = 27,
-    STREAM_REGION_OPERANDS = 28,
-    STREAM_FIRST_LINES = 29,
-    STREAM_FIRST_ZERO_LINES = 30,
-    STREAM_EXPANDED_FIRST_LINES = 31,
-    STREAM_FIRST_COLUMNS = 32,
-    STREAM_FIRST_ZERO_COLUMNS = 33,
-    STREAM_EXPANDED_FIRST_COLUMNS = 34,
+    STREAM_TOKENS = 9,
+    STREAM_COUNTER_OPERANDS = 10,
+    STREAM_FILE_COUNTS = 11,
+    STREAM_FILES = 12,
+    STREAM_TEMPLATE_CODES = 13,
+    STREAM_TEMPLATE_DISTANCES = 14,
+    STREAM_TEMPLATE_SYMBOLS = 15,
+    STREAM_PATTERN_TABLE = 16,
+    STREAM_PATTERN_CODES = 17,
+    STREAM_PATTERN_LOW_BYTES = 18,
+    STREAM_RARE_PATTERNS = 19,
+    STREAM_EXPANSION_DISTANCES = 20,
+    STREAM_REGION_OPERANDS = 21,
+    STREAM_FIRST_LINES = 22,
+    STREAM_EXPANDED_FIRST_LINES = 23,
+    STREAM_FIRST_COLUMNS = 24,
+    STREAM_EXPANDED_FIRST_COLUMNS = 25,
     /* From here on, one stream for each class. */
-    STREAM_START_LINES = 35,
-    STREAM_START_COLUMNS = 41,
-    STREAM_START_DISTANCES = 47,
-    STREAM_NUM_LINES = 53,
-    STREAM_END_COLUMNS = 60,
-    STREAM_LENGTHS = 67,
-    MAPPING_STREAMS = 74,
+    STREAM_START_LINES = 26,
+    STREAM_START_COLUMNS = 32,
+    STREAM_START_DISTANCES = 38,
+    STREAM_NUM_LINES = 44,
+    STREAM_END_COLUMNS = 50,
+    STREAM_LENGTHS = 56,
+    MAPPING_STREAMS = 62,
 };
 
 _Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be packed");
@@ -168,7 +156,7 @@ static inline uint32_t code_from(struct coder *coder, unsigned stream, uint64_t 
  * Counters and expressions are numbered as *values* in the order of their first occurrence: value 0
  * is zero, value 1 the function's own counter (number 0). A region's counter mostly follows from
  * where the region is. It is stored as a symbol, which is part of the region's pattern. For
- * SYMBOL_TOKEN, there is also a token in one of the streams.
+ * SYMBOL_TOKEN, there is also a token.
  */
 
 /* Numbers of values. */
@@ -179,22 +167,18 @@ static inline uint32_t code_from(struct coder *coder, unsigned stream, uint64_t 
 /* The number of last used values that are remembered. The stored form depends on it. */
 #define VALUES_USED 8
 
-struct counter_value {
-    uint32_t counter;  /* as in the mapping, but the index of an expression is that of its node */
-    uint32_t opposite; /* the value of a branch's other side; VALUE_ZERO: none is known */
-};
-
 /* Initialize to {0}; reused for one mapping after the other; free with counters_free. */
 struct counters {
     struct counter_node *nodes; /* of expressions */
     size_t node_count, node_capacity;
     uint32_t *table; /* indexes of nodes, in the order of the table */
     size_t table_count, table_capacity;
-    struct counter_value *values;
+    /* The counters of values, as in the mapping, but the index of an expression is that of its
+     * node. */
+    uint32_t *values;
     size_t value_count, value_capacity;
-    uint32_t used[VALUES_USED];     /* values, the one that was used last first */
-    uint32_t last_true, last_false; /* values: the counters of the last branch */
-    uint32_t highest;               /* the highest number so far */
+    uint32_t used[VALUES_USED]; /* values, the one that was used last first */
+    uint32_t highest;           /* the highest number so far */
     /* Reading: which operands of regions are expressions. For each a uint32_t, the region's number
      * times REGION_COUNTERS_MAX plus the operand's number. */
     struct buffer roots;
@@ -226,7 +210,7 @@ enum result counters_start_writing(struct counters *counters, const struct mappi
 /* Codes the counter of a code region, the mapping's region `index`, by its symbol and if need be a
  * token, and returns its value. While reading, the index of an expression is that of its node until
  * counters_finish_reading, and there must be room. */
-uint32_t counters_code_region(struct counters *counters, struct coder *coder, unsigned stream,
+uint32_t counters_code_region(struct counters *counters, struct coder *coder,
                               struct counter_context context, uint8_t *symbol, size_t index,
                               uint32_t *counter);
 
@@ -403,7 +387,7 @@ struct regions {
     uint32_t first_line;             /* of the previous mapping */
     /* For all mappings, by class: columns of starts on another line than the anchor, and of ends on
      * another line than the start. */
-    struct frequent_columns starts[START_CLASSES], ends[END_CLASSES];
+    struct frequent_columns starts[RANGE_CLASSES], ends[RANGE_CLASSES];
     /* The current mapping. */
     uint64_t number;
     struct coder *coder;

@@ -561,7 +561,7 @@ static uint64_t cut(const struct transform_context *context, struct bytes sectio
 
 const struct transform mapping_transform = {
     .id = TRANSFORM_MAPPING,
-    .kinds = SECTION_BIT(SECTION_COVFUN),
+    .kinds = SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_LINKED_COVFUN),
     .needs_names = true,
     .needs_data = true,
     .streams_per_byte = STREAMS_PER_BYTE,
@@ -571,7 +571,7 @@ const struct transform mapping_transform = {
 
 const struct transform mapping_blocks_transform = {
     .id = TRANSFORM_MAPPING_BLOCKS,
-    .kinds = SECTION_BIT(SECTION_COVFUN),
+    .kinds = SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_LINKED_COVFUN),
     .needs_names = true,
     .needs_data = true,
     .block = &mapping_transform,

@@ -47,10 +47,8 @@ void regions_free(struct regions *regions)
 
 enum result regions_start(struct regions *regions, struct coder *coder)
 {
-    for (unsigned i = 0; i < START_CLASSES; i++)
-        regions->starts[i].frequent[1] = 1;
-    for (unsigned i = 0; i < END_CLASSES; i++)
-        regions->ends[i].frequent[1] = 1;
+    for (unsigned i = 0; i < RANGE_CLASSES; i++)
+        regions->starts[i].frequent[1] = regions->ends[i].frequent[1] = 1;
     regions->lists = calloc(TEMPLATE_LENGTHS * LENGTH_LIST_SIZE + INNER_LISTS * INNER_LIST_SIZE,
                             sizeof(*regions->lists));
     if (regions->lists == NULL)
@@ -108,17 +106,13 @@ static unsigned find_most(const struct frequent_columns *columns, unsigned but)
     return most;
 }
 
-/* Chooses the most frequent differences, of equally frequent ones the lower. One that was chosen
- * before keeps its index, so that the same code mostly means the same column. */
+/* Chooses the most frequent differences, of equally frequent ones the lower. */
 static void choose_frequent(struct frequent_columns *columns)
 {
-    unsigned first = find_most(columns, FREQUENT_COUNTED), second = find_most(columns, first);
-    int64_t most[FREQUENT_COLUMNS] = {(int64_t)first + FREQUENT_LOWEST,
-                                      (int64_t)second + FREQUENT_LOWEST};
-    bool is_swapped = columns->frequent[0] == most[1] || columns->frequent[1] == most[0];
+    unsigned first = find_most(columns, FREQUENT_COUNTED);
 
-    columns->frequent[0] = most[is_swapped];
-    columns->frequent[1] = most[!is_swapped];
+    columns->frequent[0] = (int64_t)first + FREQUENT_LOWEST;
+    columns->frequent[1] = (int64_t)find_most(columns, first) + FREQUENT_LOWEST;
 }
 
 /* The base column, from which frequent columns are counted: where the innermost active region ends.
@@ -174,16 +168,14 @@ static inline unsigned class_of(const struct region *region)
 static void code_first_start(struct regions *regions, struct region *region, bool is_main)
 {
     struct coder *coder = regions->coder;
-    bool is_zero = region->kind == REGION_ZERO;
 
     if (!is_main) {
         region->line = code_32(coder, STREAM_EXPANDED_FIRST_LINES, region->line);
         region->column = code_32(coder, STREAM_EXPANDED_FIRST_COLUMNS, region->column);
         return;
     }
-    region->line =
-        code_from(coder, STREAM_FIRST_LINES + is_zero, regions->first_line, region->line);
-    region->column = code_32(coder, STREAM_FIRST_COLUMNS + is_zero, region->column);
+    region->line = code_from(coder, STREAM_FIRST_LINES, regions->first_line, region->line);
+    region->column = code_32(coder, STREAM_FIRST_COLUMNS, region->column);
     regions->first_line = region->line;
 }
 
@@ -249,8 +241,6 @@ static inline void code_end(struct regions *regions, struct region *region, bool
     struct coder *coder = regions->coder;
     unsigned class = class_of(region);
 
-    if (is_first && class != CLASS_ZERO)
-        class = CLASS_FIRST;
     if (coder->is_writing)
         *form = choose_end(regions, region, &regions->ends[class], is_first);
     if (*form < END_NEAR) {
@@ -371,16 +361,16 @@ static bool expand(struct regions *regions, uint32_t file, uint32_t value, uint3
 /* Codes the operands of a region. Returns the value of its counter for code, otherwise VALUE_ZERO.
  */
 static inline uint32_t code_operands(struct regions *regions, struct region *region,
-                                     struct region_at at, unsigned stream,
-                                     struct counter_context context, uint8_t symbols[2])
+                                     struct region_at at, struct counter_context context,
+                                     uint8_t symbols[2])
 {
     struct coder *coder = regions->coder;
     uint32_t *operands = region->operands;
 
     switch (region->kind) {
     case REGION_CODE:
-        return counters_code_region(regions->counters, coder, stream, context, &symbols[0],
-                                    at.in_mapping, &operands[0]);
+        return counters_code_region(regions->counters, coder, context, &symbols[0], at.in_mapping,
+                                    &operands[0]);
     case REGION_EXPANSION:
         if (coder->is_writing)
             symbols[0] = operands[0] != regions->next_file;
@@ -448,9 +438,7 @@ static inline void code_new_region(struct regions *regions, struct region *regio
     /* The value that code starting here usually has. */
     context.enclosing =
         regions->active_count != 0 ? regions->active[regions->active_count - 1].value : file_value;
-    value = code_operands(regions, region, at,
-                          region->is_gap ? STREAM_GAP_COUNTERS : STREAM_CODE_COUNTERS, context,
-                          pattern->symbols);
+    value = code_operands(regions, region, at, context, pattern->symbols);
     if (region->kind != REGION_CODE)
         value = region->kind == REGION_ZERO ? VALUE_ZERO : context.enclosing;
     end = (regions->line + ((uint64_t)region->num_lines << 32)) | region->column_end;
@@ -528,7 +516,7 @@ static void code_known_regions(struct regions *regions, uint32_t count, struct r
         at.in_mapping = regions->region_count++;
         for (unsigned i = 0; !coder->is_writing && i < symbol_count; i++)
             symbols[i] = code_byte(coder, STREAM_TEMPLATE_SYMBOLS, 0);
-        value = code_operands(regions, region, at, STREAM_TEMPLATE_COUNTERS, context, symbols);
+        value = code_operands(regions, region, at, context, symbols);
         for (unsigned i = 0; coder->is_writing && i < symbol_count; i++)
             code_byte(coder, STREAM_TEMPLATE_SYMBOLS, symbols[i]);
         if (at.index == 0)
@@ -635,8 +623,7 @@ static void code_file(struct regions *regions, size_t file)
     uint32_t count = coder->is_writing ? mapping->region_counts[file] : 0, name;
     bool is_new = true;
 
-    name = code_32(coder, at.is_main ? STREAM_MAIN_FILES : STREAM_EXPANDED_FILES,
-                   coder->is_writing ? mapping->files[file] : 0);
+    name = code_32(coder, STREAM_FILES, coder->is_writing ? mapping->files[file] : 0);
     if (!coder->is_writing && !mapping_add_file(mapping, name))
         coder_fail(coder, RESULT_NO_MEMORY);
     if (file < regions->origin_count && regions->origins[file].mapping == regions->number)

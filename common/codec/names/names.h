@@ -66,19 +66,10 @@ enum token_rule {
 
 /* Special codes of one byte. The first bytes of token codes are less than these. */
 enum token_code {
-    TOKEN_CODE_END = 252,
-    TOKEN_CODE_NEXT_NUMBER = 253,
+    TOKEN_CODE_END = 253,
     TOKEN_CODE_NEW_PLAIN = 254,
     TOKEN_CODE_NEW_COUNTED = 255,
 };
-
-/* Numbers for which TOKEN_CODE_NEXT_NUMBER can be used. */
-#define TOKEN_NUMBER_MAX  999999999
-#define TOKEN_NUMBER_NONE UINT32_MAX
-
-/* The value of a token that is a decimal number; TOKEN_NUMBER_NONE if it is not one, or has leading
- * zeros or too many digits. */
-uint32_t token_number(struct bytes token);
 
 /* Appends the codes and the dictionary of a text whose last byte is a 1. Unfit if it has too
  * many tokens. */

@@ -32,7 +32,6 @@
 struct entry {
     const uint8_t *data; /* the token as it is in the text; STRIDE bytes can be read */
     uint32_t size;
-    uint32_t number; /* see token_number */
 };
 
 struct decoder {
@@ -49,22 +48,7 @@ struct decoder {
     uint8_t *at;
     uint8_t *end;
     uint64_t *string_end; /* where to store the next string's end: see names.h */
-    uint32_t number;      /* the last number in the current string */
 };
-
-uint32_t token_number(struct bytes token)
-{
-    uint32_t number = 0;
-
-    if (token.size == 0 || token.size > 9 || (token.size > 1 && token.data[0] == '0'))
-        return TOKEN_NUMBER_NONE;
-    for (uint64_t i = 0; i < token.size; i++) {
-        if (token.data[i] < '0' || token.data[i] > '9')
-            return TOKEN_NUMBER_NONE;
-        number = number * 10 + (uint32_t)(token.data[i] - '0');
-    }
-    return number;
-}
 
 /* Writes the number's digits to the end of `digits`; returns how many there are. */
 static unsigned format_number(uint64_t number, uint8_t digits[DIGITS_MAX])
@@ -159,14 +143,12 @@ static enum result start_singles(struct decoder *decoder)
     end = to + room - STRIDE;
     for (uint64_t i = 0; i < decoder->singles; i++) {
         bool counted = i >= decoder->plain_singles;
-        struct entry entry = {.data = to, .number = TOKEN_NUMBER_NONE};
+        struct entry entry = {.data = to};
 
         if (!take_token(decoder, &token))
             return RESULT_UNFIT;
         to = put_token(to, end, token, decoder->dictionary, counted);
         entry.size = (uint32_t)(to - entry.data);
-        if (!counted)
-            entry.number = token_number(token);
         decoder->entries[decoder->known++] = entry;
     }
     return RESULT_OK;
@@ -204,7 +186,6 @@ static enum result make_room(struct decoder *decoder, uint64_t size, uint64_t li
     decoder->start = decoder->at = strings->text.data;
     decoder->end = decoder->start + size;
     decoder->string_end = strings->ends;
-    decoder->number = TOKEN_NUMBER_NONE;
     return RESULT_OK;
 }
 
@@ -237,7 +218,7 @@ static enum result start(struct decoder *decoder, uint64_t limit, struct names *
 /* Adds a token that occurs for the first time. There is room for its entry: see make_room. */
 static enum result put_new(struct decoder *decoder, bool counted)
 {
-    struct entry entry = {.data = decoder->at, .number = TOKEN_NUMBER_NONE};
+    struct entry entry = {.data = decoder->at};
     struct bytes token;
     uint8_t *to;
 
@@ -247,28 +228,9 @@ static enum result put_new(struct decoder *decoder, bool counted)
     if (to == NULL)
         return RESULT_UNFIT;
     entry.size = (uint32_t)(to - decoder->at);
-    if (!counted)
-        entry.number = token_number(token);
-    if (entry.number != TOKEN_NUMBER_NONE)
-        decoder->number = entry.number;
     decoder->at = to;
     decoder->entries[decoder->known++] = entry;
     return RESULT_OK;
-}
-
-static bool put_next_number(struct decoder *decoder)
-{
-    uint8_t digits[DIGITS_MAX];
-    unsigned count;
-
-    if (decoder->number >= TOKEN_NUMBER_MAX)
-        return false;
-    count = format_number(++decoder->number, digits);
-    if (count > (uint64_t)(decoder->end - decoder->at))
-        return false;
-    memcpy(decoder->at, digits + DIGITS_MAX - count, count);
-    decoder->at += count;
-    return true;
 }
 
 static enum result put_special(struct decoder *decoder, uint8_t code)
@@ -279,10 +241,7 @@ static enum result put_special(struct decoder *decoder, uint8_t code)
             return RESULT_UNFIT;
         *decoder->string_end++ = (uint64_t)(decoder->at - decoder->start);
         *decoder->at++ = NAME_SEPARATOR;
-        decoder->number = TOKEN_NUMBER_NONE;
         return RESULT_OK;
-    case TOKEN_CODE_NEXT_NUMBER:
-        return put_next_number(decoder) ? RESULT_OK : RESULT_UNFIT;
     case TOKEN_CODE_NEW_PLAIN:
     case TOKEN_CODE_NEW_COUNTED:
         return put_new(decoder, code == TOKEN_CODE_NEW_COUNTED);
@@ -315,8 +274,6 @@ static bool put_any(struct decoder *decoder, const uint8_t **code, const uint8_t
         return false;
     copy_some(decoder->at, entry->data, entry->size);
     decoder->at += entry->size;
-    if (entry->number != TOKEN_NUMBER_NONE)
-        decoder->number = entry->number;
     return true;
 }
 
@@ -331,7 +288,6 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
     const uint64_t known = decoder->known;
     uint8_t *at = decoder->at, *const text_start = decoder->start, *const text_end = decoder->end;
     uint64_t *string_end = decoder->string_end;
-    uint32_t last = decoder->number;
 
     while (end - code > 1) {
         uint64_t number = *code;
@@ -341,7 +297,6 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
             if (number == TOKEN_CODE_END && at != text_end) {
                 *string_end++ = (uint64_t)(at - text_start);
                 *at++ = NAME_SEPARATOR;
-                last = TOKEN_NUMBER_NONE;
                 code++;
                 continue;
             }
@@ -357,12 +312,10 @@ static const uint8_t *put_known(struct decoder *decoder, const uint8_t *code, co
             break;
         copy_some(at, entry.data, entry.size);
         at += entry.size;
-        last = entry.number != TOKEN_NUMBER_NONE ? entry.number : last;
         code += taken;
     }
     decoder->at = at;
     decoder->string_end = string_end;
-    decoder->number = last;
     return code;
 }
 

@@ -280,9 +280,8 @@ static bool take_token(struct tokenizer *tokenizer, struct token *token)
  */
 #define PAIRS_MAX 100
 
-/* Special values in the array of tokens. */
+/* In the array of tokens. */
 #define STRING_ENDS UINT32_MAX
-#define NEXT_NUMBER (UINT32_MAX - 1)
 #define TOKENS_MAX  ((size_t)1 << 24)
 
 struct kind {
@@ -364,26 +363,15 @@ static bool add_number(struct encoder *encoder, uint32_t number)
 /* False if out of memory. */
 static bool put_string(struct encoder *encoder, enum token_rule rule, struct bytes string)
 {
-    uint32_t before = TOKEN_NUMBER_NONE, number;
+    uint32_t number;
     struct tokenizer tokenizer = {
         .rule = rule, .start = string.data, .at = string.data, .end = string.data + string.size};
     struct token token;
 
     while (take_token(&tokenizer, &token)) {
-        bool digit = !token.counted && token.bytes.data[0] >= '0' && token.bytes.data[0] <= '9';
-        uint32_t value = digit ? token_number(token.bytes) : TOKEN_NUMBER_NONE;
-
-        if (value != TOKEN_NUMBER_NONE && before != TOKEN_NUMBER_NONE && value == before + 1) {
-            number = NEXT_NUMBER;
-        } else {
-            if (!number_of(encoder, &token, &number))
-                return false;
-            encoder->kinds[number].count++;
-        }
-        if (value != TOKEN_NUMBER_NONE)
-            before = value;
-        if (!add_number(encoder, number))
+        if (!number_of(encoder, &token, &number) || !add_number(encoder, number))
             return false;
+        encoder->kinds[number].count++;
     }
     return add_number(encoder, STRING_ENDS);
 }
@@ -540,8 +528,8 @@ static enum result put_codes(struct encoder *encoder, struct buffer *codes,
         uint32_t number = encoder->tokens[i];
         struct kind *kind;
 
-        if (number >= NEXT_NUMBER) {
-            *to++ = number == STRING_ENDS ? TOKEN_CODE_END : TOKEN_CODE_NEXT_NUMBER;
+        if (number == STRING_ENDS) {
+            *to++ = TOKEN_CODE_END;
             continue;
         }
         kind = &encoder->kinds[number];

@@ -1,10 +1,11 @@
 /*
- * The linked coverage mapping of an image of packed objects, stored in terms of the ordinary one
- * that is made of it: "Linked mapping" in docs/format.md.
+ * The linked __llvm_covmap of an image of packed objects, stored in terms of the ordinary coverage
+ * mapping that is made of it: "Linked mapping" in docs/format.md.
  *
  * The units of both are the same, in the same order, so a unit is stored as its form, packed or
- * not, and the list of its records. A packed unit is written again as `covsplit pack` wrote it. The
- * records of objects that were not packed are the linked __llvm_covfun.
+ * not, and the list of its records. A packed unit is written again as `covsplit pack` wrote it.
+ * (The records of objects that were not packed, the linked __llvm_covfun, are stored as any
+ * others.)
  *
  * A packed record is nearly always one of the ordinary ones: the same function, with the same hash,
  * and a mapping that differs only in the numbers of its files, since each translation unit numbers
@@ -705,83 +706,6 @@ static enum result decode_covmap(const struct transform_context *context, struct
     return reader_finish(&reader, streams, start, size, section);
 }
 
-/* ---- __llvm_covfun: the records of objects that are not packed ---- */
-
-static enum result encode_covfun(const struct transform_context *context, struct bytes section,
-                                 struct streams *streams)
-{
-    struct buffer *units = &streams->stream[LINKED_UNITS];
-    struct writer writer = {0};
-    struct mapping mapping = {0};
-    struct bytes next = section;
-    struct covfun_record found;
-    uint32_t before = 0;
-
-    writer_start(&writer, context, streams);
-    name_list_writer_start_list(&writer.lists);
-    while (writer.known.result == RESULT_OK && covfun_take(&next, context->big_endian, &found)) {
-        struct packed_record record = {.name_reference = found.name_reference,
-                                       .function_hash = found.function_hash,
-                                       .mapping = found.mapping};
-        uint32_t unit = find_unit(&writer.known, found.filenames_reference);
-
-        if (unit == NO_UNIT)
-            break;
-        section = next;
-        if (packed_group_of(&mapping, &found, &record.group) == RESULT_NO_MEMORY)
-            fail(&writer.known, RESULT_NO_MEMORY);
-        buffer_append_uleb128(units, zigzag((uint64_t)unit - before));
-        before = unit;
-        put_record(&writer, &record, unit);
-    }
-    mapping_free(&mapping);
-    return writer_finish(&writer, section);
-}
-
-/* Appends the next record, whose unit is `step` further than *unit. */
-static bool decode_record(struct reader *reader, uint64_t step, uint64_t *unit, size_t start,
-                          uint64_t size, struct buffer *text, struct buffer *section)
-{
-    struct known *known = &reader->known;
-    struct packed_record packed;
-    struct covfun_record record;
-
-    *unit += unzigzag(step);
-    if (reader->units.bad || *unit >= known->unit_count)
-        return fail(known, RESULT_UNFIT);
-    text->size = 0;
-    if (!take_record(reader, (uint32_t)*unit, &packed, text))
-        return false;
-    record = (struct covfun_record){
-        .name_reference = packed.name_reference,
-        .function_hash = packed.function_hash,
-        .filenames_reference = known->units[*unit].reference,
-        .mapping = buffer_view(text),
-    };
-    if (COVFUN_HEADER_SIZE + record.mapping.size > size - (section->size - start))
-        return fail(known, RESULT_UNFIT);
-    return (covfun_append(section, &record, known->context->big_endian) &&
-            record_padding_append(section, start, size)) ||
-           fail(known, RESULT_NO_MEMORY);
-}
-
-static enum result decode_covfun(const struct transform_context *context, struct streams *streams,
-                                 uint64_t size, struct buffer *section)
-{
-    size_t start = section->size;
-    struct reader reader = {0};
-    struct buffer text = {0};
-    uint64_t unit = 0;
-    bool going = reader_start(&reader, context, streams, size);
-
-    name_list_reader_start_list(&reader.lists);
-    while (going && cursor_left(&reader.units) != 0)
-        going = decode_record(&reader, cursor_uleb128(&reader.units), &unit, start, size, &text,
-                              section);
-    buffer_free(&text);
-    return reader_finish(&reader, streams, start, size, section);
-}
-
 const struct transform linked_covmap_transform = {
     .id = TRANSFORM_LINKED_COVMAP,
     .kinds = SECTION_BIT(SECTION_LINKED_COVMAP),
@@ -789,13 +713,4 @@ const struct transform linked_covmap_transform = {
     .streams_per_byte = STREAMS_PER_BYTE,
     .encode = encode_covmap,
     .decode = decode_covmap,
-};
-
-const struct transform linked_covfun_transform = {
-    .id = TRANSFORM_LINKED_COVFUN,
-    .kinds = SECTION_BIT(SECTION_LINKED_COVFUN),
-    .needs_mapping = true,
-    .streams_per_byte = STREAMS_PER_BYTE,
-    .encode = encode_covfun,
-    .decode = decode_covfun,
 };

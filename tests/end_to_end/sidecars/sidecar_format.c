@@ -69,8 +69,8 @@ END_TEST
 /* All compact forms, which are checked by their digests, and the way back from them. */
 START_TEST(test_compact)
 {
-    static const char *const types[] = {" 0x6c760102\n", " 0x6c760204\n", " 0x6c760302\n",
-                                        " 0x6c760407\n"};
+    static const char *const types[] = {" 0x6c760103\n", " 0x6c760205\n", " 0x6c760303\n",
+                                        " 0x6c760409\n"};
     split(images[_i], "--portable");
     const char *portable = read_by_page("names sidecar");
     split(images[_i], "");
@@ -90,7 +90,7 @@ END_TEST
  * sidecar is what it makes of that of the ordinary image. */
 START_TEST(test_packed)
 {
-    static const char *const types[] = {" 0x6c760501\n", " 0x6c760601\n"};
+    static const char *const types[] = {" 0x6c760502\n", ".covsplit.covfun "};
     static const char *const parts[] = {"__llvm_covmap", "__llvm_covfun"};
 
     const char *place = path_join(scratch, "objects");
