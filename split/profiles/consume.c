@@ -52,6 +52,10 @@
  * tried, and named, once more. */
 #define LEFT_MOST 65536
 
+struct consumed {
+    uint64_t files, profiles, bytes;
+};
+
 struct consumer {
     const struct test_naming *naming;
     const char *root; /* the directory that was named as an operand; NULL: a file was */
@@ -63,16 +67,16 @@ struct consumer {
     sigset_t blocked; /* those that were blocked before */
 
     /* The work done so far. */
-    uint64_t files, profiles, bytes; /* consumed */
-    size_t empty_count;              /* files without bytes, which stay */
-    size_t open_count;               /* files that others have open */
-    char *first_open;                /* one of them */
-    size_t named_count;              /* files that were left, and named */
-    bool must_repeat;                /* a program wrote into a claim: its batch was given back */
+    struct consumed consumed;
+    size_t empty_count; /* files without bytes, which stay */
+    size_t open_count;  /* files that others have open */
+    char *first_open;   /* one of them */
+    size_t named_count; /* files that were left, and named */
+    bool must_repeat;   /* a program wrote into a claim: its batch was given back */
 
     /* --watch tries a file that it has left once more at the next look, as it may be being copied.
      * If it is the same by then, it is named, and left alone as long as it does not change. */
-    bool watches;
+    bool watches, is_verbose;
     struct digest_set left, named;
 
     /* The batch. */
@@ -339,9 +343,9 @@ static bool commit(struct consumer *consumer, struct error *error)
         return false;
     }
     /* From here on they count, even if they cannot be folded now. */
-    consumer->files += claims->count;
-    consumer->profiles += consumer->batch_profiles;
-    consumer->bytes += consumer->batch_bytes;
+    consumer->consumed.files += claims->count;
+    consumer->consumed.profiles += consumer->batch_profiles;
+    consumer->consumed.bytes += consumer->batch_bytes;
     end_batch(consumer);
     return state_fold(consumer->state, error);
 }
@@ -477,6 +481,51 @@ static bool consume_operand(struct consumer *consumer, const char *path, struct 
     return done;
 }
 
+/* ---- messages ---- */
+
+/* Prints what was consumed since `since`. */
+static void print_consumed(const struct consumer *consumer, struct consumed since, const char *end)
+{
+    const struct consumed *all = &consumer->consumed;
+    char files[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX];
+
+    message_line(stdout, "%s: consumed %s with %s (%s)%s", state_path(consumer->state),
+                 count_text(all->files - since.files, "file", files),
+                 count_text(all->profiles - since.profiles, "profile", profiles),
+                 count_text(all->bytes - since.bytes, "byte", bytes), end);
+    fflush(stdout);
+}
+
+static void print_done(const struct consumer *consumer)
+{
+    char open[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
+    char *end = command_text(
+        "; left %s open, %s empty, %s bad", number_text(consumer->open_count, open),
+        number_text(consumer->empty_count, empty), number_text(consumer->named_count, bad));
+
+    print_consumed(consumer, (struct consumed){0}, end);
+    free(end);
+}
+
+/* Bad files have been named. */
+static bool report(const struct consumer *consumer, const struct parsed_options *options,
+                   struct error *error)
+{
+    const char *first = consumer->first_open == NULL ? "a profile" : consumer->first_open;
+    bool goes_on = option_number(options, OPTION_FAILURE_MODE) != 0;
+    char count[COUNT_TEXT_MAX];
+
+    if (consumer->open_count == 1)
+        message_warning("%s: open in another process, so it was left; merge again later", first);
+    else if (consumer->open_count > 1)
+        message_warning("%s and %s: open in other processes, so they were left; merge again later",
+                        first, count_text(consumer->open_count - 1, "other", count));
+    if (consumer->named_count == 0 || (goes_on && consumer->consumed.files != 0))
+        return true;
+    return error_set(error, "%s: %s could not be consumed; see the messages above",
+                     state_path(consumer->state), count_text(consumer->named_count, "file", count));
+}
+
 /* ---- once, and again and again ---- */
 
 static bool consume_once(struct consumer *consumer, const struct path_list *operands,
@@ -508,7 +557,8 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
 
     for (;;) {
         int64_t start = milliseconds(), pause = WATCH_PAUSE;
-        uint64_t files = consumer->files;
+        const struct consumed before = consumer->consumed;
+        size_t empty_before = consumer->empty_count, open_before = consumer->open_count;
         bool done = true;
 
         consumer->must_repeat = false;
@@ -524,47 +574,21 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
         }
         if (!done || !commit(consumer, error))
             return false;
-        if (stop_wanted(consumer))
+        if (consumer->is_verbose && consumer->consumed.files != before.files)
+            print_consumed(consumer, before, "");
+        if (stop_wanted(consumer)) {
+            /* If this look was cut short, the one before tells more. */
+            if (consumer->empty_count < empty_before)
+                consumer->empty_count = empty_before;
+            if (consumer->open_count < open_before)
+                consumer->open_count = open_before;
             return true;
+        }
         /* However much comes, it must not come faster than it is consumed. */
-        if (consumer->files == files && !consumer->must_repeat)
+        if (consumer->consumed.files == before.files && !consumer->must_repeat)
             pause += WATCH_IDLENESS * (milliseconds() - start);
         poll(&wanted, 1, pause > INT_MAX ? INT_MAX : (int)pause);
     }
-}
-
-/* ---- messages ---- */
-
-static void print_done(const struct consumer *consumer)
-{
-    char files[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX];
-    char open[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
-
-    message_line(stdout, "%s: consumed %s with %s (%s); left %s open, %s empty, %s bad",
-                 state_path(consumer->state), count_text(consumer->files, "file", files),
-                 count_text(consumer->profiles, "profile", profiles),
-                 count_text(consumer->bytes, "byte", bytes),
-                 number_text(consumer->open_count, open), number_text(consumer->empty_count, empty),
-                 number_text(consumer->named_count, bad));
-}
-
-/* Bad files have been named. */
-static bool report(const struct consumer *consumer, const struct parsed_options *options,
-                   struct error *error)
-{
-    const char *first = consumer->first_open == NULL ? "a profile" : consumer->first_open;
-    bool goes_on = option_number(options, OPTION_FAILURE_MODE) != 0;
-    char count[COUNT_TEXT_MAX];
-
-    if (consumer->open_count == 1)
-        message_warning("%s: open in another process, so it was left; merge again later", first);
-    else if (consumer->open_count > 1)
-        message_warning("%s and %s: open in other processes, so they were left; merge again later",
-                        first, count_text(consumer->open_count - 1, "other", count));
-    if (consumer->named_count == 0 || (goes_on && consumer->files != 0))
-        return true;
-    return error_set(error, "%s: %s could not be consumed; see the messages above",
-                     state_path(consumer->state), count_text(consumer->named_count, "file", count));
 }
 
 /* ---- the whole ---- */
@@ -602,7 +626,8 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
     struct consumer consumer = {.naming = naming,
                                 .state = state,
                                 .claims.state = state,
-                                .watches = option_given(options, OPTION_WATCH)};
+                                .watches = option_given(options, OPTION_WATCH),
+                                .is_verbose = option_given(options, OPTION_VERBOSE)};
     struct path_list operands = {0};
     struct collecting collecting = {&operands, consumer.watches};
     bool done = true;
@@ -625,7 +650,7 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
     consumer.merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
     consumer.merge.recorder = &consumer.recorder;
     done = (consumer.watches ? consume_forever : consume_once)(&consumer, &operands, error);
-    if (option_given(options, OPTION_VERBOSE))
+    if (consumer.is_verbose)
         print_done(&consumer);
     done = done && (consumer.watches || report(&consumer, options, error));
     *ended_by = consumer.watches ? 0 : consumer.signal;

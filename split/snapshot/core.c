@@ -185,6 +185,7 @@ static bool read_header(struct core *core, struct error *error)
         return error_set(error,
                          "%s: not an ELF core file; give a core that Linux, gcore or qemu wrote",
                          core->memory.name);
+    core->memory.machine = header->e_machine;
     core->elf.bytes = (struct bytes){0};
     core->elf.segment_count = header->e_phnum;
     if (header->e_phnum != PN_XNUM)
@@ -431,6 +432,7 @@ static bool read_tables(struct core *core, struct error *error)
 
         done = phdr.p_type != PT_NOTE || read_notes(core, &phdr, &note, error);
     }
+    core->memory.is_unlisted = !core->has_files;
     done = done && (core->has_files || find_unnamed(core, error));
     core->elf.segments = (struct bytes){0};
     buffer_free(&table);

@@ -132,6 +132,7 @@ enum module_state module_read(struct memory *memory, const struct memory_module 
         return MODULE_IS_NONE;
     module->wide = elf.wide;
     module->big_endian = elf.big_endian;
+    module->machine = elf.header.e_machine;
     module->is_fixed = elf.header.e_type == ET_EXEC;
     if (memory_copy(memory, listed->base + elf.header.e_phoff,
                     elf.header.e_phnum * ELF_SIZE(elf.wide, Phdr), &table)) {

@@ -9,6 +9,10 @@
  * address. The file is looked for under every name that ends in UUID and process: a core may not
  * say what its modules are called, and files are renamed.
  *
+ * When a program crashes that qemu's user mode runs, there are two cores of one process: qemu dumps
+ * the program, and the kernel dumps qemu, where the program is at other addresses. Its counts are
+ * taken once.
+ *
  * The JSON is an array with one object for each module: process (null: unknown), module, address,
  * uuid, status ("written", "no coverage", "not examined", "failed"), file (null: none), counters,
  * size and reason (null: none).
@@ -37,7 +41,8 @@
 struct snapshot {
     const struct parsed_options *options;
     const char *directory;
-    struct path_list profiles; /* that this command has written */
+    struct path_list profiles;  /* that this command has written */
+    struct path_list emulators; /* those of them that are from the core of an emulator */
     struct sidecar_places places;
     struct json_writer json;
     uint64_t written;
@@ -47,13 +52,24 @@ struct snapshot {
 
 /* ---- writing profiles ---- */
 
-static bool is_written(const struct snapshot *snapshot, const char *path)
+static bool is_in(const struct path_list *list, const char *path)
 {
-    for (size_t i = 0; i < snapshot->profiles.count; i++) {
-        if (strcmp(snapshot->profiles.paths[i], path) == 0)
+    for (size_t i = 0; i < list->count; i++) {
+        if (strcmp(list->paths[i], path) == 0)
             return true;
     }
     return false;
+}
+
+static bool is_written(const struct snapshot *snapshot, const char *path)
+{
+    return is_in(&snapshot->profiles, path);
+}
+
+/* True for a core of qemu's user mode, in which a program of another machine was run. */
+static bool is_emulator(const struct memory *memory, const struct module *module)
+{
+    return memory->machine != 0 && module->machine != 0 && memory->machine != module->machine;
 }
 
 /* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out. If another process, or
@@ -104,8 +120,9 @@ static bool has_all_counts(const struct profile *profile, const struct profile *
 /* A file that has the name of an output. */
 struct existing {
     bool exists;
-    bool is_same;             /* a profile of the same copy of the module */
-    bool has_all, lacks_none; /* and no counter is less in that profile, or in this one */
+    bool is_alike;            /* a profile of the same image */
+    bool is_same;             /* and of the same copy of the module */
+    bool has_all, lacks_none; /* alike, and no counter is less in that profile, or in this one */
 };
 
 /* What is no regular file is left to output_create, which refuses it. False if the file cannot be
@@ -126,13 +143,14 @@ static bool check_existing(const char *path, const struct profile *profile,
         command_check_memory(error);
         return false;
     }
-    existing->is_same = profile_parse(file.bytes, 0, path, &earlier, &why) &&
-                        earlier.header.version == profile->header.version &&
-                        earlier.header.num_counters == profile->header.num_counters &&
-                        earlier.header.names_delta == profile->header.names_delta &&
-                        bytes_equal(earlier.binary_ids, profile->binary_ids);
-    existing->has_all = existing->is_same && has_all_counts(&earlier, profile);
-    existing->lacks_none = existing->is_same && has_all_counts(profile, &earlier);
+    existing->is_alike = profile_parse(file.bytes, 0, path, &earlier, &why) &&
+                         earlier.header.version == profile->header.version &&
+                         earlier.header.num_counters == profile->header.num_counters &&
+                         bytes_equal(earlier.binary_ids, profile->binary_ids);
+    existing->is_same =
+        existing->is_alike && earlier.header.names_delta == profile->header.names_delta;
+    existing->has_all = existing->is_alike && has_all_counts(&earlier, profile);
+    existing->lacks_none = existing->is_alike && has_all_counts(profile, &earlier);
     input_close(&file);
     command_check_memory(&why);
     return true;
@@ -175,12 +193,24 @@ static bool is_of_process(const char *file, const char *middle)
     return strcmp(found, ".profraw") == 0;
 }
 
+/* True if one of both is from the core of an emulator, and the other from that of what it ran, so
+ * far as this command knows: cores by qemu do not list files. */
+static bool is_emulators_pair(const struct snapshot *snapshot, const struct memory *memory,
+                              const struct module *module, const char *candidate, bool is_ours)
+{
+    bool is_new = is_emulator(memory, module);
+
+    return (is_new || memory->is_unlisted) &&
+           (!is_ours || is_new != is_in(&snapshot->emulators, candidate));
+}
+
 /* Replaces the earlier profile of this copy of the module, if there is one. Of two from one command
  * the one with more counts stays, since cores come in any order. Both stay if neither has all
  * counts of the other, and if the module is where it was linked to be, which proves nothing. */
-static bool replace_earlier(const struct snapshot *snapshot, const struct module *module,
-                            const char *middle, const struct profile *profile, char path[PATH_MAX],
-                            bool *is_done, struct error *error)
+static bool replace_earlier(const struct snapshot *snapshot, const struct memory *memory,
+                            const struct module *module, const char *middle,
+                            const struct profile *profile, char path[PATH_MAX], bool *is_done,
+                            struct error *error)
 {
     struct directory_names files = {0};
     bool done = directory_names_read(snapshot->directory, NULL, &files, error);
@@ -190,20 +220,26 @@ static bool replace_earlier(const struct snapshot *snapshot, const struct module
         struct stat status;
         struct error why;
         char candidate[PATH_MAX];
-        bool is_ours, is_taken;
+        bool is_ours, is_pair, is_taken;
 
         if (!is_of_process(files.items[i], middle) ||
             snprintf(candidate, PATH_MAX, "%s/%s", snapshot->directory, files.items[i]) >= PATH_MAX)
             continue;
         is_ours = is_written(snapshot, candidate);
-        if ((is_ours && module->bias == 0) || lstat(candidate, &status) != 0 ||
-            !S_ISREG(status.st_mode))
+        is_pair = is_emulators_pair(snapshot, memory, module, candidate, is_ours);
+        if ((is_ours && !is_pair && module->bias == 0) || lstat(candidate, &status) != 0 ||
+            !S_ISREG(status.st_mode) || !check_existing(candidate, profile, &existing, &why))
             continue;
-        if (check_existing(candidate, profile, &existing, &why) && existing.is_same &&
-            (!is_ours || existing.has_all || existing.lacks_none)) {
+        is_pair &= existing.has_all || existing.lacks_none;
+        if (is_pair && (is_ours || !existing.is_same))
+            message_warning("%s: %s has the counts of this process already; they are not taken "
+                            "twice, since one core is of an emulator, and one of what it ran",
+                            memory->name, candidate);
+        if (is_pair ||
+            (existing.is_same && (!is_ours || existing.has_all || existing.lacks_none))) {
             memcpy(path, candidate, strlen(candidate) + 1);
             *is_done = true;
-            done = (is_ours && existing.has_all) ||
+            done = ((is_ours || is_pair) && existing.has_all) ||
                    write_profile(path, profile, true, &is_taken, error);
         }
     }
@@ -221,7 +257,7 @@ static bool place_profile(struct snapshot *snapshot, const struct memory *memory
 
     if (!name_output(snapshot, memory, module, 1, path, middle, error) ||
         (middle[0] != '\0' &&
-         !replace_earlier(snapshot, module, middle, profile, path, &is_done, error)))
+         !replace_earlier(snapshot, memory, module, middle, profile, path, &is_done, error)))
         return false;
     for (unsigned time = 1; !is_done; time++) {
         bool is_taken = true;
@@ -242,6 +278,8 @@ static bool place_profile(struct snapshot *snapshot, const struct memory *memory
     }
     if (!is_written(snapshot, path))
         path_list_add(&snapshot->profiles, path);
+    if (is_emulator(memory, module))
+        path_list_add(&snapshot->emulators, path);
     return true;
 }
 
@@ -406,5 +444,6 @@ int command_snapshot(const struct parsed_options *options)
     }
     sidecar_places_close(&snapshot.places);
     path_list_free(&snapshot.profiles);
+    path_list_free(&snapshot.emulators);
     return snapshot.has_failed ? STATUS_FAILED : STATUS_DONE;
 }

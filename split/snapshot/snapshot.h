@@ -86,6 +86,8 @@ struct memory {
     uint64_t process;      /* its number, for the names of outputs; 0: unknown */
     bool is_running;       /* its memory changes while it is read */
     struct timespec start; /* if it runs: since when; tv_sec is 0 if that is not known */
+    unsigned machine;      /* e_machine of a core; 0: it is none */
+    bool is_unlisted;      /* a core that does not list the files that were mapped, as qemu's */
     bool is_cut;           /* it ends early: memory is missing that should be in it */
     /* The last failure to read it, "" if there was none: whoever reads looks here at the end, and
      * clears it before. Memory that cannot be read counts as missing until then. */
@@ -197,6 +199,7 @@ struct module {
     const char *name; /* in messages: its path, or "the module at 0x..." */
     char name_text[48];
     bool wide, big_endian;
+    unsigned machine;  /* e_machine; 0: not known */
     bool is_fixed;     /* ET_EXEC */
     Elf64_Phdr *loads; /* its PT_LOAD segments */
     size_t load_count;

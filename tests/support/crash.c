@@ -59,7 +59,7 @@ static void run_emulated(const struct crash *crash, const struct target *target)
     command_free(&command);
 }
 
-/* Gives the emulator's core its name, and removes what the kernel dumped of the emulator itself. */
+/* Gives the emulator's core its name, and what the kernel dumped of the emulator itself. */
 static void find_core(const struct crash *crash)
 {
     struct text_list names = directory_list(crash->directory);
@@ -68,7 +68,7 @@ static void find_core(const struct crash *crash)
         if (strncmp(names.items[i], "qemu_", 5) == 0) {
             ck_assert_int_eq(rename(path, crash->core), 0);
         } else if (strncmp(names.items[i], "core", 4) == 0 && strcmp(path, crash->core) != 0) {
-            unlink(path);
+            ck_assert_int_eq(rename(path, crash->emulator_core), 0);
         }
     }
     text_list_free(&names);
@@ -97,7 +97,8 @@ struct crash crash_create(const struct program *program, bool is_split, const ch
     struct crash crash = {.directory = path_join(directory, "."),
                           .store = is_split ? path_join(directory, "store") : NULL,
                           .profiles = path_join(directory, "profiles"),
-                          .core = path_join(directory, "program.core")};
+                          .core = path_join(directory, "program.core"),
+                          .emulator_core = path_join(directory, "emulator.core")};
     struct program linked = *program;
     linked.link_options = text_format("%s -Wl,-rpath,$ORIGIN -Wl,--no-as-needed " ABORT_LIBRARY,
                                       program->link_options != NULL ? program->link_options : "");

@@ -11,6 +11,7 @@ struct crash {
     char *store;     /* with the sidecars; NULL: the images are not split */
     char *profiles;  /* a directory of the profiles that the images wrote */
     char *core;
+    char *emulator_core; /* of the emulator itself, if there is one and it was dumped there */
 };
 
 /* Builds the program, and splits its images if `is_split`. Runs it to its end, and gets a core of

@@ -49,12 +49,14 @@ static void add_profile(const char *name)
     farm_write(&farm, &randoms, inside(name), sums);
 }
 
-/* Starts watching `directories`, with what it writes to standard error in the file `errors`. */
+/* Starts watching `directories`, with what it writes to standard output in the file `said`, and to
+ * standard error in `errors`. */
 static void start(const char *directories)
 {
     struct command command = {.directory = place};
     text_list_add_words(&command.arguments, "sh -c");
-    text_list_add_format(&command.arguments, "exec \"$0\" merge --into state --watch %s 2>>errors",
+    text_list_add_format(&command.arguments,
+                         "exec \"$0\" merge --into state --watch -v %s >said 2>>errors",
                          directories);
     text_list_add(&command.arguments, covsplit_path());
     watcher = command_start(&command);
@@ -67,12 +69,18 @@ static void set_up(void)
     randoms = random_start(SEED);
     directory_create(inside("new"));
     file_write_text(inside("errors"), "");
+    file_write_text(inside("said"), "");
+}
+
+static const char *text_of(const char *name)
+{
+    struct contents text = file_read(inside(name));
+    return text_format("%.*s", (int)text.size, (const char *)text.data);
 }
 
 static const char *errors(void)
 {
-    struct contents text = file_read(inside("errors"));
-    return text_format("%.*s", (int)text.size, (const char *)text.data);
+    return text_of("errors");
 }
 
 static double now(void)
@@ -108,13 +116,18 @@ static void wait_until_counted(const char *directory)
     }
 }
 
-static void wait_for_message(const char *part)
+static void wait_for_text(const char *name, const char *part)
 {
     double end = now() + PATIENCE_SECONDS;
-    while (strstr(errors(), part) == NULL) {
-        ck_assert_msg(now() < end, "no '%s' in '%s'", part, errors());
+    while (strstr(text_of(name), part) == NULL) {
+        ck_assert_msg(now() < end, "no '%s' in '%s'", part, text_of(name));
         usleep(10000);
     }
+}
+
+static void wait_for_message(const char *part)
+{
+    wait_for_text("errors", part);
 }
 
 /* Ends it by the signal, and checks that all has been counted. */
@@ -153,6 +166,24 @@ START_TEST(test_appearing)
     wait_until_gone("new/a/x");
     finish(signals[_i]);
     ck_assert_str_eq(errors(), "");
+}
+END_TEST
+
+/* What was consumed is said at once, and what was left at the end. */
+START_TEST(test_verbose)
+{
+    set_up();
+    for (unsigned i = 0; i < 4; i++) {
+        file_write_text(inside(text_format("new/empty%u.profraw", i)), "");
+    }
+    add_profile("new/one");
+    start("new");
+    wait_for_text("said", "state: consumed 1 file with 1 profile (");
+    add_profile("new/another");
+    wait_until_gone("new/another");
+    finish(SIGTERM);
+    assert_contains(text_of("said"), "; left 0 open, 4 empty, 0 bad\n");
+    ck_assert_uint_eq(text_count(text_of("said"), "state: consumed "), 3);
 }
 END_TEST
 
@@ -309,8 +340,8 @@ int main(void)
 {
     scratch_use_memory();
     TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
-    suite_tests(cases, test_moving_directories, test_root_removed, test_long_look, test_partial,
-                test_signals_at_work);
+    suite_tests(cases, test_verbose, test_moving_directories, test_root_removed, test_long_look,
+                test_partial, test_signals_at_work);
     suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
     return suite_main("consume and watch", cases);
 }

@@ -108,6 +108,37 @@ START_TEST(test_no_sidecars)
 }
 END_TEST
 
+/* The kernel dumps the emulator, too, with the program in its memory, which counts once. */
+START_TEST(test_emulator_core)
+{
+    struct program program = program_by("lld", NULL);
+    if (!target_has_tools(target, program.clang, program.linker)) {
+        return;
+    }
+    struct crash crash = crash_of(&program);
+    if (!file_exists(crash.emulator_core)) {
+        return; /* kernel.core_pattern puts it elsewhere */
+    }
+    const char *cores[] = {crash.core, crash.emulator_core};
+    for (size_t i = 0; i < 3; i++) {
+        const char *out = text_format("%s/both-%zu", crash.directory, i);
+        struct outcome outcome;
+        if (i < 2) { /* in one command, in either order; then one after the other */
+            outcome = crash_snapshot(&crash, text_format("%s --core %s", cores[i], cores[1 - i]),
+                                     "", out);
+        } else {
+            crash_snapshot(&crash, cores[0], "", out);
+            outcome = crash_snapshot(&crash, cores[1], "", out);
+        }
+        ck_assert_msg(outcome_exited(&outcome, 0), "%s%s", outcome.output, outcome.errors);
+        ck_assert_uint_eq(directory_list(out).count, 2);
+        if (i < 2) {
+            ck_assert_uint_eq(text_count(outcome.errors, "one core is of an emulator"), 2);
+        }
+    }
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     const char *machine;
@@ -115,6 +146,6 @@ int main(int argument_count, char **arguments)
     target = target_find(machine);
     TCase *test_case = suite_case("all", 300, NULL);
     suite_loops(test_case, LINKER_COUNT, test_core, test_no_sidecars);
-    suite_tests(test_case, test_build_ids, test_not_split);
+    suite_tests(test_case, test_build_ids, test_not_split, test_emulator_core);
     return suite_main("cores of other machines", test_case);
 }
