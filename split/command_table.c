@@ -189,12 +189,16 @@ static const char *const report_formats[] = {"lcov", "json", "summary", "cobertu
 #define HOW_IT_IS_REPORTED                                                                         \
     VALUE(OPTION_HTML, TEXT, "html", NO_LETTER, "DIR", "write pages to DIR, with an index",        \
           .excludes = OPTION_FORMAT),                                                              \
+        FLAG(OPTION_SUMMARY, "summary", NO_LETTER, "print one line for each source file",          \
+             .excludes = OPTION_FORMAT),                                                           \
         VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",                                  \
               "write lcov, json, summary (JSON without lines) or cobertura",                       \
               .words = report_formats),                                                            \
         VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),             \
         VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",                                        \
               "report only the lines that FILE adds, a unified diff; '-' for standard input"),     \
+        VALUE(OPTION_BASELINE, TEXT, "baseline", NO_LETTER, "OTHER",                               \
+              "report what went up and down since these profiles, perhaps of another build"),      \
         VALUE(                                                                                     \
             OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "LIMIT",                             \
             "exit with 1 if less is covered: lines=80, functions=..., regions=..., branches=...",  \
@@ -202,7 +206,7 @@ static const char *const report_formats[] = {"lcov", "json", "summary", "cobertu
         VALUE(                                                                                     \
             OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",                                     \
             "report the source files below DIR (default: the current directory, if any is there)", \
-            .repeats = true),                                                                      \
+            .repeats = true, .takes_rest = true),                                                  \
         VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",              \
               "leave out source files whose path matches", .repeats = true, .one_dash = true),     \
         VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",                                 \
@@ -224,6 +228,9 @@ static const struct option_description report_options[] = {
 static const struct option_description test_options[] = {
     VALUE(OPTION_PROFILES, TEXT, "profiles", NO_LETTER, "DIR",
           "keep the profiles in DIR, with those that are there"),
+    VALUE(OPTION_INTO, TEXT, "into", NO_LETTER, "STATE",
+          "add to the sums in the directory STATE, and report all that is in it",
+          .excludes = OPTION_PROFILES),
     HOW_IT_IS_REPORTED,
 };
 
@@ -234,6 +241,8 @@ static const struct option_description export_options[] = {
           "write the objects to DIR/.build-id/ab/cdef....debug, by UUID"),
     FLAG(OPTION_UNION, "union", NO_LETTER, "write one file for any number of images",
          .excludes = OPTION_DEBUG_DIRECTORY),
+    VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",
+          "FROM=TO: with --union, give source files below FROM paths below TO", .repeats = true),
     SIDECARS("export this sidecar, or those in this directory"),
     STORE("export sidecars of the store DIR: those of the UUIDs, or all"),
     FLAG(OPTION_REPLACE, "replace", NO_LETTER, "also overwrite files that export did not make"),
@@ -367,17 +376,22 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
      "                       [-o FILE] [--fail-under LIMIT]... [--include DIR]...\n"
      "                       [--path-map MAP]... [--all] [--ignore-missing]\n"
-     "                       PROFILE_OR_IMAGE...\n"
-     "       covsplit report [OPTION]... --diff FILE PROFILE_OR_IMAGE...",
+     "                       PROFILE_OR_IMAGE... [-- SOURCE...]\n"
+     "       covsplit report [OPTION]... [--diff FILE] [--baseline OTHER] PROFILE_OR_IMAGE...",
      "Merges profiles, as 'covsplit merge' does, and reports the coverage of all images that\n"
      "they are of. The report is llvm-cov's: a table, or with --html what 'llvm-cov show'\n"
      "writes, with lcov and json what 'llvm-cov export' does. Nothing is left but the report.\n"
      "\n"
-     "An image needs to be named only if no profile is of it, or if it was not split.\n"
+     "An image needs to be named only if no profile is of it, or if it was not split. PROFILE is\n"
+     "a raw profile, a directory, a state, or a .profdata file that says which images it is of\n"
+     "(LLVM 16 or later). A SOURCE is a file or directory, as with --include.\n"
      "\n"
      "With --diff, as of 'git diff', the lines that a change adds are reported: how many of\n"
      "them have code, how many of these are covered, and which are not. With --fail-under\n"
      "lines=PERCENT the exit status is 1 if less of them is.\n"
+     "\n"
+     "With --baseline, the report is of what the other profiles cover: file by file, which\n"
+     "functions, by their names, and with --diff which lines.\n"
      "\n"
      "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one in PATH\n"
      "that fits the profiles.\n"

@@ -4,6 +4,7 @@
 #include "common/llvm/coverage.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
@@ -101,6 +102,125 @@ void covmap_names_free(struct covmap_names *names)
     buffer_free(&names->text);
     free(names->names);
     *names = (struct covmap_names){0};
+}
+
+/* ---- paths ---- */
+
+static bool is_absolute(struct bytes name)
+{
+    return name.size != 0 &&
+           (name.data[0] == '/' || name.data[0] == '\\' || (name.size > 1 && name.data[1] == ':'));
+}
+
+/* Removes the last part of the path, if it is one that ".." can remove. */
+static bool remove_last(struct buffer *path)
+{
+    size_t size = path->size;
+
+    while (size != 0 && path->data[size - 1] != '/')
+        size--;
+    if (size == 0 || (path->size - size == 2 && memcmp(path->data + size, "..", 2) == 0))
+        return false;
+    path->size = size - 1;
+    return true;
+}
+
+/* Appends the parts of a path, each after a slash, without "." and "..". */
+static void append_parts(struct buffer *path, struct bytes name)
+{
+    while (name.size != 0) {
+        const uint8_t *slash = memchr(name.data, '/', (size_t)name.size);
+        size_t size = slash == NULL ? (size_t)name.size : (size_t)(slash - name.data);
+        const char *part = (const char *)name.data;
+        bool goes_up = size == 2 && memcmp(part, "..", 2) == 0;
+
+        if (size != 0 && !(size == 1 && part[0] == '.') && !(goes_up && remove_last(path))) {
+            buffer_append(path, "/", 1);
+            buffer_append(path, part, size);
+        }
+        take_bytes(&name, slash == NULL ? size : size + 1);
+    }
+}
+
+bool covmap_path(struct bytes directory, struct bytes name, struct buffer *scratch,
+                 struct bytes *path)
+{
+    bool is_joined = !is_absolute(name);
+
+    *path = name;
+    if (directory.size == 0 || directory.data[0] != '/' || !(is_joined || name.data[0] == '/'))
+        return true;
+    scratch->size = 0;
+    if (is_joined)
+        append_parts(scratch, directory);
+    append_parts(scratch, name);
+    *path = buffer_view(scratch);
+    return !scratch->failed;
+}
+
+bool path_maps_apply(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
+                     bool *is_mapped)
+{
+    *is_mapped = false;
+    for (size_t i = 0; i < maps->count && !*is_mapped; i++) {
+        const struct path_map *map = &maps->items[i];
+        struct bytes rest;
+
+        if (!bytes_slice(*path, map->from.size, path->size - map->from.size, &rest) ||
+            memcmp(path->data, map->from.data, (size_t)map->from.size) != 0 ||
+            (rest.size != 0 && rest.data[0] != '/'))
+            continue;
+        scratch->size = 0;
+        buffer_append(scratch, map->to.data, (size_t)map->to.size);
+        buffer_append(scratch, rest.data, (size_t)rest.size);
+        *path = buffer_view(scratch);
+        *is_mapped = true;
+    }
+    return !scratch->failed;
+}
+
+/* A path that becomes relative is not to be in the compilation directory, so that is left out then,
+ * and all paths are whole. */
+bool covmap_names_map(const struct covmap_names *names, uint32_t version,
+                      const struct path_maps *maps, struct buffer *encoded)
+{
+    bool has_directory = version >= COVMAP_VERSION_6 && names->count != 0, is_any = false;
+    bool is_relative = false;
+    struct bytes directory = has_directory ? names->names[0] : (struct bytes){0};
+    struct buffer joined = {0}, mapped = {0}, text = {0};
+    bool done = true;
+
+    for (size_t i = has_directory; done && i < names->count; i++) {
+        struct bytes path;
+        bool is_mapped = false;
+
+        done = covmap_path(directory, names->names[i], &joined, &path) &&
+               path_maps_apply(maps, &mapped, &path, &is_mapped);
+        if (!is_mapped && is_absolute(names->names[i]))
+            path = names->names[i];
+        is_any |= is_mapped;
+        is_relative |= is_mapped && !is_absolute(path);
+        buffer_append_uleb128(&text, path.size);
+        buffer_append(&text, path.data, (size_t)path.size);
+    }
+    if (done && is_any) {
+        struct bytes first = is_relative ? (struct bytes){0} : directory;
+
+        buffer_append_uleb128(encoded, names->count);
+        buffer_append_uleb128(
+            encoded, text.size + (has_directory ? uleb128_size(first.size) + first.size : 0));
+        buffer_append_uleb128(encoded, 0); /* not compressed */
+        if (has_directory) {
+            buffer_append_uleb128(encoded, first.size);
+            buffer_append(encoded, first.data, (size_t)first.size);
+        }
+        buffer_append(encoded, text.data, text.size);
+    }
+    done = done && !text.failed && !encoded->failed;
+    buffer_free(&joined);
+    buffer_free(&mapped);
+    buffer_free(&text);
+    return done;
 }
 
 /* ---- records of functions ---- */

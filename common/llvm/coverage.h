@@ -82,6 +82,32 @@ struct covmap_names {
 enum result covmap_names_read(struct covmap_names *names, struct bytes filenames, uint64_t limit);
 void covmap_names_free(struct covmap_names *names);
 
+/* The path that llvm-cov has for a filename: a relative one is in the compilation directory of its
+ * unit (empty: that is not known), and "." and ".." are resolved. *path is the name itself, or in
+ * `scratch`. False if out of memory. */
+bool covmap_path(struct bytes directory, struct bytes name, struct buffer *scratch,
+                 struct bytes *path);
+
+/* Paths below `from` are to be below `to`. Neither ends with '/': the root is "". */
+struct path_map {
+    struct bytes from, to;
+};
+
+struct path_maps {
+    struct path_map *items;
+    size_t count;
+};
+
+/* Replaces *path, which is not in `scratch`, by what the first fitting map makes of it, in
+ * `scratch`. *is_mapped is false if none fits. False if out of memory. */
+bool path_maps_apply(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
+                     bool *is_mapped);
+
+/* Encodes the filenames of a unit with other paths; appends nothing if they stay the same. False if
+ * out of memory. */
+bool covmap_names_map(const struct covmap_names *names, uint32_t version,
+                      const struct path_maps *maps, struct buffer *encoded);
+
 /* ---- records of functions ---- */
 
 struct covfun_record {

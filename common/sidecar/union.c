@@ -29,6 +29,7 @@
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
+#include "common/base/digest.h"
 #include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
@@ -41,6 +42,7 @@ static const char whole_mapping[] = "its coverage mapping";
 /* A unit of __llvm_covmap. */
 struct unit {
     struct bytes header, filenames; /* in `covmap` */
+    struct buffer mapped;           /* the filenames with other paths, if some have any */
     size_t first_file, file_count;  /* in `files` */
     bool is_needed;
 };
@@ -59,6 +61,7 @@ struct entry {
 struct chooser {
     const struct sidecar *sidecar;
     const struct digest_set *seen;
+    const struct path_maps *maps;
     struct error *error;
     bool big;
     bool fits; /* otherwise the coverage is not as expected, and the member has all of it */
@@ -89,6 +92,8 @@ static void end_choosing(struct chooser *chooser)
     names_free(&chooser->names);
     free(chooser->entry_of_name);
     buffer_free(&chooser->covmap);
+    for (size_t i = 0; i < chooser->unit_count; i++)
+        buffer_free(&chooser->units[i].mapped);
     free(chooser->units);
     intern_table_free(&chooser->unit_of_reference);
     free(chooser->files);
@@ -171,6 +176,19 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
     return true;
 }
 
+static bool read_filenames(struct chooser *chooser, struct bytes filenames,
+                           struct covmap_names *names)
+{
+    switch (covmap_names_read(names, filenames, chooser->sidecar->memory_limit)) {
+    case RESULT_OK:
+        return true;
+    case RESULT_NO_MEMORY:
+        return out_of_memory(chooser, filenames.size);
+    default:
+        return decline(chooser);
+    }
+}
+
 /* The unit with this FilenamesRef; NULL if there is none. */
 static struct unit *find_unit(const struct chooser *chooser, uint64_t reference)
 {
@@ -190,20 +208,26 @@ static bool add_unit(struct chooser *chooser, const struct covmap_unit *found,
 
     if (same != NULL)
         return bytes_equal(same->filenames, found->filenames) || decline(chooser);
-    switch (covmap_names_read(names, found->filenames, chooser->sidecar->memory_limit)) {
-    case RESULT_OK:
-        break;
-    case RESULT_NO_MEMORY:
-        return out_of_memory(chooser, found->filenames.size);
-    default:
-        return decline(chooser);
-    }
-    if (!add_files(chooser, names))
+    if (!read_filenames(chooser, found->filenames, names))
         return false;
+    if (!chooser->fits)
+        return true;
+    if (chooser->maps->count != 0 &&
+        (!covmap_names_map(names, chooser->version, chooser->maps, &unit.mapped) ||
+         (unit.mapped.size != 0 && !read_filenames(chooser, buffer_view(&unit.mapped), names)))) {
+        buffer_free(&unit.mapped);
+        return out_of_memory(chooser, found->filenames.size);
+    }
+    if (!add_files(chooser, names)) {
+        buffer_free(&unit.mapped);
+        return false;
+    }
     unit.file_count = names->count;
     if (!ARRAY_ROOM_FOR_ONE(chooser->units, chooser->unit_capacity, chooser->unit_count) ||
-        !intern_table_put(&chooser->unit_of_reference, found->reference, chooser->unit_count))
+        !intern_table_put(&chooser->unit_of_reference, found->reference, chooser->unit_count)) {
+        buffer_free(&unit.mapped);
         return out_of_memory(chooser, chooser->unit_count * sizeof(unit));
+    }
     chooser->units[chooser->unit_count++] = unit;
     return true;
 }
@@ -354,19 +378,27 @@ static bool take_part(void *context, struct bytes part, struct error *error)
            out_of_memory(chooser, rest.size);
 }
 
+/* The filenames of the unit as they are in the union. */
+static struct bytes files_of(const struct unit *unit)
+{
+    return unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
+}
+
 /* The units that are needed, all of the version by which LLVM reads them. */
 static bool put_covmap(struct chooser *chooser, struct buffer *covmap)
 {
     for (size_t i = 0; i < chooser->unit_count; i++) {
         const struct unit *unit = &chooser->units[i];
+        struct bytes filenames = files_of(unit);
         uint8_t header[COVMAP_HEADER_SIZE];
 
         if (!unit->is_needed)
             continue;
         memcpy(header, unit->header.data, sizeof(header));
+        store_u32(header + COVMAP_FILENAMES_SIZE, (uint32_t)filenames.size, chooser->big);
         store_u32(header + COVMAP_VERSION, chooser->version, chooser->big);
         buffer_append(covmap, header, sizeof(header));
-        buffer_append(covmap, unit->filenames.data, (size_t)unit->filenames.size);
+        buffer_append(covmap, filenames.data, (size_t)filenames.size);
         buffer_append_zeros(covmap,
                             (size_t)(align_up(covmap->size, COVERAGE_ALIGNMENT) - covmap->size));
     }
@@ -401,9 +433,13 @@ static bool put_coverage(struct chooser *chooser, struct object_coverage *covera
         return out_of_memory(chooser, chooser->kept_count * sizeof(*chooser->covfun));
     for (size_t i = 0; i < chooser->entry_count; i++) {
         const struct entry *entry = &chooser->entries[i];
+        const struct unit *unit = &chooser->units[entry->unit];
 
         if (!entry->is_kept)
             continue;
+        if (unit->mapped.size != 0)
+            store_u64(chooser->records.data + entry->offset + COVFUN_FILENAMES_REF,
+                      md5_name_reference(buffer_view(&unit->mapped)), chooser->big);
         chooser->covfun[coverage->covfun_count++] =
             (struct bytes){chooser->records.data + entry->offset, entry->size};
         coverage->covfun_size += entry->size;
@@ -429,6 +465,11 @@ static bool choose(struct chooser *chooser, struct object_coverage *coverage)
         return false;
     if (chooser->pending.size != 0 || chooser->entry_count == 0)
         chooser->fits = false;
+    if (!chooser->fits && chooser->maps->count != 0)
+        return error_set(chooser->error,
+                         "%s: its coverage mapping is of an unusual form, in which source paths "
+                         "cannot be changed; leave out --path-map",
+                         sidecar->name);
     return !chooser->fits || put_coverage(chooser, coverage);
 }
 
@@ -540,6 +581,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
 {
     struct chooser chooser = {.sidecar = sidecar,
                               .seen = &writer->seen,
+                              .maps = &writer->maps,
                               .error = error,
                               .big = sidecar->facts.elf_data == ELFDATA2MSB,
                               .fits = true};

@@ -32,16 +32,19 @@
 #include "common/base/bytes.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
+#include "common/llvm/coverage.h"
 #include "common/sidecar/sidecar.h"
 
 /* ---- writing ---- */
 
-/* Set the first three members; free with union_free. The output goes to the sink as members are
- * added, and must not be used until union_finish has returned true. */
+/* Set the first three members, and `maps` for other source paths; free with union_free. The output
+ * goes to the sink as members are added, and must not be used until union_finish has returned true.
+ */
 struct union_writer {
     const char *name; /* of the output, for messages */
     bytes_sink sink;
     void *context;
+    struct path_maps maps;
     struct digest_set seen; /* of all records written */
     size_t member_count;
     uint64_t records_read, records_kept; /* so far: in all sidecars, and in the union */

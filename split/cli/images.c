@@ -4,6 +4,7 @@
 #include "split/cli/images.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/file.h"
@@ -13,6 +14,8 @@
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"
+#include "split/cli/memory.h"
+#include "split/cli/message.h"
 
 /* ---- files that may be images ---- */
 
@@ -243,4 +246,33 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     buffer_free(&readable.covfun);
     image_plan_free(readable.plan);
     return sidecar;
+}
+
+/* ---- source paths ---- */
+
+int path_maps_read(struct path_maps *maps, const struct parsed_options *options)
+{
+    size_t capacity = 0;
+    const char *text;
+
+    *maps = (struct path_maps){0};
+    while ((text = option_text_at(options, OPTION_PATH_MAP, maps->count)) != NULL) {
+        const char *equals = strchr(text, '=');
+        struct path_map map;
+
+        if (equals == NULL || equals == text) {
+            free(maps->items);
+            *maps = (struct path_maps){0};
+            return message_usage(options->command->name, "'--path-map %s' is not FROM=TO", text);
+        }
+        map = (struct path_map){{(const uint8_t *)text, (uint64_t)(equals - text)},
+                                {(const uint8_t *)equals + 1, strlen(equals + 1)}};
+        while (map.from.size != 0 && map.from.data[map.from.size - 1] == '/')
+            map.from.size--;
+        while (map.to.size != 0 && map.to.data[map.to.size - 1] == '/')
+            map.to.size--;
+        COMMAND_ROOM_FOR_ONE(maps->items, capacity, maps->count);
+        maps->items[maps->count++] = map;
+    }
+    return STATUS_DONE;
 }

@@ -10,10 +10,12 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "common/llvm/coverage.h"
 #include "common/llvm/section.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
 #include "split/cli/json.h"
+#include "split/cli/options.h"
 
 /* ---- files that the user did not name as images ----
  *
@@ -75,5 +77,10 @@ void section_row_write(const struct section_row *row, struct json_writer *json);
  * NULL with an error; also for an image that was split. The limit is that of --memory-limit; 0: not
  * given. Close it with sidecar_close. */
 struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error);
+
+/* ---- source paths ---- */
+
+/* Reads --path-map. Free maps->items. Returns an enum exit_status, after printing what is wrong. */
+int path_maps_read(struct path_maps *maps, const struct parsed_options *options);
 
 #endif

@@ -21,11 +21,11 @@
 #define NEXT_MILLISECOND  100
 
 /* The environment does not matter if the output is not a terminal. See no-color.org. */
-static bool has_colour(void)
+bool has_colour(int descriptor)
 {
     const char *refusal, *terminal;
 
-    if (isatty(STDERR_FILENO) != 1)
+    if (isatty(descriptor) != 1)
         return false;
     refusal = getenv("NO_COLOR");
     terminal = getenv("TERM");
@@ -36,7 +36,7 @@ static bool has_colour(void)
 /* Prints "covsplit: error: " and the like. */
 static void print_start(const char *kind, const char *colour)
 {
-    bool is_coloured = has_colour();
+    bool is_coloured = has_colour(STDERR_FILENO);
 
     fprintf(stderr, "covsplit: %s%s:%s ", is_coloured ? colour : "", kind,
             is_coloured ? NO_COLOUR : "");

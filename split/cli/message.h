@@ -21,6 +21,9 @@ enum exit_status {
     STATUS_USAGE = 2,
 };
 
+/* True if what is written to the descriptor may be coloured. */
+bool has_colour(int descriptor);
+
 /* "covsplit: error: FILE: what is wrong; what to do" */
 void message_error(const struct error *error);
 

@@ -349,8 +349,13 @@ static bool operands_are_command(const struct command *command)
 static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed,
                             struct error *error)
 {
+    const struct option_description *rest = NULL;
     bool options_ended = false;
 
+    for (size_t i = 0; i < parsed->command->option_count; i++) {
+        if (parsed->command->options[i].takes_rest && !operands_are_command(parsed->command))
+            rest = &parsed->command->options[i];
+    }
     while (cursor->next < cursor->count) {
         const char *argument = cursor->arguments[cursor->next++];
 
@@ -358,7 +363,10 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
             (argument[0] != '-' || argument[1] == '\0'))
             return error_set(error, "'%s' comes before '--'; write '--' before the command",
                              argument);
-        if (options_ended || argument[0] != '-' || argument[1] == '\0')
+        if (options_ended && rest != NULL) {
+            if (!set_value(rest, argument, parsed, error))
+                return false;
+        } else if (options_ended || argument[0] != '-' || argument[1] == '\0')
             parsed->operands[parsed->operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)
             options_ended = true;

@@ -40,6 +40,7 @@ enum option_id {
     OPTION_HELP, /* every subcommand has it, without a row in its table */
     OPTION_ALL,
     OPTION_ARCH,
+    OPTION_BASELINE,
     OPTION_BITMAP,
     OPTION_BY,
     OPTION_BY_PATH,
@@ -85,6 +86,7 @@ enum option_id {
     OPTION_SIDECAR,
     OPTION_SPARSE,
     OPTION_STORE,
+    OPTION_SUMMARY,
     OPTION_TESTS,
     OPTION_THREADS,
     OPTION_UNION,
@@ -120,6 +122,7 @@ struct option_description {
     bool one_dash;           /* -name is taken as well, as by LLVM's tools */
     bool repeats;            /* texts and numbers: it may be given several times */
     bool takes_operands;     /* with `repeats`: if it is given, operands are more values of it */
+    bool takes_rest;         /* with `repeats`: operands after "--" are values of it */
     enum option_id excludes; /* an option that cannot be given together with this one */
 };
 

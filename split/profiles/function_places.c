@@ -1,8 +1,5 @@
 /*
  * The places of functions: see function_places.h.
- *
- * As in llvm-cov, relative filenames are in the compilation directory of their translation unit, if
- * the mapping has that, and "." and ".." in the result are resolved.
  */
 #include "split/profiles/function_places.h"
 
@@ -37,57 +34,12 @@ struct reader {
 
 /* ---- names of files ---- */
 
-static bool is_absolute(struct bytes name)
-{
-    return name.size != 0 &&
-           (name.data[0] == '/' || name.data[0] == '\\' || (name.size > 1 && name.data[1] == ':'));
-}
-
-/* Removes the last part of the path, if it is one that ".." can remove. */
-static bool remove_last(struct buffer *path)
-{
-    size_t size = path->size;
-
-    while (size != 0 && path->data[size - 1] != '/')
-        size--;
-    if (size == 0 || (path->size - size == 2 && memcmp(path->data + size, "..", 2) == 0))
-        return false;
-    path->size = size - 1;
-    return true;
-}
-
-/* Appends the parts of a path, each after a slash, without "." and "..". */
-static void append_parts(struct buffer *path, struct bytes name)
-{
-    while (name.size != 0) {
-        const uint8_t *slash = memchr(name.data, '/', (size_t)name.size);
-        size_t size = slash == NULL ? (size_t)name.size : (size_t)(slash - name.data);
-        const char *part = (const char *)name.data;
-        bool goes_up = size == 2 && memcmp(part, "..", 2) == 0;
-
-        if (size != 0 && !(size == 1 && part[0] == '.') && !(goes_up && remove_last(path))) {
-            buffer_append(path, "/", 1);
-            buffer_append(path, part, size);
-        }
-        take_bytes(&name, slash == NULL ? size : size + 1);
-    }
-}
-
 /* The number of a file, whose name is relative to the directory. */
 static uint32_t number_file(struct reader *reader, struct bytes directory, struct bytes name)
 {
-    struct buffer *path = &reader->scratch;
-    bool is_joined = !is_absolute(name);
     uint64_t number = 0;
 
-    if (directory.size != 0 && directory.data[0] == '/' && (is_joined || name.data[0] == '/')) {
-        path->size = 0;
-        if (is_joined)
-            append_parts(path, directory);
-        append_parts(path, name);
-        command_require(!path->failed, path->size);
-        name = buffer_view(path);
-    }
+    command_require(covmap_path(directory, name, &reader->scratch, &name), name.size);
     command_require(names_add(reader->files, name, &number), name.size);
     return (uint32_t)number;
 }

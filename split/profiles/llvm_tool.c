@@ -170,19 +170,29 @@ char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_versio
     if (environment != NULL && environment[0] != '\0')
         return command_copy(environment);
     release = is_in_path(name) ? release_of(name) : 0;
-    if (release >= first && release <= last && release != 0)
+    if (raw_version == 0) {
+        first = releases[0].first;
+        last = releases[sizeof(releases) / sizeof(releases[0]) - 1].last;
+    } else if (release >= first && release <= last && release != 0) {
         return command_copy(name);
-    for (release = first; release != 0 && release <= last; release++) {
-        char *versioned = command_text("%s-%u", name, release);
+    }
+    for (unsigned i = 0; first != 0 && i <= last - first; i++) {
+        unsigned wanted = raw_version == 0 ? last - i : first + i;
+        char *versioned = command_text("%s-%u", name, wanted);
 
         if (is_in_path(versioned))
             return versioned;
         free(versioned);
+        if (wanted == release)
+            return command_copy(name);
     }
-    error_set(error,
-              "%s: none in PATH reads raw profiles of version %u (LLVM %u to %u do); "
-              "install one, or give --%s",
-              name, raw_version, first, last, name);
+    if (raw_version == 0)
+        error_set(error, "%s: none is in PATH; install one, or give --%s", name, name);
+    else
+        error_set(error,
+                  "%s: none in PATH reads raw profiles of version %u (LLVM %u to %u do); "
+                  "install one, or give --%s",
+                  name, raw_version, first, last, name);
     return NULL;
 }
 
@@ -222,6 +232,22 @@ static bool next_line(char **rest, char **line)
     return *line != NULL;
 }
 
+/* Removes the sequences that colour it, which llvm-cov writes with pages to any standard error. */
+static void remove_colours(char *text)
+{
+    char *to = text;
+
+    for (const char *from = text; *from != '\0'; from++) {
+        size_t length = from[0] == '\033' && from[1] == '[' ? strspn(from + 2, "0123456789;") : 0;
+
+        if (from[0] == '\033' && from[1] == '[' && from[2 + length] == 'm')
+            from += 2 + length;
+        else
+            *to++ = *from;
+    }
+    *to = '\0';
+}
+
 static bool report_run(const struct llvm_command *command, int status, const char *name,
                        struct buffer *said, struct error *error)
 {
@@ -234,9 +260,14 @@ static bool report_run(const struct llvm_command *command, int status, const cha
     command_require(buffer_append(said, "", 1), said->size);
     name_files(command, said, &text);
     rest = (char *)text.data;
+    remove_colours(rest);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-        while (next_line(&rest, &line))
-            message_warning("%s: %s", program, line);
+        while (next_line(&rest, &line)) {
+            if (!command->lacks_sources ||
+                (strstr(line, "No such file or directory") == NULL &&
+                 strstr(line, "isn't covered") == NULL && strcmp(line, "\033[0m") != 0))
+                message_warning("%s: %s", program, line);
+        }
         buffer_free(&text);
         return true;
     }

@@ -26,8 +26,9 @@ enum llvm_tool {
 /* The program to run, as a new string: `given` (--llvm-profdata, --llvm-cov), or else the one that
  * the environment names, both unchecked; or else the first one in PATH of a release that reads raw
  * profiles of that version. The name without a version is tried first, then those with one, lowest
- * version first, since newer tools read the output of older ones but not the other way round. NULL
- * with an error that says what was looked for. */
+ * version first, since newer tools read the output of older ones but not the other way round. With
+ * raw_version 0, for indexed profiles, any will do, and the highest version is the first. NULL with
+ * an error that says what was looked for. */
 char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_version,
                      struct error *error);
 
@@ -44,6 +45,7 @@ struct llvm_command {
     size_t count, capacity;
     struct llvm_file *files;
     size_t file_count, file_capacity;
+    bool lacks_sources; /* what llvm-cov says of missing source files is not printed */
 };
 
 void llvm_command_add(struct llvm_command *command, const char *format, ...)

@@ -362,7 +362,7 @@ static bool merge_all(const struct parsed_options *options, const struct operand
     merge.tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL;
     merge.progress = &progress;
     merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
-    progress_start(&progress, target_path(options), 0);
+    progress_start(&progress, reader != NULL ? "profiles" : target_path(options), 0);
     for (size_t i = 0; progress.on_terminal && i < operands->inputs.count; i++) {
         if (stat(operands->inputs.paths[i], &status) == 0 && status.st_size > 0)
             progress.total += (uint64_t)status.st_size;

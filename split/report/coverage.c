@@ -13,8 +13,7 @@
 
 /* ---- reading ---- */
 
-/* Takes the next line, without its newline, off the text. */
-static bool take_line(struct bytes *text, struct bytes *line)
+bool take_line(struct bytes *text, struct bytes *line)
 {
     const uint8_t *newline;
 
@@ -58,15 +57,15 @@ static int compare_lines(const void *a, const void *b)
     return left->line < right->line ? -1 : left->line > right->line;
 }
 
-/* The line with this number of the file that is read; NULL if it has no code. */
-static struct line_coverage *find_line(const struct coverage *coverage,
-                                       const struct file_coverage *file, uint32_t number)
+const struct line_coverage *coverage_find_line(const struct coverage *coverage,
+                                               const struct file_coverage *file, uint64_t number)
 {
-    const struct line_coverage key = {.line = number};
+    const struct line_coverage key = {.line = (uint32_t)number};
 
-    return file->line_count == 0 ? NULL
-                                 : bsearch(&key, coverage->lines + file->first_line,
-                                           file->line_count, sizeof(key), compare_lines);
+    return file->line_count == 0 || number > UINT32_MAX
+               ? NULL
+               : bsearch(&key, coverage->lines + file->first_line, file->line_count, sizeof(key),
+                         compare_lines);
 }
 
 /* DA:line,count. Lines ascend. */
@@ -94,7 +93,7 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
     struct bytes line;
 
     while (take_line(&part, &line)) {
-        struct line_coverage *found;
+        const struct line_coverage *found;
         uint64_t number, ignored, taken = 0;
 
         if (!take_prefix(&line, "BRDA:"))
@@ -102,13 +101,46 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
         if (!take_decimal(&line, &number) || !take_prefix(&line, ",") ||
             !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
             !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
-            !(take_prefix(&line, "-") || take_decimal(&line, &taken)) || number > UINT32_MAX)
+            !(take_prefix(&line, "-") || take_decimal(&line, &taken)))
             return false;
-        found = find_line(coverage, file, (uint32_t)number);
+        found = coverage_find_line(coverage, file, number);
         if (found != NULL) {
-            found->branches++;
-            found->branches_taken += taken != 0;
+            struct line_coverage *own = &coverage->lines[found - coverage->lines];
+
+            own->branches++;
+            own->branches_taken += taken != 0;
         }
+    }
+    return true;
+}
+
+/* FNDA:count,name. */
+static bool read_function(struct coverage *coverage, struct bytes rest)
+{
+    uint64_t count;
+
+    if (!take_decimal(&rest, &count) || !take_prefix(&rest, ","))
+        return false;
+    COMMAND_ROOM_FOR_ONE(coverage->functions, coverage->function_capacity,
+                         coverage->function_count);
+    coverage->functions[coverage->function_count++] = (struct function_coverage){rest, count};
+    coverage->files[coverage->count - 1].function_count++;
+    return true;
+}
+
+/* LF:, LH: and the like, which stand at the end of a file. True also for other lines. */
+static bool read_sum(struct file_coverage *file, struct bytes line)
+{
+    const struct {
+        const char *prefix;
+        uint64_t *number;
+    } sums[] = {{"LF:", &file->all_lines.count},  {"LH:", &file->all_lines.covered},
+                {"FNF:", &file->functions.count}, {"FNH:", &file->functions.covered},
+                {"BRF:", &file->branches.count},  {"BRH:", &file->branches.covered}};
+
+    for (size_t i = 0; i < sizeof(sums) / sizeof(sums[0]); i++) {
+        if (take_prefix(&line, sums[i].prefix))
+            return take_decimal(&line, sums[i].number);
     }
     return true;
 }
@@ -123,15 +155,21 @@ bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct err
             is_sound = !is_open;
             COMMAND_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
             coverage->files[coverage->count++] =
-                (struct file_coverage){.path = line, .first_line = coverage->line_count};
+                (struct file_coverage){.path = line,
+                                       .first_line = coverage->line_count,
+                                       .first_function = coverage->function_count};
             is_open = true;
             part = rest;
         } else if (take_prefix(&line, "DA:")) {
             is_sound = is_open && read_line(coverage, line);
+        } else if (take_prefix(&line, "FNDA:")) {
+            is_sound = is_open && read_function(coverage, line);
         } else if (take_prefix(&line, "end_of_record")) {
             part.size -= rest.size;
             is_sound = is_open && read_branches(coverage, part);
             is_open = false;
+        } else if (is_open) {
+            is_sound = read_sum(&coverage->files[coverage->count - 1], line);
         }
     }
     return (is_sound && !is_open) ||
@@ -144,15 +182,13 @@ void coverage_free(struct coverage *coverage)
 {
     free(coverage->files);
     free(coverage->lines);
+    free(coverage->functions);
     *coverage = (struct coverage){0};
 }
 
 /* ---- text ---- */
 
-static void append_format(struct buffer *text, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void append_format(struct buffer *text, const char *format, ...)
+void coverage_print(struct buffer *text, const char *format, ...)
 {
     char *line = NULL;
     va_list arguments;
@@ -211,26 +247,25 @@ static double rate(uint64_t covered, uint64_t count)
 
 static void append_rates(struct buffer *text, const struct totals *totals)
 {
-    append_format(text, " line-rate=\"%.4f\" branch-rate=\"%.4f\" complexity=\"0\"",
-                  rate(totals->lines_covered, totals->lines),
-                  rate(totals->branches_taken, totals->branches));
+    coverage_print(text, " line-rate=\"%.4f\" branch-rate=\"%.4f\" complexity=\"0\"",
+                   rate(totals->lines_covered, totals->lines),
+                   rate(totals->branches_taken, totals->branches));
 }
 
 static void append_line(struct buffer *text, const struct line_coverage *line)
 {
-    append_format(text, "            <line number=\"%" PRIu32 "\" hits=\"%" PRIu64 "\"", line->line,
-                  line->count);
+    coverage_print(text, "            <line number=\"%" PRIu32 "\" hits=\"%" PRIu64 "\"",
+                   line->line, line->count);
     if (line->branches != 0)
-        append_format(
+        coverage_print(
             text,
             " branch=\"true\" condition-coverage=\"%" PRIu32 "%% (%" PRIu32 "/%" PRIu32 ")\"/>\n",
             line->branches_taken * 100 / line->branches, line->branches_taken, line->branches);
     else
-        append_format(text, " branch=\"false\"/>\n");
+        coverage_print(text, " branch=\"false\"/>\n");
 }
 
-/* The path below the root, without a slash in front; other paths as they are. */
-static struct bytes below(struct bytes path, const char *root)
+struct bytes path_below(struct bytes path, const char *root)
 {
     size_t size = strlen(root);
 
@@ -243,48 +278,54 @@ static struct bytes below(struct bytes path, const char *root)
 }
 
 void coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
-                              struct buffer *text)
+                              struct bytes left_out, struct buffer *text)
 {
     struct totals all = count_lines(coverage, 0, coverage->line_count);
 
-    append_format(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
-                        "<!DOCTYPE coverage SYSTEM "
-                        "\"http://cobertura.sourceforge.net/xml/coverage-04.dtd\">\n<coverage");
+    coverage_print(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+                         "<!DOCTYPE coverage SYSTEM "
+                         "\"http://cobertura.sourceforge.net/xml/coverage-04.dtd\">\n");
+    if (left_out.size != 0) { /* "--" would end the comment */
+        coverage_print(text, "<!--\n");
+        for (uint64_t i = 0; i < left_out.size; i++)
+            buffer_append(text, left_out.data[i] == '-' ? (const void *)"_" : &left_out.data[i], 1);
+        coverage_print(text, "-->\n");
+    }
+    coverage_print(text, "<coverage");
     append_rates(text, &all);
-    append_format(text,
-                  " lines-covered=\"%" PRIu64 "\" lines-valid=\"%" PRIu64
-                  "\" branches-covered=\"%" PRIu64 "\" branches-valid=\"%" PRIu64
-                  "\" version=\"covsplit\" timestamp=\"%" PRIu64 "\">\n  <sources>\n    <source>",
-                  all.lines_covered, all.lines, all.branches_taken, all.branches, timestamp);
+    coverage_print(text,
+                   " lines-covered=\"%" PRIu64 "\" lines-valid=\"%" PRIu64
+                   "\" branches-covered=\"%" PRIu64 "\" branches-valid=\"%" PRIu64
+                   "\" version=\"covsplit\" timestamp=\"%" PRIu64 "\">\n  <sources>\n    <source>",
+                   all.lines_covered, all.lines, all.branches_taken, all.branches, timestamp);
     append_escaped(text, (struct bytes){(const uint8_t *)root, strlen(root)});
-    append_format(text, "</source>\n  </sources>\n  <packages>\n    <package name=\"\"");
+    coverage_print(text, "</source>\n  </sources>\n  <packages>\n    <package name=\"\"");
     append_rates(text, &all);
-    append_format(text, ">\n      <classes>\n");
+    coverage_print(text, ">\n      <classes>\n");
     for (size_t i = 0; i < coverage->count; i++) {
         const struct file_coverage *file = &coverage->files[i];
         struct totals totals = count_lines(coverage, file->first_line, file->line_count);
-        struct bytes path = below(file->path, root);
+        struct bytes path = path_below(file->path, root);
 
-        append_format(text, "        <class name=\"");
+        coverage_print(text, "        <class name=\"");
         append_escaped(text, path);
-        append_format(text, "\" filename=\"");
+        coverage_print(text, "\" filename=\"");
         append_escaped(text, path);
-        append_format(text, "\"");
+        coverage_print(text, "\"");
         append_rates(text, &totals);
-        append_format(text, ">\n          <methods/>\n          <lines>\n");
+        coverage_print(text, ">\n          <methods/>\n          <lines>\n");
         for (size_t j = 0; j < file->line_count; j++)
             append_line(text, &coverage->lines[file->first_line + j]);
-        append_format(text, "          </lines>\n        </class>\n");
+        coverage_print(text, "          </lines>\n        </class>\n");
     }
-    append_format(text, "      </classes>\n    </package>\n  </packages>\n</coverage>\n");
+    coverage_print(text, "      </classes>\n    </package>\n  </packages>\n</coverage>\n");
     command_require(!text->failed, text->size);
 }
 
 /* ---- a change ---- */
 
-/* The file that a path of the diff stands for; NULL if it is not in the coverage. */
-static const struct file_coverage *find_file(const struct coverage *coverage, struct bytes path,
-                                             const char *root)
+const struct file_coverage *coverage_find_file(const struct coverage *coverage, struct bytes path,
+                                               const char *root)
 {
     const struct file_coverage *found = NULL;
 
@@ -292,7 +333,7 @@ static const struct file_coverage *find_file(const struct coverage *coverage, st
         const struct file_coverage *file = &coverage->files[i];
         struct bytes ending;
 
-        if (bytes_equal(below(file->path, root), path))
+        if (bytes_equal(path_below(file->path, root), path))
             return file;
         if (file->path.size <= path.size ||
             !bytes_slice(file->path, file->path.size - path.size - 1, path.size + 1, &ending) ||
@@ -305,23 +346,25 @@ static const struct file_coverage *find_file(const struct coverage *coverage, st
     return found;
 }
 
-/* "@@ -1,2 +3,4 @@" gives 3 and the numbers of lines, 2 and 4. */
-static bool read_hunk(struct bytes line, uint64_t *old_count, uint64_t *new_line,
-                      uint64_t *new_count)
+/* "@@ -1,2 +3,4 @@": the first numbers, and how many lines. Numbers are those before the first line
+ * then; "-0,0" stands for none. */
+static bool read_hunk(struct bytes line, struct diff_reader *reader)
 {
-    uint64_t ignored;
-
-    *old_count = *new_count = 1;
-    if (!take_prefix(&line, "@@ -") || !take_decimal(&line, &ignored) ||
-        (take_prefix(&line, ",") && !take_decimal(&line, old_count)))
+    reader->old_left = reader->new_left = 1;
+    if (!take_prefix(&line, "@@ -") || !take_decimal(&line, &reader->old_number) ||
+        (take_prefix(&line, ",") && !take_decimal(&line, &reader->old_left)) ||
+        !take_prefix(&line, " +") || !take_decimal(&line, &reader->new_number) ||
+        (take_prefix(&line, ",") && !take_decimal(&line, &reader->new_left)) ||
+        !take_prefix(&line, " @@"))
         return false;
-    return take_prefix(&line, " +") && take_decimal(&line, new_line) &&
-           (!take_prefix(&line, ",") || take_decimal(&line, new_count)) &&
-           take_prefix(&line, " @@");
+    reader->old_number -= reader->old_left != 0 && reader->old_number != 0;
+    reader->new_number -= reader->new_left != 0 && reader->new_number != 0;
+    return true;
 }
 
-/* The path after "+++ ": without the "b/" of git, and what diff(1) adds after a tab. */
-static struct bytes read_path(struct bytes line, bool has_prefix)
+/* The path after "+++ " or "--- ": without the "b/" or "a/" of git, and what diff(1) adds after a
+ * tab. */
+static struct bytes read_path(struct bytes line, const char *prefix)
 {
     const uint8_t *tab = memchr(line.data, '\t', (size_t)line.size);
 
@@ -329,25 +372,61 @@ static struct bytes read_path(struct bytes line, bool has_prefix)
         line.size = (uint64_t)(tab - line.data);
     if (line.size != 0 && line.data[line.size - 1] == '\r')
         line.size--;
-    if (has_prefix)
-        take_prefix(&line, "b/");
+    take_prefix(&line, prefix);
     return line;
 }
 
-/* Numbers and ranges of lines: "3, 7-9". */
-struct line_ranges {
-    struct buffer text;
-    uint64_t first, last; /* of the open range; 0: none */
-};
+enum diff_line diff_next(struct diff_reader *reader)
+{
+    struct bytes line;
 
-static void close_range(struct line_ranges *ranges)
+    while (take_line(&reader->rest, &line)) {
+        uint8_t mark = line.size == 0 ? ' ' : line.data[0];
+        bool is_in_hunk = reader->old_left != 0 || reader->new_left != 0;
+
+        if (is_in_hunk && mark == '\\') { /* "No newline at end of file" */
+            continue;
+        } else if (is_in_hunk) {
+            bool is_old = mark != '+', is_new = mark != '-';
+
+            reader->old_left -= is_old && reader->old_left != 0;
+            reader->new_left -= is_new && reader->new_left != 0;
+            reader->old_number += is_old;
+            reader->new_number += is_new;
+            return !is_old ? DIFF_ADDED : !is_new ? DIFF_REMOVED : DIFF_SAME;
+        } else if (take_prefix(&line, "diff --git ")) {
+            reader->is_git = true;
+        } else if (take_prefix(&line, "--- ")) {
+            reader->old_path = read_path(line, reader->is_git ? "a/" : "");
+        } else if (take_prefix(&line, "+++ ")) {
+            reader->new_path = read_path(line, reader->is_git ? "b/" : "");
+            return DIFF_FILE;
+        } else if (mark == '@') {
+            if (!read_hunk(line, reader))
+                return DIFF_DAMAGED;
+            return DIFF_HUNK;
+        }
+    }
+    return DIFF_END;
+}
+
+void line_ranges_end(struct line_ranges *ranges)
 {
     if (ranges->first == 0)
         return;
-    append_format(&ranges->text, "%s%" PRIu64, ranges->text.size == 0 ? "" : ", ", ranges->first);
+    coverage_print(&ranges->text, "%s%" PRIu64, ranges->text.size == 0 ? "" : ", ", ranges->first);
     if (ranges->last != ranges->first)
-        append_format(&ranges->text, "-%" PRIu64, ranges->last);
+        coverage_print(&ranges->text, "-%" PRIu64, ranges->last);
     ranges->first = 0;
+}
+
+void line_ranges_add(struct line_ranges *ranges, uint64_t number)
+{
+    if (ranges->first == 0 || number != ranges->last + 1) {
+        line_ranges_end(ranges);
+        ranges->first = number;
+    }
+    ranges->last = number;
 }
 
 /* The file of the diff that is read. */
@@ -360,34 +439,28 @@ struct changed_file {
 
 static void add_line(const struct coverage *coverage, struct changed_file *changed, uint64_t number)
 {
-    const struct line_coverage *line = changed->file == NULL || number > UINT32_MAX
-                                           ? NULL
-                                           : find_line(coverage, changed->file, (uint32_t)number);
+    const struct line_coverage *line =
+        changed->file == NULL ? NULL : coverage_find_line(coverage, changed->file, number);
 
     if (line == NULL)
         return;
     changed->with_code++;
     changed->covered += line->count != 0;
-    if (line->count != 0)
-        return;
-    if (changed->uncovered.first == 0 || number != changed->uncovered.last + 1) {
-        close_range(&changed->uncovered);
-        changed->uncovered.first = number;
-    }
-    changed->uncovered.last = number;
+    if (line->count == 0)
+        line_ranges_add(&changed->uncovered, number);
 }
 
 static void end_file(struct changed_file *changed, struct change_coverage *change)
 {
-    close_range(&changed->uncovered);
+    line_ranges_end(&changed->uncovered);
     if (changed->with_code != 0) {
-        append_format(&change->table, "%.*s: %" PRIu64 " of %" PRIu64 " new lines covered",
-                      (int)changed->path.size, (const char *)changed->path.data, changed->covered,
-                      changed->with_code);
+        coverage_print(&change->table, "%.*s: %" PRIu64 " of %" PRIu64 " new lines covered",
+                       (int)changed->path.size, (const char *)changed->path.data, changed->covered,
+                       changed->with_code);
         if (changed->uncovered.text.size != 0)
-            append_format(&change->table, "; not covered: %.*s", (int)changed->uncovered.text.size,
-                          (const char *)changed->uncovered.text.data);
-        append_format(&change->table, "\n");
+            coverage_print(&change->table, "; not covered: %.*s", (int)changed->uncovered.text.size,
+                           (const char *)changed->uncovered.text.data);
+        coverage_print(&change->table, "\n");
     }
     change->with_code += changed->with_code;
     change->covered += changed->covered;
@@ -398,38 +471,28 @@ static void end_file(struct changed_file *changed, struct change_coverage *chang
 bool coverage_of_change(const struct coverage *coverage, struct bytes diff, const char *name,
                         const char *root, struct change_coverage *change, struct error *error)
 {
+    struct diff_reader reader = {.rest = diff};
     struct changed_file changed = {0};
-    uint64_t old_left = 0, new_left = 0, number = 0;
-    struct bytes rest = diff, line;
-    bool is_git = false, has_files = false;
+    enum diff_line line;
+    bool has_files = false;
 
-    while (take_line(&rest, &line)) {
-        uint8_t mark = line.size == 0 ? ' ' : line.data[0];
-
-        if (old_left != 0 || new_left != 0) {
-            if (mark == '+') {
-                change->added++;
-                add_line(coverage, &changed, number);
-            }
-            number += mark != '-' && mark != '\\';
-            old_left -= old_left != 0 && mark != '+' && mark != '\\';
-            new_left -= new_left != 0 && mark != '-' && mark != '\\';
-        } else if (take_prefix(&line, "diff --git ")) {
-            is_git = true;
-        } else if (take_prefix(&line, "+++ ")) {
+    while ((line = diff_next(&reader)) != DIFF_END && line != DIFF_DAMAGED) {
+        if (line == DIFF_FILE) {
             end_file(&changed, change);
-            changed.path = read_path(line, is_git);
-            changed.file = find_file(coverage, changed.path, root);
+            changed.path = reader.new_path;
+            changed.file = coverage_find_file(coverage, changed.path, root);
             has_files = true;
-        } else if (mark == '@' && !read_hunk(line, &old_left, &number, &new_left)) {
-            end_file(&changed, change);
-            return error_set(error,
-                             "%s: a line that begins with '@@' cannot be read; give a unified "
-                             "diff, as of 'git diff'",
-                             name);
+        } else if (line == DIFF_ADDED) {
+            change->added++;
+            add_line(coverage, &changed, reader.new_number);
         }
     }
     end_file(&changed, change);
+    if (line == DIFF_DAMAGED)
+        return error_set(error,
+                         "%s: a line that begins with '@@' cannot be read; give a unified diff, "
+                         "as of 'git diff'",
+                         name);
     return has_files || diff.size == 0 ||
            error_set(error, "%s: not a unified diff; give one as of 'git diff'", name);
 }

@@ -1,7 +1,7 @@
 /*
  * `covsplit report` and `covsplit test`, and the line and branch coverage of a report (coverage.c):
  * read from the output of `llvm-cov export -format=lcov` (the tracefile format of geninfo(1)), it
- * becomes XML as of Cobertura, or the coverage of a change.
+ * becomes XML as of Cobertura, or the coverage of a change; compare.c has summaries.
  */
 #ifndef COVSPLIT_SPLIT_REPORT_REPORT_H
 #define COVSPLIT_SPLIT_REPORT_REPORT_H
@@ -17,6 +17,18 @@
 /* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
 int report_check_usage(const struct parsed_options *options);
 
+/* ---- text ---- */
+
+/* Takes the next line, without its newline, off the text. */
+bool take_line(struct bytes *text, struct bytes *line);
+
+/* Appends formatted text of any length. */
+void coverage_print(struct buffer *text, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The path below the root, without a slash in front; other paths as they are. */
+struct bytes path_below(struct bytes path, const char *root);
+
 /* ---- coverage ---- */
 
 struct line_coverage {
@@ -25,9 +37,20 @@ struct line_coverage {
     uint32_t branches, branches_taken;
 };
 
+struct function_coverage {
+    struct bytes name; /* in the tracefile */
+    uint64_t count;
+};
+
+struct ratio {
+    uint64_t count, covered;
+};
+
 struct file_coverage {
     struct bytes path; /* in the tracefile */
     size_t first_line, line_count;
+    size_t first_function, function_count;
+    struct ratio all_lines, functions, branches; /* as llvm-cov sums them up */
 };
 
 /* Initialize to {0}; free with coverage_free. */
@@ -36,6 +59,8 @@ struct coverage {
     size_t count, capacity;
     struct line_coverage *lines; /* of one file after the other, in ascending order */
     size_t line_count, line_capacity;
+    struct function_coverage *functions; /* in the same way */
+    size_t function_count, function_capacity;
 };
 
 /* Reads a tracefile, which must outlive the coverage. */
@@ -43,9 +68,29 @@ bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct err
 void coverage_free(struct coverage *coverage);
 
 /* Appends a document of the DTD coverage-04 of Cobertura. Paths below `root` are written relative
- * to it. `timestamp` is in seconds. */
+ * to it. `timestamp` is in seconds. The lines of left_out become a comment, if there are any. */
 void coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
-                              struct buffer *text);
+                              struct bytes left_out, struct buffer *text);
+
+/* The file's coverage of this path, or else of the only one that ends so; NULL if it has none. */
+const struct file_coverage *coverage_find_file(const struct coverage *coverage, struct bytes path,
+                                               const char *root);
+
+/* The line with this number; NULL if it has no code. */
+const struct line_coverage *coverage_find_line(const struct coverage *coverage,
+                                               const struct file_coverage *file, uint64_t number);
+
+/* ---- summaries (compare.c) ---- */
+
+/* Appends one line for each file, and one for all, with bars and colours for a terminal. */
+void coverage_write_summary(const struct coverage *coverage, const char *root, bool for_terminal,
+                            struct buffer *text);
+
+/* Appends what went up and down from one to the other: a line for each file in which something did,
+ * and one for all. Functions are compared by name. Lines are compared only if there is
+ * a diff, which tells which are the same; else it is NULL. */
+void coverage_compare(const struct coverage *before, const struct coverage *after,
+                      const struct bytes *diff, const char *root, struct buffer *text);
 
 /* ---- a change ---- */
 
@@ -61,5 +106,35 @@ struct change_coverage {
  * even after a failure. */
 bool coverage_of_change(const struct coverage *coverage, struct bytes diff, const char *name,
                         const char *root, struct change_coverage *change, struct error *error);
+
+/* Numbers and ranges of lines: "3, 7-9". Free the text. */
+struct line_ranges {
+    struct buffer text;
+    uint64_t first, last; /* of the open range; 0: none */
+};
+
+void line_ranges_add(struct line_ranges *ranges, uint64_t number);
+void line_ranges_end(struct line_ranges *ranges);
+
+/* The lines of a unified diff, one after the other: initialize to {.rest = DIFF}. */
+struct diff_reader {
+    struct bytes rest;
+    bool is_git;
+    uint64_t old_left, new_left;     /* lines of the hunk */
+    struct bytes old_path, new_path; /* of the file; without a/ and b/ */
+    uint64_t old_number, new_number; /* of the line */
+};
+
+enum diff_line {
+    DIFF_END,
+    DIFF_FILE, /* a file begins */
+    DIFF_HUNK, /* a hunk begins: the next lines have these numbers */
+    DIFF_SAME, /* a line that is in both */
+    DIFF_REMOVED,
+    DIFF_ADDED,
+    DIFF_DAMAGED, /* a line that begins with "@@" cannot be read */
+};
+
+enum diff_line diff_next(struct diff_reader *reader);
 
 #endif

@@ -115,14 +115,32 @@ static bool run(const struct parsed_options *options, int *status, struct error 
     return true;
 }
 
+/* Adds the profiles to the state, as `covsplit merge --into STATE --consume` does. */
+static bool add_to_state(const struct parsed_options *options, const char *directory,
+                         struct error *error)
+{
+    const char *operands[] = {directory, NULL};
+    struct parsed_options merging = *options;
+
+    merging.operands = operands;
+    merging.operand_count = 1;
+    merging.values[OPTION_CONSUME] = (struct option_value){.given = true};
+    merging.values[OPTION_OUTPUT] = (struct option_value){.given = false};
+    merging.values[OPTION_FORMAT] = (struct option_value){.given = false};
+    return command_merge(&merging) == STATUS_DONE ||
+           error_set(error, "%s: the profiles could not be added to it, and are in %s",
+                     option_text(options, OPTION_INTO), directory);
+}
+
 int command_test(const struct parsed_options *options)
 {
     const char *given = option_text(options, OPTION_PROFILES);
+    const char *into = option_text(options, OPTION_INTO);
     struct parsed_options reporting = *options;
     struct error error;
     int status = 0, reported = report_check_usage(options);
     char *directory;
-    bool done;
+    bool done, is_kept = given != NULL;
 
     if (reported != STATUS_DONE)
         return reported;
@@ -132,17 +150,19 @@ int command_test(const struct parsed_options *options)
         set_environment(directory, option_threads(options));
     done = directory != NULL && run(options, &status, &error);
     if (done && !WIFSIGNALED(status)) {
-        const char *operands[] = {directory, NULL};
+        const char *operands[] = {into != NULL ? into : directory, NULL};
 
         reporting.operands = operands;
         reporting.operand_count = 1;
-        done = check_profiles(directory, &error);
+        done = check_profiles(directory, &error) &&
+               (into == NULL || add_to_state(options, directory, &error));
+        is_kept |= into != NULL && !done;
         if (done)
             reported = command_report(&reporting);
     }
     if (!done)
         message_error(&error);
-    if (directory != NULL && given == NULL)
+    if (directory != NULL && !is_kept)
         remove_directory(directory);
     free(directory);
     return status != 0 ? child_end_like(status) : reported;

@@ -45,6 +45,7 @@ struct export
     uint64_t count;           /* number of sidecars that were found by their UUIDs */
     bool failed;              /* some object could not be made */
     struct union_writer *all; /* NULL: each object has a file of its own */
+    struct path_maps maps;
 };
 
 /* ---- one object ---- */
@@ -339,7 +340,8 @@ static bool export_union(struct export *export, struct error *error)
     const struct output_options options = {.mode = file_new_mode()};
     enum output_result result;
     struct output output;
-    struct union_writer all = {.name = path, .sink = output_sink, .context = &output};
+    struct union_writer all = {
+        .name = path, .sink = output_sink, .context = &output, .maps = export->maps};
     bool done;
 
     if (!check_existing(export, path, error) || !output_create(&output, path, &options, error))
@@ -392,6 +394,8 @@ static int check_usage(const struct parsed_options *options)
     bool names_store = option_given(options, OPTION_STORE) ||
                        (given == NULL && environment != NULL && environment[0] != '\0');
 
+    if (option_given(options, OPTION_PATH_MAP) && !is_union)
+        return message_usage("export", "'--path-map' is for '--union'");
     if (!has_output && !option_given(options, OPTION_DEBUG_DIRECTORY))
         return message_usage("export", is_union ? "--union makes one file: -o is missing"
                                                 : "-o or --debug-dir is missing");
@@ -427,6 +431,8 @@ int command_export(const struct parsed_options *options)
     struct error error = {0};
     int status = check_usage(options);
 
+    if (status == STATUS_DONE)
+        status = path_maps_read(&export.maps, options);
     if (status != STATUS_DONE)
         return status;
     sidecar_places_open(&export.places, options, false);
@@ -434,5 +440,6 @@ int command_export(const struct parsed_options *options)
         report_failure(&export, &error);
     progress_finish(&export.progress);
     sidecar_places_close(&export.places);
+    free(export.maps.items);
     return export.failed ? STATUS_FAILED : STATUS_DONE;
 }

@@ -1,13 +1,17 @@
 /*
  * A benchmark, run by hand: llvm-cov report from the unsplit images, from exported objects, and by
- * `covsplit run` from the stripped images.
+ * `covsplit run` from the stripped images; and `covsplit report` of forty programs.
  *
  * RE2 with Abseil, a large C++ library of many translation units, and LevelDB: in such images each
  * unit brings the names of all inline functions that it uses, and llvm-cov inflates and hashes them
  * all; an exported object has each name once. `covsplit run` makes its objects while llvm-cov
  * waits. The three are run in turn, so that whatever else the machine does hits all of them.
  *
- * Usage: bench_report [CLANG]      (19)
+ * The forty are of three libraries (tests/support/many_programs.h). Without `covsplit report`,
+ * their profiles are merged by `covsplit merge`, and llvm-cov gets the forty unsplit programs by
+ * -object, which it reads one after the other.
+ *
+ * Usage: bench_report [CLANG [forty]]      (19)
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +23,9 @@
 
 #define TURNS   15
 #define PROGRAM "program"
+
+/* Turns for the forty programs, which take longer. */
+#define FORTY_TURNS 5
 
 static const char *clang_version = "19";
 static char *scratch;
@@ -136,13 +143,84 @@ static void measure(const struct subject *subject)
     scratch_remove(scratch);
 }
 
+/* ---- forty programs ---- */
+
+static void make_forty(void)
+{
+    static const char *const directories[] = {"original", "split"};
+    scratch = scratch_create("bench-report-forty");
+    for (size_t i = 0; i < 2; i++) {
+        directory_create(path_join(scratch, directories[i]));
+    }
+    for (size_t i = 0; i < MANY_PROGRAMS; i++) {
+        const char *name = many_programs_name(i);
+        struct command command = command_words(scratch, "split/%s", name);
+        many_programs_build(clang_version, i, path_join(scratch, "original"));
+        run_or_abort(scratch, covsplit_path(), "split", "--store", "store", "-o",
+                     text_format("split/%s", name), text_format("original/%s", name), NULL);
+        text_list_add(&command.environment, "LLVM_PROFILE_FILE=raw/%m.profraw");
+        command_run_or_abort(&command);
+    }
+}
+
+static struct command tool(const char *name)
+{
+    struct command command = {.directory = scratch, .timeout_seconds = 1800};
+    text_list_add(&command.arguments, versioned_tool(name, clang_version));
+    return command;
+}
+
+/* Both commands as one: what they cost together, and the peak of either. */
+static struct cost sum_of(struct cost a, struct cost b)
+{
+    return (struct cost){a.processor_seconds + b.processor_seconds, a.wall_seconds + b.wall_seconds,
+                         a.peak_kib > b.peak_kib ? a.peak_kib : b.peak_kib};
+}
+
+static void measure_forty(void)
+{
+    static const struct {
+        const char *theirs, *ours;
+    } forms[] = {{"report", ""}, {"export -format=lcov", "--format lcov"}};
+    make_forty();
+    struct command merge =
+        covsplit_command(scratch, "merge", "--store", "store", "-o", "all.profdata", "raw",
+                         "--llvm-profdata", versioned_tool("llvm-profdata", clang_version), NULL);
+    for (size_t form = 0; form < 2; form++) {
+        struct source sources[] = {{.name = "merge, and llvm-cov with forty -object"},
+                                   {.name = "covsplit report"}};
+        struct command cov = tool("llvm-cov"), report = covsplit_command(scratch, "report", NULL);
+        text_list_add_words(&cov.arguments, forms[form].theirs);
+        text_list_add(&cov.arguments, "-instr-profile=all.profdata");
+        for (size_t i = 0; i < MANY_PROGRAMS; i++) {
+            text_list_add_words(&cov.arguments, i == 0 ? "" : "-object");
+            text_list_add_format(&cov.arguments, "original/%s", many_programs_name(i));
+        }
+        text_list_add_words(&report.arguments, "--store store --include / raw --llvm-cov");
+        text_list_add(&report.arguments, versioned_tool("llvm-cov", clang_version));
+        text_list_add(&report.arguments, "--llvm-profdata");
+        text_list_add(&report.arguments, versioned_tool("llvm-profdata", clang_version));
+        text_list_add_words(&report.arguments, forms[form].ours);
+        for (size_t turn = 0; turn < FORTY_TURNS; turn++) {
+            struct cost merged = cost_of(&merge);
+            cost_keep_best(&sources[0].best, sum_of(merged, cost_of(&cov)));
+            cost_keep_best(&sources[1].best, cost_of(&report));
+        }
+        printf("%d programs, llvm-cov-%s %s: the best of %d turns\n", MANY_PROGRAMS, clang_version,
+               forms[form].theirs, FORTY_TURNS);
+        print_sources(sources, 2);
+    }
+    scratch_remove(scratch);
+}
+
 int main(int argument_count, char **arguments)
 {
     if (argument_count > 1) {
         clang_version = arguments[1];
     }
-    for (size_t i = 0; i < sizeof subjects / sizeof *subjects; i++) {
+    for (size_t i = 0; argument_count < 3 && i < sizeof subjects / sizeof *subjects; i++) {
         measure(&subjects[i]);
     }
+    measure_forty();
     return EXIT_SUCCESS;
 }

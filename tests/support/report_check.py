@@ -3,6 +3,8 @@
 
 Usage: report_check.py cobertura LCOV XML
        report_check.py change LCOV DIFF OUTPUT
+       report_check.py summary LCOV OUTPUT
+       report_check.py baseline LCOV_BEFORE LCOV_AFTER OUTPUT [DIFF]
 """
 
 import collections
@@ -140,7 +142,122 @@ def check_change(lcov, diff, output):
     assert with_code and covered < with_code, "nothing is compared"
 
 
+def read_sums(path):
+    """{file: {"LF": number, ...}}, and {file: {function: count}}"""
+    sums, functions = {}, {}
+    for line in open(path):
+        key, _, value = line.rstrip("\n").partition(":")
+        if key == "SF":
+            name = value
+            sums[name], functions[name] = {}, {}
+        elif key in ("LF", "LH", "FNF", "FNH", "BRF", "BRH"):
+            sums[name][key] = int(value)
+        elif key == "FNDA":
+            functions[name][value.partition(",")[2]] = int(value.partition(",")[0])
+    return sums, functions
+
+
+def share(covered, count):
+    return "%.2f%%" % (100 * covered / count if count else 100)
+
+
+def check_summary(lcov, output):
+    sums, _ = read_sums(lcov)
+    total = collections.Counter()
+    for numbers in sums.values():
+        total.update(numbers)
+    lines = open(output).read().splitlines()
+    assert lines[0].split() == ["lines", "functions", "branches", "file"], lines[0]
+    assert len(lines) == len(sums) + 2
+    for line, (name, numbers) in zip(lines[1:], [*sums.items(), ("total", total)]):
+        lines_share, ratio, functions, branches, path = line.split(maxsplit=4)
+        assert [lines_share, ratio.replace(" ", ""), functions, branches] == [
+            share(numbers["LH"], numbers["LF"]), "%d/%d" % (numbers["LH"], numbers["LF"]),
+            share(numbers["FNH"], numbers["FNF"]), share(numbers["BRH"], numbers["BRF"])], line
+        assert name.endswith(path)
+    assert 0 < total["LH"] < total["LF"]
+
+
+def old_numbers(diff):
+    """{file: function from new lines to old ones, or None}, by the sums of all hunks"""
+    files = {}
+    for line in open(diff).read().split("\n"):
+        hunk = re.match(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@", line)
+        if line.startswith("+++ "):
+            edits = files[line[4:].split("\t")[0].split("/")[-1]] = []
+        elif hunk:
+            old, new = int(hunk.group(1)), int(hunk.group(2))
+        elif line.startswith("+") and files:
+            edits.append(("+", new))
+            new += 1
+        elif line.startswith("-") and files:
+            edits.append(("-", new))
+        elif files:
+            new += 1
+    return files
+
+
+def check_baseline(first, second, output, diff=None):
+    sums1, functions1 = read_sums(first)
+    sums2, functions2 = read_sums(second)
+    lines1, lines2 = read_lcov(first), read_lcov(second)
+    edits = old_numbers(diff) if diff else {}
+    with_lines = diff is not None
+    expected = {}
+    for name in sorted(set(sums1) | set(sums2)):
+        if name not in sums1 or name not in sums2:
+            numbers = sums1.get(name) or sums2[name]
+            expected[name] = "%s, lines %s (%d of %d)" % (
+                "new" if name in sums2 else "gone", share(numbers["LH"], numbers["LF"]),
+                numbers["LH"], numbers["LF"])
+            continue
+        old, new = sums1[name], sums2[name]
+        text = "lines %s (%d of %d) -> %s (%d of %d)" % (
+            share(old["LH"], old["LF"]), old["LH"], old["LF"],
+            share(new["LH"], new["LF"]), new["LH"], new["LF"])
+        plain = text
+        for title, is_up in (("now covered", True), ("not covered any more", False)):
+            found = [f for f, count in functions2[name].items()
+                     if f in functions1[name] and bool(count) == is_up
+                     and bool(functions1[name][f]) != is_up]
+            if found:
+                text += "; functions %s: %s" % (title, ", ".join(found))
+        for title, is_up in (("now covered", True), ("not covered any more", False)):
+            found = []
+            for number, count in sorted(lines2[name][0].items()):
+                own = edits.get(name.split("/")[-1], [])
+                if ("+", number) in own:
+                    continue
+                before = number - sum(kind == "+" and at < number for kind, at in own) + sum(
+                    kind == "-" and at <= number for kind, at in own)
+                was = lines1[name][0].get(before)
+                if was is not None and bool(was) != bool(count) and bool(count) == is_up:
+                    found.append(number)
+            if with_lines and found:
+                ranges = []
+                for number in found:
+                    if ranges and ranges[-1][1] == number - 1:
+                        ranges[-1][1] = number
+                    else:
+                        ranges.append([number, number])
+                text += "; lines %s: %s" % (title, ", ".join(
+                    "%d" % a if a == b else "%d-%d" % (a, b) for a, b in ranges))
+        if text != plain or (old["LF"], old["LH"]) != (new["LF"], new["LH"]):
+            expected[name] = text
+    text = [line for line in open(output).read().splitlines()
+            if "new lines covered" not in line and " added, " not in line]
+    assert text[-1].startswith("all: lines "), text
+    found = dict(line.split(": ", 1) for line in text[:-1])
+    short = {os.path.relpath(name): value for name, value in expected.items()}
+    assert found == short, (found, short)
+    assert found
+
+
 def main():
+    if sys.argv[1] == "summary":
+        return check_summary(*sys.argv[2:])
+    if sys.argv[1] == "baseline":
+        return check_baseline(*sys.argv[2:])
     lcov = read_lcov(sys.argv[2])
     if sys.argv[1] == "cobertura":
         check_cobertura(lcov, sys.argv[3])

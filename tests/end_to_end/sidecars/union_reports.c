@@ -226,6 +226,37 @@ START_TEST(test_half)
 }
 END_TEST
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* `covsplit report` of the profiles, which makes the union itself, in the order of names. */
+START_TEST(test_report)
+{
+    static const char *const forms[] = {"", NULL, "--format lcov"};
+    struct text_list names = {0};
+    text_list_add_all(&names, (const char *const *)images.items);
+    qsort(names.items, names.count, sizeof *names.items, compare_names);
+    struct text_list objects = unsplit(&names);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (forms[i] == NULL) {
+            continue;
+        }
+        struct outcome expected = take_report(reports[i], &objects);
+        struct command command = covsplit_words(scratch, "report --store store --include / raw");
+        text_list_add_words(&command.arguments, forms[i]);
+        text_list_add_words(&command.arguments,
+                            text_format("--llvm-cov %s --llvm-profdata %s",
+                                        versioned_tool("llvm-cov", clang_version),
+                                        versioned_tool("llvm-profdata", clang_version)));
+        command.timeout_seconds = REPORT_SECONDS;
+        struct outcome found = command_expect(&command, 0);
+        check_same(reports[i], &expected, &found, "covsplit report");
+    }
+}
+END_TEST
+
 /* It is worth it: what many images have in common is there once. */
 START_TEST(test_size)
 {
@@ -247,6 +278,6 @@ int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "(few|all) CLANG", &which, &clang_version);
     TCase *test_case = suite_case("unions", 3000, prepare);
-    suite_tests(test_case, test_store, test_backwards, test_half, test_size);
+    suite_tests(test_case, test_store, test_backwards, test_half, test_report, test_size);
     return suite_main(text_format("reports from unions, with LLVM %s", clang_version), test_case);
 }
