@@ -253,6 +253,28 @@ void hostile_assert_mixed(unsigned accepted, unsigned refused)
                   "%u accepted, %u refused", accepted, refused);
 }
 
+void hostile_run_seeds(int test, const char *directory, hostile_damage *damage,
+                       hostile_check *check, bool is_mixed)
+{
+    unsigned accepted = 0, refused = 0;
+    for (unsigned long seed = hostile_first(test); seed < hostile_end(test); seed++) {
+        struct verdict verdict = {0};
+        char *description = NULL;
+        int exit_code = -1;
+        hostile_fork_most(seed);
+        struct contents damaged = damage(seed, &description);
+        check(directory, &damaged, &exit_code, &verdict);
+        verdict_assert(&verdict, description);
+        accepted += exit_code == 0;
+        refused += exit_code == 1;
+        contents_free(&damaged);
+        free(description);
+    }
+    if (is_mixed) {
+        hostile_assert_mixed(accepted, refused);
+    }
+}
+
 struct command hostile_command(const char *directory, const char *words)
 {
     struct command command = covsplit_words(directory, words);

@@ -86,6 +86,18 @@ void hostile_fork_most(unsigned long seed);
  * little. */
 void hostile_assert_mixed(unsigned accepted, unsigned refused);
 
+/* Damages a file; *description, which is freed, says how. */
+typedef struct contents hostile_damage(unsigned long seed, char **description);
+
+/* Checks what covsplit makes of a damaged file; *exit_code says whether it was taken. */
+typedef bool hostile_check(const char *directory, const struct contents *damaged, int *exit_code,
+                           struct verdict *verdict);
+
+/* Damages and checks in the directory for all seeds of a test. If `is_mixed`, some must be taken
+ * and some refused. */
+void hostile_run_seeds(int test, const char *directory, hostile_damage *damage,
+                       hostile_check *check, bool is_mixed);
+
 /* A command line of covsplit with words of a text, run as hostile_fork says. */
 struct command hostile_command(const char *directory, const char *words);
 

@@ -147,47 +147,56 @@ END_TEST
 
 /* ---- mutations ---- */
 
+static struct elf_file damaged_elf;        /* what the functions below damage */
+static struct contents damaged_file;       /* the same, of another format */
+static struct contents undamaged_original; /* what a sidecar must give back */
+
+static struct contents damage_elf(unsigned long seed, char **description)
+{
+    return mutate_elf(&damaged_elf, seed, description);
+}
+
+static struct contents damage_file(unsigned long seed, char **description)
+{
+    return mutate_bytes(&damaged_file, seed, description);
+}
+
 START_TEST(test_damaged_image)
 {
-    char *directory = sample_directory(&sample);
-    struct elf_file image = elf_file_read(sample.image);
-    unsigned refused = 0;
-    unsigned accepted = 0;
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        char *description = NULL;
-        int exit_code = -1;
-        struct contents damaged = mutate_elf(&image, seed, &description);
-        hostile_split(directory, &damaged, &exit_code, &verdict);
-        verdict_assert(&verdict, description);
-        refused += exit_code == 1;
-        accepted += exit_code == 0;
-        contents_free(&damaged);
-        free(description);
-    }
-    hostile_assert_mixed(accepted, refused);
+    damaged_elf = elf_file_read(sample.image);
+    hostile_run_seeds(_i, sample_directory(&sample), damage_elf, hostile_split, true);
 }
 END_TEST
 
+static struct contents damage_sidecar(unsigned long seed, char **description)
+{
+    return seed % 8 == 0 ? mutate_bytes(&damaged_elf.file, seed, description)
+                         : mutate_elf(&damaged_elf, seed, description);
+}
+
+static bool check_damaged_sidecar(const char *directory, const struct contents *damaged,
+                                  int *exit_code, struct verdict *verdict)
+{
+    (void)exit_code;
+    return check_sidecar(directory, damaged, &undamaged_original, false, verdict);
+}
+
 START_TEST(test_damaged_sidecar)
 {
-    char *directory = sample_directory(&sample);
-    struct elf_file sidecar = elf_file_read(sample.sidecar);
-    struct contents original = file_read(sample.image);
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        char *description = NULL;
-        struct contents damaged = seed % 8 == 0 ? mutate_bytes(&sidecar.file, seed, &description)
-                                                : mutate_elf(&sidecar, seed, &description);
-        check_sidecar(directory, &damaged, &original, false, &verdict);
-        verdict_assert(&verdict, description);
-        contents_free(&damaged);
-        free(description);
-    }
+    damaged_elf = elf_file_read(sample.sidecar);
+    undamaged_original = file_read(sample.image);
+    hostile_run_seeds(_i, sample_directory(&sample), damage_sidecar, check_damaged_sidecar, false);
 }
 END_TEST
+
+static bool check_profile(const char *directory, const struct contents *damaged, int *exit_code,
+                          struct verdict *verdict)
+{
+    char *path = path_join(directory, "bad.profraw");
+    file_write(path, damaged->data, damaged->size);
+    free(path);
+    return hostile_run(directory, "show bad.profraw", exit_code, verdict);
+}
 
 START_TEST(test_damaged_profile)
 {
@@ -195,21 +204,9 @@ START_TEST(test_damaged_profile)
     struct command command = {.directory = directory};
     text_list_add(&command.arguments, _i % 2 == 0 ? sample.image : sample.stripped);
     text_list_add(&command.environment, "LLVM_PROFILE_FILE=good.profraw");
-    struct outcome outcome = command_run(&command);
-    ck_assert_int_eq(outcome.exit_code, 3);
-    struct contents profile = file_read(path_join(directory, "good.profraw"));
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        char *description = NULL;
-        int exit_code = -1;
-        struct contents damaged = mutate_bytes(&profile, seed, &description);
-        file_write(path_join(directory, "bad.profraw"), damaged.data, damaged.size);
-        hostile_run(directory, "show bad.profraw", &exit_code, &verdict);
-        verdict_assert(&verdict, description);
-        contents_free(&damaged);
-        free(description);
-    }
+    command_expect(&command, 3);
+    damaged_file = file_read(path_join(directory, "good.profraw"));
+    hostile_run_seeds(_i, directory, damage_file, check_profile, false);
 }
 END_TEST
 
@@ -220,8 +217,8 @@ END_TEST
 
 /* The parts of a union that a reader believes: headers and names of members, and the first bytes of
  * these and the last, where the headers of an object are. */
-static size_t list_union_parts(const struct contents *file,
-                               struct mutated_part parts[3 * UNION_MEMBERS])
+static void list_union_parts(const struct contents *file,
+                             struct mutated_part parts[3 * UNION_MEMBERS])
 {
     size_t count = 0;
     size_t at = 8;
@@ -236,16 +233,21 @@ static size_t list_union_parts(const struct contents *file,
         at += UNION_HEADER_SIZE + size;
     }
     ck_assert_uint_eq(count, 3 * UNION_MEMBERS);
-    return count;
+}
+
+static struct mutated_part union_parts[3 * UNION_MEMBERS];
+
+static struct contents damage_union(unsigned long seed, char **description)
+{
+    return mutate_parts(&damaged_file, union_parts, 3 * UNION_MEMBERS, seed, description);
 }
 
 /* A damaged union is shown, or refused as a whole. */
-static void check_union(const char *directory, const struct contents *damaged, int *exit_code,
+static bool check_union(const char *directory, const struct contents *damaged, int *exit_code,
                         struct verdict *verdict)
 {
     char *path = path_join(directory, "bad.a");
     file_write(path, damaged->data, damaged->size);
-    free(path);
     struct command command = hostile_command(directory, "show bad.a");
     struct outcome outcome = command_run(&command);
     *exit_code = outcome.exit_code;
@@ -255,67 +257,48 @@ static void check_union(const char *directory, const struct contents *damaged, i
             verdict_fail(verdict, "half a union was shown: %s", outcome.output);
         }
     }
+    unlink(path);
+    free(path);
     outcome_free(&outcome);
     command_free(&command);
+    return verdict->problem == NULL;
 }
 
 /* Of a damaged sidecar and a good one there is a union, or an error and no file. */
-static void check_exported_union(const char *directory, const struct contents *damaged,
-                                 struct verdict *verdict)
+static bool check_exported_union(const char *directory, const struct contents *damaged,
+                                 int *exit_code, struct verdict *verdict)
 {
     char *path = path_join(directory, "side");
     file_write(path, damaged->data, damaged->size);
     free(path);
-    int exit_code = -1;
     int show_exit = -1;
-    if (!hostile_run(directory, "export --union -o new.a ../sample/sidecar side", &exit_code,
+    if (!hostile_run(directory, "export --union -o new.a ../sample/sidecar side", exit_code,
                      verdict) ||
         !hostile_holds(directory, "side", damaged, verdict)) {
-        return;
+        return false;
     }
-    if (exit_code == 1) {
-        hostile_only_these(directory, "side", verdict);
-    } else if (hostile_run(directory, "show new.a", &show_exit, verdict) && show_exit != 0) {
-        verdict_fail(verdict, "a union was made that cannot be shown");
-    } else {
-        hostile_only_these(directory, "side new.a", verdict);
+    if (*exit_code == 1) {
+        return hostile_only_these(directory, "side", verdict);
     }
+    if (hostile_run(directory, "show new.a", &show_exit, verdict) && show_exit != 0) {
+        return verdict_fail(verdict, "a union was made that cannot be shown");
+    }
+    return hostile_only_these(directory, "side new.a", verdict);
 }
 
 START_TEST(test_damaged_union)
 {
     char *directory = sample_directory(&sample);
-    struct elf_file sidecar = elf_file_read(sample.sidecar);
-    struct mutated_part parts[3 * UNION_MEMBERS];
-    unsigned refused = 0;
-    unsigned accepted = 0;
     covsplit_run_words(directory, 0,
                        text_format("export --union -o good.a %s %s %s", sample.sidecar,
                                    sample.sidecar, sample.sidecar));
-    struct contents good = file_read(path_join(directory, "good.a"));
-    file_copy(sample.sidecar, path_join(sample.scratch, "sample/sidecar"));
+    damaged_file = file_read(path_join(directory, "good.a"));
+    list_union_parts(&damaged_file, union_parts);
     unlink(path_join(directory, "good.a"));
-    size_t count = list_union_parts(&good, parts);
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        char *description = NULL;
-        int exit_code = -1;
-        struct contents damaged = mutate_parts(&good, parts, count, seed, &description);
-        check_union(directory, &damaged, &exit_code, &verdict);
-        verdict_assert(&verdict, description);
-        refused += exit_code == 1;
-        accepted += exit_code == 0;
-        unlink(path_join(directory, "bad.a"));
-        contents_free(&damaged);
-        free(description);
-        damaged = mutate_elf(&sidecar, seed, &description);
-        check_exported_union(directory, &damaged, &verdict);
-        verdict_assert(&verdict, description);
-        contents_free(&damaged);
-        free(description);
-    }
-    hostile_assert_mixed(accepted, refused);
+    hostile_run_seeds(_i, directory, damage_union, check_union, true);
+    damaged_elf = elf_file_read(sample.sidecar);
+    file_copy(sample.sidecar, path_join(sample.scratch, "sample/sidecar"));
+    hostile_run_seeds(_i, directory, damage_elf, check_exported_union, false);
 }
 END_TEST
 
@@ -401,31 +384,25 @@ static bool check_same_run(const char *directory, struct verdict *verdict)
     return good;
 }
 
+static bool check_runs(const char *directory, const struct contents *damaged, int *exit_code,
+                       struct verdict *verdict)
+{
+    char *path = path_join(directory, "input");
+    directory_remove(directory);
+    directory_create(directory);
+    ck_assert_int_eq(chmod(directory, 0777), 0);
+    file_write(path, damaged->data, damaged->size);
+    ck_assert_int_eq(chmod(path, 0755), 0);
+    free(path);
+    return hostile_run(directory, "split -j1 -o out --sidecar side input", exit_code, verdict) &&
+           (*exit_code != 0 || check_same_run(directory, verdict));
+}
+
 START_TEST(test_damaged_runs)
 {
-    char *directory = sample_directory(&sample);
     ck_assert_int_eq(chmod(sample.scratch, 0755), 0);
-    ck_assert_int_eq(chmod(directory, 0777), 0);
-    struct elf_file image = elf_file_read(sample.image);
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        char *description = NULL;
-        int exit_code = -1;
-        struct contents damaged = mutate_elf(&image, seed, &description);
-        file_write(path_join(directory, "input"), damaged.data, damaged.size);
-        ck_assert_int_eq(chmod(path_join(directory, "input"), 0755), 0);
-        if (hostile_run(directory, "split -j1 -o out --sidecar side input", &exit_code, &verdict) &&
-            exit_code == 0) {
-            check_same_run(directory, &verdict);
-        }
-        verdict_assert(&verdict, description);
-        directory_remove(directory);
-        directory_create(directory);
-        ck_assert_int_eq(chmod(directory, 0777), 0);
-        contents_free(&damaged);
-        free(description);
-    }
+    damaged_elf = elf_file_read(sample.image);
+    hostile_run_seeds(_i, sample_directory(&sample), damage_elf, check_runs, false);
 }
 END_TEST
 

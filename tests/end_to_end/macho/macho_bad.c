@@ -17,9 +17,8 @@
 #include "tests/support/darwin_program.h"
 #include "tests/support/random.h"
 
-#define PEAK_RESIDENT_KIB (1024 * 1024)
-#define FUNCTIONS         60
-#define CUT_STEP          991
+#define FUNCTIONS 60
+#define CUT_STEP  991
 
 static const struct darwin_program programs[] = {
     {.clang = "22", .architecture = "x86_64", .functions = FUNCTIONS, .late_section = true},
@@ -50,66 +49,33 @@ static void prepare(void)
     images[UNIVERSAL_IMAGE] = file_read(path_join(scratch, "universal"));
 }
 
-/* Runs covsplit with words of a text; -1 where it did not end as every run must. */
-static int run_words(const char *directory, const char *words, struct verdict *verdict)
-{
-    struct command command = hostile_command(directory, words);
-    struct outcome outcome = command_run(&command);
-    int result = outcome.exit_code;
-    if (outcome.timed_out || outcome.processor_seconds > HOSTILE_PROCESSOR_SECONDS ||
-        outcome.signal != 0 || (result != 0 && result != 1)) {
-        verdict_fail(verdict, "a crash or a hang %.2000s", outcome_describe(&command, &outcome));
-        result = -1;
-    } else if (outcome.peak_resident_kib > PEAK_RESIDENT_KIB && !covsplit_is_sanitized()) {
-        verdict_fail(verdict, "%ld KiB of memory", outcome.peak_resident_kib);
-        result = -1;
-    } else if (result == 1 && !covsplit_refused(&command, &outcome, verdict)) {
-        result = -1;
-    }
-    outcome_free(&outcome);
-    command_free(&command);
-    return result;
-}
-
-/* What is left of a run goes: a file may be missing, and so may the store. */
-static void clear(const char *directory)
-{
-    static const char *const names[] = {"out", "joined", "store"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = path_join(directory, names[i]);
-        if (i == 2 && file_exists(path)) {
-            directory_remove(path);
-        }
-        unlink(path);
-        free(path);
-    }
-}
-
-static bool check_bad_image(const char *directory, const struct contents *image,
+/* As hostile_split does, but with a store, as the slices of a universal image need. */
+static bool check_bad_image(const char *directory, const struct contents *image, int *exit_code,
                             struct verdict *verdict)
 {
+    char *output = path_join(directory, "out"), *store = path_join(directory, "store");
     char *input = path_join(directory, "input");
-    char *output = path_join(directory, "out");
-    char *joined = path_join(directory, "joined");
+    int join_exit = 0, show_exit;
+    directory_remove(directory);
+    directory_create(directory);
     file_write(input, image->data, image->size);
-    int result = run_words(directory, "split -j1 -o out --store store input", verdict);
-    bool good = result >= 0;
-    if (result == 1) {
+    bool good =
+        hostile_run(directory, "split -j1 -o out --store store input", exit_code, verdict) &&
+        hostile_holds(directory, "input", image, verdict);
+    if (good && *exit_code == 1) {
         good = !file_exists(output) || verdict_fail(verdict, "refused, but written");
-    } else if (result == 0) {
-        /* Without a sidecar there was nothing to take out. */
-        good = !file_exists(path_join(directory, "store")) ? files_equal(input, output, verdict)
-               : run_words(directory, "join --store store -o joined out", verdict) == 0
-                   ? files_equal(input, joined, verdict)
-                   : verdict_fail(verdict, "it was split, but cannot be joined");
-        /* What was split must be understood again, and passed on. */
-        good = good &&
-               (run_words(directory, "show out", verdict) >= 0 || verdict_fail(verdict, "show"));
+    } else if (good && !file_exists(store)) { /* there was nothing to take out */
+        good = hostile_holds(directory, "out", image, verdict);
+    } else if (good) {
+        good = hostile_run(directory, "join --store store -o joined out", &join_exit, verdict) &&
+               (join_exit == 0 || verdict_fail(verdict, "it was split, but cannot be joined")) &&
+               hostile_holds(directory, "joined", image, verdict);
     }
-    clear(directory);
-    free(input);
+    /* What was split must be understood again, and passed on. */
+    good = good && (*exit_code == 1 || hostile_run(directory, "show out", &show_exit, verdict));
+    free(store);
     free(output);
-    free(joined);
+    free(input);
     return good;
 }
 
@@ -157,8 +123,9 @@ static uint64_t choose_value(struct random_state *random, uint64_t old, uint64_t
     return values[random_below(random, sizeof values / sizeof *values)];
 }
 
-static struct contents mutate(const struct contents *image, unsigned long seed)
+static struct contents mutate(unsigned long seed, char **description)
 {
+    const struct contents *image = &images[seed % IMAGE_COUNT];
     struct random_state random = random_start(seed);
     struct contents damaged = {malloc(image->size), image->size};
     memcpy(damaged.data, image->data, image->size);
@@ -170,22 +137,13 @@ static struct contents mutate(const struct contents *image, unsigned long seed)
         value = choose_value(&random, value, image->size);
         memcpy(damaged.data + place, &value, width);
     }
+    *description = text_format("seed %lu", seed);
     return damaged;
 }
 
 START_TEST(test_mutations)
 {
-    char *directory = path_join(scratch, "test");
-    directory_create(directory);
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        hostile_fork_most(seed);
-        struct contents damaged = mutate(&images[seed % IMAGE_COUNT], seed);
-        check_bad_image(directory, &damaged, &verdict);
-        verdict_assert(&verdict, text_format("seed %lu", seed));
-        contents_free(&damaged);
-    }
-    directory_remove(directory);
+    hostile_run_seeds(_i, path_join(scratch, "test"), mutate, check_bad_image, false);
 }
 END_TEST
 
@@ -195,15 +153,14 @@ START_TEST(test_cuts)
 {
     char *directory = path_join(scratch, "test");
     const struct contents *image = &images[_i];
-    directory_create(directory);
+    int exit_code;
     for (size_t size = 0; size < image->size;
          size += (size < 4096 ? 61 : CUT_STEP) * rounds_step()) {
         struct verdict verdict = {0};
         struct contents cut = {image->data, size};
-        check_bad_image(directory, &cut, &verdict);
+        check_bad_image(directory, &cut, &exit_code, &verdict);
         verdict_assert(&verdict, text_format("%zu bytes of image %d", size, _i));
     }
-    directory_remove(directory);
 }
 END_TEST
 
@@ -344,21 +301,21 @@ START_TEST(test_hostile)
 {
     const struct hostile *hostile = &hostiles[_i];
     char *directory = path_join(scratch, text_format("hostile%d", _i));
-    directory_create(directory);
+    int exit_code;
     for (size_t i = 0; i < PROGRAM_COUNT; i++) {
         struct verdict verdict = {0};
         struct contents bad = {malloc(images[i].size), images[i].size};
         memcpy(bad.data, images[i].data, bad.size);
         hostile->change(&bad);
-        check_bad_image(directory, &bad, &verdict);
-        file_write(path_join(directory, "input"), bad.data, bad.size);
-        if (run_words(directory, "split -o out --sidecar side input", &verdict) == 0) {
+        check_bad_image(directory, &bad, &exit_code, &verdict);
+        if (exit_code == 0 ||
+            (hostile_run(directory, "split -o out --sidecar side input", &exit_code, &verdict) &&
+             exit_code == 0)) {
             verdict_fail(&verdict, "it was taken");
         }
         verdict_assert(&verdict, text_format("%s, image %zu", hostile->what, i));
         contents_free(&bad);
     }
-    directory_remove(directory);
 }
 END_TEST
 
