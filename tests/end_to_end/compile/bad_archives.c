@@ -61,50 +61,40 @@ static size_t list_parts(const struct contents *archive, struct mutated_part par
     return count;
 }
 
-static void check(const char *place, const struct contents *damaged, int *exit_code,
+static bool check(const char *place, const struct contents *damaged, int *exit_code,
                   struct verdict *verdict)
 {
-    struct contents packed;
     int again = -1;
-
     file_write(path_join(place, "input"), damaged->data, damaged->size);
-    if (!hostile_run(place, "pack -j1 input", exit_code, verdict))
-        return;
-    if (*exit_code == 1) {
-        hostile_holds(place, "input", damaged, verdict);
-        return;
+    if (!hostile_run(place, "pack -j1 input", exit_code, verdict)) {
+        return false;
     }
-    packed = file_read(path_join(place, "input"));
-    if (hostile_run(place, "pack -j1 input", &again, verdict) && again != 0)
+    if (*exit_code == 1) {
+        return hostile_holds(place, "input", damaged, verdict);
+    }
+    struct contents packed = file_read(path_join(place, "input"));
+    if (hostile_run(place, "pack -j1 input", &again, verdict) && again != 0) {
         verdict_fail(verdict, "what was packed is damaged");
-    hostile_holds(place, "input", &packed, verdict);
+    }
+    bool good = hostile_holds(place, "input", &packed, verdict);
     contents_free(&packed);
+    return good;
+}
+
+static struct contents damage(unsigned long seed, char **description)
+{
+    struct mutated_part parts[PARTS_MAX];
+    struct contents archive = file_read(path_join(scratch, kinds[seed % KIND_COUNT]));
+    size_t count = list_parts(&archive, parts);
+    struct contents damaged = mutate_parts(&archive, parts, count, seed, description);
+    *description = text_format("%s: %s", kinds[seed % KIND_COUNT], *description);
+    contents_free(&archive);
+    return damaged;
 }
 
 START_TEST(test_damaged)
 {
-    char *place = path_join(scratch, "place");
-    unsigned refused = 0, accepted = 0;
-
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct contents archive = file_read(path_join(scratch, kinds[seed % KIND_COUNT]));
-        struct mutated_part parts[PARTS_MAX];
-        size_t count = list_parts(&archive, parts);
-        struct verdict verdict = {0};
-        char *description = NULL;
-        int exit_code = -1;
-        struct contents damaged = mutate_parts(&archive, parts, count, seed, &description);
-
-        hostile_fork_most(seed);
-        check(place, &damaged, &exit_code, &verdict);
-        verdict_assert(&verdict, text_format("%s: %s", kinds[seed % KIND_COUNT], description));
-        refused += exit_code == 1;
-        accepted += exit_code == 0;
-        contents_free(&damaged);
-        contents_free(&archive);
-        free(description);
-    }
-    hostile_assert_mixed(accepted, refused);
+    hostile_run_seeds(_i, path_join(scratch, "place"), damage, check, true);
 }
 END_TEST
 

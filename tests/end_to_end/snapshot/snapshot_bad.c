@@ -174,25 +174,24 @@ static bool check_damaged(const char *directory, const struct contents *damaged,
     return good;
 }
 
+static struct contents damage(unsigned long seed, char **description)
+{
+    const struct dump *dump = &dumps[seed % DUMP_COUNT];
+    struct contents damaged =
+        mutate_parts(&dump->file, dump->parts, dump->part_count, seed, description);
+    *description = text_format("%s, %s", dump->name, *description);
+    return damaged;
+}
+
+static bool check_mutated(const char *directory, const struct contents *damaged, int *exit_code,
+                          struct verdict *verdict)
+{
+    return check_damaged(directory, damaged, false, exit_code, verdict);
+}
+
 START_TEST(test_mutations)
 {
-    const char *directory = scratch_create("bad-dump");
-    unsigned accepted = 0, refused = 0;
-    for (unsigned long seed = hostile_first(_i); seed < hostile_end(_i); seed++) {
-        struct verdict verdict = {0};
-        const struct dump *dump = &dumps[seed % DUMP_COUNT];
-        char *description;
-        int exit_code = -1;
-        struct contents damaged =
-            mutate_parts(&dump->file, dump->parts, dump->part_count, seed, &description);
-        hostile_fork_most(seed);
-        check_damaged(directory, &damaged, false, &exit_code, &verdict);
-        verdict_assert(&verdict, text_format("%s, %s", dump->name, description));
-        *(exit_code == 0 ? &accepted : &refused) += 1;
-        contents_free(&damaged);
-        free(description);
-    }
-    hostile_assert_mixed(accepted, refused);
+    hostile_run_seeds(_i, scratch_create("bad-dump"), damage, check_mutated, true);
 }
 END_TEST
 
