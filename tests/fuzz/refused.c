@@ -22,7 +22,6 @@
 #include "tests/fuzz/image.h"
 #include "tests/fuzz/parts.h"
 #include "tests/unit/refused_memory.h"
-#include "tests/unit/refused_ways.h"
 
 /* ---- what came of it ---- */
 

@@ -91,6 +91,27 @@ static bool append_part(void *context, struct bytes part, struct error *error)
     return buffer_append(context, part.data, (size_t)part.size);
 }
 
+struct profile_recipe profile_form(int number)
+{
+    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)number % PROFILE_VERSIONS,
+                                    .is_32_bit = (number / PROFILE_VERSIONS & 1) != 0,
+                                    .big_endian = (number / PROFILE_VERSIONS & 2) != 0,
+                                    .bitmap = true,
+                                    .records = 5,
+                                    .counters_each = 3,
+                                    .names = "some names",
+                                    .binary_id = "build-id",
+                                    .load_address = 0x4000};
+
+    if (number >= PROFILE_FORMS) {
+        recipe.windows = true;
+        recipe.raw_version = 8 + (unsigned)(number - PROFILE_FORMS) % 4;
+        recipe.is_32_bit = number - PROFILE_FORMS >= 4;
+        recipe.big_endian = false;
+    }
+    return recipe;
+}
+
 struct buffer profile_make(const struct profile_recipe *recipe)
 {
     struct buffer data = profile_make_data(recipe, recipe->load_address);

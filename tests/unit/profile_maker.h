@@ -29,6 +29,13 @@ struct profile_recipe {
     const uint8_t *stub;
 };
 
+/* Forms of profiles, by number: versions 7 to 11 in each of the four forms; behind them 8 to 11 as
+ * Windows has them, in 64 and 32 bits. Each has 5 records with 3 counters. */
+#define PROFILE_VERSIONS      5
+#define PROFILE_FORMS         (PROFILE_VERSIONS * 4)
+#define PROFILE_WINDOWS_FORMS 8
+struct profile_recipe profile_form(int number);
+
 /* Where the counters are from the data; on Windows, as far in the other direction. */
 #define MAKER_COUNTERS_DISTANCE UINT64_C(0x1000)
 #define MAKER_BITMAP_DISTANCE   UINT64_C(0x9000)

@@ -31,18 +31,15 @@ static void prepare(void)
     path = path_join(scratch, "STATE");
 }
 
-struct profile_recipe form(int index)
+/* The forms of profiles, with counters and then with byte coverage. */
+static struct profile_recipe form(int index)
 {
-    return (struct profile_recipe){.raw_version = (7 + (unsigned)index % STATE_VERSIONS) |
-                                                  (index / STATE_VERSIONS & 4 ? BYTES : 0),
-                                   .is_32_bit = (index / STATE_VERSIONS & 1) != 0,
-                                   .big_endian = (index / STATE_VERSIONS & 2) != 0,
-                                   .bitmap = true,
-                                   .records = 4,
-                                   .counters_each = STATE_COUNTERS / 4,
-                                   .names = "some names",
-                                   .binary_id = "build-id",
-                                   .load_address = 0x4000};
+    struct profile_recipe recipe = profile_form(index % PROFILE_FORMS);
+
+    recipe.raw_version |= index < PROFILE_FORMS ? 0 : BYTES;
+    recipe.records = 4;
+    recipe.counters_each = STATE_COUNTERS / 4;
+    return recipe;
 }
 
 void assert_says(const char *message, const char *part)

@@ -13,8 +13,6 @@
 #include "common/state/state.h"
 #include "tests/unit/profile_maker.h"
 
-#define STATE_VERSIONS 5
-#define STATE_FORMS    (STATE_VERSIONS * 4 * 2)
 #define STATE_COUNTERS 200
 
 extern char *scratch;
@@ -22,9 +20,6 @@ extern char *path; /* of the state; there is none yet */
 
 /* For tests that each have a scratch directory. */
 TCase *state_case(void);
-
-/* Versions 7 to 11, in both sizes and byte orders, with counters and byte coverage. */
-struct profile_recipe form(int index);
 
 /* Fails the test unless the message has this part. */
 void assert_says(const char *message, const char *part);

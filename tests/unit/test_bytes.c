@@ -1,7 +1,6 @@
 /*
  * The small things that everything stands on: bounds, numbers, UUIDs, digests, sorted arrays.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/array.h"
@@ -80,54 +79,7 @@ START_TEST(test_all_zero)
 }
 END_TEST
 
-START_TEST(test_buffer)
-{
-    struct buffer buffer = {0};
-    struct random_state random = random_start(1);
-    uint8_t expected[5000];
-    size_t size = 0;
-
-    while (size < sizeof(expected)) {
-        size_t part = (size_t)random_below(&random, 200);
-
-        if (part > sizeof(expected) - size)
-            part = sizeof(expected) - size;
-        if (random_below(&random, 4) == 0) {
-            memset(expected + size, 0, part);
-            ck_assert(buffer_append_zeros(&buffer, part));
-        } else {
-            memset(expected + size, (int)random_below(&random, 256), part);
-            ck_assert(buffer_append(&buffer, expected + size, part));
-        }
-        size += part;
-    }
-    ck_assert(bytes_equal(buffer_view(&buffer), (struct bytes){expected, size}));
-    ck_assert(!buffer_reserve(&buffer, SIZE_MAX));
-    ck_assert_uint_eq(buffer.size, size);
-    buffer_free(&buffer);
-    ck_assert_ptr_null(buffer.data);
-}
-END_TEST
-
 /* ---- numbers ---- */
-
-START_TEST(test_byte_orders)
-{
-    uint8_t to[9] = {0};
-
-    store_u16(to + 1, 0x0102, true);
-    ck_assert(to[1] == 1 && to[2] == 2);
-    ck_assert_uint_eq(load_u16(to + 1, true), 0x0102);
-    ck_assert_uint_eq(load_u16(to + 1, false), 0x0201);
-    store_u32(to + 1, 0x01020304, false);
-    ck_assert(to[1] == 4 && to[4] == 1);
-    ck_assert_uint_eq(load_u32(to + 1, true), 0x04030201);
-    store_u64(to + 1, UINT64_C(0xfedcba9876543210), true);
-    ck_assert(to[1] == 0xfe && to[8] == 0x10);
-    ck_assert_uint_eq(load_u64(to + 1, true), UINT64_C(0xfedcba9876543210));
-    ck_assert_uint_eq(load_u64(to + 1, false), UINT64_C(0x1032547698badcfe));
-}
-END_TEST
 
 static void check_leb128(uint64_t value)
 {
@@ -229,21 +181,6 @@ END_TEST
 
 /* ---- UUIDs ---- */
 
-START_TEST(test_uuid_text)
-{
-    char text[UUID_HEX_MAX];
-    struct uuid uuid, other;
-
-    ck_assert(uuid_parse("00AAbbCCddEEff10", &uuid));
-    ck_assert_uint_eq(uuid.size, 8);
-    ck_assert_str_eq(uuid_format(&uuid, text), "00aabbccddeeff10");
-    ck_assert(uuid_parse("00aabbcc-ddee-ff10", &other));
-    ck_assert(uuid_equal(&uuid, &other));
-    ck_assert(uuid_parse("00aabbccddeeff", &other));
-    ck_assert(!uuid_equal(&uuid, &other));
-}
-END_TEST
-
 START_TEST(test_uuid_refuses)
 {
     static const char *const bad[] = {"",   "0",  "0x12", "12 34", "-12", "12-",
@@ -265,44 +202,6 @@ START_TEST(test_uuid_refuses)
 END_TEST
 
 /* ---- digests ---- */
-
-START_TEST(test_digest_is_canonical)
-{
-    char text[DIGEST_HEX_MAX];
-    struct digest digest = digest_of((struct bytes){0});
-
-    /* XXH3-128 of nothing with seed 0, as its specification and `xxhsum -H2` have it. */
-    ck_assert_str_eq(digest_format(&digest, text), "99aa06d3014798d86001c324468d497f");
-}
-END_TEST
-
-START_TEST(test_digest_in_parts)
-{
-    struct random_state random = random_start(3);
-    uint8_t data[4096];
-    struct digest whole, parts;
-
-    for (size_t i = 0; i < sizeof(data); i++)
-        data[i] = (uint8_t)random_next(&random);
-    whole = digest_of((struct bytes){data, sizeof(data)});
-    for (int round = 0; round < 50; round++) {
-        struct digest_stream stream;
-        size_t done = 0;
-
-        digest_stream_start(&stream);
-        while (done < sizeof(data)) {
-            size_t part = (size_t)random_below(&random, sizeof(data) - done + 1);
-            digest_stream_add(&stream, (struct bytes){data + done, part});
-            done += part;
-        }
-        parts = digest_stream_finish(&stream);
-        ck_assert(digest_equal(&whole, &parts));
-    }
-    data[100] ^= 1;
-    parts = digest_of((struct bytes){data, sizeof(data)});
-    ck_assert(!digest_equal(&whole, &parts));
-}
-END_TEST
 
 /* Of every number of items, whose keys are 10, 20 and so on, and of every key near these. */
 START_TEST(test_count_up_to)
@@ -361,9 +260,7 @@ END_TEST
 int main(void)
 {
     TCase *all = tcase_create("all");
-    suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_buffer,
-                test_byte_orders, test_leb128, test_cursor, test_buffer_stays_failed,
-                test_uuid_text, test_uuid_refuses, test_digest_is_canonical, test_digest_in_parts,
-                test_count_up_to, test_arena);
+    suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_leb128, test_cursor,
+                test_buffer_stays_failed, test_uuid_refuses, test_count_up_to, test_arena);
     return suite_main("bytes", all);
 }

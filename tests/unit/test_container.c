@@ -128,37 +128,6 @@ END_TEST
 
 /* ---- writing ---- */
 
-static struct buffer written;
-
-static bool write_part(void *context, struct bytes part, struct error *error)
-{
-    (void)context;
-    (void)error;
-    return buffer_append(&written, part.data, (size_t)part.size);
-}
-
-static bool write_slice(void *context, size_t index, struct error *error)
-{
-    return write_part(context, container.slices[index].input.bytes, error);
-}
-
-START_TEST(test_written_as_it_was)
-{
-    struct error error;
-
-    make_file();
-    if (_i == 1)
-        put(0, 0x7f454c46);
-    ck_assert(open_file());
-    ck_assert(container_lay_out(&container, "image", &error));
-    ck_assert(container_write(&container, "image", write_part, NULL, write_slice, NULL, &error));
-    ck_assert_uint_eq(written.size, FILE_SIZE);
-    ck_assert_mem_eq(written.data, file, FILE_SIZE);
-    container_close(&container);
-    buffer_free(&written);
-}
-END_TEST
-
 START_TEST(test_sizes_that_do_not_fit)
 {
     struct error error;
@@ -183,7 +152,6 @@ int main(void)
     TCase *test_case = tcase_create("container");
     suite_tests(test_case, test_slices, test_anything_else_is_one_slice,
                 test_other_layouts_are_refused);
-    suite_loops(test_case, 2, test_written_as_it_was);
     tcase_add_test(test_case, test_sizes_that_do_not_fit);
     return suite_main("container", test_case);
 }

@@ -21,12 +21,6 @@
 #define NAMES            "names of functions"
 #define ID               "build-id"
 
-/* Versions 7 to 11 in each of the four forms; behind them 8 to 11 of COFF images, in 64 and 32
- * bits. */
-#define VERSIONS      5
-#define FORMS         (VERSIONS * 4)
-#define WINDOWS_FORMS 8
-
 static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
 
 /* A split image: what it would have written, what it writes, and its sidecar. */
@@ -60,23 +54,14 @@ static void add_section(struct image *image, enum section_kind kind, uint64_t ad
 /* Everything but the sidecar itself, so that a test can change something. */
 static struct image describe(int form)
 {
-    struct image image = {.full = {.raw_version = 7 + (unsigned)form % VERSIONS,
-                                   .is_32_bit = (form / VERSIONS & 1) != 0,
-                                   .big_endian = (form / VERSIONS & 2) != 0,
-                                   .bitmap = true,
-                                   .records = RECORDS,
-                                   .counters_each = EACH,
-                                   .names = NAMES,
-                                   .binary_id = ID,
-                                   .load_address = COUNTERS_ADDRESS + LOAD_BIAS}};
+    struct image image = {.full = profile_form(form)};
     struct sidecar_facts *facts = &image.source.facts;
 
-    if (form >= FORMS) {
-        image.full.windows = true;
-        image.full.raw_version = 8 + (unsigned)(form - FORMS) % 4;
-        image.full.is_32_bit = form - FORMS >= 4;
-        image.full.big_endian = false;
-    }
+    image.full.records = RECORDS;
+    image.full.counters_each = EACH;
+    image.full.names = NAMES;
+    image.full.binary_id = ID;
+    image.full.load_address = COUNTERS_ADDRESS + LOAD_BIAS;
     image.light = image.full;
     image.light.names = NULL;
     image.light.records = 1;
@@ -384,7 +369,7 @@ END_TEST
 /* In version 7 of an image that can be loaded anywhere, the file has no addresses. */
 static struct image describe_relocated(int shape, struct profile_record_layout *layout)
 {
-    struct image image = describe(shape * VERSIONS);
+    struct image image = describe(shape * PROFILE_VERSIONS);
 
     ck_assert(profile_record_layout(7, image.full.is_32_bit ? 4 : 8, layout));
     for (size_t i = 0; i < RECORDS; i++)
@@ -529,27 +514,6 @@ START_TEST(test_binary)
 }
 END_TEST
 
-START_TEST(test_ranges)
-{
-    struct image image = make_image(_i);
-    struct profile_sidecar opened = {.sidecar = image.sidecar};
-    struct profile_range range;
-    struct error error = {0};
-    bool has_bitmap = PROFILE_VERSION(image.full.raw_version) >= 9;
-
-    ck_assert(profile_sidecar_load(&opened, &error));
-    for (uint64_t i = 0; i < RECORDS; i++) {
-        ck_assert(profile_sidecar_range(&opened, i, &range));
-        ck_assert_uint_eq(range.first_counter, i * EACH);
-        ck_assert_uint_eq(range.counter_count, EACH);
-        ck_assert_uint_eq(range.first_bitmap_byte, has_bitmap ? i * EACH : 0);
-        ck_assert_uint_eq(range.bitmap_byte_count, has_bitmap ? EACH : 0);
-    }
-    profile_sidecar_unload(&opened);
-    free_image(&image);
-}
-END_TEST
-
 START_TEST(test_other_builds)
 {
     struct image image = make_image(_i);
@@ -576,48 +540,6 @@ START_TEST(test_other_builds)
 }
 END_TEST
 
-/* A sidecar with true digests may hold anything: noise for data, and addresses and sizes that do
- * not go together. Nothing of it is believed. */
-START_TEST(test_hostile)
-{
-    static const uint64_t numbers[] = {
-        0, 1, COUNTERS_ADDRESS, UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_MAX - 7, UINT64_MAX};
-    struct random_state random = random_start((uint64_t)_i);
-
-    for (int round = 0; round < 40; round++) {
-        struct image image = describe(_i);
-        struct profile_sidecar opened = {0};
-        struct profile_range range;
-        struct error error;
-
-        for (size_t i = 0; i < image.data.size; i++) {
-            if (random_below(&random, 4) == 0)
-                image.data.data[i] = (uint8_t)random_next(&random);
-        }
-        add_sections(&image);
-        image.source.facts.has_stub = random_below(&random, 4) != 0;
-        if (random_below(&random, 2) == 0)
-            section_of(&image, SECTION_DATA)->kind = SECTION_COVDATA;
-        for (size_t i = 1; i < image.source.section_count; i++) {
-            if (random_below(&random, 2) == 0 && !image.full.is_32_bit)
-                image.sections[i].address = numbers[random_below(&random, 7)];
-            if (random_below(&random, 2) == 0 && i > 1 && !image.full.is_32_bit)
-                image.sections[i].size = numbers[random_below(&random, 7)];
-        }
-        finish(&image);
-        opened.sidecar = image.sidecar;
-        if (profile_sidecar_load(&opened, &error) && opened.has_data) {
-            uint64_t count = opened.data.size / opened.layout.record_size;
-
-            for (uint64_t i = 0; i < count; i++)
-                profile_sidecar_range(&opened, i, &range);
-        }
-        profile_sidecar_unload(&opened);
-        free_image(&image);
-    }
-}
-END_TEST
-
 /* ---- memory ---- */
 
 /* What is correlated, and what comes of it. */
@@ -629,11 +551,13 @@ struct attempt {
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_stub, test_dump, test_tripwire, test_other_names,
-                test_without_binary_id, test_other_version, test_changed_stub, test_names_only);
-    suite_loops(all, FORMS / VERSIONS, test_addresses_by_relocation, test_addresses_unknown);
-    suite_loops(all, FORMS, test_binary);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_ranges, test_other_bitmap, test_value_sites);
-    suite_loops(all, FORMS, test_other_builds, test_hostile);
+    suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_stub, test_dump, test_tripwire,
+                test_other_names, test_without_binary_id, test_other_version, test_changed_stub,
+                test_names_only);
+    suite_loops(all, PROFILE_FORMS / PROFILE_VERSIONS, test_addresses_by_relocation,
+                test_addresses_unknown);
+    suite_loops(all, PROFILE_FORMS, test_binary);
+    suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_other_bitmap, test_value_sites);
+    suite_loops(all, PROFILE_FORMS, test_other_builds);
     return suite_main("correlate", all);
 }

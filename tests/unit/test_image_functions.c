@@ -2,43 +2,16 @@
  * The functions of an image, as profiles have them: whose counters are where, in every version and
  * form; and what a recorder makes of them.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "common/state/reached.h"
 #include "common/state/tests_query.h"
 #include "tests/support/suite.h"
 #include "tests/unit/profile_maker.h"
-#include "tests/unit/refused_ways.h"
+#include "tests/unit/refused_memory.h"
 
-#define VERSIONS      5
-#define FORMS         (VERSIONS * 4)
-#define WINDOWS_FORMS 8
 #define RECORDS       5
 #define COUNTERS_EACH 3
-
-/* As in test_profile_sum.c. */
-static struct profile_recipe form(int index, uint64_t variant)
-{
-    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % VERSIONS,
-                                    .is_32_bit = (index / VERSIONS & 1) != 0,
-                                    .big_endian = (index / VERSIONS & 2) != 0,
-                                    .bitmap = true,
-                                    .records = RECORDS,
-                                    .counters_each = COUNTERS_EACH,
-                                    .names = "some names",
-                                    .binary_id = "build-id",
-                                    .load_address = 0x4000};
-
-    if (index >= FORMS) {
-        recipe.windows = true;
-        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 4;
-        recipe.is_32_bit = index - FORMS >= 4;
-        recipe.big_endian = false;
-    }
-    recipe.raw_version |= variant;
-    return recipe;
-}
 
 static struct image_functions read_functions(const struct buffer *made)
 {
@@ -64,7 +37,7 @@ static unsigned reached_by(const struct image_functions *functions, const struct
 /* Each counter is its function's, in the first byte and the last. */
 START_TEST(test_counters)
 {
-    struct profile_recipe recipe = form(_i, 0);
+    struct profile_recipe recipe = profile_form(_i);
     struct buffer made = profile_make(&recipe);
     struct image_functions functions = read_functions(&made);
 
@@ -84,11 +57,15 @@ END_TEST
 /* 0 stands for "executed". */
 START_TEST(test_byte_coverage)
 {
-    struct profile_recipe recipe = form(_i, PROFILE_VARIANT_BYTE_COVERAGE);
-    struct buffer made = profile_make(&recipe);
-    struct image_functions functions = read_functions(&made);
-    size_t counters = (size_t)(profile_of(&made).counters.data - made.data);
+    struct profile_recipe recipe = profile_form(_i);
+    struct image_functions functions;
+    struct buffer made;
+    size_t counters;
 
+    recipe.raw_version |= PROFILE_VARIANT_BYTE_COVERAGE;
+    made = profile_make(&recipe);
+    functions = read_functions(&made);
+    counters = (size_t)(profile_of(&made).counters.data - made.data);
     memset(made.data + counters, 0xff, RECORDS * COUNTERS_EACH);
     ck_assert_uint_eq(reached_by(&functions, &made), 0);
     for (size_t i = 0; i < RECORDS * COUNTERS_EACH; i++) {
@@ -104,7 +81,7 @@ END_TEST
 /* Counters that would be outside of the profile. */
 START_TEST(test_outside)
 {
-    struct profile_recipe recipe = form(_i, 0);
+    struct profile_recipe recipe = profile_form(_i);
     struct buffer made = profile_make(&recipe);
     struct profile profile = profile_of(&made);
     size_t record = (size_t)(profile.data.data - made.data) + 3 * profile.layout.record_size;
@@ -165,7 +142,7 @@ static void assert_tests(const struct buffer *bytes, uint64_t function, const ch
  * gone. */
 START_TEST(test_recorder)
 {
-    struct profile_recipe recipe = form(1, 0);
+    struct profile_recipe recipe = profile_form(1);
     struct buffer made = profile_make(&recipe), first, none;
     struct digest one = {{1}}, other = {{2}};
     struct test_recorder recorder;
@@ -255,7 +232,7 @@ static bool record_again(void *subject)
 
 START_TEST(test_recorder_memory_refused)
 {
-    struct profile_recipe recipe = form(1, 0);
+    struct profile_recipe recipe = profile_form(1);
     struct recording recording = {.made = profile_make(&recipe), .identity = {{1}}};
 
     profile_set_counter(&recording.made, 4, 1);
@@ -271,8 +248,8 @@ int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
 
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_counters, test_outside);
-    suite_loops(all, FORMS, test_byte_coverage);
+    suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_counters, test_outside);
+    suite_loops(all, PROFILE_FORMS, test_byte_coverage);
     suite_tests(all, test_recorder, test_recorder_memory_refused);
     return suite_main("image_functions", all);
 }

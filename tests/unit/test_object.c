@@ -202,32 +202,6 @@ START_TEST(test_coverage)
 }
 END_TEST
 
-/* With -profile-correlate=binary and no coverage mapping. */
-START_TEST(test_correlation)
-{
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer names = sample_names(), object;
-    GElf_Shdr header;
-    Elf *elf;
-
-    set_content(&sample->sections[COVMAP], SECTION_COVNAMES, buffer_view(&names));
-    sample->sections[COVFUN].kind = SECTION_COVDATA;
-    set_content(&sample->sections[NAMES], SECTION_NAMES, (struct bytes){NULL, 0});
-    object = make_object(&sample->source);
-    elf = elf_memory((char *)object.data, object.size);
-    check_identity(elf, &sample->source.facts);
-    check_names(elf, "__llvm_covnames");
-    check_content(elf, "__llvm_covdata", sample->sections[COVFUN].content);
-    check_place(elf, "__llvm_prf_cnts", &sample->sections[4]);
-    ck_assert_ptr_null(find(elf, "__llvm_covmap", &header));
-    check_debug_information(elf);
-    elf_end(elf);
-    buffer_free(&object);
-    buffer_free(&names);
-    sample_free(sample);
-}
-END_TEST
-
 static bool must_not_be_called(void *context, struct bytes part, struct error *error)
 {
     (void)context;
@@ -334,7 +308,7 @@ int main(void)
 {
     elf_version(EV_CURRENT);
     TCase *all = suite_case("all", 300, NULL);
-    suite_loops(all, SAMPLE_SHAPES, test_coverage, test_correlation);
+    suite_loops(all, SAMPLE_SHAPES, test_coverage);
     suite_tests(all, test_refusals, test_a_sink_that_stops, test_damaged_content);
     return suite_main("object", all);
 }

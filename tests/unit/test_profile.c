@@ -349,14 +349,6 @@ START_TEST(test_byte_coverage)
 }
 END_TEST
 
-START_TEST(test_variant_names)
-{
-    ck_assert_str_eq(profile_variant_name(56), "IR");
-    ck_assert_str_eq(profile_variant_name(63), "temporal");
-    ck_assert_ptr_null(profile_variant_name(40));
-}
-END_TEST
-
 START_TEST(test_several_profiles)
 {
     struct recipe first = ordinary(8, true, false);
@@ -629,7 +621,7 @@ int main(void)
     TCase *layout = tcase_create("layout");
     suite_loops(layout, SHAPES, test_every_shape);
     suite_tests(layout, test_record_sizes, test_record_of_version_11, test_records_of_devices,
-                test_byte_coverage, test_variant_names, test_several_profiles, test_too_many_zeros);
+                test_byte_coverage, test_several_profiles, test_too_many_zeros);
     TCase *identity = tcase_create("identity");
     suite_loops(identity, SHAPES, test_lightweight, test_not_lightweight, test_binary_ids,
                 test_uuids);

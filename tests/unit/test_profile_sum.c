@@ -13,33 +13,6 @@
 #define LIMIT (UINT64_MAX - 2)
 #define BYTES PROFILE_VARIANT_BYTE_COVERAGE
 
-/* Versions 7 to 11 in each of the four forms; behind them 8 to 11 as Windows has them, in 64 and 32
- * bits. */
-#define VERSIONS      5
-#define FORMS         (VERSIONS * 4)
-#define WINDOWS_FORMS 8
-
-static struct profile_recipe form(int index)
-{
-    struct profile_recipe recipe = {.raw_version = 7 + (unsigned)index % VERSIONS,
-                                    .is_32_bit = (index / VERSIONS & 1) != 0,
-                                    .big_endian = (index / VERSIONS & 2) != 0,
-                                    .bitmap = true,
-                                    .records = 5,
-                                    .counters_each = 3,
-                                    .names = "some names",
-                                    .binary_id = "build-id",
-                                    .load_address = 0x4000};
-
-    if (index >= FORMS) {
-        recipe.windows = true;
-        recipe.raw_version = 8 + (unsigned)(index - FORMS) % 4;
-        recipe.is_32_bit = index - FORMS >= 4;
-        recipe.big_endian = false;
-    }
-    return recipe;
-}
-
 static struct profile sum_profile(struct profile_sum *sum)
 {
     struct bytes bytes = profile_sum_combined(sum);
@@ -130,7 +103,7 @@ START_TEST(test_counts)
         {UINT64_MAX, UINT64_MAX, LIMIT},
         {UINT64_C(1) << 63, UINT64_C(1) << 63, LIMIT},
     };
-    struct profile_recipe recipe = form(_i);
+    struct profile_recipe recipe = profile_form(_i);
     struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
     struct profile_sum *sum;
     struct profile result;
@@ -161,7 +134,7 @@ END_TEST
 /* Adding skips zeros, but not the limit, whatever stands beside a counter. */
 START_TEST(test_limited_beside_zeros)
 {
-    struct profile_recipe recipe = form(_i);
+    struct profile_recipe recipe = profile_form(_i);
     struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
     struct profile_sum *sum;
     struct profile result;
@@ -206,7 +179,7 @@ static void check_planes(struct profile_sum *sum, const unsigned *expected, size
 
 START_TEST(test_byte_coverage)
 {
-    struct profile_recipe recipe = form(_i);
+    struct profile_recipe recipe = profile_form(_i);
     struct random_state random = random_start((uint64_t)_i);
     unsigned expected[1000] = {0};
     struct profile_sum *sum = NULL, *other = NULL;
@@ -264,7 +237,7 @@ static void *add_often(void *context)
 /* More counters than one stripe has. */
 START_TEST(test_threads)
 {
-    struct profile_recipe recipe = form(3);
+    struct profile_recipe recipe = profile_form(3);
     pthread_t threads[THREADS];
     struct adder adders[THREADS];
     struct buffer made;
@@ -309,7 +282,7 @@ END_TEST
 
 START_TEST(test_identity)
 {
-    struct profile_recipe recipe = form(_i), other = recipe;
+    struct profile_recipe recipe = profile_form(_i), other = recipe;
     struct digest identity = identity_of(&recipe), found;
 
     other.load_address = 0x7000000;
@@ -337,7 +310,7 @@ END_TEST
 
 START_TEST(test_adopt)
 {
-    struct profile_recipe recipe = form(_i);
+    struct profile_recipe recipe = profile_form(_i);
     struct buffer first, more;
     struct profile_sum *sum;
     struct profile profile;
@@ -360,7 +333,7 @@ END_TEST
 
 START_TEST(test_can_be_summed)
 {
-    struct profile_recipe recipe = form(3);
+    struct profile_recipe recipe = profile_form(3);
     struct buffer made = profile_make(&recipe);
     struct profile profile = profile_of(&made);
 
@@ -377,7 +350,7 @@ END_TEST
 /* A sum that could not start has no part of the counters, to which another thread might add. */
 START_TEST(test_refused_start)
 {
-    struct profile_recipe recipe = form(3);
+    struct profile_recipe recipe = profile_form(3);
     struct buffer made;
     struct profile profile;
     struct profile_sum *sum = NULL;
@@ -408,10 +381,10 @@ END_TEST
 int main(void)
 {
     TCase *all = suite_case("all", 300, NULL);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_counts, test_limited_beside_zeros);
-    suite_loops(all, FORMS, test_byte_coverage);
+    suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_counts, test_limited_beside_zeros);
+    suite_loops(all, PROFILE_FORMS, test_byte_coverage);
     suite_loops(all, 2, test_threads, test_refused_start);
-    suite_loops(all, FORMS + WINDOWS_FORMS, test_identity, test_adopt);
+    suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_identity, test_adopt);
     tcase_add_test(all, test_can_be_summed);
     return suite_main("profile_sum", all);
 }

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -133,59 +132,6 @@ START_TEST(test_profile)
 }
 END_TEST
 
-/* Profiles of version 11, and what is refused: another version, and what only a GPU's code has. */
-START_TEST(test_versions)
-{
-    struct profile_recipe recipe = full_recipe;
-    covsplit_error *error = NULL;
-    covsplit_profile *profile;
-    struct buffer file;
-
-    recipe.raw_version = 11;
-    file = profile_make(&recipe);
-    profile = covsplit_profile_open_memory(file.data, file.size, "it", &error);
-    ck_assert_ptr_nonnull(profile);
-    ck_assert_uint_eq(covsplit_profile_raw_version(profile), 11);
-    ck_assert_uint_eq(covsplit_profile_counter_count(profile), RECORDS * EACH);
-    covsplit_profile_close(profile);
-    store_u64(file.data + 9 * sizeof(uint64_t), 3, false);
-    ck_assert_ptr_null(covsplit_profile_open_memory(file.data, file.size, "it", &error));
-    assert_message(error, "it: has 3 uniform counters");
-    store_u64(file.data + 8, 12, false);
-    ck_assert_ptr_null(covsplit_profile_open_memory(file.data, file.size, "it", &error));
-    assert_message(error, "it: raw profile version 12; this covsplit knows 7 to 11; ");
-    buffer_free(&file);
-}
-END_TEST
-
-/* Several profiles in one file, with zeros between; then something that is none. */
-START_TEST(test_concatenated)
-{
-    struct fixture fixture;
-    covsplit_error *error = NULL;
-    covsplit_profile *profile;
-    struct buffer file = {0};
-    bool found = false;
-
-    set_up(&fixture);
-    ck_assert(buffer_append(&file, fixture.profile_bytes.data, fixture.profile_bytes.size));
-    ck_assert(buffer_append_zeros(&file, 24));
-    ck_assert(buffer_append(&file, fixture.profile_bytes.data, fixture.profile_bytes.size));
-    ck_assert(buffer_append(&file, "rest", 4));
-    profile = covsplit_profile_open_memory(file.data, file.size, "two", &error);
-    ck_assert(covsplit_profile_next(profile, &found, &error));
-    ck_assert(found);
-    ck_assert_uint_eq(covsplit_profile_counter(profile, 5), 77);
-    ck_assert(!covsplit_profile_next(profile, &found, &error));
-    assert_message(error, "two: ");
-    covsplit_profile_close(profile);
-    ck_assert_ptr_null(covsplit_profile_open_memory("", 0, "nothing", &error));
-    assert_message(error, "nothing: empty");
-    buffer_free(&file);
-    tear_down(&fixture);
-}
-END_TEST
-
 static void assert_finds(const covsplit_store *store, const char *prefix, size_t size)
 {
     covsplit_error *error = NULL;
@@ -302,7 +248,6 @@ END_TEST
 int main(void)
 {
     TCase *all = tcase_create("all");
-    suite_tests(all, test_sections, test_functions, test_profile, test_versions, test_concatenated,
-                test_store, test_threads);
+    suite_tests(all, test_sections, test_functions, test_profile, test_store, test_threads);
     return suite_main("reader_profiles", all);
 }

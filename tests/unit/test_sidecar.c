@@ -91,24 +91,6 @@ START_TEST(test_unaligned_memory)
 }
 END_TEST
 
-/* An image without coverage gets an empty sidecar. */
-START_TEST(test_empty)
-{
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    const uint8_t no_steps[] = {0, 0};
-
-    sample->source.section_count = 0;
-    sample->source.kept_count = 0;
-    sample->source.image_name = "";
-    sample->source.inverse = (struct bytes){no_steps, sizeof(no_steps)};
-    sample->source.facts.stripped_size = sample->source.facts.original_size;
-    sample->source.facts.stripped_digest = sample->source.facts.original_digest;
-    buffer_free(&sample->stripped);
-    ck_assert(buffer_append(&sample->stripped, sample->original.data, sample->original.size));
-    assert_sound(sample, sample_write(&sample->source, 9, 1), SIDECAR_FORMAT_VERSION);
-}
-END_TEST
-
 /* Large enough for the writer to use all four threads. */
 START_TEST(test_threads_change_nothing)
 {
@@ -234,23 +216,6 @@ START_TEST(test_32_bits_hold_no_more)
 }
 END_TEST
 
-START_TEST(test_counters_have_no_contents)
-{
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1), content = {0};
-    struct sidecar *sidecar = sample_open(&file);
-    struct error error = {0};
-
-    ck_assert(
-        !sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COUNTERS), &content, &error));
-    ck_assert_str_ne(error.message, "");
-    ck_assert_uint_eq(content.size, 0);
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
-}
-END_TEST
-
 /* ---- comparing ---- */
 
 /* What is changed, by its place in the facts or in a section, and by which bits. */
@@ -339,13 +304,12 @@ int main(void)
 {
     TCase *sound = suite_case("sound", 120, NULL);
     suite_loops(sound, SAMPLE_SHAPES, test_round_trip, test_compact_round_trip, test_copied_section,
-                test_unaligned_memory, test_empty);
+                test_unaligned_memory);
     suite_tests(sound, test_threads_change_nothing);
     TCase *restoring = tcase_create("restoring");
     suite_tests(restoring, test_refuses_another_image, test_original_is_checked);
     TCase *writing = tcase_create("writing");
-    suite_tests(writing, test_refuses_unsound_sources, test_32_bits_hold_no_more,
-                test_counters_have_no_contents);
+    suite_tests(writing, test_refuses_unsound_sources, test_32_bits_hold_no_more);
     TCase *comparing = tcase_create("comparing");
     suite_loops(comparing, (int)(sizeof(changes) / sizeof(changes[0])), test_other_contents);
     suite_tests(comparing, test_other_bytes);

@@ -12,7 +12,6 @@
 #include "common/store/store.h"
 #include "reader/covsplit.h"
 #include "tests/support/suite.h"
-#include "tests/unit/refused_ways.h"
 
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
@@ -335,65 +334,6 @@ START_TEST(test_file_in_the_way)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-static bool count_entry(void *context, const struct store_entry *entry, struct error *error)
-{
-    (void)error;
-    *(size_t *)context += entry->path != NULL;
-    return true;
-}
-
-static bool count_sidecar(void *context, const char *path, const struct uuid *uuid,
-                          struct error *error)
-{
-    struct store_entry entry = {.path = path, .uuid = *uuid};
-
-    return count_entry(context, &entry, error);
-}
-
-static bool search_again(void *subject)
-{
-    struct uuid uuid = uuid_of("abcd");
-    struct store_match match = {0};
-    struct store_list list;
-    struct error error = {0};
-    size_t scanned = 0, walked = 0;
-    bool done = store_list_open(&list, subject, true, &error) &&
-                store_list_find(&list, &uuid, STORE_PREFIX, &match, &error) &&
-                store_scan(store_directory("memory"), count_entry, &scanned, &error) &&
-                store_list_walk(&list, count_sidecar, &walked, &error);
-
-    if (done) {
-        ck_assert_ptr_nonnull(match.path);
-        ck_assert_uint_eq(scanned, 4);
-        ck_assert_uint_eq(walked, 3);
-    } else {
-        expect_memory(&error);
-    }
-    free(match.path);
-    store_list_close(&list);
-    return done;
-}
-
-/* What is not found for lack of memory is an error, never a store without it. */
-START_TEST(test_memory)
-{
-    char *text;
-
-    add_file("memory", "ab", "cdef.covsplit");
-    add_file("memory", "ab", "ef.covsplit");
-    add_file("memory", "0abc", "cd.covsplit");
-    add_file("memory", ".", "loose.covsplit");
-    add_file("memory2", "ab", "cdef.covsplit");
-    add_file("memory2", "ff", "01.covsplit");
-    ck_assert_int_gt(
-        asprintf(&text, "%s/nowhere:%s/memory:%s/memory2", directory, directory, directory), 0);
-    refuse_each_way(search_again, text);
-    free(text);
-}
-END_TEST
-
 /* ---- the library ---- */
 
 static bool note_for_library(void *context, const char *path, const uint8_t *uuid, size_t size)
@@ -439,6 +379,6 @@ int main(void)
     TCase *all = suite_case("all", 0, NULL);
     tcase_add_unchecked_fixture(all, prepare, clean_up);
     suite_tests(all, test_stub, test_two_answers, test_scan_kinds, test_walk_while_entries_vanish,
-                test_parse_name, test_library_visit, test_add, test_file_in_the_way, test_memory);
+                test_parse_name, test_library_visit, test_add, test_file_in_the_way);
     return suite_main("store", all);
 }

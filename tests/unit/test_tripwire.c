@@ -2,12 +2,10 @@
  * The tripwire: what it looks like for UUIDs of all sizes, what is recognized as one and what is
  * not, and that nothing but the UUID that was written is read from it.
  */
-#include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
 
 #include "common/llvm/tripwire.h"
-#include "tests/support/random.h"
 #include "tests/support/suite.h"
 
 #define PLENTY 1000
@@ -108,26 +106,6 @@ START_TEST(test_damaged)
 }
 END_TEST
 
-START_TEST(test_random)
-{
-    struct random_state random = random_start(1);
-
-    for (unsigned i = 0; i < 100000; i++) {
-        uint8_t bytes[TRIPWIRE_SIZE_MAX];
-        struct uuid uuid = uuid_of(1 + random_below(&random, UUID_SIZE_MAX)), found;
-        size_t size = tripwire_size(PLENTY, uuid.size, 1);
-        bool is_prefix;
-
-        tripwire_write(bytes, size, &uuid);
-        for (uint64_t j = random_below(&random, 3); j != 0; j--)
-            bytes[random_below(&random, size)] = (uint8_t)random_next(&random);
-        size -= random_below(&random, 2) * random_below(&random, size);
-        if (tripwire_read_uuid((struct bytes){bytes, size}, &found, &is_prefix))
-            ck_assert(found.size != 0 && found.size <= TRIPWIRE_UUID_MAX);
-    }
-}
-END_TEST
-
 /* In units of 2 and 4 bytes: the same text or short one, with bytes ff behind. */
 START_TEST(test_unit)
 {
@@ -184,7 +162,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_test(all, test_text);
     tcase_add_loop_test(all, test_each_uuid, 1, UUID_SIZE_MAX + 1);
-    suite_tests(all, test_short, test_damaged, test_random);
+    suite_tests(all, test_short, test_damaged);
     tcase_add_loop_test(all, test_unit, 1, 3);
     suite_loops(all, 2, test_mapping);
     tcase_add_test(all, test_signature);

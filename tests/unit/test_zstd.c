@@ -3,7 +3,6 @@
  * nothing.
  */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -95,64 +94,9 @@ START_TEST(test_round_trip)
 }
 END_TEST
 
-START_TEST(test_highest_level)
-{
-    struct buffer source = make_source(300000, 2), result = {0};
-    struct buffer compressed = compress(&source, CODEC_LEVEL_MAX, 2);
-
-    ck_assert(decompress(buffer_view(&compressed), source.size, &result, 6));
-    ck_assert(bytes_equal(buffer_view(&source), buffer_view(&result)));
-    buffer_free(&source);
-    buffer_free(&compressed);
-    buffer_free(&result);
-}
-END_TEST
-
 struct consumed {
     const uint8_t *next;
 };
-
-static void check_consumed(void *context, struct bytes piece)
-{
-    struct consumed *consumed = context;
-
-    ck_assert_ptr_eq(piece.data, consumed->next);
-    ck_assert_uint_le(piece.size, 4 << 20);
-    consumed->next += piece.size;
-}
-
-/* Callers count on it to digest the source and to give back its pages. */
-START_TEST(test_every_byte_is_reported_once)
-{
-    struct buffer source = make_source(sizes[_i], 3), compressed = {0};
-    const struct codec_options options = {1, 2};
-    struct consumed consumed = {source.data};
-    struct error error = {0};
-
-    ck_assert(codec_compress(buffer_view(&source), &options, check_consumed, &consumed, NAME,
-                             &compressed, &error));
-    ck_assert(consumed.next == (source.data == NULL ? NULL : source.data + source.size));
-    buffer_free(&source);
-    buffer_free(&compressed);
-}
-END_TEST
-
-START_TEST(test_appends)
-{
-    struct buffer source = make_source(5000, 4), out = {0}, alone = compress(&source, 3, 1);
-    const struct codec_options options = {3, 1};
-    struct error error = {0};
-
-    ck_assert(buffer_append(&out, "header", 6));
-    ck_assert(codec_compress(buffer_view(&source), &options, NULL, NULL, NAME, &out, &error));
-    ck_assert_uint_eq(out.size, 6 + alone.size);
-    ck_assert_mem_eq(out.data, "header", 6);
-    ck_assert_mem_eq(out.data + 6, alone.data, alone.size);
-    buffer_free(&source);
-    buffer_free(&out);
-    buffer_free(&alone);
-}
-END_TEST
 
 /* ---- damage ---- */
 
@@ -285,9 +229,6 @@ int main(void)
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
     TCase *sound = suite_case("sound", 300, NULL);
     suite_loops(sound, size_count, test_round_trip);
-    tcase_add_test(sound, test_highest_level);
-    suite_loops(sound, size_count, test_every_byte_is_reported_once);
-    suite_tests(sound, test_appends);
     TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_tests(damage, test_window_is_bounded, test_no_memory_for_window);
