@@ -14,8 +14,6 @@
 #include "common/base/digest.h"
 #include "split/cli/memory.h"
 
-#define CURRENT_DIRECTORY "."
-
 /* One place of a search. */
 struct sidecar_spot {
     enum {
@@ -41,6 +39,7 @@ struct search {
     size_t next_found;
     bool is_other;        /* the last candidate is a placeholder, or of another stripped image */
     bool met_unusable;    /* some candidate failed for another reason */
+    bool is_ambiguous;    /* the last candidate has a rival */
     struct error problem; /* the error of the first candidate that failed; "" if none did */
     struct arena memory;
 };
@@ -76,7 +75,7 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
                          const struct sidecar_wanted *wanted, struct error *error)
 {
     const struct store_list *directories = &places->directories;
-    const char *only = wanted->uuid == NULL ? sidecar_places_only_file(places) : NULL;
+    const char *only = wanted->uuid == NULL ? sidecar_places_only_file(places) : NULL, *path;
     char directory[PATH_MAX];
     size_t name_count = 0;
 
@@ -103,19 +102,15 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
         return true;
     /* IMAGE.covsplit is only for images: a sidecar is not named after a profile. */
     for (size_t i = 0; wanted->profile == NULL && i < name_count; i++) {
-        const char *path = arena_text(&search->memory, "%s" STORE_SUFFIX, wanted->names[i]);
-
+        path = arena_text(&search->memory, "%s" STORE_SUFFIX, wanted->names[i]);
         add_spot(search, (struct sidecar_spot){.kind = SPOT_FILE, .path = path});
     }
     for (size_t i = 0; i < name_count; i++) {
-        if (path_directory(wanted->names[i], directory)) {
-            const char *path = arena_text(&search->memory, "%s", directory);
-
-            if (path != NULL)
-                add_directory(search, path);
-        }
+        if (path_directory(wanted->names[i], directory) &&
+            (path = arena_text(&search->memory, "%s", directory)) != NULL)
+            add_directory(search, path);
     }
-    add_directory(search, CURRENT_DIRECTORY);
+    add_directory(search, ".");
     add_stores(search, &places->environment);
     return !search->memory.failed ||
            error_out_of_memory(error, "the search for sidecars", sizeof(directory));
@@ -212,21 +207,20 @@ static bool is_any(const struct search *search)
 
 /* ---- the candidates ---- */
 
-static void end_here(struct search *search)
-{
-    search->next_spot = search->spot_count;
-    search->next_found = search->found.count;
-}
-
-/* Passes over the last candidate. */
+/* Passes over the last candidate. Nothing is searched any more if the machine failed, or if it is
+ * unknown which of several candidates is right. */
 static void reject(struct search *search, const struct error *why)
 {
-    if (search->problem.message[0] == '\0' || error_is_of_machine(why))
+    bool is_final = search->is_ambiguous || error_is_of_machine(why);
+
+    if (search->problem.message[0] == '\0' || is_final)
         search->problem = *why;
-    if (error_is_of_machine(why))
-        end_here(search);
+    if (is_final) {
+        search->next_spot = search->spot_count;
+        search->next_found = search->found.count;
+    }
     search->met_unusable |= !search->is_other;
-    search->is_other = false;
+    search->is_other = search->is_ambiguous = false;
 }
 
 /* Adds the candidates of a spot that have one of these UUIDs. */
@@ -256,13 +250,13 @@ static bool look_by_uuid(const struct sidecar_places *places, const struct sidec
  * it says what is wrong. */
 static bool look(struct search *search, struct error *error)
 {
-    static const struct uuid none = {.size = 0};
     const struct sidecar_spot *spot = &search->spots[search->next_spot++];
     bool is_named = search->next_spot <= search->named_count;
 
     if (spot->kind == SPOT_FILE)
         return (!is_named && file_is_missing(spot->path, 0)) ||
-               found_sidecars_add(&search->found, &none, spot->path, false, error);
+               found_sidecars_add(&search->found, &(struct uuid){.size = 0}, spot->path, false,
+                                  error);
     return need_uuids(search, error) && look_by_uuid(search->places, spot, search->uuids,
                                                      search->uuid_count, &search->found, error);
 }
@@ -412,11 +406,9 @@ static bool accepts(struct search *search, const struct sidecar *sidecar, struct
     if (!fits(search, sidecar, error))
         return false;
     /* The digest of the stripped image leaves no doubt. */
-    if (search->wanted->stripped != NULL || has_no_rival(search, sidecar, error))
-        return true;
-    search->problem = *error;
-    end_here(search);
-    return false;
+    search->is_ambiguous =
+        search->wanted->stripped == NULL && !has_no_rival(search, sidecar, error);
+    return !search->is_ambiguous;
 }
 
 /* ---- what was not found ---- */
@@ -464,24 +456,12 @@ static void list_spots(const struct search *search, struct buffer *list)
     buffer_append(list, "", 1);
 }
 
-/* A directory of --store that is not there, which is more likely to be the reason than a sidecar
- * that lies about; NULL: there is none. */
-static const char *missing_store(const struct search *search)
-{
-    const struct store_list *stores = &search->places->store;
-
-    for (size_t i = 0; i < stores->count; i++) {
-        if (file_is_missing(stores->directories[i], 0))
-            return stores->directories[i];
-    }
-    return NULL;
-}
-
 /* Sets the error that says why nothing was found. */
 static void report_failure(struct search *search, struct error *error)
 {
     const char *name = search->wanted->name, *why = search->no_uuid.message, *places;
     const char *first_fault = search->found.first_fault.message;
+    const struct store_list *store = &search->places->store; /* one directory, or none */
     size_t fault_count = search->found.fault_count;
     char hex[UUID_HEX_MAX];
     struct buffer list = {0};
@@ -491,8 +471,11 @@ static void report_failure(struct search *search, struct error *error)
     /* That a sidecar is of another image says something only if a UUID or a place named it. */
     if (is_any(search) && !search->met_unusable)
         *error = (struct error){0};
-    if (error->message[0] != '\0' && !error_is_of_machine(error) && missing_store(search) != NULL)
-        error_set(error, "%.300s: no such directory; %.600s", missing_store(search),
+    /* A directory of --store that is not there is more likely to be the reason than a sidecar that
+     * lies about. */
+    if (error->message[0] != '\0' && !error_is_of_machine(error) && store->count != 0 &&
+        file_is_missing(store->directories[0], 0))
+        error_set(error, "%.300s: no such directory; %.600s", store->directories[0],
                   search->problem.message);
     if (error->message[0] == '\0' && need_uuids(search, error)) {
         list_spots(search, &list);
