@@ -501,6 +501,9 @@ static bool overwrite(struct output *output, enum output_result *result, struct 
         *result = OUTPUT_HALF_WRITTEN;
         error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
         forget_temporary(output);
+        /* A signal handler removes only files that are open for writing (cli/process.c). */
+        close(output->fd);
+        output->fd = -1;
     }
     free(piece);
     if (fd >= 0)
