@@ -260,19 +260,8 @@ static bool read_content(struct conversion *conversion, struct error *error)
                          conversion->name);
     if (!buffer_reserve(content, size))
         return error_out_of_memory(error, conversion->name, size);
-    while (content->size < size) {
-        ssize_t have = pread(conversion->fd, content->data + content->size, size - content->size,
-                             (off_t)content->size);
-
-        if (have < 0 && errno == EINTR)
-            continue;
-        if (have < 0)
-            return error_set_errno(error, errno, "%s: cannot be read", conversion->name);
-        if (have == 0)
-            break;
-        content->size += (size_t)have;
-    }
-    return true;
+    content->size = size;
+    return file_read_at(conversion->fd, conversion->name, 0, content->data, size, error);
 }
 
 bool conversion_examine(struct conversion *conversion, struct error *error)
