@@ -462,11 +462,6 @@ bool paths_refer_to_same_file(const char *a, const char *b)
 
 /* ---- directories ---- */
 
-static bool is_any(const char *name)
-{
-    return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
-}
-
 static bool add(struct directory_names *names, const char *name)
 {
     char *copy = strdup(name);
@@ -492,13 +487,15 @@ bool directory_names_read(const char *path, bool (*filter)(const char *name),
     bool done = true;
 
     *names = (struct directory_names){0};
-    if (filter == NULL)
-        filter = is_any;
     if (stream == NULL)
         return error_set_errno(error, errno, "%s: cannot be read", path);
     /* readdir returns NULL both at the end and on an error; only errno tells which. */
     while (done && (errno = 0, entry = readdir(stream)) != NULL) {
-        if (filter(entry->d_name) && !add(names, entry->d_name))
+        const char *name = entry->d_name;
+        bool is_wanted =
+            filter != NULL ? filter(name) : strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+
+        if (is_wanted && !add(names, name))
             done = error_out_of_memory(error, path, sizeof(entry->d_name));
     }
     if (done && errno != 0)

@@ -18,61 +18,36 @@
 #define ROOM_MIN    ((uint64_t)4 << 10)
 #define ROOM_GROWTH 4
 
-static uint64_t first_room(uint64_t stream_size, uint64_t size)
-{
-    uint64_t room = stream_size * RATIO_FIRST;
-
-    if (room < ROOM_MIN)
-        room = ROOM_MIN;
-    return room < size ? room : size;
-}
-
-/* Decompresses at most `room` bytes. */
-static enum libdeflate_result run(struct libdeflate_decompressor *decompressor, struct bytes stream,
-                                  uint64_t room, struct buffer *text, bool *ends)
-{
-    size_t consumed = 0, produced = 0;
-    enum libdeflate_result result =
-        libdeflate_zlib_decompress_ex(decompressor, stream.data, (size_t)stream.size,
-                                      text->data + text->size, (size_t)room, &consumed, &produced);
-
-    *ends = result == LIBDEFLATE_SUCCESS && consumed == stream.size && produced == room;
-    return result;
-}
-
-static enum result inflate_with(struct libdeflate_decompressor *decompressor, struct bytes stream,
-                                uint64_t size, struct buffer *text)
-{
-    uint64_t room = first_room(stream.size, size);
-    enum libdeflate_result result;
-    bool ends;
-
-    for (;;) {
-        /* At least one byte, so that the pointer is not NULL. */
-        if (room >= SIZE_MAX || !buffer_reserve(text, (size_t)room + 1))
-            return RESULT_NO_MEMORY;
-        result = run(decompressor, stream, room, text, &ends);
-        if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room == size)
-            break;
-        room = room < size / ROOM_GROWTH ? room * ROOM_GROWTH : size;
-    }
-    if (!ends || room != size)
-        return RESULT_UNFIT;
-    text->size += (size_t)size;
-    return RESULT_OK;
-}
-
 enum result inflate_exactly(struct bytes stream, uint64_t size, struct buffer *text)
 {
+    uint64_t room = stream.size * RATIO_FIRST < ROOM_MIN ? ROOM_MIN : stream.size * RATIO_FIRST;
     struct libdeflate_decompressor *decompressor;
-    enum result result;
+    enum libdeflate_result result;
+    size_t consumed = 0, produced = 0;
 
     if (stream.size == 0 || size / RATIO_MAX > stream.size)
         return RESULT_UNFIT;
     decompressor = libdeflate_alloc_decompressor();
     if (decompressor == NULL)
         return RESULT_NO_MEMORY;
-    result = inflate_with(decompressor, stream, size, text);
+    if (room > size)
+        room = size;
+    for (;;) {
+        /* At least one byte, so that the pointer is not NULL. */
+        if (room >= SIZE_MAX || !buffer_reserve(text, (size_t)room + 1)) {
+            libdeflate_free_decompressor(decompressor);
+            return RESULT_NO_MEMORY;
+        }
+        result = libdeflate_zlib_decompress_ex(decompressor, stream.data, (size_t)stream.size,
+                                               text->data + text->size, (size_t)room, &consumed,
+                                               &produced);
+        if (result != LIBDEFLATE_INSUFFICIENT_SPACE || room == size)
+            break;
+        room = room < size / ROOM_GROWTH ? room * ROOM_GROWTH : size;
+    }
     libdeflate_free_decompressor(decompressor);
-    return result;
+    if (result != LIBDEFLATE_SUCCESS || consumed != stream.size || produced != size)
+        return RESULT_UNFIT;
+    text->size += produced;
+    return RESULT_OK;
 }

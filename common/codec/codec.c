@@ -25,24 +25,6 @@ void streams_free(struct streams *streams)
     streams->count = 0;
 }
 
-bool streams_failed(const struct streams *streams)
-{
-    bool failed = streams->proved.failed;
-
-    for (size_t i = 0; i < streams->count; i++)
-        failed = failed || streams->stream[i].failed;
-    return failed;
-}
-
-uint64_t streams_size(const struct streams *streams)
-{
-    uint64_t size = 0;
-
-    for (size_t i = 0; i < streams->count; i++)
-        size += streams->stream[i].size;
-    return size;
-}
-
 uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t section_size,
                        const struct stream_proportion *proportion)
 {
@@ -106,16 +88,6 @@ bool streams_pack(const struct streams *streams, const struct codec_options *opt
     return done && (!packed->failed || error_out_of_memory(error, name, packed->size));
 }
 
-/* Decompresses a stream, or copies it if it is stored as it is. */
-static bool unpack_stream(struct codec_stream **decompressor, const struct packed *stored,
-                          bool is_frame, struct buffer *to, struct error *error)
-{
-    if (is_frame)
-        return codec_decompress_next(decompressor, stored, to, error);
-    return buffer_append(to, stored->bytes.data, (size_t)stored->bytes.size) ||
-           error_out_of_memory(error, stored->name, stored->bytes.size);
-}
-
 bool streams_unpack(const struct packed *packed, uint64_t wanted,
                     const struct streams_limits *limits, struct streams *streams,
                     struct error *error)
@@ -151,7 +123,10 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
         if (cursor.bad)
             break;
         if ((wanted >> i & 1) != 0) {
-            done = unpack_stream(&decompressor, &stored, is_frame, &streams->stream[i], error);
+            done = is_frame
+                       ? codec_decompress_next(&decompressor, &stored, &streams->stream[i], error)
+                       : buffer_append(&streams->stream[i], stored.bytes.data, (size_t)sizes[i]) ||
+                             error_out_of_memory(error, packed->name, sizes[i]);
             if (is_frame && codec_has_checksum(stored.bytes))
                 streams->checked |= UINT64_C(1) << i;
         }
@@ -268,11 +243,16 @@ static bool encode_unit(const struct transform *transform, const struct transfor
     struct buffer again = {0};
     size_t start = packed->size;
     enum result result = transform->encode(context, section, &streams);
-    bool done = true;
+    bool done = true, failed = streams.proved.failed;
+    uint64_t size = 0;
 
-    if (streams_failed(&streams))
+    for (size_t i = 0; i < streams.count; i++) {
+        failed = failed || streams.stream[i].failed;
+        size += streams.stream[i].size;
+    }
+    if (failed)
         result = RESULT_NO_MEMORY;
-    *fits = result == RESULT_OK && streams_size(&streams) <= streams_limit(transform, section.size);
+    *fits = result == RESULT_OK && size <= streams_limit(transform, section.size);
     if (result == RESULT_NO_MEMORY)
         done = error_out_of_memory(error, name, section.size);
     else if (*fits)

@@ -51,12 +51,6 @@ void name_list_writer_start_list(struct name_list_writer *writer)
     start_list(&writer->state);
 }
 
-/* Makes room for one more name in the state. */
-static bool make_room(struct name_list_writer *writer)
-{
-    return ARRAY_ROOM_FOR_ONE(writer->state.lists, writer->capacity, writer->state.new_number);
-}
-
 uint64_t name_list_writer_expected(const struct name_list_writer *writer)
 {
     return expected(&writer->state);
@@ -74,7 +68,7 @@ bool name_list_writer_put_number(struct name_list_writer *writer, uint64_t numbe
     struct name_list_state *state = &writer->state;
     uint8_t code, bytes[NAME_WIDTH_MAX];
 
-    if (!make_room(writer))
+    if (!ARRAY_ROOM_FOR_ONE(state->lists, writer->capacity, state->new_number))
         return false;
     code = number == expected(state)     ? NAME_EXPECTED
            : number == state->new_number ? NAME_NEW

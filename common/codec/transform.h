@@ -33,7 +33,7 @@
  * forms").
  *
  * Initialize to {0}; free with streams_free. Encoders append without looking whether memory ran
- * out, which streams_failed tells at the end. */
+ * out; codec_encode looks at the end. */
 struct streams {
     struct buffer stream[STREAMS_MAX];
     size_t count;
@@ -46,12 +46,6 @@ struct streams {
 };
 
 void streams_free(struct streams *streams);
-
-/* True if memory ran out while the streams were filled. */
-bool streams_failed(const struct streams *streams);
-
-/* The size of all streams together, in bytes. */
-uint64_t streams_size(const struct streams *streams);
 
 /* Limits how many bytes a transform makes of streams, which may be hostile. */
 struct stream_proportion {

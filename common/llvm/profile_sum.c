@@ -265,71 +265,40 @@ static uint64_t saturating_sum(uint64_t a, uint64_t b)
     return sum;
 }
 
-/* Counters may be unaligned, so they are accessed by memcpy, which costs nothing. */
-static void add_run(uint8_t *to, const uint8_t *from, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t a, b;
-
-        memcpy(&a, to + i * sizeof(a), sizeof(a));
-        memcpy(&b, from + i * sizeof(b), sizeof(b));
-        a = saturating_sum(a, b);
-        memcpy(to + i * sizeof(a), &a, sizeof(a));
-    }
-}
-
 /* Most of a program does not run, so most counters are zero. They are checked in runs of this
  * length, and runs of zeros are skipped. */
 #define RUN_LENGTH 8
 
-static void add_native(uint8_t *to, const uint8_t *from, uint64_t count)
-{
-    while (count >= RUN_LENGTH) {
-        uint64_t run[RUN_LENGTH], any = 0;
-
-        memcpy(run, from, sizeof(run));
-        for (size_t i = 0; i < RUN_LENGTH; i++)
-            any |= run[i];
-        if (any != 0)
-            add_run(to, from, RUN_LENGTH);
-        to += sizeof(run);
-        from += sizeof(run);
-        count -= RUN_LENGTH;
-    }
-    add_run(to, from, count);
-}
-
-static void add_swapped(uint8_t *to, const uint8_t *from, uint64_t count)
-{
-    for (uint64_t i = 0; i < count; i++) {
-        uint64_t a, b;
-
-        memcpy(&a, to + i * sizeof(a), sizeof(a));
-        memcpy(&b, from + i * sizeof(b), sizeof(b));
-        a = __builtin_bswap64(saturating_sum(__builtin_bswap64(a), __builtin_bswap64(b)));
-        memcpy(to + i * sizeof(a), &a, sizeof(a));
-    }
-}
-
-/* Counters of the first profile that exceed the limit are limited as soon as anything is added,
- * even zero, as llvm-profdata does it. This is a separate pass since adding skips zeros. */
-static void limit_counts(uint8_t *counters, uint64_t size, bool big_endian)
-{
-    for (uint64_t i = 0; i < size; i += sizeof(uint64_t)) {
-        if (load_u64(counters + i, big_endian) > COUNT_MAX)
-            store_u64(counters + i, COUNT_MAX, big_endian);
-    }
-}
-
 static void add_counts(const struct profile_sum *sum, struct sum_stripe *stripe, uint64_t offset,
                        const uint8_t *from, uint64_t size)
 {
-    bool swapped = sum->profile.big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+    bool big_endian = sum->profile.big_endian;
+    uint8_t *to = sum->counters + offset;
+    uint64_t at = 0, end;
 
-    if (!stripe->limited)
-        limit_counts(sum->counters + offset, size, sum->profile.big_endian);
+    /* Counters of the first profile that exceed the limit are limited as soon as anything is added,
+     * even zero, as llvm-profdata does it. This is a separate pass since adding skips zeros. */
+    for (uint64_t i = 0; !stripe->limited && i < size; i += sizeof(uint64_t)) {
+        if (load_u64(to + i, big_endian) > COUNT_MAX)
+            store_u64(to + i, COUNT_MAX, big_endian);
+    }
     stripe->limited = true;
-    (swapped ? add_swapped : add_native)(sum->counters + offset, from, size / sizeof(uint64_t));
+    while (at < size) {
+        uint64_t run[RUN_LENGTH] = {1}, any = 0;
+
+        if (size - at >= sizeof(run))
+            memcpy(run, from + at, sizeof(run));
+        for (size_t i = 0; i < RUN_LENGTH; i++)
+            any |= run[i];
+        end = size - at < sizeof(run) ? size : at + sizeof(run);
+        if (any == 0)
+            at = end;
+        for (; at < end; at += sizeof(uint64_t))
+            store_u64(
+                to + at,
+                saturating_sum(load_u64(to + at, big_endian), load_u64(from + at, big_endian)),
+                big_endian);
+    }
 }
 
 /* Adds the bits in `carry` to a plane; in both, a byte 0 stands for a bit that is set. Afterwards

@@ -202,8 +202,8 @@ static bool find_notes(const struct elf_reader *file, struct elf_note_list *note
 
 static bool read_notes(struct opening *opening)
 {
-    const unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
-                            SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
+    unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
+                      SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
     size_t offset = 0;
     struct elf_note note;
 
@@ -219,6 +219,8 @@ static bool read_notes(struct opening *opening)
         if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(opening, &note))
             return false;
     }
+    if (opening->sidecar->facts.has_stub)
+        needed |= SEEN(SIDECAR_NOTE_STUB);
     return (opening->seen & needed) == needed || bad_notes(opening, "one is missing");
 }
 
@@ -324,11 +326,6 @@ static bool read_headers(struct opening *opening)
         return damaged(opening, "its ELF header does not agree with its notes");
     if (!elf_reader_build_id(file, &facts->uuid))
         return damaged(opening, "it has no UUID");
-    /* As earlier versions wrote it. */
-    if ((opening->seen & SEEN(SIDECAR_NOTE_STUB)) == 0)
-        memcpy(facts->stub_id, facts->uuid.bytes,
-               facts->uuid.size < sizeof(facts->stub_id) ? facts->uuid.size
-                                                         : sizeof(facts->stub_id));
     return true;
 }
 
@@ -410,8 +407,7 @@ static bool check_stub_id(const struct opening *opening)
     uint8_t expected[PROFILE_STUB_ID_SIZE];
     struct digest digests[STUB_KIND_COUNT];
 
-    if (!facts->has_stub || (opening->seen & SEEN(SIDECAR_NOTE_STUB)) == 0 || facts->is_inexact ||
-        opening->removed[SECTION_LINKED_COVMAP].kind != 0)
+    if (!facts->has_stub || facts->is_inexact || opening->removed[SECTION_LINKED_COVMAP].kind != 0)
         return true;
     for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
         if (opening->removed[kinds[i]].kind == 0)

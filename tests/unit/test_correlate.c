@@ -292,20 +292,20 @@ START_TEST(test_without_binary_id)
 }
 END_TEST
 
-/* The stub of this sidecar is as earlier versions made it; and the other way round. */
-START_TEST(test_other_version)
+/* One UUID, but another stub: two builds. */
+START_TEST(test_other_stub)
 {
     struct image image = make_image(_i);
     static const uint8_t later[PROFILE_STUB_ID_SIZE] = ID "a digest";
 
     image.light.stub = later;
-    assert_refused(&image, &image.light, "a later covsplit");
+    assert_refused(&image, &image.light, "has the same UUID but other functions");
     free_image(&image);
     image = describe(_i);
     memcpy(image.source.facts.stub_id, later, sizeof(later));
     add_sections(&image);
     finish(&image);
-    assert_refused(&image, &image.light, "an earlier covsplit");
+    assert_refused(&image, &image.light, "has the same UUID but other functions");
     image.light.stub = later;
     assert_correlates(&image, &image.light, &image.full);
     free_image(&image);
@@ -552,7 +552,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, PROFILE_FORMS + PROFILE_WINDOWS_FORMS, test_stub, test_dump, test_tripwire,
-                test_other_names, test_without_binary_id, test_other_version, test_changed_stub,
+                test_other_names, test_without_binary_id, test_other_stub, test_changed_stub,
                 test_names_only);
     suite_loops(all, PROFILE_FORMS / PROFILE_VERSIONS, test_addresses_by_relocation,
                 test_addresses_unknown);

@@ -321,20 +321,16 @@ struct region_at {
     size_t in_mapping;
 };
 
-static uint32_t list_of_length(uint64_t length)
-{
-    return length < LENGTH_OTHER ? (uint32_t)length : LENGTH_OTHER;
-}
-
 /* The number of the list of templates for an expansion: by its length, or by its template and its
  * index in that. */
 static uint32_t list_of(const struct region *region, struct region_at at)
 {
+    uint64_t length = (uint64_t)region->column_end - region->column;
+
     if (!at.is_main)
         return TEMPLATE_LENGTHS + (uint32_t)((at.template * 31 + at.index) % INNER_LISTS);
-    return list_of_length(region->num_lines != 0 || region->column_end < region->column
-                              ? LENGTH_OTHER
-                              : region->column_end - region->column);
+    /* A negative one is large. */
+    return region->num_lines == 0 && length < LENGTH_OTHER ? (uint32_t)length : LENGTH_OTHER;
 }
 
 /* Remembers that a file is expanded. False if out of memory. */

@@ -163,15 +163,6 @@ static bool add_unit(struct known *known, const struct covmap_unit *unit, struct
     return known->name_count <= UINT32_MAX || fail(known, RESULT_UNFIT);
 }
 
-/* The first unit with this FilenamesRef; NO_UNIT if there is none. */
-static uint32_t find_unit(const struct known *known, uint64_t reference)
-{
-    uint64_t unit;
-
-    return intern_table_find(&known->units_by_reference, reference, &unit) ? (uint32_t)unit
-                                                                           : NO_UNIT;
-}
-
 static bool add_record(struct known *known, const struct known_record *record)
 {
     if (!ARRAY_ROOM_FOR_ONE(known->records, known->capacity, known->count))
@@ -191,6 +182,7 @@ static bool known_start(struct known *known, const struct transform_context *con
     struct names all = {0};
     struct covmap_unit unit;
     struct covfun_record record;
+    uint64_t first;
     bool done = true;
 
     known->context = context;
@@ -201,9 +193,11 @@ static bool known_start(struct known *known, const struct transform_context *con
             .name_reference = record.name_reference,
             .function_hash = record.function_hash,
             .mapping = mapping_split(record.mapping),
-            .unit = find_unit(known, record.filenames_reference),
+            .unit = NO_UNIT,
         };
 
+        if (intern_table_find(&known->units_by_reference, record.filenames_reference, &first))
+            added.unit = (uint32_t)first;
         done = packed_group_of(&mapping, &record, &added.group) != RESULT_NO_MEMORY
                    ? add_record(known, &added)
                    : fail(known, RESULT_NO_MEMORY);
