@@ -7,6 +7,15 @@
 #include <elf.h>
 #include <string.h>
 
+#define PAGE_SIZE                 4096
+
+#define IMAGE_DEBUG_TYPE_CODEVIEW 2
+#define RSDS_GUID                 4
+#define RSDS_GUID_SIZE            16
+#define RSDS_SIZE_MIN             24 /* signature, GUID, age */
+/* The most entries of the debug directory; linkers write a handful. */
+#define DEBUG_ENTRIES_MAX 64
+
 static const struct coff_section *section_of(const struct planning *planning,
                                              enum section_kind kind)
 {
@@ -36,6 +45,33 @@ static void close_image(struct planning *planning)
     coff_image_close(&coff_state_of(planning)->image);
 }
 
+/* The GUID of the RSDS record in the debug directory, in the byte order of the file (as LLVM reads
+ * it, too); its size is 0 if there is none. */
+static void read_guid(const struct coff_image *image, struct uuid *uuid)
+{
+    const struct coff_directory *directory = &image->directories[DIRECTORY_DEBUG];
+    uint32_t count = directory->size / COFF_DEBUG_ENTRY_SIZE;
+    uint64_t address = image->image_base + directory->rva;
+    struct bytes entry, record;
+
+    uuid->size = 0;
+    for (uint32_t i = 0; i < count && i < DEBUG_ENTRIES_MAX; i++) {
+        if (!coff_bytes_at(image, address + i * (uint64_t)COFF_DEBUG_ENTRY_SIZE,
+                           COFF_DEBUG_ENTRY_SIZE, &entry))
+            return;
+        if (load_u32(entry.data + DEBUG_TYPE, false) != IMAGE_DEBUG_TYPE_CODEVIEW ||
+            load_u32(entry.data + DEBUG_SIZE_OF_DATA, false) < RSDS_SIZE_MIN ||
+            !bytes_slice(image->file, load_u32(entry.data + DEBUG_POINTER_TO_RAW_DATA, false),
+                         RSDS_SIZE_MIN, &record) ||
+            memcmp(record.data, "RSDS", 4) != 0)
+            continue;
+        memcpy(uuid->bytes, record.data + RSDS_GUID, RSDS_GUID_SIZE);
+        if (!bytes_all_zero((struct bytes){uuid->bytes, RSDS_GUID_SIZE}))
+            uuid->size = RSDS_GUID_SIZE;
+        return;
+    }
+}
+
 static bool describe(struct planning *planning, struct error *error)
 {
     const struct coff_image *image = coff_image_of(planning);
@@ -48,7 +84,7 @@ static bool describe(struct planning *planning, struct error *error)
     facts->machine = image->machine;
     facts->pointer_size = image->pointer_size;
     planning->code.code_has_relocations = image->machine == EM_386;
-    coff_guid(image, &facts->uuid);
+    read_guid(image, &facts->uuid);
     return true;
 }
 
@@ -308,11 +344,64 @@ static void check_mapping(struct planning *planning, enum section_kind kind)
         image_plan_keep(planning->plan, kind, "the program refers to it");
 }
 
+/* True if sections follow each other in memory, behind the headers, as loaders map them. */
+static bool addresses_follow(const struct coff_image *image)
+{
+    uint64_t next = align_up(image->size_of_headers, image->section_alignment);
+
+    for (size_t i = 0; i < image->section_count; i++) {
+        const struct coff_section *section = &image->sections[i];
+        uint64_t size = section->VirtualSize != 0 ? section->VirtualSize : section->SizeOfRawData;
+
+        if (section->VirtualAddress != next)
+            return false;
+        next = align_up(section->VirtualAddress + size, image->section_alignment);
+    }
+    return next == align_up(image->size_of_image, image->section_alignment) && next <= UINT32_MAX;
+}
+
+/* True if the bytes of sections are behind the headers, do not overlap, and come in multiples of
+ * the alignment, so that cutting them keeps what follows aligned. */
+static bool offsets_follow(const struct coff_image *image)
+{
+    for (size_t i = 0; i < image->section_count; i++) {
+        const struct coff_section *section = &image->sections[i];
+
+        if (section->SizeOfRawData == 0)
+            continue;
+        if (section->PointerToRawData < image->size_of_headers ||
+            section->PointerToRawData % image->file_alignment != 0 ||
+            section->SizeOfRawData % image->file_alignment != 0)
+            return false;
+        for (size_t j = 0; j < i; j++) {
+            if (ranges_overlap(section->PointerToRawData, section->SizeOfRawData,
+                               image->sections[j].PointerToRawData,
+                               image->sections[j].SizeOfRawData))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The reason why bytes of the image cannot be cut: its sections are not laid out as loaders
+ * require, one after the other and aligned to pages. NULL if they are. */
+static const char *why_unsound(const struct coff_image *image)
+{
+    if (image->section_alignment < PAGE_SIZE)
+        return "the image's sections are not aligned to pages";
+    if (!addresses_follow(image))
+        return "the image's sections do not follow each other in memory; link it with lld, or "
+               "with a GNU ld that knows .lcovfun";
+    if (!offsets_follow(image))
+        return "the image's sections overlap, or are not aligned, in the file";
+    return NULL;
+}
+
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const struct coff_image *image = coff_image_of(planning);
     bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
-    const char *unsound = coff_why_unsound(image);
+    const char *unsound = why_unsound(image);
 
     (void)error;
     if (image->directories[DIRECTORY_CLR].size != 0)

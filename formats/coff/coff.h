@@ -143,10 +143,6 @@ struct coff_image {
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error);
 void coff_image_close(struct coff_image *image);
 
-/* The reason why bytes of the image cannot be cut: its sections are not laid out as loaders
- * require, one after the other and aligned to pages. NULL if they are. */
-const char *coff_why_unsound(const struct coff_image *image);
-
 /* The name that linkers give sections of the kind. */
 const char *coff_section_name(enum section_kind kind);
 /* Index of the first section of that name behind index `after` (NO_INDEX: from the start); NO_INDEX
@@ -167,10 +163,6 @@ bool coff_bytes_at(const struct coff_image *image, uint64_t address, uint64_t si
  */
 bool coff_directory_bytes(const struct coff_image *image, enum coff_directory_index index,
                           struct bytes *bytes);
-
-/* The GUID of the RSDS record in the debug directory, in the byte order of the file (as LLVM reads
- * it, too); its size is 0 if there is none. */
-void coff_guid(const struct coff_image *image, struct uuid *uuid);
 
 /* Appends the outline of an image: see image_outline in image.h. */
 bool coff_outline(const struct input *input, struct buffer *outline, struct error *error);

@@ -21,6 +21,21 @@ static const struct macho_section *section_of(const struct planning *planning,
     return &macho_image_of(planning)->sections[planning->section_index[kind]];
 }
 
+static bool is_code(const struct macho_section *section)
+{
+    return (section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) != 0;
+}
+
+/* The section's bytes in the file; empty if there are none, or they are not inside the file. */
+static struct bytes bytes_of(const struct macho_image *image, const struct macho_section *section)
+{
+    struct bytes bytes = {0};
+
+    if (macho_section_in_file(section))
+        bytes_slice(image->file, section->offset, section->size, &bytes);
+    return bytes;
+}
+
 static bool recognize(struct bytes bytes)
 {
     uint32_t magic;
@@ -122,15 +137,23 @@ static struct bytes remnant_of(const struct planning *planning, enum section_kin
 {
     const struct macho_section *section = section_of(planning, kind);
 
-    return section->reserved3 == MACHO_EMPTIED_MARK
-               ? macho_section_bytes(macho_image_of(planning), section)
-               : (struct bytes){0};
+    return section->reserved3 == MACHO_EMPTIED_MARK ? bytes_of(macho_image_of(planning), section)
+                                                    : (struct bytes){0};
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,
                      struct bytes *bytes)
 {
-    return macho_bytes_at(macho_image_of(planning), address, size, bytes);
+    const struct macho_image *image = macho_image_of(planning);
+
+    for (size_t i = 0; i < image->segment_count; i++) {
+        const struct macho_segment *segment = &image->segments[i];
+
+        if (range_within(address, size, segment->vmaddr, segment->filesize))
+            return bytes_slice(image->file, segment->fileoff + (address - segment->vmaddr), size,
+                               bytes);
+    }
+    return false;
 }
 
 /* ---- symbols ---- */
@@ -173,8 +196,7 @@ static bool next_symbol(const struct planning *planning, struct symbol_walk *wal
         name += walk->more.data[name] == NAME_PREFIX;
         bytes_slice(walk->more, name, walk->more.size - name, &symbol->name);
         symbol->address = load_u64(nlist + NLIST_VALUE, false);
-        symbol->is_function =
-            section >= image->section_count || macho_section_is_code(&image->sections[section]);
+        symbol->is_function = section >= image->section_count || is_code(&image->sections[section]);
         return true;
     }
     return false;
@@ -230,10 +252,10 @@ static bool part_at(const struct planning *planning, size_t index, struct image_
                strcmp(section->sectname, "__eh_frame") == 0 ||
                strcmp(section->sectname, "__unwind_info") == 0;
     *part = (struct image_part){
-        .kind = macho_section_is_code(section) ? PART_CODE
-                : is_other                     ? PART_OTHER
-                                               : PART_DATA,
-        .code = {.bytes = macho_section_bytes(image, section), .address = section->addr},
+        .kind = is_code(section) ? PART_CODE
+                : is_other       ? PART_OTHER
+                                 : PART_DATA,
+        .code = {.bytes = bytes_of(image, section), .address = section->addr},
         .bases = {macho_base(image)},
     };
     return true;

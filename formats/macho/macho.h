@@ -286,11 +286,6 @@ uint64_t macho_base(const struct macho_image *image);
 
 /* True for a section that occupies bytes of the file. */
 bool macho_section_in_file(const struct macho_section *section);
-bool macho_section_is_code(const struct macho_section *section);
-/* The section's bytes in the file; empty if there are none, or they are not inside the file. */
-struct bytes macho_section_bytes(const struct macho_image *image,
-                                 const struct macho_section *section);
-
 /* A 32-bit field of a load command, whose size must have been checked to include it. */
 uint32_t macho_field(const struct macho_image *image, const struct macho_command *command,
                      uint64_t offset);
@@ -299,10 +294,6 @@ uint32_t macho_field(const struct macho_image *image, const struct macho_command
  * NULL, or the bytes are not inside the file. */
 struct bytes macho_linkedit_bytes(const struct macho_image *image,
                                   const struct macho_command *command, uint64_t field);
-
-/* The bytes loaded at [address, address + size); false if they are not in the file. */
-bool macho_bytes_at(const struct macho_image *image, uint64_t address, uint64_t size,
-                    struct bytes *bytes);
 
 /* A table in __LINKEDIT, to which a load command points. */
 struct macho_table {

@@ -291,27 +291,12 @@ uint64_t macho_base(const struct macho_image *image)
     return text == NO_INDEX ? 0 : image->segments[text].vmaddr;
 }
 
-bool macho_section_is_code(const struct macho_section *section)
-{
-    return (section->flags & (S_ATTR_PURE_INSTRUCTIONS | S_ATTR_SOME_INSTRUCTIONS)) != 0;
-}
-
 bool macho_section_in_file(const struct macho_section *section)
 {
     uint32_t type = section->flags & SECTION_64_TYPE_MASK;
 
     return section->size != 0 && type != S_ZEROFILL && type != S_GB_ZEROFILL &&
            type != S_THREAD_LOCAL_ZEROFILL;
-}
-
-struct bytes macho_section_bytes(const struct macho_image *image,
-                                 const struct macho_section *section)
-{
-    struct bytes bytes = {0};
-
-    if (macho_section_in_file(section))
-        bytes_slice(image->file, section->offset, section->size, &bytes);
-    return bytes;
 }
 
 uint32_t macho_field(const struct macho_image *image, const struct macho_command *command,
@@ -329,19 +314,6 @@ struct bytes macho_linkedit_bytes(const struct macho_image *image,
         bytes_slice(image->file, macho_field(image, command, field),
                     macho_field(image, command, field + 4), &bytes);
     return bytes;
-}
-
-bool macho_bytes_at(const struct macho_image *image, uint64_t address, uint64_t size,
-                    struct bytes *bytes)
-{
-    for (size_t i = 0; i < image->segment_count; i++) {
-        const struct macho_segment *segment = &image->segments[i];
-
-        if (range_within(address, size, segment->vmaddr, segment->filesize))
-            return bytes_slice(image->file, segment->fileoff + (address - segment->vmaddr), size,
-                               bytes);
-    }
-    return false;
 }
 
 bool macho_next_table(const struct macho_image *image, size_t *position, struct macho_table *table)
