@@ -166,9 +166,9 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
     const char *base_symbol = image->machine->base_symbol, *wrong = NULL;
     size_t table, base_size = base_symbol == NULL ? 0 : strlen(base_symbol) + 1;
     bool has_bases = false; /* base symbols at different addresses */
-    const Elf64_Shdr *strings;
     struct elf_symbol symbol;
     struct symbol_walk walk;
+    struct bytes strings;
 
     symbols->count = 0;
     symbols->from_symbol_table = false;
@@ -179,11 +179,13 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         return true;
     symbols->from_symbol_table = true;
     elf_symbols_open(image, table, &walk);
+    strings = elf_section_bytes(image, image->shdrs[table].sh_link);
     while (wrong == NULL && elf_symbols_next(image, &walk, &symbol)) {
-        struct bytes name = elf_symbol_name(image, &symbol);
         enum runtime_symbol named;
+        struct bytes name;
 
-        if (!elf_symbol_has_address(image, &symbol))
+        if (!elf_symbol_has_address(image, &symbol) ||
+            !bytes_slice(strings, symbol.st_name, strings.size - symbol.st_name, &name))
             continue;
         if (base_size != 0 && name.size >= base_size &&
             memcmp(name.data, base_symbol, base_size) == 0) {
@@ -198,8 +200,8 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         else
             wrong = "the profile runtime is defined too many times";
     }
-    strings = &image->shdrs[image->shdrs[table].sh_link];
-    input_release_pages(image->input, strings->sh_offset, strings->sh_size);
+    input_release_pages(image->input, (uint64_t)(strings.data - image->elf.bytes.data),
+                        strings.size);
     if (wrong == NULL && walk.bad)
         wrong = "damaged ELF image: its symbol table cannot be read";
     if (wrong == NULL && has_bases)
