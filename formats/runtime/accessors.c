@@ -152,41 +152,31 @@ bool rules_find_body(const struct image_code *image, const struct runtime_defini
 
 /* ---- what functions return ---- */
 
-/* Finds what a definition returns. If that cannot be found out, the section stays. */
-static bool find_value(const struct image_code *image, enum section_kind kind,
-                       const struct runtime_definition *definition, uint64_t *value)
-{
-    const struct code_operations *operations = image->operations;
-    const char *name = runtime_symbol_name(definition->symbol);
-    struct accessor accessor;
-    struct code code;
-
-    if (!decode(image, definition, &code, &accessor) ||
-        (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
-        return image_plan_keep(image->plan, kind,
-                               "covsplit does not know the code of %s; link with LLVM's own "
-                               "profile runtime, without LTO",
-                               name);
-    *value = accessor.value;
-    return accessor.form != ACCESSOR_LOAD ||
-           operations->slot_value(image->planning, accessor.value, value) ||
-           image_plan_keep(image->plan, kind, "covsplit cannot tell what %s returns", name);
-}
-
 bool rules_returned(const struct image_code *image, enum section_kind kind,
                     enum runtime_symbol symbol, uint64_t *value)
 {
+    const struct code_operations *operations = image->operations;
     const char *name = runtime_symbol_name(symbol);
     bool seen = false;
 
     for (size_t i = 0; i < image->symbols.count; i++) {
         const struct runtime_definition *definition = &image->symbols.definitions[i];
+        struct accessor accessor;
+        struct code code;
         uint64_t returned;
 
         if (definition->symbol != symbol)
             continue;
-        if (!find_value(image, kind, definition, &returned))
-            return false;
+        if (!decode(image, definition, &code, &accessor) ||
+            (accessor.form == ACCESSOR_LOAD && operations->slot_value == NULL))
+            return image_plan_keep(image->plan, kind,
+                                   "covsplit does not know the code of %s; link with LLVM's own "
+                                   "profile runtime, without LTO",
+                                   name);
+        returned = accessor.value;
+        if (accessor.form == ACCESSOR_LOAD &&
+            !operations->slot_value(image->planning, accessor.value, &returned))
+            return image_plan_keep(image->plan, kind, "covsplit cannot tell what %s returns", name);
         if (seen && *value != returned)
             return image_plan_keep(image->plan, kind,
                                    "the image has several definitions of %s that differ", name);
@@ -195,7 +185,7 @@ bool rules_returned(const struct image_code *image, enum section_kind kind,
     }
     if (!seen && image->symbols.from_symbol_table)
         return image_plan_keep(image->plan, kind, "the image has no symbol %s: %s", name,
-                               image->operations->missing_advice);
+                               operations->missing_advice);
     return seen || image_plan_keep(image->plan, kind,
                                    "covsplit cannot tell which function is %s; link with /map and "
                                    "give the file with --map",
