@@ -244,7 +244,7 @@ unsigned long hostile_end(int test)
 
 void hostile_fork_most(unsigned long seed)
 {
-    hostile_fork(seed % (1 + seed_count / STARTED_SEEDS) != 0);
+    hostile_fork(seed % (1 + seed_count / rounds(STARTED_SEEDS)) != 0);
 }
 
 void hostile_assert_mixed(unsigned accepted, unsigned refused)

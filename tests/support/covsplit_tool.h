@@ -79,7 +79,7 @@ size_t hostile_tests(void);
 unsigned long hostile_first(int test);
 unsigned long hostile_end(int test);
 
-/* In a loop over seeds, runs all but a hundred of them in forked processes. */
+/* In a loop over seeds, runs all but a hundred of them, or their share, in forked processes. */
 void hostile_fork_most(unsigned long seed);
 
 /* Fails if, in a whole test, all mutations were refused or all were harmless: that would test
