@@ -45,6 +45,7 @@ struct export
     uint64_t count;           /* number of sidecars that were found by their UUIDs */
     bool failed;              /* some object could not be made */
     struct union_writer *all; /* NULL: each object has a file of its own */
+    struct timespec newest;   /* of the sidecars and images in the object or union */
     struct path_maps maps;
 };
 
@@ -78,23 +79,47 @@ static bool check_existing(const struct export *export, const char *path, struct
                                path);
 }
 
+static void note_time(struct export *export, const struct sidecar *sidecar)
+{
+    struct stat status;
+
+    if (stat(sidecar->name, &status) == 0 &&
+        (status.st_mtim.tv_sec != export->newest.tv_sec
+             ? status.st_mtim.tv_sec > export->newest.tv_sec
+             : status.st_mtim.tv_nsec > export->newest.tv_nsec))
+        export->newest = status.st_mtim;
+}
+
+/* The output gets the time of what it is made of, or llvm-cov would say of profiles written before
+ * that the object is newer. */
+static bool commit(const struct export *export, struct output *output, struct error *error)
+{
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, export->newest};
+    enum output_result result;
+
+    return output_sync(output, error) &&
+           (export->newest.tv_sec == 0 || futimens(output->fd, times) == 0 ||
+            error_set_errno(error, errno, "%s: its time cannot be set", output->path)) &&
+           output_commit(output, &result, error);
+}
+
 /* Writes an object. Makes the directories of the path if `in_store` is set. */
 static bool export_to(struct export *export, const struct sidecar *sidecar, const char *path,
                       bool in_store, struct error *error)
 {
     struct output_options options = {.mode = file_new_mode()};
     struct output output;
-    enum output_result result;
 
+    export->newest = (struct timespec){0};
+    note_time(export, sidecar);
     if (!check_existing(export, path, error) ||
         !(in_store ? store_output_create(&output, path, &options, error)
                    : output_create(&output, path, &options, error)))
         return false;
-    if (!object_write(sidecar, output_sink, &output, error)) {
-        output_discard(&output);
-        return false;
-    }
-    return output_commit(&output, &result, error);
+    if (object_write(sidecar, output_sink, &output, error) && commit(export, &output, error))
+        return true;
+    output_discard(&output);
+    return false;
 }
 
 /* Makes the object for DIR/.build-id/ab/cdef....debug. */
@@ -131,6 +156,7 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
 {
     bool is_named = export->options->operand_count != 0;
 
+    note_time(export, sidecar);
     return export->failed ||
            (sidecar_holds_nothing(sidecar) && !(is_named && sidecar->facts.is_placeholder)) ||
            union_add(export->all, sidecar, error);
@@ -338,7 +364,6 @@ static bool export_union(struct export *export, struct error *error)
 {
     const char *path = option_text(export->options, OPTION_OUTPUT);
     const struct output_options options = {.mode = file_new_mode()};
-    enum output_result result;
     struct output output;
     struct union_writer all = {
         .name = path, .sink = output_sink, .context = &output, .maps = export->maps};
@@ -350,7 +375,7 @@ static bool export_union(struct export *export, struct error *error)
     done = export_all(export, error);
     progress_finish(&export->progress);
     if (done && !export->failed) {
-        done = union_finish(&all, error) && output_commit(&output, &result, error);
+        done = union_finish(&all, error) && commit(export, &output, error);
         if (done && option_given(export->options, OPTION_VERBOSE))
             message_line(stdout, "%s: images: %zu; records of functions: %" PRIu64 " of %" PRIu64,
                          path, all.member_count, all.records_kept, all.records_read);

@@ -39,15 +39,22 @@ static const char *fate_name(enum section_fate fate)
                                   : "stays";
 }
 
-/* With -profile-correlate=debug-info an image has neither data nor names. IR PGO marks such images
- * in the version, clang does not. This does not exist on Windows, where linkers also merge
- * sections. */
-static bool is_for_debug_info(const struct image_plan *plan)
+static unsigned kinds_of(const struct image_plan *plan)
 {
     unsigned found = 0;
 
     for (size_t i = 0; i < plan->section_count; i++)
         found |= SECTION_BIT(plan->sections[i].kind);
+    return found;
+}
+
+/* With -profile-correlate=debug-info an image has neither data nor names. IR PGO marks such images
+ * in the version, clang does not. This does not exist on Windows, where linkers also merge
+ * sections. */
+static bool is_for_debug_info(const struct image_plan *plan)
+{
+    unsigned found = kinds_of(plan);
+
     return (plan->facts.raw_version & PROFILE_VARIANT_DEBUG_INFO) != 0 ||
            (plan->facts.format != IMAGE_COFF && plan->facts.raw_version != 0 &&
             (found & SECTION_BIT(SECTION_COUNTERS)) != 0 &&
@@ -74,14 +81,18 @@ static const char *nothing_because(const struct image_plan *plan)
 
 void split_warn_of_sections(const struct slice_split *split)
 {
+    bool counts = (kinds_of(split->plan) & SECTION_BIT(SECTION_COUNTERS)) != 0;
     size_t removed = 0;
 
+    for (size_t i = 0; i < split->plan->section_count; i++)
+        removed += section_goes(&split->plan->sections[i]);
     for (size_t i = 0; i < split->plan->section_count; i++) {
         const struct section *section = &split->plan->sections[i];
 
-        if (section_goes(section))
-            removed++;
-        if (section->reason[0] != '\0')
+        /* In the profiles of an image without counters, as of Rust's tests where there are none,
+         * nothing is lost by names that stay. */
+        if (section->reason[0] != '\0' &&
+            (counts || removed == 0 || section->kind != SECTION_NAMES))
             split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,
                        fate_name(section->fate), section->reason);
     }

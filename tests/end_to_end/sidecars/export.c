@@ -332,6 +332,11 @@ START_TEST(test_store)
     run(directory, 0, text_format("split --store store -o split %s", path_join(sample, APP)));
     run(directory, 0, "export --store store -o other split");
     assert_same(directory, "other", "one");
+    /* It is as old as that, so that llvm-cov does not find it newer than profiles. */
+    const char *entry =
+        text_format("store/.build-id/%.2s/%s.covsplit", sample_uuid, sample_uuid + 2);
+    ck_assert_int_eq(file_status(path_join(directory, "other")).st_mtim.tv_nsec,
+                     file_status(path_join(directory, entry)).st_mtim.tv_nsec);
     run(directory, 0, "export --union --store store -o union split");
     assert_says(run(directory, 2, "export --store store -o other 993"), "'993' does not exist, ");
     assert_says(run(directory, 1,

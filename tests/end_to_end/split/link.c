@@ -192,6 +192,21 @@ START_TEST(test_unrecognized)
 }
 END_TEST
 
+/* Of an image without counters, as Rust's test program of a crate without tests is one, the names
+ * of its unused functions stay, and nobody needs to know. */
+START_TEST(test_no_counters)
+{
+    char *place = new_place("no-counters");
+    file_write_text(path_join(place, "unused.c"), "static int unused(int x) { return x; }\n");
+    run_or_abort(place, clang(), "-fprofile-instr-generate", "-fcoverage-mapping", "-c", "unused.c",
+                 NULL);
+    run_or_abort(place, clang(), "-c", "program.c", NULL);
+    assert_link(place, "",
+                text_format("%s -fprofile-instr-generate unused.o program.o -o app", clang()));
+    ck_assert(file_exists(path_join(place, "app.covsplit")));
+}
+END_TEST
+
 /* Of a kind that covsplit does not know, but without coverage: no reason to fail a build. */
 START_TEST(test_unknown_machine)
 {
@@ -514,7 +529,8 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, sizeof spellings / sizeof *spellings, test_splits);
     tcase_add_test(test_case, test_store);
     suite_loops(test_case, sizeof others / sizeof *others, test_leaves_alone);
-    suite_tests(test_case, test_unknown_machine, test_failing_split, test_unrecognized);
+    suite_tests(test_case, test_unknown_machine, test_failing_split, test_unrecognized,
+                test_no_counters);
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
     suite_loops(test_case, 2, test_wrapper);
