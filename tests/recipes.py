@@ -27,7 +27,7 @@ PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
 LLVM = 19
 SLOW = ("autotools", "libtool", "cargo")
 # make splits paths at blanks, and so do the tools built on it.
-NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool")
+NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool", "Builds that record their compiler")
 # Tools that Debian may lack, at least in a new enough version.
 MAY_BE_MISSING = {"cargo": "cargo"}
 # The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
