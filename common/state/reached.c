@@ -187,16 +187,20 @@ uint64_t reached_memory(const struct reached *reached)
 static bool fill_from_memory(void *context, uint64_t block, uint8_t *columns, struct error *error)
 {
     const struct reached *reached = context;
-    size_t size = bit_set_size(block_width(reached->function_count, block));
+    size_t width = block_width(reached->function_count, block);
     size_t column_size = bit_set_size(reached->test_count);
 
     (void)error;
     for (size_t test = 0; test < reached->test_count; test++) {
         const uint8_t *row = reached->rows[test] + block * (REACHED_BLOCK / 8);
 
-        for (size_t i = 0; i < size; i++) {
-            for (unsigned bits = row[i]; bits != 0; bits &= bits - 1)
-                bit_set_add(columns + (8 * i + (size_t)__builtin_ctz(bits)) * column_size, test);
+        for (size_t i = 0; i < bit_set_size(width); i++) {
+            for (unsigned bits = row[i]; bits != 0; bits &= bits - 1) {
+                size_t function = 8 * i + (size_t)__builtin_ctz(bits);
+
+                if (function < width)
+                    bit_set_add(columns + function * column_size, test);
+            }
         }
     }
     return true;
