@@ -1,6 +1,7 @@
 /*
  * JSON: structure, and strings of any bytes.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "split/cli/json.h"
@@ -22,13 +23,6 @@ static void expect(const char *expected)
     fclose(writer.stream);
     ck_assert_str_eq(text, expected);
     free(text);
-}
-
-static void expect_string(const char *from, const char *expected)
-{
-    open_writer();
-    json_string(&writer, NULL, from);
-    expect(expected);
 }
 
 START_TEST(test_empty_containers)
@@ -75,62 +69,59 @@ START_TEST(test_nesting)
 }
 END_TEST
 
-START_TEST(test_escapes)
-{
-    expect_string("", "\"\"");
-    expect_string("a\"b\\c/d", "\"a\\\"b\\\\c/d\"");
-    expect_string("\n\t\x01\x1f\x7f", "\"\\u000a\\u0009\\u0001\\u001f\\u007f\"");
-}
-END_TEST
-
-START_TEST(test_valid_utf8_stays)
-{
-    /* The first and the last character of each length, and those around the surrogates. The first
-     * of two bytes that is no control character is U+00A0. */
-    expect_string("\xc2\xa0\xdf\xbf", "\"\xc2\xa0\xdf\xbf\"");
-    expect_string("\xe0\xa0\x80\xef\xbf\xbf", "\"\xe0\xa0\x80\xef\xbf\xbf\"");
-    expect_string("\xed\x9f\xbf\xee\x80\x80", "\"\xed\x9f\xbf\xee\x80\x80\"");
-    expect_string("\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf\"");
-}
-END_TEST
-
-/* A terminal may obey U+009B, and U+202E turns round what follows it; U+E0041 is of two units. */
-START_TEST(test_unicode_controls)
-{
-    expect_string("\xc2\x80\xc2\x9b"
-                  "2J\xc2\x9f",
-                  "\"\\u0080\\u009b2J\\u009f\"");
-    expect_string("\xe2\x80\xae\xe2\x81\xa9\xef\xbb\xbf", "\"\\u202e\\u2069\\ufeff\"");
-    expect_string("\xf3\xa0\x81\x81", "\"\\udb40\\udc41\"");
-    expect_string("\xe2\x80\xa7\xe2\x80\xaf", "\"\xe2\x80\xa7\xe2\x80\xaf\"");
-}
-END_TEST
-
 #define REPLACED "\xef\xbf\xbd"
 
-START_TEST(test_invalid_utf8_is_replaced)
+static const struct {
+    const char *from, *expected;
+} strings[] = {
+    {"", ""},
+    {"a\"b\\c/d", "a\\\"b\\\\c/d"},
+    {"\n\t\x01\x1f\x7f", "\\u000a\\u0009\\u0001\\u001f\\u007f"},
+    /* The first and the last character of each length, and those around the surrogates. The first
+     * of two bytes that is no control character is U+00A0. */
+    {"\xc2\xa0\xdf\xbf", "\xc2\xa0\xdf\xbf"},
+    {"\xe0\xa0\x80\xef\xbf\xbf", "\xe0\xa0\x80\xef\xbf\xbf"},
+    {"\xed\x9f\xbf\xee\x80\x80", "\xed\x9f\xbf\xee\x80\x80"},
+    {"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf", "\xf0\x90\x80\x80\xf4\x8f\xbf\xbf"},
+    /* A terminal may obey U+009B, and U+202E turns round what follows it; U+E0041 is of two units.
+     */
+    {"\xc2\x80\xc2\x9b"
+     "2J\xc2\x9f",
+     "\\u0080\\u009b2J\\u009f"},
+    {"\xe2\x80\xae\xe2\x81\xa9\xef\xbb\xbf", "\\u202e\\u2069\\ufeff"},
+    {"\xf3\xa0\x81\x81", "\\udb40\\udc41"},
+    {"\xe2\x80\xa7\xe2\x80\xaf", "\xe2\x80\xa7\xe2\x80\xaf"},
+    /* What is no UTF-8: cut short by the end or by a character, overlong, a surrogate. */
+    {"a\xff"
+     "b",
+     "a" REPLACED "b"},
+    {"\x80", REPLACED},
+    {"\xc3", REPLACED},
+    {"\xe2\x82", REPLACED REPLACED},
+    {"\xf0\x9f\x98", REPLACED REPLACED REPLACED},
+    {"\xc3(", REPLACED "("},
+    {"\xc0\xaf", REPLACED REPLACED},
+    {"\xe0\x9f\xbf", REPLACED REPLACED REPLACED},
+    {"\xed\xa0\x80", REPLACED REPLACED REPLACED},
+    {"\xf4\x90\x80\x80", REPLACED REPLACED REPLACED REPLACED},
+};
+
+START_TEST(test_string)
 {
-    expect_string("a\xff"
-                  "b",
-                  "\"a" REPLACED "b\"");
-    expect_string("\x80", "\"" REPLACED "\"");
-    expect_string("\xc3", "\"" REPLACED "\"");              /* cut short by the end */
-    expect_string("\xe2\x82", "\"" REPLACED REPLACED "\""); /* likewise */
-    expect_string("\xf0\x9f\x98", "\"" REPLACED REPLACED REPLACED "\"");
-    expect_string("\xc3(", "\"" REPLACED "(\"");
-    expect_string("\xc0\xaf", "\"" REPLACED REPLACED "\"");              /* overlong */
-    expect_string("\xe0\x9f\xbf", "\"" REPLACED REPLACED REPLACED "\""); /* overlong */
-    expect_string("\xed\xa0\x80", "\"" REPLACED REPLACED REPLACED "\""); /* a surrogate */
-    expect_string("\xf4\x90\x80\x80", "\"" REPLACED REPLACED REPLACED REPLACED "\"");
+    char expected[64];
+
+    snprintf(expected, sizeof(expected), "\"%s\"", strings[_i].expected);
+    open_writer();
+    json_string(&writer, NULL, strings[_i].from);
+    expect(expected);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *structure = tcase_create("structure");
-    suite_tests(structure, test_empty_containers, test_nesting);
-    TCase *strings = tcase_create("strings");
-    suite_tests(strings, test_escapes, test_valid_utf8_stays, test_unicode_controls,
-                test_invalid_utf8_is_replaced);
-    return suite_main("json", structure, strings);
+    TCase *all = tcase_create("all");
+
+    suite_tests(all, test_empty_containers, test_nesting);
+    suite_loops(all, sizeof(strings) / sizeof(strings[0]), test_string);
+    return suite_main("json", all);
 }

@@ -334,46 +334,6 @@ START_TEST(test_records_of_devices)
 }
 END_TEST
 
-START_TEST(test_byte_coverage)
-{
-    struct recipe recipe = ordinary(10, true, false);
-    struct buffer file = {0};
-    struct profile profile;
-
-    recipe.variants = PROFILE_VARIANT_BYTE_COVERAGE;
-    make(&recipe, &file);
-    profile = parse_good(&file);
-    ck_assert_uint_eq(profile.counters.size, recipe.num_counters);
-    ck_assert_uint_eq(profile.size, file.size);
-    buffer_free(&file);
-}
-END_TEST
-
-START_TEST(test_several_profiles)
-{
-    struct recipe first = ordinary(8, true, false);
-    struct recipe second = ordinary(10, true, false);
-    struct buffer file = {0};
-    struct profile profile;
-    struct error error;
-    uint64_t offset = 0;
-    unsigned count = 0;
-
-    make(&first, &file);
-    ck_assert(buffer_append_zeros(&file, 4096));
-    make(&second, &file);
-    ck_assert(buffer_append_zeros(&file, 40));
-    while (profile_find_next(buffer_view(&file), &offset)) {
-        ck_assert(profile_parse(buffer_view(&file), offset, "p", &profile, &error));
-        ck_assert_uint_eq(profile.version, count == 0 ? 8 : 10);
-        offset += profile.size;
-        count++;
-    }
-    ck_assert_uint_eq(count, 2);
-    buffer_free(&file);
-}
-END_TEST
-
 /* Zeros end somewhere, be they a hole or not. */
 START_TEST(test_too_many_zeros)
 {
@@ -424,25 +384,6 @@ static bool is_lightweight(const struct recipe *recipe)
     return result;
 }
 
-START_TEST(test_lightweight)
-{
-    struct recipe recipe = lightweight(_i);
-    struct buffer file = {0};
-    struct profile profile;
-    struct uuid uuid;
-    enum profile_uuid_source source;
-
-    make(&recipe, &file);
-    profile = parse_good(&file);
-    ck_assert(profile.lightweight);
-    uuid = profile_uuid(&profile, &source);
-    ck_assert_int_eq(source, PROFILE_UUID_STUB);
-    ck_assert_uint_eq(uuid.size, UUID_STUB_SIZE);
-    ck_assert_uint_eq(uuid.bytes[7], STUB_BYTE);
-    buffer_free(&file);
-}
-END_TEST
-
 START_TEST(test_not_lightweight)
 {
     struct recipe two_records = lightweight(_i);
@@ -487,28 +428,6 @@ START_TEST(test_uuids)
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert_uint_eq(uuid.size, 0);
-    buffer_free(&file);
-}
-END_TEST
-
-START_TEST(test_binary_ids)
-{
-    struct recipe recipe = shape(_i);
-    struct buffer file = {0};
-    struct profile profile;
-    struct bytes rest, binary_id;
-    struct uuid uuid;
-    enum profile_uuid_source source;
-
-    make(&recipe, &file);
-    profile = parse_good(&file);
-    rest = profile.binary_ids;
-    ck_assert(profile_take_binary_id(&profile, &rest, &binary_id));
-    ck_assert_uint_eq(binary_id.size, 20);
-    ck_assert(!profile_take_binary_id(&profile, &rest, &binary_id));
-    uuid = profile_uuid(&profile, &source);
-    ck_assert_int_eq(source, PROFILE_UUID_BINARY_ID);
-    ck_assert_uint_eq(uuid.size, 20);
     buffer_free(&file);
 }
 END_TEST
@@ -621,10 +540,9 @@ int main(void)
     TCase *layout = tcase_create("layout");
     suite_loops(layout, SHAPES, test_every_shape);
     suite_tests(layout, test_record_sizes, test_record_of_version_11, test_records_of_devices,
-                test_byte_coverage, test_several_profiles, test_too_many_zeros);
+                test_too_many_zeros);
     TCase *identity = tcase_create("identity");
-    suite_loops(identity, SHAPES, test_lightweight, test_not_lightweight, test_binary_ids,
-                test_uuids);
+    suite_loops(identity, SHAPES, test_not_lightweight, test_uuids);
     TCase *damage = tcase_create("damage");
     suite_loops(damage, SHAPES, test_every_truncation_fails);
     suite_tests(damage, test_bad_headers, test_uniform_counters);
