@@ -2,6 +2,7 @@
  * The rules for the runtime's functions, on a machine of the test's own: each instruction has eight
  * bytes, of which the last says what it does with the address in the first six.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "formats/runtime/runtime.h"
@@ -193,7 +194,87 @@ static const struct image_code *finish(void)
     return &image.code;
 }
 
+static void assert_reason(const char *reason)
+{
+    ck_assert_str_eq(image_plan_section(image.plan, SECTION_NAMES)->reason, reason);
+}
+
+/* ---- what functions return ---- */
+
+static uint64_t returned(void)
+{
+    uint64_t value = 0;
+
+    ck_assert(rules_returned(&image.code, SECTION_NAMES, RUNTIME_END_NAMES, &value));
+    return value;
+}
+
+static void assert_nothing_returned(const char *reason)
+{
+    uint64_t value;
+
+    ck_assert(!rules_returned(&image.code, SECTION_NAMES, RUNTIME_END_NAMES, &value));
+    assert_reason(reason);
+}
+
+START_TEST(test_returned)
+{
+    put_function(RUNTIME_END_NAMES, 0, RETURN, END);
+    put_function(RUNTIME_END_NAMES, 1, RETURN_IMMEDIATE, END);
+    put_function(RUNTIME_END_NAMES, 2, RETURN_SLOT, 0x5000);
+    put_function(RUNTIME_BEGIN_NAMES, 3, RETURN, START);
+    image.slot = END;
+    finish();
+    ck_assert_uint_eq(returned(), END);
+    image.slot = END + 1;
+    assert_nothing_returned(
+        "the image has several definitions of __llvm_profile_end_names that differ");
+    image.slot = 0;
+    assert_nothing_returned("covsplit cannot tell what __llvm_profile_end_names returns");
+    image.operations.slot_value = NULL;
+    assert_nothing_returned(
+        "covsplit does not know the code of __llvm_profile_end_names; link with "
+        "LLVM's own profile runtime, without LTO");
+}
+END_TEST
+
 /* ---- edits ---- */
+
+/* Each copy is rewritten once, however many symbols it has. */
+START_TEST(test_rewrite)
+{
+    const struct edit_script *edits;
+
+    put_function(RUNTIME_END_NAMES, 0, RETURN, END);
+    put_function(RUNTIME_END_NAMES, 4, RETURN_IMMEDIATE, END);
+    put_function(RUNTIME_BEGIN_NAMES, 5, RETURN, START);
+    define(RUNTIME_END_NAMES, CODE);
+    finish();
+    edits = &image.plan->edits;
+    ck_assert(rules_check_rewrite(&image.code, SECTION_NAMES, RUNTIME_END_NAMES, END - 0x10));
+    ck_assert(rules_rewrite(&image.code, RUNTIME_END_NAMES, END - 0x10));
+    ck_assert_uint_eq(edits->count, 2);
+    ck_assert_uint_eq(edits->edits[0].offset / 8, 0);
+    ck_assert_uint_eq(edits->edits[1].offset / 8, 4);
+}
+END_TEST
+
+START_TEST(test_no_rewrite)
+{
+    put_function(RUNTIME_END_NAMES, 0, RETURN, END);
+    finish();
+    ck_assert(!rules_check_rewrite(&image.code, SECTION_NAMES, RUNTIME_END_NAMES, FAR));
+    assert_reason("__llvm_profile_end_names cannot be rewritten");
+    ck_assert(!rules_rewrite(&image.code, RUNTIME_END_NAMES, FAR));
+    ck_assert_uint_eq(image.plan->edits.count, 0);
+    image.code.symbols.definitions[0].is_shared = true;
+    ck_assert(!rules_can_rewrite(&image.code, RUNTIME_END_NAMES, END));
+    ck_assert(!rules_check_rewrite(&image.code, SECTION_NAMES, RUNTIME_END_NAMES, END));
+    assert_reason("__llvm_profile_end_names shares its code with another function; link without "
+                  "folding");
+    ck_assert(!rules_is_shared(&image.code, RUNTIME_BEGIN_NAMES));
+}
+END_TEST
 
 START_TEST(test_bodies)
 {
@@ -320,6 +401,7 @@ int main(void)
 
     tcase_add_checked_fixture(all, prepare, clean_up);
     suite_loops(all, 6, test_references, test_windows);
-    suite_tests(all, test_bodies, test_other_end, test_own_references);
+    suite_tests(all, test_returned, test_rewrite, test_no_rewrite, test_bodies, test_other_end,
+                test_own_references);
     return suite_main("rules", all);
 }

@@ -3,6 +3,7 @@
  * accidents. That sums are right is shown by suites of the command.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -226,6 +227,26 @@ START_TEST(test_claim_elsewhere)
 }
 END_TEST
 
+/* The longest names that a file can have. */
+START_TEST(test_long_names)
+{
+    struct state *state = open_state(STATE_CREATE);
+    struct state_batch *batch = start_batch(state);
+    char name[NAME_MAX + 1], claim[PATH_MAX], *too_long;
+    struct error error = {0};
+
+    memset(name, 'x', NAME_MAX);
+    name[NAME_MAX] = '\0';
+    consume(batch, claim_new(batch, name));
+    too_long = malloc(PATH_MAX);
+    memset(too_long, '/', PATH_MAX - 1);
+    too_long[PATH_MAX - 1] = '\0';
+    ck_assert(!state_claim_path(batch, too_long, claim, &error));
+    state_batch_free(batch);
+    state_close(state);
+}
+END_TEST
+
 /* More batches that have to stay than are folded at a time: those that were folded before count no
  * second time, whichever are folded when. */
 START_TEST(test_many_stay)
@@ -376,7 +397,7 @@ int main(void)
 
     suite_tests(state, test_fold_twice, test_leftovers, test_claims, test_names_of_no_claims,
                 test_no_open_file, test_directory_for_claim, test_claim_elsewhere, test_many_stay,
-                test_long_path, test_fold_into_damage, test_replaced);
+                test_long_names, test_long_path, test_fold_into_damage, test_replaced);
     suite_loops(state, 2, test_open_file_removed);
     return suite_main("state", state);
 }

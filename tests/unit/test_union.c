@@ -5,9 +5,9 @@
  */
 #include <gelf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "common/base/array.h"
 #include "common/base/digest.h"
 #include "common/sidecar/union.h"
 #include "tests/support/suite.h"
@@ -590,6 +590,42 @@ static bool read_all(struct bytes file, size_t *count)
     return false;
 }
 
+/* Cut short, or with a byte of a header changed, it is another file, or none. */
+START_TEST(test_damaged)
+{
+    struct coverage coverage = start(false);
+    struct collected all;
+    size_t count, second;
+
+    put_record(&coverage, "f", 6, 1, COUNTER, 1);
+    begin(&all, &sample_shapes[0]);
+    add(&all, &coverage);
+    second = all.file.size;
+    add(&all, &coverage);
+    finish(&all);
+    ck_assert(read_all(buffer_view(&all.file), &count));
+    ck_assert_uint_eq(count, 2);
+    for (size_t size = 0; size < all.file.size; size++) {
+        struct bytes cut = {all.file.data, size};
+
+        /* What ends behind a member is whole. */
+        ck_assert(read_all(cut, &count) == (size == 8 || size == second));
+        ck_assert(!union_recognize(cut) || size >= second);
+        ck_assert(size == 0 || union_may_begin(cut));
+    }
+    for (size_t at = 0; at < 68; at++) {
+        /* Date, owner and mode may be any. */
+        bool matters = at < 8 + 16 || at >= 8 + 48;
+
+        all.file.data[at] ^= 0x40;
+        ck_assert_msg(!matters || !read_all(buffer_view(&all.file), &count), "byte %zu", at);
+        all.file.data[at] ^= 0x40;
+    }
+    buffer_free(&all.file);
+    free_coverage(&coverage);
+}
+END_TEST
+
 /* Numbers in the header of a member that are none, or fit neither the file nor LLVM's reader. */
 static const struct {
     size_t offset, size; /* of the field in the header */
@@ -643,13 +679,6 @@ START_TEST(test_no_coverage)
 }
 END_TEST
 
-/* ---- memory ---- */
-
-/* Two sidecars, and their union. */
-struct pair {
-    struct buffer files[2], made;
-};
-
 int main(void)
 {
     TCase *all = suite_case("union", 60, NULL);
@@ -661,6 +690,6 @@ int main(void)
     suite_loops(all, (int)(sizeof(bad_numbers) / sizeof(bad_numbers[0])), test_bad_numbers);
     suite_loops(all, 2, test_relative_names_of_versions);
     suite_tests(all, test_relative_names, test_records_of_one_function, test_losers_stay_out,
-                test_version_of_the_first_unit, test_member_names, test_no_coverage);
+                test_version_of_the_first_unit, test_member_names, test_damaged, test_no_coverage);
     return suite_main("union", all);
 }
