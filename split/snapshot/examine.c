@@ -59,7 +59,8 @@ static bool find_variables(const struct elf_image *image, const struct variable 
     return symbols.size >= 2 * image->sizes.sym;
 }
 
-static void describe_file(const struct elf_image *image, struct coverage *coverage)
+/* What the variables and other sections of the runtime tell. */
+static void describe_runtime(const struct elf_image *image, struct coverage *coverage)
 {
     size_t vtables = elf_section_find(image, "__llvm_prf_vtab", 0);
     struct section *bitmap = &coverage->sections[SECTION_BITMAP];
@@ -74,15 +75,6 @@ static void describe_file(const struct elf_image *image, struct coverage *covera
     };
     struct bytes bytes;
 
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        size_t index = elf_section_find(image, section_kind_name(kinds[i]), 0);
-
-        if (is_loaded(image, index))
-            elf_section_place(image, index, kinds[i], &coverage->sections[kinds[i]].address,
-                              &coverage->sections[kinds[i]].size);
-    }
-    if (coverage->sections[SECTION_COUNTERS].size == 0)
-        return;
     coverage->has_vtables = is_loaded(image, vtables) && image->shdrs[vtables].sh_size != 0;
     coverage->knows_biases =
         find_variables(image, variables, sizeof(variables) / sizeof(variables[0]));
@@ -107,26 +99,26 @@ static bool coverage_of_file(const struct input *file, struct coverage *coverage
     *coverage = (struct coverage){.is_complete = true};
     if (!elf_image_open(&image, file, error))
         return false;
-    describe_file(&image, coverage);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        size_t index = elf_section_find(&image, section_kind_name(kinds[i]), 0);
+
+        if (is_loaded(&image, index))
+            elf_section_place(&image, index, kinds[i], &coverage->sections[kinds[i]].address,
+                              &coverage->sections[kinds[i]].size);
+    }
+    if (coverage->sections[SECTION_COUNTERS].size != 0)
+        describe_runtime(&image, coverage);
     elf_image_close(&image);
     return true;
 }
 
 /* ---- coverage, by the sidecar ---- */
 
-static struct section section_of(const struct sidecar *sidecar, enum section_kind kind)
+/* The place of a section; all zeros if there is none. */
+static struct section section_of(const struct section *section)
 {
-    const struct section *section = sidecar_find(sidecar, kind);
-
     return section == NULL ? (struct section){0}
                            : (struct section){.address = section->address, .size = section->size};
-}
-
-static bool was_removed(const struct sidecar *sidecar, enum section_kind kind)
-{
-    const struct section *section = sidecar_find(sidecar, kind);
-
-    return section != NULL && section->fate == FATE_REMOVED;
 }
 
 /* The tripwire, as the split has put it in the place of the names (formats/names_and_data.c). */
@@ -155,18 +147,19 @@ static bool place_tripwire(const struct sidecar_facts *facts, struct coverage *c
 static bool describe_remnants(const struct sidecar *sidecar, struct coverage *coverage)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
+    const struct section *data = sidecar_find(sidecar, SECTION_DATA);
+    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
     struct profile_record_layout layout;
 
     if (sidecar_find(sidecar, SECTION_COVDATA) != NULL)
-        return sidecar_find(sidecar, SECTION_DATA) == NULL &&
-               sidecar_find(sidecar, SECTION_NAMES) == NULL;
-    if (!facts->has_stub || !was_removed(sidecar, SECTION_DATA) ||
-        !was_removed(sidecar, SECTION_NAMES) ||
+        return data == NULL && names == NULL;
+    if (!facts->has_stub || data == NULL || data->fate != FATE_REMOVED || names == NULL ||
+        names->fate != FATE_REMOVED ||
         !profile_record_layout(facts->raw_version, (size_t)facts->pointer_size, &layout))
         return false;
-    coverage->sections[SECTION_DATA] = section_of(sidecar, SECTION_DATA);
+    coverage->sections[SECTION_DATA] = section_of(data);
     coverage->sections[SECTION_DATA].size = layout.record_size;
-    coverage->sections[SECTION_NAMES] = section_of(sidecar, SECTION_NAMES);
+    coverage->sections[SECTION_NAMES] = section_of(names);
     coverage->has_stub = true;
     memcpy(coverage->stub_id, facts->stub_id, sizeof(coverage->stub_id));
     return place_tripwire(facts, coverage);
@@ -177,15 +170,16 @@ static bool coverage_of_sidecar(const struct sidecar *sidecar, struct coverage *
                                 struct error *error)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
+    const struct section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
 
     *coverage = (struct coverage){.raw_version = facts->raw_version};
-    if (facts->format != IMAGE_ELF || sidecar_find(sidecar, SECTION_COUNTERS) == NULL)
+    if (facts->format != IMAGE_ELF || counters == NULL)
         return error_set(error,
                          "%s: has no counters of an ELF image; give the sidecar of the image that "
                          "was loaded",
                          sidecar->name);
-    coverage->sections[SECTION_COUNTERS] = section_of(sidecar, SECTION_COUNTERS);
-    coverage->sections[SECTION_BITMAP] = section_of(sidecar, SECTION_BITMAP);
+    coverage->sections[SECTION_COUNTERS] = section_of(counters);
+    coverage->sections[SECTION_BITMAP] = section_of(sidecar_find(sidecar, SECTION_BITMAP));
     coverage->is_complete = describe_remnants(sidecar, coverage);
     return true;
 }
@@ -413,21 +407,10 @@ static bool find_stub_bias(const struct examination *examination, const struct s
     return facts->elf_type == ET_EXEC ? *bias == 0 : memory->operations->begins_at(memory, *bias);
 }
 
-/* True if a module with that stub shows itself: such modules have been examined before. */
-static bool has_module(const struct memory *memory, const struct uuid *stub)
-{
-    for (size_t i = 0; i < memory->module_count && !memory->modules[i].is_stub; i++) {
-        const struct uuid *uuid = &memory->modules[i].uuid;
-
-        if (uuid->size != 0 && uuid_has_stub(uuid, stub->bytes))
-            return true;
-    }
-    return false;
-}
-
-/* True if the record is a copy: the runtime copies its data when it writes a profile. Then the
- * module shows itself, or another record with this UUID is where a module was loaded. A module that
- * could not be read may be this one, and was reported. */
+/* True if the record is a copy, as the runtime copies its data when it writes a profile: the module
+ * shows itself (such modules have been examined before), or another record with this UUID is where
+ * a module was loaded. A module that could not be read may be this one, and was reported. Without a
+ * sidecar, `facts` are NULL, and of several records with one UUID all but the first are copies. */
 static bool is_copy(const struct examination *examination, const struct sidecar_facts *facts)
 {
     struct memory *memory = examination->memory;
@@ -437,26 +420,16 @@ static bool is_copy(const struct examination *examination, const struct sidecar_
     for (size_t i = 0; i < memory->module_count; i++) {
         const struct memory_module *other = &memory->modules[i];
 
-        if (other->is_unread)
+        if (facts != NULL && other->is_unread)
             return true;
-        if (other != listed && other->is_stub && uuid_equal(&other->uuid, &listed->uuid) &&
-            find_stub_bias(examination, facts, other, &bias))
+        if (!other->is_stub && other->uuid.size != 0 &&
+            uuid_has_stub(&other->uuid, listed->uuid.bytes))
             return true;
-    }
-    return has_module(memory, &listed->uuid);
-}
-
-/* True if the module was already listed, by its headers or another copy of its record. */
-static bool is_known(const struct examination *examination)
-{
-    struct memory *memory = examination->memory;
-    const struct memory_module *listed = examination->module->listed;
-
-    for (const struct memory_module *other = memory->modules; other < listed; other++) {
-        if (other->is_stub && uuid_equal(&other->uuid, &listed->uuid))
+        if (other->is_stub && other != listed && uuid_equal(&other->uuid, &listed->uuid) &&
+            (facts == NULL ? other < listed : find_stub_bias(examination, facts, other, &bias)))
             return true;
     }
-    return has_module(memory, &listed->uuid);
+    return false;
 }
 
 /* Closes the sidecar. */
@@ -509,7 +482,7 @@ static enum finding examine_stub(struct examination *examination, struct error *
         return FINDING_FAILED;
     if (sidecar != NULL)
         return examine_stub_with(examination, sidecar, error);
-    if (listed->is_doubtful || is_known(examination))
+    if (listed->is_doubtful || is_copy(examination, NULL))
         return FINDING_NO_MODULE;
     uuid.size = UUID_STUB_SIZE;
     error_set(error,
