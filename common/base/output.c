@@ -275,19 +275,6 @@ bool output_sink(void *output, struct bytes part, struct error *error)
     return output_write(output, part, error);
 }
 
-bool output_write_zeros(struct output *output, uint64_t size, struct error *error)
-{
-    static const uint8_t zeros[4096];
-
-    while (size != 0) {
-        uint64_t part = size < sizeof(zeros) ? size : sizeof(zeros);
-        if (!output_write(output, (struct bytes){zeros, part}, error))
-            return false;
-        size -= part;
-    }
-    return true;
-}
-
 bool output_map(struct output *output, struct input *input, struct error *error)
 {
     *input = (struct input){.fd = -1};

@@ -96,7 +96,6 @@ bool output_create_in_memory(struct output *output, const char *name, struct err
 
 /* Appends. Large views are written directly, small ones are buffered. */
 bool output_write(struct output *output, struct bytes view, struct error *error);
-bool output_write_zeros(struct output *output, uint64_t size, struct error *error);
 
 /* A bytes_sink that appends to an output; the context is the output. */
 bool output_sink(void *output, struct bytes part, struct error *error);

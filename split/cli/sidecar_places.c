@@ -357,7 +357,9 @@ struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *side
 bool profile_sidecar_write(struct profile_sidecar *sidecar, const struct profile *profile,
                            const char *name, struct output *output, struct error *error)
 {
-    return output_write_zeros(output, profile_padding(output->size), error) &&
+    static const uint8_t zeros[PROFILE_ALIGNMENT];
+
+    return output_write(output, (struct bytes){zeros, profile_padding(output->size)}, error) &&
            profile_sidecar_correlate(sidecar, profile, name, output_sink, output, error);
 }
 

@@ -96,7 +96,7 @@ static bool write_all(struct output *output, struct error *error)
 {
     return output_write(output, (struct bytes){new_bytes, 10}, error) &&
            output_write(output, (struct bytes){new_bytes + 10, SIZE / 4 - 10}, error) &&
-           output_write_zeros(output, SIZE / 4, error) &&
+           output_write(output, (struct bytes){new_bytes + SIZE / 4, SIZE / 4}, error) &&
            output_write(output, (struct bytes){new_bytes + SIZE / 2, SIZE / 2}, error);
 }
 
