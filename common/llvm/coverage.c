@@ -503,7 +503,8 @@ static enum result take_regions(struct mapping *mapping, struct reader *reader)
 
 enum result mapping_read(struct mapping *mapping, struct bytes bytes)
 {
-    struct reader reader = {bytes.data, bytes.data + bytes.size};
+    const uint8_t *end = bytes.size == 0 ? bytes.data : bytes.data + bytes.size;
+    struct reader reader = {bytes.data, end};
     enum result result;
 
     mapping_clear(mapping);
