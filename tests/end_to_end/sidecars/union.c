@@ -619,13 +619,15 @@ START_TEST(test_refusals)
         "export --union a.covsplit",
         "export --union --debug-dir debug a.covsplit",
         "export --union -o new.a --debug-dir debug a.covsplit",
-        "export --union -o new.a --store store a.covsplit",
         "export --union -o new.a --sidecar b.covsplit a.covsplit",
         "export -o new.a a.covsplit",
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         run(directory, 2, wrong[i]);
     }
+    /* A store beside them is where sidecars of images are looked for. */
+    run(directory, 0, "export --union -o new.a --store store a.covsplit");
+    files_assert_equal(path_join(directory, "new.a"), path_join(directory, "one.a"), "operand");
 }
 END_TEST
 
