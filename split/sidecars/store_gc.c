@@ -25,7 +25,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/sidecars/keep_list.h"
 #include "split/sidecars/selection.h"
 
 #define SECONDS_A_DAY   86400

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "split/sidecars/keep_list.h"
+#include "split/sidecars/selection.h"
 #include "tests/support/suite.h"
 
 /* The linker puts this in the place of the function behind getline: it fails after so many lines.
