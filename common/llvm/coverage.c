@@ -158,8 +158,10 @@ bool covmap_path(struct bytes directory, struct bytes name, struct buffer *scrat
     return !scratch->failed;
 }
 
-bool path_maps_apply(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
-                     bool *is_mapped)
+/* Replaces *path, which is not in `scratch`, by what the first fitting map makes of it, in
+ * `scratch`. *is_mapped is false if none fits. False if out of memory. */
+static bool apply_maps(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
+                       bool *is_mapped)
 {
     *is_mapped = false;
     for (size_t i = 0; i < maps->count && !*is_mapped; i++) {
@@ -195,7 +197,7 @@ bool covmap_names_map(const struct covmap_names *names, uint32_t version,
         bool is_mapped = false;
 
         done = covmap_path(directory, names->names[i], &joined, &path) &&
-               path_maps_apply(maps, &mapped, &path, &is_mapped);
+               apply_maps(maps, &mapped, &path, &is_mapped);
         if (!is_mapped && is_absolute(names->names[i]))
             path = names->names[i];
         is_any |= is_mapped;

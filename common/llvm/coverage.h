@@ -98,11 +98,6 @@ struct path_maps {
     size_t count;
 };
 
-/* Replaces *path, which is not in `scratch`, by what the first fitting map makes of it, in
- * `scratch`. *is_mapped is false if none fits. False if out of memory. */
-bool path_maps_apply(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
-                     bool *is_mapped);
-
 /* Encodes the filenames of a unit with other paths; appends nothing if they stay the same. False if
  * out of memory. */
 bool covmap_names_map(const struct covmap_names *names, uint32_t version,

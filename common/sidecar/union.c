@@ -62,6 +62,7 @@ struct chooser {
     const struct sidecar *sidecar;
     const struct digest_set *seen;
     const struct path_maps *maps;
+    struct names *paths; /* of all source files; may be NULL */
     struct error *error;
     bool big;
     bool fits; /* otherwise the coverage is not as expected, and the member has all of it */
@@ -154,6 +155,7 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
 {
     bool has_directory = chooser->version >= COVMAP_VERSION_6;
     struct buffer *scratch = &chooser->scratch;
+    uint64_t number;
 
     if (!memory_limit_allows(chooser->sidecar->memory_limit,
                              (chooser->file_count + names->count) * sizeof(struct digest),
@@ -172,6 +174,12 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
             !ARRAY_ROOM_FOR_ONE(chooser->files, chooser->file_capacity, chooser->file_count))
             return out_of_memory(chooser, name.size);
         chooser->files[chooser->file_count++] = digest_of(buffer_view(scratch));
+        if (chooser->paths == NULL || (has_directory && i == 0))
+            continue;
+        if (!covmap_path(has_directory ? names->names[0] : (struct bytes){NULL, 0}, name, scratch,
+                         &name) ||
+            !names_add(chooser->paths, name, &number))
+            return out_of_memory(chooser, name.size);
     }
     return true;
 }
@@ -582,6 +590,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
     struct chooser chooser = {.sidecar = sidecar,
                               .seen = &writer->seen,
                               .maps = &writer->maps,
+                              .paths = writer->files,
                               .error = error,
                               .big = sidecar->facts.elf_data == ELFDATA2MSB,
                               .fits = true};
@@ -592,6 +601,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
                                     &member, error);
 
     writer->member_count += done;
+    writer->lacks_files |= !chooser.fits;
     done = done && (!chooser.fits || remember(writer, &chooser));
     buffer_free(&coverage.covmap);
     buffer_free(&coverage.names);

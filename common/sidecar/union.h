@@ -33,11 +33,12 @@
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/llvm/coverage.h"
+#include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 
 /* ---- writing ---- */
 
-/* Set the first three members, and `maps` for other source paths; free with union_free. The output
+/* Set the first three members, and what else is wanted; free with union_free. The output
  * goes to the sink as members are added, and must not be used until union_finish has returned true.
  */
 struct union_writer {
@@ -45,6 +46,8 @@ struct union_writer {
     bytes_sink sink;
     void *context;
     struct path_maps maps;
+    struct names *files; /* gets the paths of all source files, as llvm-cov prints them; or NULL */
+    bool lacks_files;    /* a member has all of its coverage unchanged: its files are not in it */
     struct digest_set seen; /* of all records written */
     size_t member_count;
     uint64_t records_read, records_kept; /* so far: in all sidecars, and in the union */

@@ -58,6 +58,7 @@ struct report {
     char *program; /* llvm-cov */
     int profile;   /* a .profdata file */
     struct output mapping;
+    struct names files;      /* the source files in it */
     struct output selection; /* the source files to be shown, as a response file */
     bool is_selected;        /* else all of them */
     bool lacks_sources;      /* some of them are not there, which has been said */
@@ -268,8 +269,10 @@ static int compare_images(const void *a, const void *b)
 static bool make_union(struct report *report, struct error *error)
 {
     const struct timespec epoch[2] = {{0, 0}, {0, 0}};
-    struct union_writer writer = {
-        .sink = output_sink, .context = &report->mapping, .maps = report->maps};
+    struct union_writer writer = {.sink = output_sink,
+                                  .context = &report->mapping,
+                                  .maps = report->maps,
+                                  .files = &report->files};
     bool done = output_create_in_memory(&report->mapping, "the coverage mapping", error);
 
     if (!done)
@@ -280,6 +283,8 @@ static bool make_union(struct report *report, struct error *error)
         done = union_add(&writer, report->images[i].sidecar, error);
     done = done && union_finish(&writer, error) && output_lend(&report->mapping, error);
     union_free(&writer);
+    for (size_t i = 0; done && writer.lacks_files && i < report->image_count; i++)
+        done = covered_files_read(report->images[i].sidecar, &report->files, error);
     /* llvm-cov warns of images that are newer than their profile. */
     return done && (futimens(report->mapping.fd, epoch) == 0 ||
                     error_set_errno(error, errno, "the coverage mapping: its time cannot be set"));
@@ -334,18 +339,15 @@ static char *current_directory(void)
 
 /* Names a source file that is not there, of those that are to be shown; llvm-cov would name each,
  * twice. */
-static void check_sources(struct report *report, const struct names *files)
+static void check_sources(struct report *report)
 {
-    struct buffer mapped = {0};
     char *first = NULL, more[COUNT_TEXT_MAX];
     uint64_t missing = 0;
 
-    for (uint64_t i = 0; i < files->count; i++) {
-        struct bytes path = names_get(files, i);
-        bool is_mapped;
+    for (uint64_t i = 0; i < report->files.count; i++) {
+        struct bytes path = names_get(&report->files, i);
         char *source;
 
-        command_require(path_maps_apply(&report->maps, &mapped, &path, &is_mapped), path.size);
         if (report->is_selected && !is_included(report, path))
             continue;
         source = command_text("%.*s", (int)path.size, (const char *)path.data);
@@ -363,7 +365,6 @@ static void check_sources(struct report *report, const struct names *files)
                         "here, give --path-map FROM=TO",
                         first, count_text(missing - 1, "other source file", more));
     free(first);
-    buffer_free(&mapped);
 }
 
 /* Selects the source files to be shown: those below the directories of --include, or else below the
@@ -371,17 +372,13 @@ static void check_sources(struct report *report, const struct names *files)
 static bool select_files(struct report *report, struct error *error)
 {
     bool is_told = option_given(report->options, OPTION_INCLUDE), done = true;
-    struct names files = {0};
-    struct buffer list = {0}, mapped = {0};
+    const struct names *files = &report->files;
+    struct buffer list = {0};
     uint64_t selected = 0;
 
-    for (size_t i = 0; done && i < report->image_count; i++)
-        done = covered_files_read(report->images[i].sidecar, &files, error);
-    for (uint64_t i = 0; i < files.count; i++) {
-        struct bytes path = names_get(&files, i);
-        bool is_mapped;
+    for (uint64_t i = 0; i < files->count; i++) {
+        struct bytes path = names_get(files, i);
 
-        command_require(path_maps_apply(&report->maps, &mapped, &path, &is_mapped), path.size);
         if (!is_included(report, path))
             continue;
         selected++;
@@ -397,7 +394,7 @@ static bool select_files(struct report *report, struct error *error)
     done = done && output_create_in_memory(&report->selection, "the list of source files", error) &&
            output_write(&report->selection, buffer_view(&list), error) &&
            output_lend(&report->selection, error);
-    report->is_selected = selected != 0 && selected != files.count;
+    report->is_selected = selected != 0 && selected != files->count;
     if (done && is_told && selected == 0)
         done = error_set(error, "%s: no source file of the report is there; name another directory",
                          option_text(report->options, OPTION_INCLUDE));
@@ -405,12 +402,10 @@ static bool select_files(struct report *report, struct error *error)
         fprintf(stderr,
                 "covsplit: %ju of %ju source files are not below %s and left out; '--include /' "
                 "shows all\n",
-                (uintmax_t)(files.count - selected), (uintmax_t)files.count, report->root);
+                (uintmax_t)(files->count - selected), (uintmax_t)files->count, report->root);
     if (done && option_given(report->options, OPTION_HTML))
-        check_sources(report, &files);
+        check_sources(report);
     buffer_free(&list);
-    buffer_free(&mapped);
-    names_free(&files);
     return done;
 }
 
@@ -869,6 +864,7 @@ static void free_report(struct report *report)
     free(report->program);
     buffer_free(&report->left_out);
     output_discard(&report->mapping);
+    names_free(&report->files);
     output_discard(&report->selection);
     profile_sidecars_close(&report->sidecars);
 }

@@ -344,14 +344,15 @@ void conversion_end(struct conversion *conversion)
 
 /* ---- the sidecars of profiles and slices ---- */
 
-struct names {
+struct path_names {
     char texts[2][PATH_MAX + SLICE_NAME_MAX];
     const char *list[3];
 };
 
 /* The names of a file or of a slice: the sidecar of a slice is beside the image as
  * IMAGE.ARCH.covsplit, unless it is in a store. */
-static void list_names(const struct conversion *conversion, const char *arch, struct names *names)
+static void list_names(const struct conversion *conversion, const char *arch,
+                       struct path_names *names)
 {
     const char *const files[] = {conversion->name, conversion->real_name};
 
@@ -382,7 +383,7 @@ static struct profile_sidecar *borrow(const struct conversion *conversion, size_
                                    .bytes = slice,
                                    .held = conversion->content};
     const struct split_slice *split = &conversion->slices->slices[index];
-    struct names names;
+    struct path_names names;
     struct sidecar_wanted wanted = {.name = names.texts[0], .names = names.list};
 
     list_names(conversion, conversion->slices->container.slices[index].name, &names);
@@ -449,7 +450,7 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
                             struct error *error)
 {
     static const uint8_t zeros[PROFILE_ALIGNMENT];
-    struct names names;
+    struct path_names names;
     const struct sidecar_wanted wanted = {
         .name = conversion->name, .names = names.list, .profile = profile};
     struct profile_sidecar *sidecar = NULL;
