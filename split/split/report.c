@@ -81,7 +81,9 @@ static const char *nothing_because(const struct image_plan *plan)
 
 void split_warn_of_sections(const struct slice_split *split)
 {
-    bool counts = (kinds_of(split->plan) & SECTION_BIT(SECTION_COUNTERS)) != 0;
+    /* Of COFF images, linkers merge the counters into other data, but not the records. */
+    bool counts =
+        (kinds_of(split->plan) & (SECTION_BIT(SECTION_COUNTERS) | SECTION_BIT(SECTION_DATA))) != 0;
     size_t removed = 0;
 
     for (size_t i = 0; i < split->plan->section_count; i++)
