@@ -110,7 +110,7 @@ struct transform_context {
     uint64_t block_size;                /* of blocks to write, in bytes; not 0 */
     const struct data_records *records; /* of `data`; NULL: made where they are needed */
     uint64_t memory_limit;              /* in bytes (memory_limit.h); 0: no limit */
-    unsigned threads;
+    unsigned threads;                   /* 1 or more for writing */
 };
 
 struct transform {

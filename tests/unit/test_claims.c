@@ -260,11 +260,43 @@ START_TEST(test_true_claims)
 }
 END_TEST
 
+/* ---- memory of a writer ---- */
+
+/* Chunks of names are inflated a few at a time. */
+START_TEST(test_memory_of_chunks)
+{
+    const size_t count = 128, text_size = 512 * (NAME_SIZE + 1) - 1;
+    struct buffer text = {0}, stream = {0}, section = {0};
+    struct streams streams = {0};
+    long before;
+
+    ck_assert(buffer_append_zeros(&text, text_size));
+    memset(text.data, 'n', text_size);
+    for (size_t i = NAME_SIZE; i < text_size; i += NAME_SIZE + 1)
+        text.data[i] = NAME_SEPARATOR;
+    ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_FORM_BEST, UINT64_MAX, &stream),
+                     RESULT_OK);
+    for (size_t i = 0; i < count; i++) {
+        append(&section, text_size);
+        append(&section, stream.size);
+        ck_assert(buffer_append(&section, stream.data, stream.size));
+    }
+    before = peak_kib();
+    ck_assert_int_eq(names_transform.encode(&context, buffer_view(&section), &streams), RESULT_OK);
+    if (!IS_SANITIZED)
+        ck_assert_int_lt(peak_kib() - before, (long)(count * text_size / 1024 / 2));
+    buffer_free(&text);
+    buffer_free(&stream);
+    buffer_free(&section);
+    streams_free(&streams);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 60, NULL);
     suite_loops(all, sizeof(limits) / sizeof(limits[0]), test_claimed_parts);
     suite_tests(all, test_memory_of_streams, test_long_list_of_names, test_long_list_of_files,
-                test_many_chunks, test_empty_tokens, test_true_claims);
+                test_many_chunks, test_empty_tokens, test_true_claims, test_memory_of_chunks);
     return suite_main("claims", all);
 }

@@ -105,9 +105,14 @@ struct piece {
     enum result result;
 };
 
+/* The chunks of so many pieces a thread are inflated at once, since texts take more memory than all
+ * else. */
+#define PIECES_PER_THREAD 16
+
 struct encoder {
     struct piece *pieces;
     size_t count, capacity;
+    size_t first; /* of the pieces that are inflated at once */
 };
 
 /* Takes the chunk, or the zeros between chunks, off the front. The rest of a section whose first
@@ -141,7 +146,7 @@ static struct piece take_piece(struct bytes *section)
 static void prove_piece(void *context, size_t index)
 {
     struct encoder *encoder = context;
-    struct piece *piece = &encoder->pieces[index];
+    struct piece *piece = &encoder->pieces[encoder->first + index];
     enum zlib_form form;
 
     if (piece->form != ZLIB_FORM_BEST)
@@ -175,16 +180,23 @@ static bool add_names(struct name_list_writer *lists, struct bytes text, uint64_
 
 /* Writes all pieces after what comes before them, which is known at the end: *pieces. */
 static enum result put_pieces(struct encoder *encoder, struct name_list_writer *lists,
-                              struct streams *streams, struct buffer *pieces)
+                              unsigned threads, struct streams *streams, struct buffer *pieces)
 {
+    size_t at_once = (size_t)threads * PIECES_PER_THREAD;
+
     for (size_t i = 0; i < encoder->count; i++) {
         struct piece *piece = &encoder->pieces[i];
-        struct bytes text =
-            piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
+        struct bytes text;
         uint64_t number = 0;
 
+        if (i % at_once == 0) {
+            encoder->first = i;
+            parallel_run(encoder->count - i < at_once ? encoder->count - i : at_once, threads,
+                         prove_piece, encoder);
+        }
         if (piece->result != RESULT_OK)
             return piece->result;
+        text = piece->form == ZLIB_FORM_NONE ? piece->stream : buffer_view(&piece->text);
         if (!has_names(piece->form))
             number = piece->whole.size;
         else if (!add_names(lists, text, &number))
@@ -213,8 +225,7 @@ static enum result encode_with(struct encoder *encoder, const struct transform_c
             return RESULT_NO_MEMORY;
         encoder->pieces[encoder->count++] = take_piece(&section);
     }
-    parallel_run(encoder->count, context->threads, prove_piece, encoder);
-    result = put_pieces(encoder, lists, streams, pieces);
+    result = put_pieces(encoder, lists, context->threads, streams, pieces);
     if (result != RESULT_OK)
         return result;
     if (lists->names.count == 0 || !name_list_writer_finish(lists, &width))
