@@ -10,6 +10,7 @@
 #include "common/codec/codec.h"
 #include "common/codec/deflate/deflate.h"
 #include "common/codec/mapping/mapping.h"
+#include "common/codec/name_lists.h"
 #include "common/codec/names/names.h"
 #include "common/codec/transform.h"
 #include "common/llvm/names.h"
@@ -163,7 +164,7 @@ static struct streams long_list(const struct places *places)
     append(numbers, ZLIB_FORM_NONE);
     append(numbers, MEMBERS);
     ck_assert(buffer_append_zeros(&streams.stream[places->kinds], MEMBERS));
-    memset(streams.stream[places->kinds].data + 1, 3, MEMBERS - 1);
+    memset(streams.stream[places->kinds].data + 1, NAME_NUMBERED, MEMBERS - 1);
     ck_assert(buffer_append_zeros(&streams.stream[places->others], 2 * (MEMBERS - 1)));
     return streams;
 }
