@@ -132,7 +132,9 @@ static char *next_word(const struct reading *reading, char **rest)
 
     if (reading->has_lines)
         return next_line(rest);
-    while (isspace((unsigned char)*from) || (reading->has_comments && *from == '#'))
+    /* Where there are comments, a line may also go on behind a backslash. */
+    while (isspace((unsigned char)*from) ||
+           (reading->has_comments && (*from == '#' || strncmp(from, "\\\n", 2) == 0)))
         from += *from == '#' ? strcspn(from, "\n") : 1;
     if (*from == '\0')
         return NULL;

@@ -3,11 +3,13 @@
  */
 #include "split/split/link_command.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "split/cli/command_words.h"
@@ -25,6 +27,8 @@ struct search {
     bool makes_library; /* ... and the extension is that of a DLL */
     bool is_awaited;    /* the next word is the output file */
     bool is_passed;     /* the next word is the value of this one */
+
+    const char *directory; /* Clang's -working-directory, one of the words; NULL: not given */
 };
 
 /* ---- words ---- */
@@ -133,7 +137,7 @@ static void take_msvc_option(struct search *search, const char *word)
 /* Options with which nothing is linked. */
 static bool ends_early(const struct search *search, const char *word)
 {
-    static const char *const gnu[] = {"-c", "--compile", "--version", "--help", NULL};
+    static const char *const gnu[] = {"-c", "--compile", "-cc1", "--version", "--help", NULL};
     static const char *const msvc[] = {"c", "E", "EP", "P", "Zs", "lib", "LIB", NULL};
     const char *const *option = search->is_msvc ? msvc : gnu;
 
@@ -189,6 +193,34 @@ static bool is_archiver(const char *program)
     return false;
 }
 
+/* True if one of the words is a file that is linked: neither the value of an option, nor a header,
+ * of which compilers make something else. */
+static bool has_file(const struct path_list *inputs)
+{
+    struct stat status;
+
+    for (size_t i = 0; i < inputs->count; i++) {
+        const char *dot = strrchr(path_file_name(inputs->paths[i]), '.');
+
+        if ((dot == NULL || tolower((unsigned char)dot[1]) != 'h') &&
+            stat(inputs->paths[i], &status) == 0 && S_ISREG(status.st_mode))
+            return true;
+    }
+    return false;
+}
+
+/* If the word at *index is this option, takes its value, perhaps the next word. */
+static bool take_value(const struct path_list *words, size_t *index, const char *option,
+                       const char **value)
+{
+    const char *rest = value_of(words->paths[*index], option, false);
+
+    if (rest == NULL || (rest[0] == '\0' ? *index + 1 == words->count : rest[0] != '='))
+        return false;
+    *value = rest[0] == '\0' ? words->paths[++*index] : rest + 1;
+    return true;
+}
+
 /* Takes the words of a compiler, and puts those for the linker (-Wl,A,B and -Xlinker A) into a list
  * of their own. */
 static bool take_words(struct search *search, const struct path_list *words,
@@ -198,10 +230,13 @@ static bool take_words(struct search *search, const struct path_list *words,
 
     for (size_t i = 0; done && i < words->count; i++) {
         bool is_value = search->is_awaited || search->is_passed;
-        const char *word = words->paths[i], *rest = NULL;
+        const char *word = words->paths[i], *rest = NULL, *value;
 
-        if (!is_value && strcmp(word, "-Xlinker") == 0 && i + 1 < words->count)
-            done = command_words_add(linker, words->paths[++i], error);
+        if (!is_value && (take_value(words, &i, "-Xlinker", &value) ||
+                          take_value(words, &i, "--for-linker", &value)))
+            done = command_words_add(linker, value, error);
+        else if (!is_value && take_value(words, &i, "-working-directory", &value))
+            search->directory = value;
         else if (is_value || (rest = value_of(word, "-Wl,", false)) == NULL)
             take_word(search, word);
         while (done && rest != NULL) {
@@ -216,12 +251,36 @@ static bool take_words(struct search *search, const struct path_list *words,
     return done;
 }
 
+/* Takes the words for the linker. The compiler's own output comes before what it hands on, and its
+ * directory is not that of the linker. */
+static void take_linker_words(struct search *search, const struct path_list *words)
+{
+    struct path_list others = {0};
+    struct search of_linker = {.is_msvc = search->is_msvc, .inputs = &others};
+
+    if (search->directory != NULL && (search->output == NULL || search->output[0] != '/')) {
+        const char *name = search->output == NULL ? DEFAULT_OUTPUT : search->output;
+        char *path = command_text("%s/%s", search->directory, name);
+
+        name_output(search, path, search->is_completed);
+        free(path);
+    }
+    for (size_t i = 0; i < words->count; i++) {
+        take_word(&of_linker, words->paths[i]);
+        search->ends_early |=
+            strcmp(words->paths[i], "--version") == 0 || strcmp(words->paths[i], "--help") == 0;
+    }
+    if (of_linker.output != NULL)
+        name_output(search, of_linker.output, false);
+    free(of_linker.output);
+    path_list_free(&others);
+}
+
 bool link_command_read(struct link_command *command, const char *const *words, size_t count,
                        struct error *error)
 {
-    struct search search = {.inputs = &command->inputs}, of_linker;
+    struct search search = {.inputs = &command->inputs};
     struct command_words read, linker = {.style = STYLE_GNU};
-    struct path_list others = {0};
     bool done;
 
     *command = (struct link_command){.output = NULL};
@@ -230,18 +289,12 @@ bool link_command_read(struct link_command *command, const char *const *words, s
     search.is_msvc_compiler = read.style == STYLE_MSVC;
     search.is_msvc = search.is_msvc_compiler || read.style == STYLE_MSVC_LINKER;
     done = take_words(&search, &read.words, &linker, error);
-    command->links = command->inputs.count != 0 && !search.ends_early && read.style != STYLE_RUST &&
-                     !is_archiver(read.program);
-    command_words_free(&read);
-    /* The compiler's own output comes before what it hands on. */
-    of_linker = (struct search){.is_msvc = search.is_msvc, .inputs = &others};
-    for (size_t i = 0; done && i < linker.words.count; i++)
-        take_word(&of_linker, linker.words.paths[i]);
-    if (of_linker.output != NULL)
-        name_output(&search, of_linker.output, false);
-    free(of_linker.output);
-    path_list_free(&others);
+    if (done)
+        take_linker_words(&search, &linker.words);
+    command->links = (search.output != NULL || has_file(&command->inputs)) && !search.ends_early &&
+                     read.style != STYLE_RUST && !is_archiver(read.program);
     command_words_free(&linker);
+    command_words_free(&read);
     if (!done) {
         free(search.output);
         path_list_free(&command->inputs);

@@ -98,7 +98,7 @@ START_TEST(test_splits)
     struct command split = covsplit_words(place, "link --");
     file_write_text(path_join(place, "response"), "program.c\n-o \"app\"\n");
     file_write_text(path_join(place, "linker"), "-o app\n");
-    file_write_text(path_join(place, "config"), "# -o comment\n-o app\n");
+    file_write_text(path_join(place, "config"), "# -o comment\n-o \\\n  app\n");
     if (strstr(spelling->words, "overridden") != NULL) {
         text_list_add(&link.environment, "CCC_OVERRIDE_OPTIONS=# ^-v x-v +-oapp");
         text_list_add(&split.environment, "CCC_OVERRIDE_OPTIONS=# ^-v x-v +-oapp");
@@ -175,14 +175,23 @@ START_TEST(test_unrecognized)
                     "#!/bin/sh\nclang-$1 -fprofile-instr-generate -fcoverage-mapping program.c "
                     "-o app\n");
     ck_assert_int_eq(chmod(path_join(place, "linker"), 0755), 0);
-    struct outcome outcome = link_words(place, "", text_format("./linker %s", clang_version));
+    struct outcome outcome = link_words(place, "", text_format("./linker %s program.c", clang_version));
     ck_assert_int_eq(outcome.exit_code, 0);
     assert_contains(outcome.errors, "warning: no output of this link was recognized (a.out was ");
     outcome = link_words(place, "", text_format("./linker %s -o other", clang_version));
     assert_contains(outcome.errors, "(other was not written), so nothing is split; ");
     /* What links nothing is not asked. */
-    static const char *const quiet[] = {"-v", "-o /dev/null program.c", "--version program.c",
-                                        "-fsyntax-only program.c"};
+    static const char *const quiet[] = {
+        "-v",
+        "-o /dev/null program.c",
+        "--version program.c",
+        "-fsyntax-only program.c",
+        "-Wl,--version program.c",
+        "-target x86_64-linux-gnu -print-search-dirs",
+        "-x c-header empty.h",
+        "-cc1 -emit-obj program.c",
+    };
+    file_write_text(path_join(place, "empty.h"), "");
     for (size_t i = 0; i < sizeof quiet / sizeof *quiet; i++) {
         outcome = link_words(place, "", text_format("%s %s", clang(), quiet[i]));
         ck_assert_int_eq(outcome.exit_code, 0);
