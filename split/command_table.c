@@ -547,7 +547,8 @@ static const struct command commands[] = {
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID or IMAGE]...\n"
      "       covsplit export --union -o FILE [[--sidecar FILE]... | --store DIR]\n"
-     "                       [--replace] [--memory-limit SIZE] [-v] [UUID or FILE]...",
+     "                       [--path-map MAP]... [--replace] [--memory-limit SIZE] [-v]\n"
+     "                       [UUID or FILE]...",
      "An object takes the place of the image: llvm-cov report OBJECT, llvm-profdata merge\n"
      "--binary-file=OBJECT. With --debug-dir=DIR, 'llvm-cov -debug-file-directory=DIR'\n"
      "needs no object on its command line, and debuginfod serves it. A UUID may be the\n"
@@ -557,12 +558,13 @@ static const struct command commands[] = {
      "\n"
      "With --union, FILE takes the place of all images: llvm-cov report FILE. It has one copy\n"
      "of what they share, and reports are those of '-object A -object B ...'. Each operand is a\n"
-     "UUID, a sidecar, or an image. The images are in the order of the\n"
-     "operands; those of a store or --sidecar in the order of their UUIDs. Sidecars of images\n"
-     "without coverage are ignored. If a sidecar is bad, no FILE is written.\n"
+     "UUID, a sidecar, or an image. The images are in the order of the operands; those of a\n"
+     "store or --sidecar in the order of their UUIDs. Sidecars of images without coverage are\n"
+     "ignored. If a sidecar is bad, no FILE is written.\n"
      "\n"
-     "UUIDs are searched for in the *.covsplit files of the current directory, then in the\n"
-     "stores of COVSPLIT_STORE (separated by ':'). Without UUIDs, all sidecars of\n"
+     "UUIDs are searched for in the *.covsplit files of the current directory (of an IMAGE,\n"
+     "first in those beside it), then in the stores of COVSPLIT_STORE (separated by ':').\n"
+     "Without operands, all sidecars of\n"
      "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
      "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},

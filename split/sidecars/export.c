@@ -210,7 +210,8 @@ static void export_operand(struct export *export, const char *operand)
                   "with --sidecar",
                   operand);
     } else if (input_open(&input, operand, &error)) {
-        const struct sidecar_wanted wanted = {.name = operand, .image = &split};
+        const char *const names[] = {operand, NULL};
+        const struct sidecar_wanted wanted = {.name = operand, .names = names, .image = &split};
 
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
@@ -394,19 +395,22 @@ static bool is_uuid(const char *operand)
     return uuid_parse(operand, &uuid);
 }
 
-/* True for an image and for a packed object; also for what cannot be read, of which an error tells.
- */
-static bool can_be_exported(const char *path)
+/* What a file is that has no object of its own, and what to do; NULL for an image and for a packed
+ * object, also for what cannot be read, of which an error tells. */
+static const char *why_no_object(const char *path)
 {
+    const char *why = NULL;
     struct input input;
-    struct error why;
-    bool is_packed;
+    struct error ignored;
 
-    if (found_image_is_linked(path) || !input_open(&input, path, &why))
-        return true;
-    is_packed = object_is_packed(input.bytes);
+    if (found_image_is_linked(path) || !input_open(&input, path, &ignored))
+        return NULL;
+    if (sidecar_recognize(input.bytes))
+        why = "is a sidecar; name it by --sidecar";
+    else if (!object_is_packed(input.bytes))
+        why = "is not an image";
     input_close(&input);
-    return is_packed;
+    return why;
 }
 
 /* Checks what the table of options cannot express. */
@@ -428,8 +432,8 @@ static int check_usage(const struct parsed_options *options)
     if (options->operand_count != 0 && given != NULL &&
         option_text_at(options, OPTION_SIDECAR, 1) == NULL && !path_is_directory(given))
         return message_usage("export",
-                             "'%s' is one operand too many: a UUID is looked for in stores and "
-                             "directories, not in one sidecar",
+                             "'%s' is one operand too many: --sidecar names what to export; leave "
+                             "out one of them",
                              options->operands[0]);
     if (!is_union && has_output &&
         (options->operand_count > 1 || (names_store && options->operand_count == 0)))
@@ -439,13 +443,15 @@ static int check_usage(const struct parsed_options *options)
     for (size_t i = 0; !is_union && i < options->operand_count; i++) {
         const char *operand = options->operands[i];
 
-        bool is_missing = file_is_missing(operand, AT_SYMLINK_NOFOLLOW);
+        const char *why = is_uuid(operand)                                ? NULL
+                          : file_is_missing(operand, AT_SYMLINK_NOFOLLOW) ? "does not exist"
+                                                                          : why_no_object(operand);
 
-        if (!is_uuid(operand) && (is_missing || !can_be_exported(operand)))
+        if (why != NULL)
             return message_usage("export",
-                                 "'%s' %s, and is no UUID: hexadecimal digits, two for a byte; "
-                                 "'covsplit show IMAGE' prints an image's",
-                                 operand, is_missing ? "does not exist" : "is not an image");
+                                 "'%s' %s; a UUID is hexadecimal digits, two for a byte; 'covsplit "
+                                 "show IMAGE' prints an image's",
+                                 operand, why);
     }
     return STATUS_DONE;
 }

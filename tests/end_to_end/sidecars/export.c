@@ -338,7 +338,13 @@ START_TEST(test_store)
     ck_assert_int_eq(file_status(path_join(directory, "other")).st_mtim.tv_nsec,
                      file_status(path_join(directory, entry)).st_mtim.tv_nsec);
     run(directory, 0, "export --union --store store -o union split");
-    assert_says(run(directory, 2, "export --store store -o other 993"), "'993' does not exist, ");
+    /* Also one that is beside it. */
+    directory_create(path_join(directory, "deep"));
+    run(directory, 0,
+        text_format("split -o deep/app --sidecar deep/app.covsplit %s", path_join(sample, APP)));
+    run(directory, 0, "export -o beside deep/app");
+    assert_same(directory, "beside", "one");
+    assert_says(run(directory, 2, "export --store store -o other 993"), "'993' does not exist; ");
     assert_says(run(directory, 1,
                     text_format("export --store store --debug-dir some 99999999 %s", sample_uuid)),
                 "no sidecar of UUID 99999999");
@@ -393,6 +399,7 @@ START_TEST(test_refusals)
         run(directory, 2, wrong[i]);
     }
     assert_says(run(directory, 1, "split side"), "side: is a sidecar; ");
+    assert_says(run(directory, 2, "export -o object side"), "'side' is a sidecar; name it by ");
     run(directory, 0, "export --store empty -o made image");
     /* Without a place it is the current directory. */
     assert_says(run(directory, 1, "export -o object"), "the current directory: no sidecars");
