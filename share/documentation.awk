@@ -9,10 +9,11 @@ BEGIN {
     date = "2026-11-21" # when the pages were last reviewed
     # The kind of value that options expect, by the names of their arguments; others expect no file.
     values["MODE"] = "any all"
-    values["FORMAT"] = "profraw profdata"
-    values["LIST"] = "covmap covfun names data covnames covdata"
-    wants["DIR"] = "directory"
-    wants["FILE"] = wants["OUT"] = wants["PROGRAM"] = wants["STRIPPED"] = "file"
+    values["merge FORMAT"] = "profraw profdata"
+    values["report FORMAT"] = values["test FORMAT"] = "lcov json summary cobertura"
+    values["LIST"] = "covmap covfun names data covnames covdata zeros"
+    wants["DIR"] = wants["STATE"] = "directory"
+    wants["FILE"] = wants["OUT"] = wants["PROGRAM"] = wants["STRIPPED"] = wants["OTHER"] = "file"
     section_order = "|EXIT STATUS|ENVIRONMENT|FILES|NOTES|EXAMPLES|"
     output = ENVIRON["OUTPUT"]
     ask("--version")
@@ -79,6 +80,12 @@ function words_of(g,    i, list, seen) {
         else if (g == "" && (group[i] == "" || !seen[group[i]]++))
             list = list (group[i] == "" ? name[i] : group[i]) " "
     return list
+}
+
+# The words that an option takes; none if it takes others.
+function values_of(c, o,    a) {
+    a = argument[c, o]
+    return (name[c] " " a) in values ? values[name[c] " " a] : a in values ? values[a] : ""
 }
 
 function is_first_of_group(c) {
@@ -224,7 +231,7 @@ function write_bash(file,    c, o, a) {
             if ((a = argument[c, o]) != "")
                 printf "                %s--%s) %s ;;\n",
                     letter[c, o] == "" ? "" : "-" letter[c, o] " | ", long[c, o],
-                    a in values ? "values='" values[a] "'" \
+                    values_of(c, o) != "" ? "values='" values_of(c, o) "'" \
                     : "kind=" (a in wants ? wants[a] : "none") > file
         print "            esac\n            ;;" > file
     }
@@ -258,8 +265,8 @@ function write_zsh(file,    c, o, a) {
                 : "(-" letter[c, o] " --" long[c, o] ")'{-" letter[c, o] ",--" long[c, o] "}'",
                 for_zsh(help[c, o]) > file
             if ((a = argument[c, o]) != "")
-                printf ":%s:%s", a, a in values ? "(" values[a] ")" : wants[a] == "file" ? "_files" \
-                    : wants[a] == "directory" ? "_directories" : "" > file
+                printf ":%s:%s", a, values_of(c, o) != "" ? "(" values_of(c, o) ")" \
+                    : wants[a] == "file" ? "_files" : wants[a] == "directory" ? "_directories" : "" > file
             printf "'" > file
         }
         printf " \\\n                '*: :%s'\n            ;;\n",
@@ -289,7 +296,8 @@ function write_fish(file,    c, d, o, a, start, seen) {
             a = argument[c, o]
             printf "%s'%s' -l %s%s%s -d '%s'\n", start, when, long[c, o],
                 letter[c, o] == "" ? "" : " -s " letter[c, o],
-                a == "" ? "" : a in values ? " -x -a '" values[a] "'" : wants[a] == "file" ? " -r" \
+                a == "" ? "" : values_of(c, o) != "" ? " -x -a '" values_of(c, o) "'" \
+                : wants[a] == "file" ? " -r" \
                 : wants[a] == "directory" ? " -x -a '(__fish_complete_directories)'" : " -x",
                 quoted(help[c, o]) > file
         }

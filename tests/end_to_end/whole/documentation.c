@@ -275,7 +275,8 @@ START_TEST(test_completed_values)
     if (strcmp(shells[_i].name, "zsh") == 0) {
         const char *text = text_of(COVSPLIT_GENERATED_DIRECTORY "/_covsplit");
         ck_assert_ptr_nonnull(strstr(text, ":MODE:(any all)'"));
-        ck_assert_ptr_nonnull(strstr(text, ":LIST:(covmap covfun names data covnames covdata)'"));
+        ck_assert_ptr_nonnull(
+            strstr(text, ":LIST:(covmap covfun names data covnames covdata zeros)'"));
         return;
     }
     struct text_list list = complete(&shells[_i], "merge --failure-mode a");
@@ -283,6 +284,8 @@ START_TEST(test_completed_values)
     for (size_t i = 0; i < 2; i++) {
         ck_assert_msg(offers(&list, modes[i]), "no %s", modes[i]);
     }
+    list = complete(&shells[_i], "report --format c");
+    ck_assert(offers(&list, "cobertura") && !offers(&list, "profraw"));
 }
 END_TEST
 
