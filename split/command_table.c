@@ -366,8 +366,8 @@ static const struct command commands[] = {
      "\n"
      "Several images, and with -r all images in directories that have coverage, are split\n"
      "in place, and a table shows what was saved. If an image cannot be split, an error names\n"
-     "it, the others are split, and the exit status is 1. Links in directories are not\n"
-     "followed.\n"
+     "it, the others are split, and the exit status is 1; so it is if nothing in the\n"
+     "directories has coverage, or had before a split. Links in them are not followed.\n"
      "\n"
      "With --json, each image that was split or passed on has an object with its sizes, its\n"
      "sections and the warnings, under the same keys as in 'show --json'.\n",
@@ -564,9 +564,9 @@ static const struct command commands[] = {
      "\n"
      "UUIDs are searched for in the *.covsplit files of the current directory (of an IMAGE,\n"
      "first in those beside it), then in the stores of COVSPLIT_STORE (separated by ':').\n"
-     "Without operands, all sidecars of\n"
-     "these stores are exported, or if COVSPLIT_STORE is not set, those of the current\n"
-     "directory; -o takes just one, unless --union is given.\n" WITH_OPTIONS,
+     "Without operands, all sidecars of these stores are exported, or if COVSPLIT_STORE is not\n"
+     "set, those of the current directory; -o takes just one, unless --union is "
+     "given.\n" WITH_OPTIONS,
      OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
     {"join", "Restore the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"

@@ -79,19 +79,18 @@ static bool check_existing(const struct export *export, const char *path, struct
                                path);
 }
 
-static void note_time(struct export *export, const struct sidecar *sidecar)
+static void note_time(struct export *export, const char *path)
 {
     struct stat status;
 
-    if (stat(sidecar->name, &status) == 0 &&
-        (status.st_mtim.tv_sec != export->newest.tv_sec
-             ? status.st_mtim.tv_sec > export->newest.tv_sec
-             : status.st_mtim.tv_nsec > export->newest.tv_nsec))
+    if (stat(path, &status) == 0 && (status.st_mtim.tv_sec != export->newest.tv_sec
+                                         ? status.st_mtim.tv_sec > export->newest.tv_sec
+                                         : status.st_mtim.tv_nsec > export->newest.tv_nsec))
         export->newest = status.st_mtim;
 }
 
-/* The output gets the time of what it is made of, or llvm-cov would say of profiles written before
- * that the object is newer. */
+/* The output gets the time of what it is made of: with a later one, llvm-cov would say of profiles
+ * written before that the object is newer; with an earlier one, make would make it again. */
 static bool commit(const struct export *export, struct output *output, struct error *error)
 {
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, export->newest};
@@ -110,8 +109,7 @@ static bool export_to(struct export *export, const struct sidecar *sidecar, cons
     struct output_options options = {.mode = file_new_mode()};
     struct output output;
 
-    export->newest = (struct timespec){0};
-    note_time(export, sidecar);
+    note_time(export, sidecar->name);
     if (!check_existing(export, path, error) ||
         !(in_store ? store_output_create(&output, path, &options, error)
                    : output_create(&output, path, &options, error)))
@@ -156,7 +154,7 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
 {
     bool is_named = export->options->operand_count != 0;
 
-    note_time(export, sidecar);
+    note_time(export, sidecar->name);
     return export->failed ||
            (sidecar_holds_nothing(sidecar) && !(is_named && sidecar->facts.is_placeholder)) ||
            union_add(export->all, sidecar, error);
@@ -189,6 +187,8 @@ static void export_opened(struct export *export, struct sidecar *sidecar, struct
         report_failure(export, error);
     progress_add(&export->progress, 1);
     sidecar_close(sidecar);
+    if (export->all == NULL)
+        export->newest = (struct timespec){0};
 }
 
 /* Exports what an operand names: the sidecar of a UUID, or of the only one that begins with it; a
@@ -213,6 +213,7 @@ static void export_operand(struct export *export, const char *operand)
         const char *const names[] = {operand, NULL};
         const struct sidecar_wanted wanted = {.name = operand, .names = names, .image = &split};
 
+        note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
         else if (image_find_split(&input, &split, &error))
