@@ -160,12 +160,25 @@ static void mark_shared(const struct elf_image *image, size_t table,
     }
 }
 
+/* Releases the pages of names that were read, from the first to the last one in the string table.
+ * In most tables names are in the order of their symbols. */
+static void release_names(const struct elf_image *image, struct bytes strings, uint64_t *first,
+                          uint64_t *last)
+{
+    if (*first < *last)
+        input_release_pages(image->input, (uint64_t)(strings.data - image->elf.bytes.data) + *first,
+                            *last - *first);
+    *first = UINT64_MAX;
+    *last = 0;
+}
+
 bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
                       uint64_t *code_base, struct error *error)
 {
     const char *base_symbol = image->machine->base_symbol, *wrong = NULL;
     size_t table, base_size = base_symbol == NULL ? 0 : strlen(base_symbol) + 1;
     bool has_bases = false; /* base symbols at different addresses */
+    uint64_t released, first = UINT64_MAX, last = 0;
     struct elf_symbol symbol;
     struct symbol_walk walk;
     struct bytes strings;
@@ -179,6 +192,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         return true;
     symbols->from_symbol_table = true;
     elf_symbols_open(image, table, &walk);
+    released = walk.released;
     strings = elf_section_bytes(image, image->shdrs[table].sh_link);
     while (wrong == NULL && elf_symbols_next(image, &walk, &symbol)) {
         enum runtime_symbol named;
@@ -187,6 +201,11 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         if (!elf_symbol_has_address(image, &symbol) ||
             !bytes_slice(strings, symbol.st_name, strings.size - symbol.st_name, &name))
             continue;
+        if (walk.released != released)
+            release_names(image, strings, &first, &last);
+        released = walk.released;
+        first = symbol.st_name < first ? symbol.st_name : first;
+        last = symbol.st_name > last ? symbol.st_name : last;
         if (base_size != 0 && name.size >= base_size &&
             memcmp(name.data, base_symbol, base_size) == 0) {
             has_bases |= *code_base != 0 && *code_base != symbol.st_value;
@@ -200,8 +219,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
         else
             wrong = "the profile runtime is defined too many times";
     }
-    input_release_pages(image->input, (uint64_t)(strings.data - image->elf.bytes.data),
-                        strings.size);
+    release_names(image, strings, &first, &last);
     if (wrong == NULL && walk.bad)
         wrong = "damaged ELF image: its symbol table cannot be read";
     if (wrong == NULL && has_bases)
