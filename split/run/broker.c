@@ -369,14 +369,17 @@ static bool advise(struct broker *broker, const struct question *question,
                    const struct conversion *conversion, struct error *text)
 {
     static const char *const names[] = {"instr-profile"};
+    const char *store = option_text(broker->options, OPTION_STORE);
+    const char *place = store == NULL ? option_text(broker->options, OPTION_SIDECAR) : store;
+    const char *option = store != NULL ? " --store " : place != NULL ? " --sidecar " : "";
     char given[PATH_MAX], path[PATH_MAX + 32];
     struct stat status;
 
     if (conversion->is_raw_profile)
         error_set(text,
                   "covsplit: warning: %.500s: a raw profile, which llvm-cov does not read; merge "
-                  "it first: covsplit merge -o app.profdata %.400s",
-                  question->path, path_file_name(question->path));
+                  "it first: covsplit merge%s%.200s -o app.profdata %.500s",
+                  question->path, option, place == NULL ? "" : place, question->path);
     else if (conversion->kind != SUBJECT_IMAGE || !find_option(question, names, 1, given) ||
              strncmp(given, "/dev/", 5) == 0 || strncmp(given, "/proc/", 6) == 0)
         return false;

@@ -271,7 +271,9 @@ static void check_wrong_profiles(const struct application *application)
     struct text_list profiles = profiles_of(application, "profiles-split");
     struct outcome outcome = report_by(application, profiles.items[0]);
     ck_assert(outcome_exited(&outcome, 1));
-    assert_contains(outcome.errors, "a raw profile, which llvm-cov does not read; merge it first");
+    assert_contains(
+        outcome.errors,
+        text_format("merge it first: covsplit merge %s store -o app.profdata /", place_option));
     run_or_abort(application->scratch, covsplit_path(), "merge", "--store", "store",
                  "--llvm-profdata", versioned_tool("llvm-profdata", clang), "-o", "one.profdata",
                  profiles.items[0], NULL);
