@@ -187,7 +187,10 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
     joining->original.fd = joining->output.fd = -1;
     if (!input_open(&joining->stripped, options->operands[0], error))
         return false;
-    done = container_open(&joining->container, &joining->stripped, error) &&
+    done = (!sidecar_recognize(joining->stripped.bytes) ||
+            error_set(error, "%s: is a sidecar; name the stripped image that it is of",
+                      joining->stripped.path)) &&
+           container_open(&joining->container, &joining->stripped, error) &&
            sidecar_check_no_output(options, error);
     if (done && with_mapping) {
         is_packed = !image_find_split(&joining->stripped, &split, error) && split.is_packed;

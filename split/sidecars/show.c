@@ -37,6 +37,7 @@
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/union.h"
+#include "common/store/store.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/json.h"
@@ -116,13 +117,18 @@ static bool show_of_state(const struct parsed_options *options, const char *path
                           struct profile_sidecars *sidecars, struct showing *showing,
                           struct error *error)
 {
+    char *root = store_root(path);
     bool failed = false, shown;
 
+    command_require(root != NULL, strlen(path));
     if (showing->json == NULL && !showing->is_first)
         printf("\n");
     shown = option_given(options, OPTION_TESTS)
                 ? show_tests(options, path, sidecars, showing->json, &failed, error)
                 : show_state(path, sidecars, showing->limit, showing->json, error);
+    if (!shown && !error_is_of_memory(error) && path_is_directory(root))
+        error_set(error, "%s: is a store; 'covsplit store list' lists it", path);
+    free(root);
     showing->is_first = false;
     if (failed)
         showing->status = STATUS_FAILED;

@@ -246,6 +246,19 @@ START_TEST(test_show)
 }
 END_TEST
 
+/* What is named in place of an image or state is told. */
+START_TEST(test_mistaken)
+{
+    char *directory = sample_directory(&sample);
+    covsplit_assert(0, directory, "store", "add", "store", sample.sidecar, NULL);
+    assert_contains(covsplit_run_words(directory, 1, "show store").errors,
+                    "store: is a store; 'covsplit store list' lists it");
+    assert_contains(
+        covsplit_run_words(directory, 1, text_format("join -o out %s", sample.sidecar)).errors,
+        ": is a sidecar; name the stripped image that it is of");
+}
+END_TEST
+
 /* The value that python3 prints for an expression over the parsed JSON, which it calls `shown`. */
 static const char *query_json(const char *expression)
 {
@@ -586,8 +599,8 @@ int main(void)
     suite_loops(test_case, 3, test_empty_word);
     suite_loops(test_case, sizeof colour_cases / sizeof *colour_cases, test_colour);
     suite_tests(test_case, test_misspelt, test_help, test_help_order, test_version, test_show,
-                test_show_json, test_split_json, test_split_json_of_many, test_verify,
-                test_show_of_garbage, test_hostile_name, test_split_on_terminal,
+                test_mistaken, test_show_json, test_split_json, test_split_json_of_many,
+                test_verify, test_show_of_garbage, test_hostile_name, test_split_on_terminal,
                 test_full_standard_output);
     return suite_main("line", test_case);
 }
