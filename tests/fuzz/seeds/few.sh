@@ -1,13 +1,15 @@
 #!/bin/bash
 # Makes some of the seeds, for the tests of every build (see CMakeLists.txt): of images one of each form
-# that others do not stand for, and all objects, sidecars and profiles. They are kept until a script that makes them changes.
+# that others do not stand for, and all objects, sidecars and profiles. They are kept until a script that
+# makes them changes, or the forms in sidecars or the inputs of the codec's targets do.
 #
 # Usage: few.sh DIRECTORY      with the built command in $COVSPLIT
 set -euo pipefail
 
 seeds=$(dirname "${BASH_SOURCE[0]}")
+makers=("$seeds" "$seeds"/../codec_{input,seeds}.c "$seeds/../../../common/codec/transform.h")
 mkdir -p "$1"
-if [ -e "$1/complete" ] && [ -z "$(find "$seeds" -newer "$1/complete")" ]; then
+if [ -e "$1/complete" ] && [ -z "$(find "${makers[@]}" -newer "$1/complete")" ]; then
     exit
 fi
 elf="packed-14|relr-19|crel-22|bfd-19|raw-7-19|ir-19|no-id-19|arm-static-19|i686-19|i686-static-19"
