@@ -548,6 +548,20 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
     return sidecar;
 }
 
+struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
+                                        const struct input *file, const struct split_image *image,
+                                        struct error *error)
+{
+    const char *const names[] = {file->path, NULL};
+    struct sidecar_wanted wanted = {.name = file->path, .names = names};
+
+    if (image->uuid.size != 0)
+        wanted.image = image;
+    else
+        wanted.stripped = file;
+    return sidecar_search(places, &wanted, error);
+}
+
 /* ---- the beginning of a UUID ---- */
 
 /* Sets *full to the UUID in the spots of the search that begins with the wanted one. */

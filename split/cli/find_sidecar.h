@@ -135,6 +135,12 @@ struct sidecar_wanted {
 struct sidecar *sidecar_search(const struct sidecar_places *places,
                                const struct sidecar_wanted *wanted, struct error *error);
 
+/* The same for a split image, which is the file of that path. If it has no UUID, the sidecar is the
+ * one that was made with this file. */
+struct sidecar *sidecar_search_of_image(const struct sidecar_places *places,
+                                        const struct input *file, const struct split_image *image,
+                                        struct error *error);
+
 /* Sets *full to the UUID in the places that begins with `start`; empty if there is none. Fails if
  * there are several. */
 bool sidecar_complete_uuid(const struct sidecar_places *places, const struct uuid *start,

@@ -118,9 +118,7 @@ static bool read_operands(struct report *report, const char *const *operands, si
         if (is_sidecar) {
             image.own = sidecar_read_for(options, path, error);
         } else if (is_image && image_find_split(&input, &split, error)) {
-            const struct sidecar_wanted wanted = {.name = path, .image = &split};
-
-            image.own = sidecar_search(&report->sidecars.places, &wanted, error);
+            image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
         } else if (is_image && !error_is_of_memory(error)) {
             image.own = image_sidecar_make(&input, limit, error);
         }

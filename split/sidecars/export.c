@@ -210,14 +210,11 @@ static void export_operand(struct export *export, const char *operand)
                   "with --sidecar",
                   operand);
     } else if (input_open(&input, operand, &error)) {
-        const char *const names[] = {operand, NULL};
-        const struct sidecar_wanted wanted = {.name = operand, .names = names, .image = &split};
-
         note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
         else if (image_find_split(&input, &split, &error))
-            sidecar = sidecar_search(&export->places, &wanted, &error);
+            sidecar = sidecar_search_of_image(&export->places, &input, &split, &error);
         else if (!error_is_of_memory(&error))
             sidecar = image_sidecar_make(&input, limit, &error);
         input_close(&input);

@@ -148,6 +148,12 @@ START_TEST(test_inputs)
     run(split, 0, "merge --store store -o all.profdata profiles");
     assert_equal(output(split, "report --store store --include / all.profdata"), wanted,
                  "an indexed profile");
+    directory_create(path_join(split, "beside"));
+    file_copy(path_join(split, "../unsplit/" APP), path_join(split, "beside/" APP));
+    file_copy(path_join(split, "../unsplit/" LIBRARY), path_join(split, "beside/" LIBRARY));
+    run(split, 0, "split beside/" APP " beside/" LIBRARY);
+    assert_equal(output(split, "report --include / all.profdata beside/" APP " beside/" LIBRARY),
+                 wanted, "sidecars beside the images");
     run_or_abort(split, "sh", "-c",
                  text_format("for i in profiles/*; do %s merge --store store -o ${i##*/}.profdata "
                              "$i || exit 1; done",
