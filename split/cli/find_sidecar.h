@@ -85,7 +85,8 @@ void sidecar_places_close(struct sidecar_places *places);
 const char *sidecar_places_only_file(const struct sidecar_places *places);
 
 /* In a store, the name of a sidecar is its UUID. In any other directory the UUID has to be read
- * from each file: that is done for the whole directory at the first search in it. */
+ * from each file: that is done for the whole directory at the first search in it, and the list is
+ * sorted, so that finding thousands of sidecars among thousands stays cheap. */
 
 struct wanted_uuid {
     struct uuid uuid; /* empty, with STORE_PREFIX: any */

@@ -20,8 +20,9 @@
 #define THREADS_MAX 8
 
 struct directory {
-    char *path;                  /* or INDEX_FILES */
-    struct found_sidecars files; /* in the order of their names, or as --sidecar names them */
+    char *path; /* or INDEX_FILES */
+    /* By UUID, those of one UUID in the order of their names, or as --sidecar names them. */
+    struct found_sidecars files;
     struct directory *next;
 };
 
@@ -167,9 +168,27 @@ static const struct directory *find_directory(const struct sidecar_places *place
         free_directory(directory);
         return NULL;
     }
+    found_sidecars_sort(&directory->files);
     directory->next = places->index->directories;
     places->index->directories = directory;
     return directory;
+}
+
+/* The first file whose UUID does not sort before the wanted one. All that fit, for any query,
+ * follow there in a row. */
+static size_t find_first(const struct found_sidecars *files, const struct uuid *wanted)
+{
+    size_t low = 0, high = files->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (memcmp(files->items[middle].uuid.bytes, wanted->bytes, wanted->size) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
 bool sidecar_index_find(const struct sidecar_places *places, const char *path,
@@ -185,10 +204,15 @@ bool sidecar_index_find(const struct sidecar_places *places, const char *path,
     if (done)
         add_fault(found, directory->files.fault_count, &directory->files.first_fault);
     for (size_t i = 0; done && i < wanted_count; i++) {
-        for (size_t k = 0; done && k < directory->files.count; k++) {
+        const struct uuid *uuid = &wanted[i].uuid;
+
+        for (size_t k = find_first(&directory->files, uuid); done && k < directory->files.count;
+             k++) {
             const struct found_sidecar *file = &directory->files.items[k];
 
-            if (store_uuid_fits(&file->uuid, &wanted[i].uuid, wanted[i].query))
+            if (memcmp(file->uuid.bytes, uuid->bytes, uuid->size) != 0)
+                break;
+            if (store_uuid_fits(&file->uuid, uuid, wanted[i].query))
                 done = found_sidecars_add(found, &file->uuid, file->path, false, error);
         }
     }

@@ -594,6 +594,35 @@ START_TEST(test_huge_file)
 }
 END_TEST
 
+#define MANY 20000
+
+/* As many UUIDs are looked for as there are files, none of which has one of them. */
+START_TEST(test_many)
+{
+    const struct kind *kind = &kinds[ONE];
+    char *room = new_room(kind);
+    struct contents sidecar = file_read(path_join(kind->directory, "sidecar"));
+    struct command command =
+        command_words(room, "%s export --sidecar side --debug-dir out", covsplit_path());
+    uint8_t uuid[20], next[sizeof uuid], *found;
+    for (size_t i = 0; i < sizeof uuid; i++) {
+        ck_assert_int_eq(sscanf(kind->uuid + 2 * i, "%2hhx", &uuid[i]), 1);
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        memcpy(next, uuid, sizeof uuid);
+        memcpy(next + sizeof next - sizeof i, &i, sizeof i);
+        while ((found = memmem(sidecar.data, sidecar.size, uuid, sizeof uuid)) != NULL) {
+            memcpy(found, next, sizeof next);
+        }
+        memcpy(uuid, next, sizeof uuid);
+        file_write(path_join(room, text_format("side/%u.covsplit", i)), sidecar.data, sidecar.size);
+        text_list_add_format(&command.arguments, "%08x01234567", i);
+    }
+    struct outcome outcome = command_expect(&command, 1);
+    ck_assert_msg(outcome.processor_seconds < 4, "%f s", outcome.processor_seconds);
+}
+END_TEST
+
 /* As a user who may not read them. */
 START_TEST(test_unreadable)
 {
@@ -712,7 +741,7 @@ int main(void)
     suite_loops(test_case, MAKER_COUNT, test_exclusion, test_order, test_same_uuid_elsewhere);
     suite_loops(test_case, 2, test_same_uuid_records);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
-                test_changed_image, test_hostile_directory, test_huge_file, test_unreadable,
-                test_mutated, test_run_sees_changes, test_output_is_sidecar);
+                test_changed_image, test_hostile_directory, test_huge_file, test_many,
+                test_unreadable, test_mutated, test_run_sees_changes, test_output_is_sidecar);
     return suite_main("finding", test_case);
 }
