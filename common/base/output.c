@@ -467,10 +467,24 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
     return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 
+/* Signal handlers remove only files that are open for writing (cli/process.c). So without a lock,
+ * which keeps off those of other threads, a descriptor for reading replaces the output's. False
+ * with errno. */
+static bool stop_writing(const struct output *output)
+{
+    int reading = open(output->temporary, O_RDONLY | O_CLOEXEC);
+    bool done = reading >= 0 && dup3(reading, output->fd, O_CLOEXEC) >= 0;
+
+    if (reading >= 0)
+        close(reading);
+    return done;
+}
+
 /* The old file keeps its inode and gets the new bytes, so that all its names see them. Meanwhile
  * the finished output has a temporary name, so that a whole copy is on the disk whatever happens.
  * Everything that may be refused is tried before the old contents go. */
-static bool overwrite(struct output *output, enum output_result *result, struct error *error)
+static bool overwrite(struct output *output, bool is_locked, enum output_result *result,
+                      struct error *error)
 {
     int fd = open(output->target, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
     uint8_t *piece = malloc(PIECE_SIZE);
@@ -480,7 +494,8 @@ static bool overwrite(struct output *output, enum output_result *result, struct 
 
     if (fd >= 0 && fstat(fd, &status) == 0 && !file_is_same(&output->replaced, &status)) {
         file_report_change(output->path, error);
-    } else if (fd < 0 || !set_mode(fd, output->mode) || !sync_name(output)) {
+    } else if (fd < 0 || !set_mode(fd, output->mode) || !sync_name(output) ||
+               (!is_locked && !stop_writing(output))) {
         cannot_write(output, errno, error);
     } else if (piece == NULL) {
         error_out_of_memory(error, output->path, PIECE_SIZE);
@@ -488,8 +503,7 @@ static bool overwrite(struct output *output, enum output_result *result, struct 
         *result = OUTPUT_HALF_WRITTEN;
         error_set(error, "%.600s; the whole output is in %s", cause.message, output->temporary);
         forget_temporary(output);
-        /* A signal handler removes only files that are open for writing (cli/process.c). */
-        close(output->fd);
+        close(output->fd); /* for signal handlers, see stop_writing */
         output->fd = -1;
     }
     free(piece);
@@ -500,11 +514,12 @@ static bool overwrite(struct output *output, enum output_result *result, struct 
 
 /* ---- naming ---- */
 
-static void lock_output(const struct output *output, short type)
+/* False if the file system has no locks. */
+static bool lock_output(const struct output *output, short type)
 {
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET};
 
-    fcntl(output->fd, F_OFD_SETLKW, &lock);
+    return fcntl(output->fd, F_OFD_SETLKW, &lock) == 0;
 }
 
 /* All but those that this thread raises itself. */
@@ -532,20 +547,18 @@ static void block_signals(sigset_t *before)
  */
 static bool replace(struct output *output, enum output_result *result, struct error *error)
 {
-    bool is_unnamed = output->temporary == NULL, is_locked = is_unnamed || overwrites(output);
-    bool done = false;
+    bool is_unnamed = output->temporary == NULL, is_locked, done = false;
     sigset_t before;
     int failure;
 
     block_signals(&before);
-    if (is_locked)
-        lock_output(output, F_WRLCK);
+    is_locked = (is_unnamed || overwrites(output)) && lock_output(output, F_WRLCK);
     failure = give_temporary_name(output);
     if (failure == 0 && !output_can_replace(output, error)) {
         if (error->number == 0)
             *result = OUTPUT_OVERTAKEN;
     } else if (failure == 0 && overwrites(output)) {
-        done = overwrite(output, result, error);
+        done = overwrite(output, is_locked, result, error);
         remove_temporary(output);
     } else {
         if (failure == 0 && rename(output->temporary, output->target) != 0)

@@ -19,9 +19,13 @@
 size_t calls_granted = CALLS_ALL;
 int calls_errno;
 const char *calls_refused;
+bool calls_are_poor;
+void (*calls_watch)(const char *name);
 
 static bool is_granted(const char *name)
 {
+    if (calls_watch != NULL)
+        calls_watch(name);
     if (calls_granted == CALLS_ALL)
         return true;
     if (calls_granted != 0) {
@@ -101,6 +105,10 @@ int __wrap_open64(const char *path, int flags, ...)
     va_start(list, flags);
     mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(list, mode_t) : 0;
     va_end(list);
+    if (calls_are_poor && (flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
     return is_granted("open64") ? __real_open64(path, flags, mode) : -1;
 }
 
@@ -112,6 +120,10 @@ int __wrap_fcntl64(int fd, int command, ...)
     va_start(list, command);
     argument = va_arg(list, void *);
     va_end(list);
+    if (calls_are_poor && command == F_OFD_SETLKW) {
+        errno = ENOLCK;
+        return -1;
+    }
     return is_granted("fcntl64") ? __real_fcntl64(fd, command, argument) : -1;
 }
 

@@ -6,6 +6,7 @@
 #ifndef COVSPLIT_TESTS_UNIT_REFUSED_CALLS_H
 #define COVSPLIT_TESTS_UNIT_REFUSED_CALLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,5 +20,11 @@ extern int calls_errno;
 
 /* The name of the one that was refused; NULL if none was. */
 extern const char *calls_refused;
+
+/* The file system has neither unnamed files nor locks. */
+extern bool calls_are_poor;
+
+/* Called before each call, with its name, unless it is NULL. */
+extern void (*calls_watch)(const char *name);
 
 #endif

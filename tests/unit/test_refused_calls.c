@@ -156,6 +156,49 @@ static void check_file(bool done)
                   "%zu names", names);
 }
 
+/* Of the last file that was cut to its size: the descriptors by which a signal handler would take
+ * the whole copy for an unfinished output, and its names. */
+static size_t taken_count, name_count;
+
+static void look_at_copies(const char *name)
+{
+    char link[64], target[PATH_MAX];
+
+    if (strcmp(name, "ftruncate64") != 0)
+        return;
+    calls_watch = NULL;
+    name_count = directory_list(scratch).count;
+    taken_count = 0;
+    for (int fd = 3; fd < 64; fd++) {
+        ssize_t size;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        size = readlink(link, target, sizeof(target) - 1);
+        target[size < 0 ? 0 : size] = '\0';
+        if (file_temporary_final_length(path_file_name(target)) != 0)
+            taken_count += (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+    }
+    calls_watch = look_at_copies;
+}
+
+/* While a file with several names is overwritten, a signal handler of another thread leaves the
+ * whole copy, also where it does not find it locked. */
+START_TEST(test_copy_without_locks)
+{
+    struct error error = {0};
+
+    make_bytes();
+    make_linked();
+    calls_are_poor = true;
+    calls_watch = look_at_copies;
+    ck_assert_msg(edit_in_place(&error), "%s", error.message);
+    calls_watch = NULL;
+    ck_assert_uint_eq(name_count, 3);
+    ck_assert_uint_eq(taken_count, 0);
+    check_file(true);
+}
+END_TEST
+
 static bool add_to_store(bool replaces, struct error *error)
 {
     const struct output_options options = {.mode = 0640};
@@ -616,7 +659,7 @@ int main(void)
 {
     TCase *all = state_case();
 
-    suite_tests(all, test_wrong_paths, test_changed);
+    suite_tests(all, test_wrong_paths, test_changed, test_copy_without_locks);
     suite_loops(all, ACTIONS * NUMBERS, test_refused);
     return suite_main("refused_calls", all);
 }
