@@ -7,7 +7,7 @@
  * all; an exported object has each name once. `covsplit run` makes its objects while llvm-cov
  * waits. The three are run in turn, so that whatever else the machine does hits all of them.
  *
- * The forty are of three libraries (tests/support/many_programs.h). Without `covsplit report`,
+ * The forty are of three libraries (tests/support/real_programs.h). Without `covsplit report`,
  * their profiles are merged by `covsplit merge`, and llvm-cov gets the forty unsplit programs by
  * -object, which it reads one after the other.
  *

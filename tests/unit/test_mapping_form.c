@@ -1,6 +1,6 @@
 /*
  * The form of the coverage mapping of functions: how special mappings are told, and which are not
- * taken apart. That random mappings come back is shown in test_transforms.c.
+ * taken apart. That random mappings come back is shown by the fuzz targets.
  */
 #include <stdlib.h>
 #include <string.h>
