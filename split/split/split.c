@@ -267,10 +267,11 @@ static bool split_many(struct batch *batch, struct error *error)
     for (size_t i = 0; i < batch->paths.count; i++)
         is_any |= batch->jobs[i].report.row_count != 0 || batch->jobs[i].report.was_split;
     return is_any || error_set(error,
-                               "%s: no image with coverage found; name another directory, or "
+                               "%s%s: no image with coverage found; name another directory, or "
                                "build with -fprofile-instr-generate -fcoverage-mapping (rustc: "
                                "-C instrument-coverage)",
-                               batch->options->operands[0]);
+                               batch->options->operands[0],
+                               batch->options->operand_count > 1 ? " and others" : "");
 }
 
 /* Splits all images, even if some of them fail, and prints a table of what was saved. */

@@ -263,6 +263,7 @@ START_TEST(test_nothing_found)
     struct outcome outcome = split_words(place, "-r .");
     ck_assert(outcome_exited(&outcome, 1));
     assert_contains(outcome.errors, "error: .: no image with coverage found; ");
+    assert_contains(split_words(place, "-r . .").errors, "error: . and others: no image ");
     file_copy(original("image0"), path_join(place, "image0"));
     for (int i = 0; i < 2; i++) {
         outcome = split_words(place, "-r --store store .");

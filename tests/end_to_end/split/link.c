@@ -175,7 +175,8 @@ START_TEST(test_unrecognized)
                     "#!/bin/sh\nclang-$1 -fprofile-instr-generate -fcoverage-mapping program.c "
                     "-o app\n");
     ck_assert_int_eq(chmod(path_join(place, "linker"), 0755), 0);
-    struct outcome outcome = link_words(place, "", text_format("./linker %s program.c", clang_version));
+    struct outcome outcome =
+        link_words(place, "", text_format("./linker %s program.c", clang_version));
     ck_assert_int_eq(outcome.exit_code, 0);
     assert_contains(outcome.errors, "warning: no output of this link was recognized (a.out was ");
     outcome = link_words(place, "", text_format("./linker %s -o other", clang_version));
