@@ -23,7 +23,7 @@ struct search {
     char *output;          /* NULL: not named yet */
     struct path_list *inputs;
     bool ends_early;    /* an option says that nothing is linked */
-    bool is_completed;  /* cl.exe adds an extension if there is none */
+    bool is_completed;  /* cl.exe, or GCC for mingw, adds an extension if there is none */
     bool makes_library; /* ... and the extension is that of a DLL */
     bool is_awaited;    /* the next word is the output file */
     bool is_passed;     /* the next word is the value of this one */
@@ -193,6 +193,22 @@ static bool is_archiver(const char *program)
     return false;
 }
 
+/* GCC and Clang for mingw-w64, but not the linker itself, add ".exe" to a name without extension.
+ */
+static bool is_for_mingw(const struct command_words *command)
+{
+    const char *program = path_file_name(command->program), *target;
+    bool is_mingw = strstr(program, "-mingw32") != NULL && fnmatch("*-ld*", program, 0) != 0;
+
+    for (size_t i = 0; i < command->words.count; i++) {
+        target = command->words.paths[i];
+        if ((i != 0 && strcmp(command->words.paths[i - 1], "-target") == 0) ||
+            value_of(target, "--target=", false) != NULL)
+            is_mingw = strstr(target, "-mingw32") != NULL || strstr(target, "-windows-gnu") != NULL;
+    }
+    return is_mingw;
+}
+
 /* True if one of the words is a file that is linked: neither the value of an option, nor a header,
  * of which compilers make something else. */
 static bool has_file(const struct path_list *inputs)
@@ -281,14 +297,16 @@ bool link_command_read(struct link_command *command, const char *const *words, s
 {
     struct search search = {.inputs = &command->inputs};
     struct command_words read, linker = {.style = STYLE_GNU};
-    bool done;
+    bool done, is_mingw;
 
     *command = (struct link_command){.output = NULL};
     if (!command_words_read(&read, words, count, error))
         return false;
+    is_mingw = read.style == STYLE_GNU && is_for_mingw(&read);
     search.is_msvc_compiler = read.style == STYLE_MSVC;
     search.is_msvc = search.is_msvc_compiler || read.style == STYLE_MSVC_LINKER;
     done = take_words(&search, &read.words, &linker, error);
+    search.is_completed |= is_mingw;
     if (done)
         take_linker_words(&search, &linker.words);
     command->links = (search.output != NULL || has_file(&command->inputs)) && !search.ends_early &&
@@ -302,8 +320,8 @@ bool link_command_read(struct link_command *command, const char *const *words, s
     }
     command->names_output = search.output != NULL;
     if (search.output == NULL)
-        name_output(&search, DEFAULT_OUTPUT, false);
-    /* cl.exe adds an extension to a file name without one. */
+        name_output(&search, is_mingw ? "a" : DEFAULT_OUTPUT, is_mingw);
+    /* A name without extension gets one. */
     if (search.is_completed && strchr(path_file_name(search.output), '.') == NULL) {
         command->output =
             command_text("%s%s", search.output, search.makes_library ? ".dll" : ".exe");

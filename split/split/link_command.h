@@ -6,7 +6,7 @@
  * FILE, --output=FILE; the default is a.out), also behind -Wl, and -Xlinker, those of link.exe,
  * lld-link and clang-cl (/out:FILE, -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE)
  * of all (cli/command_words.h). If there are several outputs, the last one counts, as it does for
- * the tools.
+ * the tools. Compilers for Windows add an extension to a name without one.
  *
  * The command line only tells what would be written: compilers are also called without linking
  * anything. Whether an output was written must be seen from the file itself.

@@ -74,6 +74,12 @@ static const struct row rows[] = {
     {{"cl", "a.c", "/Fe:b.d/app"}, "b.d/app.exe"},
     {{"clang-cl", "/Feapp", "a.c", "/LDd"}, "app.dll"},
     {{"lld-link", "/out:app"}, "app"},
+    {{"x86_64-w64-mingw32-gcc", "a.c", "-o", "b.d/app"}, "b.d/app.exe"},
+    {{"x86_64-w64-mingw32-gcc", "a.c", "-o", "app.bin"}, "app.bin"},
+    {{"x86_64-w64-mingw32-gcc", "a.c", "-o", "other", "-Wl,-o,app"}, "app"},
+    {{"x86_64-w64-mingw32-ld", "a.o", "-o", "app"}, "app"},
+    {{"clang", "--target=x86_64-w64-mingw32", "a.c"}, "a.exe"},
+    {{"clang", "-target", "x86_64-w64-windows-gnu", "a.c", "-o", "app"}, "app.exe"},
     /* Here it is the file "ut:app". */
     {{"cc", "-out:app"}, "ut:app"},
 };
