@@ -563,6 +563,8 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
 
         consumer->must_repeat = false;
         consumer->open_count = consumer->empty_count = 0;
+        /* Sidecars may have come, too. */
+        sidecar_index_forget(&consumer->merge.sidecars->places);
         for (size_t i = 0; done && i < roots->count && !stop_wanted(consumer); i++) {
             if (path_is_directory(roots->paths[i])) {
                 done = consume_operand(consumer, roots->paths[i], error);

@@ -336,12 +336,44 @@ START_TEST(test_signals_at_work)
 }
 END_TEST
 
+/* A sidecar that comes after others were looked for is found. */
+START_TEST(test_late_sidecar)
+{
+    int status = 0;
+    set_up();
+    directory_create(inside("side"));
+    file_write_text(inside("main.c"), "int main(void) { return 0; }\n");
+    for (unsigned i = 1; i <= 2; i++) {
+        run_or_abort(place, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping", "main.c",
+                     text_format("-Wl,--build-id=0x%u0%u0%u0%u0", i, i, i, i), "-o",
+                     text_format("app%u", i), NULL);
+        covsplit_run_words(place, 0, text_format("split --sidecar side%u app%u", i, i));
+        run_or_abort(place, "env", text_format("LLVM_PROFILE_FILE=%u.profraw", i),
+                     text_format("./app%u", i), NULL);
+    }
+    start("--sidecar side new");
+    for (unsigned i = 1; i <= 2; i++) {
+        const char *name = text_format("new/%u.profraw", i);
+        ck_assert_int_eq(
+            rename(inside(text_format("side%u", i)), inside(text_format("side/%u.covsplit", i))),
+            0);
+        ck_assert_int_eq(rename(inside(text_format("%u.profraw", i)), inside(name)), 0);
+        wait_until_gone(name);
+        wait_until_counted("new");
+    }
+    kill(watcher, SIGTERM);
+    ck_assert_int_eq(waitpid(watcher, &status, 0), watcher);
+    ck_assert_int_eq(status, 0);
+    ck_assert_str_eq(errors(), "");
+}
+END_TEST
+
 int main(void)
 {
     scratch_use_memory();
     TCase *cases = suite_case("watch", TIMEOUT_SECONDS, prepare);
     suite_tests(cases, test_verbose, test_moving_directories, test_root_removed, test_long_look,
-                test_partial, test_signals_at_work);
+                test_partial, test_signals_at_work, test_late_sidecar);
     suite_loops(cases, rounds_are_all() ? 3 : 1, test_appearing);
     return suite_main("consume and watch", cases);
 }
