@@ -95,7 +95,7 @@ START_TEST(test_directory)
     run_expect_silence(&files, "python3", "-c",
                        "import os\n"
                        "fd = os.open('store', os.O_RDONLY)\n"
-                       "assert os.listdir(fd) == ['.build-id'], os.listdir(fd)\n"
+                       "assert sorted(os.listdir(fd)) == ['.build-id', 'README'], os.listdir(fd)\n"
                        "os.fsync(fd)\n"
                        "os.close(os.open('.build-id', os.O_RDONLY, dir_fd=os.open('store', 0)))\n",
                        NULL);
