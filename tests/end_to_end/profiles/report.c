@@ -12,6 +12,7 @@
 
 #define APP     MANY_UNITS_PROGRAM
 #define LIBRARY MANY_UNITS_LIBRARY
+#define PLUGIN  "libplugin.so" /* the program needs it, too; its name is between the others */
 
 static char *scratch;
 static char *sample; /* by clang-19: unsplit/, and split/ with its store and profiles */
@@ -42,7 +43,22 @@ static void run_program(const char *directory, const char *profile)
     command_run_or_abort(&command);
 }
 
-/* Builds the program with its library in unsplit/, splits copies of both to split/, and runs both
+static void build_plugin(const char *clang, const char *directory)
+{
+    file_write_text(path_join(directory, "plugin.cc"),
+                    "#include \"plugin.h\"\n"
+                    "static int used = bigger(3, 5);\n"
+                    "int unused(int a)\n{\n    return a > 1 ? bigger(a, used) : 0;\n}\n");
+    file_write_text(path_join(directory, "plugin.h"),
+                    "template <class T> T bigger(T a, T b)\n{\n    if (a > b)\n        return a;\n"
+                    "    return b;\n}\n");
+    run_or_abort(directory, versioned_tool("clang++", clang), "-O1", "-fprofile-instr-generate",
+                 "-fcoverage-mapping", "-Wl,--build-id", "-shared", "-fPIC", "-o", PLUGIN,
+                 path_join(directory, "plugin.cc"), NULL);
+    run_or_abort(directory, "patchelf", "--add-needed", PLUGIN, APP, NULL);
+}
+
+/* Builds the program with its libraries in unsplit/, splits copies of all to split/, and runs both
  * programs. Sources are in unsplit/. */
 static char *build(const char *clang)
 {
@@ -53,9 +69,11 @@ static char *build(const char *clang)
     directory_create(unsplit);
     directory_create(split);
     many_units_build(&program, unsplit);
+    build_plugin(clang, unsplit);
     file_copy(path_join(unsplit, APP), path_join(split, APP));
     file_copy(path_join(unsplit, LIBRARY), path_join(split, LIBRARY));
-    run(split, 0, "split --store store " APP " " LIBRARY);
+    file_copy(path_join(unsplit, PLUGIN), path_join(split, PLUGIN));
+    run(split, 0, "split --store store " APP " " LIBRARY " " PLUGIN);
     run_program(unsplit, "../full/%m.profraw");
     run_program(split, "profiles/%m.profraw");
     run_or_abort(directory, "sh", "-c",
@@ -68,11 +86,10 @@ static char *build(const char *clang)
 /* What llvm-cov prints of the unsplit images, in the order of their names. */
 static const char *expected(const char *directory, const char *clang, const char *words)
 {
-    bool app_is_first = strcmp(APP, LIBRARY) < 0;
-    const char *first = app_is_first ? APP : LIBRARY, *second = app_is_first ? LIBRARY : APP;
     struct command command = command_words(path_join(directory, "unsplit"),
-                                           "%s %s %s -object %s -instr-profile=app.profdata",
-                                           versioned_tool("llvm-cov", clang), words, first, second);
+                                           "%s %s " APP " -object " PLUGIN " -object " LIBRARY
+                                           " -instr-profile=app.profdata",
+                                           versioned_tool("llvm-cov", clang), words);
     return command_run_or_abort(&command);
 }
 
@@ -140,9 +157,9 @@ START_TEST(test_inputs)
     run(split, 0, "merge --store store --into state profiles");
     assert_equal(output(split, "report --store store --include / state"), wanted, "a state");
     run(split, 0, "merge --store store -o full.profraw profiles");
-    assert_equal(
-        output(split, "report --include / full.profraw ../unsplit/" APP " ../unsplit/" LIBRARY),
-        wanted, "unsplit images");
+    assert_equal(output(split, "report --include / full.profraw ../unsplit/" APP
+                               " ../unsplit/" LIBRARY " ../unsplit/" PLUGIN),
+                 wanted, "unsplit images");
     assert_equal(output(split, "report --store store --include / full.profraw " APP), wanted,
                  "a split image");
     run(split, 0, "merge --store store -o all.profdata profiles");
@@ -151,8 +168,10 @@ START_TEST(test_inputs)
     directory_create(path_join(split, "beside"));
     file_copy(path_join(split, "../unsplit/" APP), path_join(split, "beside/" APP));
     file_copy(path_join(split, "../unsplit/" LIBRARY), path_join(split, "beside/" LIBRARY));
-    run(split, 0, "split beside/" APP " beside/" LIBRARY);
-    assert_equal(output(split, "report --include / all.profdata beside/" APP " beside/" LIBRARY),
+    file_copy(path_join(split, "../unsplit/" PLUGIN), path_join(split, "beside/" PLUGIN));
+    run(split, 0, "split beside/" APP " beside/" LIBRARY " beside/" PLUGIN);
+    assert_equal(output(split, "report --include / all.profdata beside/" APP " beside/" LIBRARY
+                               " beside/" PLUGIN),
                  wanted, "sidecars beside the images");
     run_or_abort(split, "sh", "-c",
                  text_format("for i in profiles/*; do %s merge --store store -o ${i##*/}.profdata "
@@ -480,7 +499,7 @@ START_TEST(test_missing)
         output(split, "report --store store --include / --format lcov profiles other");
     struct command cov = command_words(
         split, "llvm-cov-19 export -format=lcov -instr-profile=both.profdata ../unsplit/" APP
-               " -object ../unsplit/" LIBRARY " -object");
+               " -object ../unsplit/" LIBRARY " -object ../unsplit/" PLUGIN " -object");
     text_list_add(&cov.arguments, path_join(directory, APP));
     assert_same_files(both, command_run_or_abort(&cov));
 }
