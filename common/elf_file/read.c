@@ -313,6 +313,7 @@ bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
 bool elf_file_build_id(struct bytes file, struct uuid *uuid)
 {
     struct elf_file elf;
+    uint64_t left = file.size; /* segments that overlap are not read over and over */
 
     if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
         return false;
@@ -320,9 +321,11 @@ bool elf_file_build_id(struct bytes file, struct uuid *uuid)
         const Elf64_Phdr phdr = elf_file_segment(&elf, i);
         struct elf_note_list notes = {.big_endian = elf.big_endian, .alignment = phdr.p_align};
 
-        if (phdr.p_type == PT_NOTE &&
-            bytes_slice(file, phdr.p_offset, phdr.p_filesz, &notes.bytes) &&
-            elf_note_build_id(&notes, uuid))
+        if (phdr.p_type != PT_NOTE || phdr.p_filesz > left ||
+            !bytes_slice(file, phdr.p_offset, phdr.p_filesz, &notes.bytes))
+            continue;
+        left -= phdr.p_filesz;
+        if (elf_note_build_id(&notes, uuid))
             return true;
     }
     return false;

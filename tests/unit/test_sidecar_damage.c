@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
@@ -478,13 +479,39 @@ START_TEST(test_many_zeros)
 }
 END_TEST
 
+/* Many segments that are all the same notes take no longer than these. */
+START_TEST(test_overlapping_notes)
+{
+    const size_t count = 60000, notes = (size_t)8 << 20;
+    const size_t start = sizeof(Elf64_Ehdr) + count * sizeof(Elf64_Phdr);
+    const Elf64_Ehdr ehdr = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                             .e_type = ET_DYN,
+                             .e_machine = EM_X86_64,
+                             .e_version = EV_CURRENT,
+                             .e_phoff = sizeof(ehdr),
+                             .e_ehsize = sizeof(ehdr),
+                             .e_phentsize = sizeof(Elf64_Phdr),
+                             .e_phnum = (Elf64_Half)count};
+    const Elf64_Phdr phdr = {.p_type = PT_NOTE, .p_offset = start, .p_filesz = notes};
+    struct buffer file = {0};
+    struct uuid uuid;
+
+    buffer_append(&file, &ehdr, sizeof(ehdr));
+    for (size_t i = 0; i < count; i++)
+        buffer_append(&file, &phdr, sizeof(phdr));
+    ck_assert(buffer_append_zeros(&file, notes));
+    ck_assert(!elf_file_build_id(buffer_view(&file), &uuid));
+    buffer_free(&file);
+}
+END_TEST
+
 int main(void)
 {
     TCase *damage = suite_case("damage", 300, NULL);
     suite_loops(damage, SAMPLE_SHAPES, test_every_byte);
     suite_loops(damage, 2, test_every_byte_of_names);
     suite_loops(damage, SAMPLE_SHAPES, test_every_truncation);
-    suite_tests(damage, test_hostile_elf_headers);
+    suite_tests(damage, test_overlapping_notes, test_hostile_elf_headers);
     TCase *versions = tcase_create("versions");
     suite_tests(versions, test_newer_format_is_refused, test_unknown_form_is_refused,
                 test_unknown_notes_are_ignored, test_needed_notes_are_missed,
