@@ -203,8 +203,9 @@ static enum result decode_record(struct decoder *decoder, size_t number, uint64_
         return RESULT_UNFIT;
     result = gather_text(decoder, count);
     if (result == RESULT_OK)
-        result = zlib_text_recompress(decoder->proved, number, buffer_view(&decoder->text),
-                                      (enum zlib_form)form, left, &stream);
+        result =
+            zlib_text_recompress(decoder->proved, number, decoder->context->memo,
+                                 buffer_view(&decoder->text), (enum zlib_form)form, left, &stream);
     if (result == RESULT_OK) {
         list->size = 0;
         buffer_append_uleb128(list, count);

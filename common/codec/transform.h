@@ -79,6 +79,7 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
 
 struct data_records;
 struct names;
+struct zlib_memo;
 
 /* The ch_type of sections in these forms, in the gABI's range for operating systems. Stored in
  * sidecars: a number never changes its meaning, and a changed form gets a new number. Retired
@@ -111,6 +112,7 @@ struct transform_context {
     const struct data_records *records; /* of `data`; NULL: made where they are needed */
     uint64_t memory_limit;              /* in bytes (memory_limit.h); 0: no limit */
     unsigned threads;                   /* 1 or more for writing */
+    struct zlib_memo *memo;             /* of zlib streams of filenames (deflate.h); may be NULL */
 };
 
 struct transform {

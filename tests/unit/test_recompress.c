@@ -252,8 +252,9 @@ START_TEST(test_proved)
     for (size_t i = 0; i < LEVELS; i++) {
         struct buffer again = {0};
 
-        ck_assert_int_eq(zlib_text_recompress(&proved, 0, text, levels[i].form, UINT64_MAX, &again),
-                         RESULT_OK);
+        ck_assert_int_eq(
+            zlib_text_recompress(&proved, 0, NULL, text, levels[i].form, UINT64_MAX, &again),
+            RESULT_OK);
         ck_assert(bytes_equal(buffer_view(&again), buffer_view(&streams[i])));
         buffer_free(&again);
     }
@@ -263,12 +264,42 @@ START_TEST(test_proved)
 }
 END_TEST
 
+/* What was made is not made again, but only of the same text, and within the same limit. */
+START_TEST(test_memo)
+{
+    struct bytes texts[] = {{(const uint8_t *)"some text", 9}, {(const uint8_t *)"another", 7}};
+    struct zlib_memo memo = {.count = 0};
+
+    for (size_t round = 0; round < 2; round++) {
+        for (size_t i = 0; i < 2 * LEVELS; i++) {
+            struct buffer made = {0}, again = {0};
+            enum zlib_form form = levels[i % LEVELS].form;
+
+            ck_assert_int_eq(recompress(texts[i / LEVELS], form, UINT64_MAX, &made), RESULT_OK);
+            ck_assert(buffer_append(&again, "x", 1));
+            ck_assert_int_eq(zlib_text_recompress(&(struct buffer){0}, 0, &memo, texts[i / LEVELS],
+                                                  form, made.size, &again),
+                             RESULT_OK);
+            ck_assert_uint_eq(memo.count, round == 0 ? i + 1 : 2 * LEVELS);
+            ck_assert_uint_eq(again.size, made.size + 1);
+            ck_assert_mem_eq(again.data + 1, made.data, made.size);
+            ck_assert_int_eq(zlib_text_recompress(&(struct buffer){0}, 0, &memo, texts[i / LEVELS],
+                                                  form, made.size - 1, &again),
+                             RESULT_UNFIT);
+            buffer_free(&made);
+            buffer_free(&again);
+        }
+    }
+    zlib_memo_free(&memo);
+}
+END_TEST
+
 int main(void)
 {
     TCase *same = suite_case("same", 300, NULL);
     tcase_add_test(same, test_short);
     suite_loops(same, 8, test_random);
     suite_tests(same, test_long_codes, test_reach, test_long_chains, test_other_streams, test_limit,
-                test_quick_is_fixed, test_proved);
+                test_quick_is_fixed, test_proved, test_memo);
     return suite_main("zlib again", same);
 }

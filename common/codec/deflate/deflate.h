@@ -16,7 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/base/digest.h"
 #include "common/base/error.h"
 
 /* Texts of this many bytes or more are not compressed. */
@@ -62,10 +64,26 @@ enum result zlib_text_inflate(struct bytes stream, uint64_t size, struct buffer 
  * for each text of a section in order, also for those that were not inflated. */
 void zlib_text_prove(struct buffer *proved, struct bytes text, struct bytes stream);
 
+/* Streams that have been made, for sections that have the same texts: programs that are linked from
+ * the same objects do. Holds at most a few MiB. Initialize to {0}; free with zlib_memo_free. */
+struct zlib_memo {
+    struct intern_table by_text; /* the numbers of `made` */
+    struct zlib_made {
+        struct digest text;
+        enum zlib_form form;
+        size_t offset, size; /* in `streams` */
+    } * made;
+    size_t count, capacity;
+    struct buffer streams;
+};
+
+void zlib_memo_free(struct zlib_memo *memo);
+
 /* Appends the text, compressed in this form. Unfit if that would be more than `most` bytes. `index`
- * is the text's number in `proved`, which may be empty. */
-enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct bytes text,
-                                 enum zlib_form form, uint64_t most, struct buffer *stream);
+ * is the text's number in `proved`, which may be empty; the memo may be NULL. */
+enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct zlib_memo *memo,
+                                 struct bytes text, enum zlib_form form, uint64_t most,
+                                 struct buffer *stream);
 
 /* ---- blocks of a deflate stream (RFC 1951): literals and matches, with zlib's Huffman codes ----
  */

@@ -465,8 +465,53 @@ void zlib_text_prove(struct buffer *proved, struct bytes text, struct bytes stre
     buffer_append(proved, &proof, sizeof(proof));
 }
 
-enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct bytes text,
-                                 enum zlib_form form, uint64_t most, struct buffer *stream)
+/* The most bytes of streams in a memo. */
+#define MEMO_MOST ((size_t)4 << 20)
+
+void zlib_memo_free(struct zlib_memo *memo)
+{
+    intern_table_free(&memo->by_text);
+    buffer_free(&memo->streams);
+    free(memo->made);
+    *memo = (struct zlib_memo){0};
+}
+
+static enum result recompress_once(struct zlib_memo *memo, struct bytes text, enum zlib_form form,
+                                   uint64_t most, struct buffer *stream)
+{
+    struct zlib_made made = {.form = form, .offset = stream->size}, *known;
+    uint64_t key, number;
+    enum result result;
+
+    if (memo == NULL)
+        return recompress(text, form, most, stream);
+    made.text = digest_of(text);
+    key = load_u64(made.text.bytes, false) ^ form;
+    if (intern_table_find(&memo->by_text, key, &number)) {
+        known = &memo->made[number];
+        if (digest_equal(&known->text, &made.text) && known->form == form)
+            return known->size > most ? RESULT_UNFIT
+                   : buffer_append(stream, memo->streams.data + known->offset, known->size)
+                       ? RESULT_OK
+                       : RESULT_NO_MEMORY;
+    }
+    result = recompress(text, form, most, stream);
+    made.size = stream->size - made.offset;
+    if (result != RESULT_OK || made.size > MEMO_MOST - memo->streams.size ||
+        !ARRAY_ROOM_FOR_ONE(memo->made, memo->capacity, memo->count))
+        return result;
+    /* Without memory for it, it is made again. */
+    number = made.offset;
+    made.offset = memo->streams.size;
+    if (buffer_append(&memo->streams, stream->data + number, made.size) &&
+        intern_table_put(&memo->by_text, key, memo->count))
+        memo->made[memo->count++] = made;
+    return result;
+}
+
+enum result zlib_text_recompress(const struct buffer *proved, size_t index, struct zlib_memo *memo,
+                                 struct bytes text, enum zlib_form form, uint64_t most,
+                                 struct buffer *stream)
 {
     struct bytes known = text;
     struct proof proof;
@@ -476,12 +521,12 @@ enum result zlib_text_recompress(const struct buffer *proved, size_t index, stru
         struct digest digest;
 
         if (index >= proved->size / sizeof(proof))
-            return recompress(text, form, most, stream);
+            return recompress_once(memo, text, form, most, stream);
         memcpy(&proof, proved->data + index * sizeof(proof), sizeof(proof));
         digest = digest_of(text);
         if (!digest_equal(&digest, &proof.text) || !recompress_form(proof.stream, &proved_form) ||
             proved_form != form)
-            return recompress(text, form, most, stream);
+            return recompress_once(memo, text, form, most, stream);
         known = proof.stream;
     }
     if (known.size > most)

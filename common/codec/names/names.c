@@ -364,7 +364,7 @@ static void make_stream(void *context, size_t index)
         }
         text.size--;
         plan->result =
-            zlib_text_recompress(decoder->proved, index, buffer_view(&text),
+            zlib_text_recompress(decoder->proved, index, NULL, buffer_view(&text),
                                  (enum zlib_form)plan->form, decoder->size, &plan->stream);
     }
     atomic_fetch_add(&decoder->stream_size, plan->stream.size);
