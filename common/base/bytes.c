@@ -32,7 +32,7 @@ bool bytes_equal(struct bytes a, struct bytes b)
 
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
-    if (!buffer->failed)
+    if (!buffer->failed && more > buffer->capacity - buffer->size)
         buffer->failed = !array_make_room(&buffer->data, &buffer->capacity, buffer->size, more, 1);
     return !buffer->failed;
 }
