@@ -16,6 +16,7 @@
 #include <elf.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/memory_limit.h"
 #include "common/codec/codec.h"
@@ -124,7 +125,8 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
                     .pointer_size = (unsigned)sidecar->facts.pointer_size,
                     .raw_version = sidecar->facts.raw_version,
                     .threads = sidecar->threads,
-                    .memory_limit = sidecar->memory_limit},
+                    .memory_limit = sidecar->memory_limit,
+                    .memo = sidecar->memo == NULL ? NULL : &sidecar->memo->streams},
     };
     if (names != NULL && atomic_load(&sidecar->references->known) == NULL) {
         struct packed packed = packed_of(sidecar, names);
@@ -185,13 +187,28 @@ static bool has_same_content(const struct sidecar *sidecar, enum section_kind ki
                         &sidecar->proved->kinds[kind].digest);
 }
 
-/* True if the sidecar has just been made, and the section was shown to come back then; sets
- * *content only in that case. */
-static bool is_proved(const struct sidecar *sidecar, const struct section *section,
-                      struct bytes *content)
+/* Keeps what was read, if there is room. */
+static void keep(const struct sidecar *sidecar, struct bytes content, struct buffer *kept)
+{
+    struct sidecar_memo *memo = sidecar->memo;
+
+    if (memo != NULL && content.size <= memo->room && kept->size == 0 &&
+        buffer_append(kept, content.data, (size_t)content.size))
+        memo->room -= content.size;
+}
+
+/* True if the section was kept; or if the sidecar has just been made, and it was shown to come back
+ * then. Sets *content only in that case. */
+static bool is_known(const struct sidecar *sidecar, const struct section *section,
+                     struct bytes *content)
 {
     const struct transform *transform = form_of(section);
+    const struct buffer *kept = &sidecar->references->contents[section->kind];
 
+    if (transform != NULL && kept->size != 0) {
+        *content = buffer_view(kept);
+        return true;
+    }
     if (sidecar->proved == NULL || transform == NULL || !is_as_packed(sidecar, section->kind) ||
         (transform->needs_names &&
          !(is_as_packed(sidecar, SECTION_NAMES) && is_as_packed(sidecar, SECTION_COVNAMES))) ||
@@ -218,7 +235,7 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
         return false;
     if (transform == NULL) {
         done = codec_decompress(&packed, content, error);
-    } else if (is_proved(sidecar, section, &known)) {
+    } else if (is_known(sidecar, section, &known)) {
         done = buffer_append(content, known.data, (size_t)known.size) ||
                error_out_of_memory(error, sidecar->name, known.size);
     } else {
@@ -233,6 +250,8 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
                              content->size - start};
 
         done = check_digest(sidecar, section, digest_of(view), error);
+        if (done && transform != NULL)
+            keep(sidecar, view, &sidecar->references->contents[section->kind]);
     }
     if (!done)
         content->size = start;
@@ -243,19 +262,35 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
                         struct names *set, struct error *error)
 {
     const struct transform_context context = {.memory_limit = sidecar->memory_limit};
+    bool are_shared = section == shared_names(sidecar), are_all = false, done = true;
+    struct buffer *kept = &sidecar->references->names;
     struct packed packed = packed_of(sidecar, section);
+    const struct names *known;
     struct buffer loaded = {0};
-    bool are_all = false, done = true;
 
-    if (form_of(section) != NULL) {
+    if (are_shared && kept->size != 0) {
+        buffer_append(&loaded, kept->data, kept->size);
+        are_all = done = (!loaded.failed && names_take_text(set, &loaded) == RESULT_OK) ||
+                         error_out_of_memory(error, sidecar->name, kept->size);
+    } else if (form_of(section) != NULL) {
         done = names_decode(&context, &packed, set, &are_all, error) &&
-               (section != shared_names(sidecar) || keep_references(sidecar, set, error));
+               (!are_shared || keep_references(sidecar, set, error));
         /* An empty one does not count as a name. */
         for (size_t i = 0; are_all && i < set->count; i++)
             are_all = names_get(set, i).size != 0;
+        if (done && are_all && are_shared)
+            keep(sidecar, buffer_view(&set->text), kept);
         if (!done || !are_all)
             names_free(set);
     }
+    /* Without memory for them, they are computed again. */
+    known = are_shared && done && are_all && set->count != 0
+                ? atomic_load(&sidecar->references->known)
+                : NULL;
+    if (known != NULL && set->references == NULL)
+        set->references = malloc(set->count * sizeof(*set->references));
+    if (known != NULL && set->references != NULL)
+        memcpy(set->references, known->references, set->count * sizeof(*set->references));
     if (done && !are_all)
         done = sidecar_read_section(sidecar, section, &loaded, error) &&
                names_add_section(set, buffer_view(&loaded), sidecar->memory_limit, sidecar->name,
@@ -318,7 +353,7 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
         if (done)
             stream->zstd = codec_stream_open(&packed, error);
         done = done && stream->zstd != NULL;
-    } else if (is_proved(sidecar, section, &stream->rest)) {
+    } else if (is_known(sidecar, section, &stream->rest)) {
         done = true;
     } else if (transform->block != NULL) {
         done = start_decoding(sidecar, transform, &stream->decoding, error) &&

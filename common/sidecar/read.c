@@ -474,6 +474,13 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
+void sidecar_forget(const struct sidecar *sidecar)
+{
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&sidecar->references->contents[kind]);
+    buffer_free(&sidecar->references->names);
+}
+
 void sidecar_close(struct sidecar *sidecar)
 {
     struct names *known;
@@ -485,6 +492,7 @@ void sidecar_close(struct sidecar *sidecar)
     if (known != NULL)
         names_free(known);
     free(known);
+    sidecar_forget(sidecar);
     input_close(&sidecar->input);
     memory = sidecar->memory;
     arena_free(&memory);

@@ -34,6 +34,7 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
+#include "common/codec/deflate/deflate.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/section.h"
 
@@ -125,6 +126,14 @@ struct proved_sections {
     struct proved_section kinds[SECTION_KIND_MAX + 1];
 };
 
+/* What was made for a sidecar, for those that are read after it, and what was read of sidecars that
+ * are read several times. Initialize to {.room = ...}; free with zlib_memo_free(&memo.streams).
+ * With room, only one thread may read the sidecars. */
+struct sidecar_memo {
+    struct zlib_memo streams;
+    uint64_t room; /* for contents, in bytes */
+};
+
 /* Results of reading that never change until the sidecar is closed. So several threads can read a
  * sidecar at the same time. */
 struct sidecar_references {
@@ -133,6 +142,9 @@ struct sidecar_references {
     _Atomic(struct names *) known;
     /* SECTION_BIT of the sections whose stored bytes have been checked against their digest. */
     _Atomic(unsigned) checked;
+    /* With a memo that had room: contents in compact forms by kind, and the text of the names whose
+     * NameRefs are known. */
+    struct buffer contents[SECTION_KIND_MAX + 1], names;
 };
 
 /* An opened sidecar, for all to read. The functions below change it. */
@@ -153,8 +165,9 @@ struct sidecar {
     unsigned threads;       /* see sidecar_help_restore */
     const struct proved_sections *proved;
     struct sidecar_references *references;
-    struct input input;  /* the bytes, if the sidecar owns them */
-    struct arena memory; /* of all of this */
+    struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
+    struct input input;        /* the bytes, if the sidecar owns them */
+    struct arena memory;       /* of all of this */
 };
 
 /* True if the bytes look like a sidecar of any version: an ELF file with the FORMAT note. Fast. */
@@ -182,6 +195,9 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
  * again (may be NULL), which must outlive the sidecar. */
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
                           const struct proved_sections *proved);
+
+/* Frees the contents that were kept because of the memo. */
+void sidecar_forget(const struct sidecar *sidecar);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);

@@ -587,7 +587,8 @@ static bool remember(struct union_writer *writer, const struct chooser *chooser)
 
 bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struct error *error)
 {
-    struct chooser chooser = {.sidecar = sidecar,
+    struct sidecar reading = *sidecar;
+    struct chooser chooser = {.sidecar = &reading,
                               .seen = &writer->seen,
                               .maps = &writer->maps,
                               .paths = writer->files,
@@ -596,9 +597,13 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
                               .fits = true};
     struct object_coverage coverage = {.covfun_count = 0};
     struct member member = {writer, sidecar};
-    bool done = check_coverage(sidecar, error) && choose(&chooser, &coverage) &&
-                object_write_member(sidecar, chooser.fits ? &coverage : NULL, put_header, put,
-                                    &member, error);
+    bool done;
+
+    if (reading.memo == NULL)
+        reading.memo = &writer->memo;
+    done = check_coverage(sidecar, error) && choose(&chooser, &coverage) &&
+           object_write_member(sidecar, chooser.fits ? &coverage : NULL, put_header, put, &member,
+                               error);
 
     writer->member_count += done;
     writer->lacks_files |= !chooser.fits;
@@ -621,6 +626,7 @@ bool union_finish(struct union_writer *writer, struct error *error)
 void union_free(struct union_writer *writer)
 {
     digest_set_free(&writer->seen);
+    zlib_memo_free(&writer->memo.streams);
 }
 
 /* ---- reading: the archive must be just as it is written here ---- */

@@ -48,7 +48,8 @@ struct union_writer {
     struct path_maps maps;
     struct names *files; /* gets the paths of all source files, as llvm-cov prints them; or NULL */
     bool lacks_files;    /* a member has all of its coverage unchanged: its files are not in it */
-    struct digest_set seen; /* of all records written */
+    struct digest_set seen;   /* of all records written */
+    struct sidecar_memo memo; /* of sidecars that have none */
     size_t member_count;
     uint64_t records_read, records_kept; /* so far: in all sidecars, and in the union */
 };
@@ -58,8 +59,9 @@ void union_free(struct union_writer *writer);
 /* Adds the sidecar's image. Fails for a placeholder, and for a sidecar without coverage mapping.
  * After a failure, the union can only be freed: without the image, reports would be wrong.
  *
- * The writer keeps 16 bytes of memory for each record in the union. While it adds a sidecar, it
- * also needs memory for its names and filenames, and for the contents of the member. */
+ * The writer keeps 16 bytes of memory for each record in the union, and a few MiB of filenames at
+ * most. While it adds a sidecar, it also needs memory for its names and filenames, and for the
+ * contents of the member. */
 bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struct error *error);
 
 /* Ends the union, which must have a member. */

@@ -316,16 +316,38 @@ static bool add_to_state(struct state *state, const struct merge *merge, struct 
                               failure.message));
 }
 
+/* Room for what is read of sidecars several times. A reader reads the mapping again. */
+#define ROOM            ((uint64_t)4 << 20)
+#define ROOM_FOR_READER ((uint64_t)32 << 20)
+
+static void use_memo(const struct merge *merge, struct sidecar_memo *memo)
+{
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        struct profile_sidecar *found = profile_group_sidecar(merge->groups.list[i]);
+
+        if (found != NULL) {
+            found->sidecar->memo = memo;
+            sidecar_forget(found->sidecar);
+        }
+    }
+}
+
 /* Makes the files, or what the reader gets, explains, and only then gives the files their names. */
 static bool make_files(const struct merge *merge, const struct parsed_options *options,
                        merge_reader reader, void *context, struct error *error)
 {
+    struct sidecar_memo memo = {.room = reader != NULL ? ROOM_FOR_READER : ROOM};
     struct merge_outputs outputs = {0};
-    bool done = merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
-                explain_merge(merge, options, error) &&
-                (reader != NULL ? reader(context, merge, outputs.files[0].fd, error)
-                                : merge_outputs_commit(&outputs, error));
+    bool done;
 
+    use_memo(merge, &memo);
+    done = merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
+           explain_merge(merge, options, error);
+    memo.room = 0;
+    done = done && (reader != NULL ? reader(context, merge, outputs.files[0].fd, error)
+                                   : merge_outputs_commit(&outputs, error));
+    use_memo(merge, NULL);
+    zlib_memo_free(&memo.streams);
     merge_outputs_free(&outputs);
     return done;
 }

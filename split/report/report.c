@@ -277,8 +277,10 @@ static bool make_union(struct report *report, struct error *error)
         return false;
     qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
     writer.name = report->mapping.path;
-    for (size_t i = 0; done && i < report->image_count; i++)
+    for (size_t i = 0; done && i < report->image_count; i++) {
         done = union_add(&writer, report->images[i].sidecar, error);
+        sidecar_forget(report->images[i].sidecar);
+    }
     done = done && union_finish(&writer, error) && output_lend(&report->mapping, error);
     union_free(&writer);
     for (size_t i = 0; done && writer.lacks_files && i < report->image_count; i++)
