@@ -155,7 +155,8 @@ static const char *find_other(const struct file_tree *tree, const struct file_tr
 /* What a new store says of itself, for people: nothing depends on it. */
 static bool is_for_people(const char *name)
 {
-    return strcmp(name, "store/README") == 0;
+    const char *end = strrchr(name, '/');
+    return end != NULL && strcmp(end, "/README") == 0;
 }
 
 /* The first name in both trees that is gone, or NULL. */
