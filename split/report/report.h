@@ -12,10 +12,56 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "common/base/output.h"
+#include "common/llvm/coverage.h"
+#include "common/llvm/names.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 
 /* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
 int report_check_usage(const struct parsed_options *options);
+
+/* ---- a report ---- */
+
+struct report_image {
+    const struct sidecar *sidecar;
+    struct sidecar *own;           /* to be closed; NULL: it is the merge's */
+    struct profile_sidecar *found; /* to be released; or NULL */
+};
+
+struct report {
+    const struct parsed_options *options;
+    struct parsed_options merging; /* the same, as options of `covsplit merge` */
+    struct profile_sidecars sidecars;
+    struct path_maps maps;
+    const char **profiles; /* those operands that are raw profiles, directories and states */
+    const char **indexed;  /* and those that are indexed profiles */
+    size_t profile_count, indexed_count;
+    struct report_image *images;
+    size_t image_count, image_capacity;
+    char *root;    /* the current directory */
+    char *program; /* llvm-cov */
+    int profile;   /* a .profdata file */
+    struct output mapping;
+    struct names files;      /* the source files in it */
+    struct output selection; /* the source files to be shown, as a response file */
+    bool is_selected;        /* else all of them */
+    bool lacks_sources;      /* some of them are not there, which has been said */
+    uint64_t newest;         /* the modification time of the newest profile, in seconds */
+    struct buffer left_out;  /* what --ignore-missing leaves out, as lines */
+    bool (*make)(struct report *report, struct error *error); /* makes the report of all this */
+    struct buffer lines;                                      /* of the baseline: its lcov */
+};
+
+/* Writes the report of the images and the profile as the options ask for it, and fails also if less
+ * is covered than --fail-under wants. */
+bool report_write(struct report *report, struct error *error);
+
+/* Appends the tracefile of the report to report->lines, for --baseline. */
+bool report_keep_lines(struct report *report, struct error *error);
+
+/* Takes METRIC=PERCENT apart. False if it is something else. The metric 0 is lines. */
+bool report_read_limit(const char *text, size_t *metric, double *percent);
 
 /* ---- text ---- */
 
