@@ -180,23 +180,27 @@ static bool need_uuids(struct search *search, struct error *error)
     struct profile_uuids uuids = {.profile = wanted->profile};
     enum profile_uuid_source source;
     struct uuid uuid;
+    bool done = true;
 
     if (search->has_uuids)
         return true;
-    search->has_uuids = true;
+    search->uuid_count = 0; /* of a try without enough memory */
     if (wanted->stripped != NULL)
-        return add_uuid_of_stripped(search, error);
-    if (wanted->image != NULL)
-        return add_uuid(search, &wanted->image->uuid,
+        done = add_uuid_of_stripped(search, error);
+    else if (wanted->image != NULL)
+        done = add_uuid(search, &wanted->image->uuid,
                         wanted->image->uuid_is_stub ? STORE_STUB : STORE_EXACT, error);
-    if (wanted->uuid != NULL)
-        return add_uuid(search, wanted->uuid, STORE_EXACT, error);
-    while (profile_next_uuid(&uuids, &uuid, &source)) {
-        if (!add_uuid(search, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, error))
-            return false;
+    else if (wanted->uuid != NULL)
+        done = add_uuid(search, wanted->uuid, STORE_EXACT, error);
+    else {
+        while (done && profile_next_uuid(&uuids, &uuid, &source))
+            done = add_uuid(search, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT,
+                            error);
+        if (done && search->uuid_count == 0)
+            done = !profile_has_no_uuid(wanted->profile, wanted->name, &search->no_uuid);
     }
-    return search->uuid_count != 0 ||
-           !profile_has_no_uuid(wanted->profile, wanted->name, &search->no_uuid);
+    search->has_uuids = done;
+    return done;
 }
 
 /* True if the image was split, and no UUID of it is known. */
