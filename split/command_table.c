@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "common/codec/zstd.h"
 #include "split/cli/commands.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
@@ -50,11 +51,13 @@
         STORE("add the sidecar to the store DIR, under the image's UUID"),                         \
         FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
              "replace what the store has under the UUID, whatever it is"),                         \
+        FLAG(OPTION_PACK, "pack", NO_LETTER,                                                       \
+             "add only what other sidecars of the store lack, as 'store pack' does"),              \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
               "remove only these: covmap,covfun,names,data,covnames,covdata,zeros")
 #define LEVEL(...)                                                                                 \
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
-          .minimum = 1, .maximum = 19, .fallback = 9, __VA_ARGS__)
+          .minimum = 1, .maximum = 19, .fallback = CODEC_LEVEL_DEFAULT, __VA_ARGS__)
 #define HOW_IT_IS_COMPRESSED                                                                       \
     LEVEL(.excludes = OPTION_FAST),                                                                \
         FLAG(OPTION_FAST, "fast", NO_LETTER,                                                       \
@@ -328,6 +331,21 @@ static const struct option_description store_gc_options[] = {
     FLAG(OPTION_DRY_RUN, "dry-run", 'n', "only print what would be removed"),
 };
 
+static const struct option_description store_pack_options[] = {
+    VALUE(OPTION_KEEP_WHOLE, TEXT, "keep-whole", NO_LETTER, "PATTERN",
+          "do not pack sidecars that match PATTERN", .repeats = true),
+    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
+          .minimum = 1, .maximum = 19, .fallback = 19),
+    MEMORY_LIMIT,
+    VERBOSE("print what was done with each sidecar"),
+};
+
+static const struct option_description store_unpack_options[] = {
+    LEVEL(.required = false),
+    MEMORY_LIMIT,
+    VERBOSE("print the sizes before and after"),
+};
+
 static const struct option_description compile_options[] = {
     VERBOSE("print the sizes before and after"),
 };
@@ -341,7 +359,7 @@ static const struct option_description pack_options[] = {
 
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
-     "[-o OUT] [--sidecar FILE | --store DIR [--replace]]\n"
+     "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--pack]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--fast | --level N] [--portable]\n"
      "                      [--no-exact] [--memory-limit SIZE] [-j N] [-r]\n"
@@ -423,7 +441,7 @@ static const struct command commands[] = {
      "  the stores in COVSPLIT_STORE (separated by ':'), unless --store is given\n",
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"link", "Run a link command and split its output",
-     "[--sidecar FILE | --store DIR [--replace]] [--sections LIST]\n"
+     "[--sidecar FILE | --store DIR [--replace] [--pack]] [--sections LIST]\n"
      "                     [--fast | --level N] [--portable] [--no-exact]\n"
      "                     [--exclude GLOB]... [--no-default-excludes]\n"
      "                     [--memory-limit SIZE] [-j N] [-v] -- COMMAND [ARGUMENT...]",
@@ -665,6 +683,32 @@ static const struct command commands[] = {
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
+    {"store pack", "Keep only what sidecars of a store do not have in common",
+     "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
+     "                           DIR",
+     "A sidecar that is like another one of the store becomes a difference to that: sidecars\n"
+     "of ten builds of a program take little more room than those of one. Reports and all\n"
+     "other commands read differences as they read whole sidecars, in the store; 'store copy'\n"
+     "and 'store unpack' make them whole. Versions of covsplit before this one refuse them.\n"
+     "\n"
+     "A sidecar that is unlike all others stays whole, and is one to which others can be\n"
+     "differences from then on, a base. Bases are kept beside the sidecars, as long as they\n"
+     "are needed, whatever becomes of the sidecar itself.\n"
+     "\n"
+     "Before a sidecar is replaced, by a rename, the difference is decompressed and compared\n"
+     "with it. It is safe to kill the command, to run it again, and to run splits, reports and\n"
+     "'store gc' at the same time.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     OPTIONS(store_pack_options), "DIR", 1, 1, command_store_pack},
+    {"store unpack", "Make packed sidecars of a store whole again",
+     "[--level N] [--memory-limit SIZE] [-v] DIR [PATTERN...]",
+     "Undoes 'store pack', for all sidecars or those that match a PATTERN.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     OPTIONS(store_unpack_options), "DIR", 1, OPERANDS_ANY, command_store_unpack},
 };
 
 /* Each ends with an entry without a command. */

@@ -507,3 +507,63 @@ bool codec_decode(const struct transform *transform, const struct transform_cont
     blocks_close(&blocks);
     return done;
 }
+
+/* ---- uncompressed ---- */
+
+static bool flatten_unit(const struct transform *transform, const struct packed *packed,
+                         uint64_t limit, struct buffer *flat, struct error *error)
+{
+    const struct streams_limits limits = {streams_limit(transform, packed->size), limit};
+    struct streams streams = {0};
+    bool done = streams_unpack(packed, UINT64_MAX, &limits, &streams, error);
+
+    if (done) {
+        buffer_append_uleb128(flat, streams.count);
+        for (size_t i = 0; i < streams.count; i++) {
+            buffer_append_uleb128(flat, streams.stream[i].size);
+            if (streams.stream[i].size != 0)
+                buffer_append_uleb128(flat, 0);
+        }
+        for (size_t i = 0; i < streams.count; i++)
+            buffer_append(flat, streams.stream[i].data, streams.stream[i].size);
+        done = !flat->failed || error_out_of_memory(error, packed->name, flat->size);
+    }
+    streams_free(&streams);
+    return done;
+}
+
+bool codec_flatten(const struct transform *transform, const struct packed *packed, uint64_t limit,
+                   struct buffer *flat, struct error *error)
+{
+    const struct transform_context nothing = {.threads = 1};
+    struct buffer directory = {0}, units = {0};
+    struct blocks blocks;
+    bool done;
+
+    if (transform->block == NULL)
+        return flatten_unit(transform, packed, limit, flat, error);
+    done = blocks_open(&blocks, transform, &nothing, packed, error);
+    if (done)
+        buffer_append_uleb128(&directory, blocks.count);
+    for (size_t i = 0; done && i < blocks.count; i++) {
+        const struct block *block = &blocks.blocks[i];
+        struct packed unit = *packed;
+        size_t before = units.size;
+
+        unit.bytes = block->packed;
+        unit.size = block->size;
+        done = flatten_unit(transform->block, &unit, limit, &units, error) &&
+               memory_limit_allows(limit, units.size, packed->name, packed->what, error);
+        buffer_append_uleb128(&directory, block->size);
+        buffer_append_uleb128(&directory, units.size - before);
+        buffer_append(&directory, block->digest.bytes, DIGEST_SIZE);
+    }
+    buffer_append(flat, directory.data, directory.size);
+    buffer_append(flat, units.data, units.size);
+    if (done && (directory.failed || units.failed || flat->failed))
+        done = error_out_of_memory(error, packed->name, packed->bytes.size);
+    buffer_free(&directory);
+    buffer_free(&units);
+    blocks_close(&blocks);
+    return done;
+}

@@ -207,6 +207,33 @@ bool codec_compress_once(struct bytes source, int level, bool with_checksum, con
     return true;
 }
 
+bool codec_compress_after(struct bytes prefix, struct bytes source, int level, const char *name,
+                          struct buffer *compressed, struct error *error)
+{
+    size_t bound = ZSTD_compressBound((size_t)source.size), result = (size_t)-1;
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    int window_log = WINDOW_LOG_MIN;
+
+    if (zstd == NULL || !buffer_reserve(compressed, bound)) {
+        ZSTD_freeCCtx(zstd);
+        return error_out_of_memory(error, name, bound);
+    }
+    while ((prefix.size + source.size) >> window_log != 0)
+        window_log++;
+    if (set_parameter(zstd, ZSTD_c_compressionLevel, level) &&
+        set_parameter(zstd, ZSTD_c_checksumFlag, 1) &&
+        set_parameter(zstd, ZSTD_c_windowLog, window_log) &&
+        (level < CODEC_LEVEL_MAX || set_parameter(zstd, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
+        !ZSTD_isError(ZSTD_CCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)))
+        result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
+                                (size_t)source.size);
+    ZSTD_freeCCtx(zstd);
+    if (ZSTD_isError(result))
+        return compressing_failed(result, name, source.size, error);
+    compressed->size += result;
+    return true;
+}
+
 /* ---- decompressing ---- */
 
 bool codec_has_checksum(struct bytes frame)
@@ -376,6 +403,36 @@ bool codec_decompress(const struct packed *frame, struct buffer *to, struct erro
 
     codec_stream_free(stream);
     return done;
+}
+
+bool codec_decompress_after(struct bytes prefix, const struct packed *frame, struct buffer *to,
+                            struct error *error)
+{
+    ZSTD_DCtx *zstd;
+    size_t result = (size_t)-1;
+
+    if (!codec_has_checksum(frame->bytes) ||
+        ZSTD_getFrameContentSize(frame->bytes.data, (size_t)frame->bytes.size) != frame->size ||
+        ZSTD_findFrameCompressedSize(frame->bytes.data, (size_t)frame->bytes.size) !=
+            frame->bytes.size)
+        return packed_damaged(frame, "not the zstd frame of a difference", error);
+    zstd = ZSTD_createDCtx();
+    if (zstd == NULL || !buffer_reserve(to, (size_t)frame->size)) {
+        ZSTD_freeDCtx(zstd);
+        return error_out_of_memory(error, frame->name, frame->size);
+    }
+    if (!ZSTD_isError(ZSTD_DCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)))
+        result = ZSTD_decompressDCtx(zstd, to->data + to->size, (size_t)frame->size,
+                                     frame->bytes.data, (size_t)frame->bytes.size);
+    ZSTD_freeDCtx(zstd);
+    if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
+        return error_out_of_memory(error, frame->name, frame->size);
+    if (result != frame->size)
+        return packed_damaged(
+            frame, ZSTD_isError(result) ? ZSTD_getErrorName(result) : "its zstd frame ends early",
+            error);
+    to->size += (size_t)frame->size;
+    return true;
 }
 
 /* ---- files of others ---- */

@@ -34,6 +34,8 @@ static inline bool packed_damaged(const struct packed *packed, const char *how, 
 
 #define CODEC_LEVEL_MIN 1
 #define CODEC_LEVEL_MAX 19
+/* What sidecars are compressed with unless a user asks for another level. */
+#define CODEC_LEVEL_DEFAULT 9
 
 /* ---- compressing ---- */
 
@@ -58,6 +60,11 @@ bool codec_compress(struct bytes source, const struct codec_options *options,
  * that is also read without the rest of its section, so that damage is noticed then. */
 bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
                          struct buffer *compressed, struct error *error);
+
+/* Compresses `source` into a frame with a checksum, for which `prefix` is what came before: matches
+ * may be in it, however far back. Only decompressing with the same prefix gives the source back. */
+bool codec_compress_after(struct bytes prefix, struct bytes source, int level, const char *name,
+                          struct buffer *compressed, struct error *error);
 
 /* True if a frame has a checksum (RFC 8878, 3.1.1.1.1.5). */
 bool codec_has_checksum(struct bytes frame);
@@ -85,6 +92,12 @@ bool codec_decompress_next(struct codec_stream **kept, const struct packed *fram
 
 /* The same for a single frame. */
 bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error);
+
+/* Decompresses a frame that codec_compress_after made, and appends the result. The caller has made
+ * sure that there may be frame->size bytes in memory; the window that the frame declares does not
+ * matter. */
+bool codec_decompress_after(struct bytes prefix, const struct packed *frame, struct buffer *to,
+                            struct error *error);
 
 /* ---- files of others ---- */
 

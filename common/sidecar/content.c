@@ -24,7 +24,7 @@
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/sidecar.h"
+#include "common/sidecar/difference.h"
 
 /* Bytes of a zstd frame that are decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
@@ -33,9 +33,14 @@
  * memory. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
+/* Of a difference, once has_content returned true. */
 static struct packed packed_of(const struct sidecar *sidecar, const struct section *section)
 {
-    return (struct packed){section->content, section->size, sidecar->name, section->name};
+    struct packed packed = {section->content, section->size, sidecar->name, section->name};
+
+    if (sidecar->base.is_needed)
+        packed.bytes = buffer_view(&sidecar->references->parts[section->kind]);
+    return packed;
 }
 
 /* NULL for a plain zstd frame. */
@@ -51,6 +56,18 @@ static bool check_digest(const struct sidecar *sidecar, const struct section *se
 
     return digest_equal(&found, &section->digest) ||
            packed_damaged(&packed, "its digest is not the one recorded", error);
+}
+
+/* False, with an error, if only address and size are recorded. Restores a section of a difference.
+ */
+static bool has_content(const struct sidecar *sidecar, const struct section *section,
+                        struct error *error)
+{
+    if (section->form == 0)
+        return error_set(error,
+                         "%s: only address and size of %s are recorded; read it from the image",
+                         sidecar->name, section->name);
+    return difference_restore(sidecar, section, error);
 }
 
 /* ---- what compact forms need from other sections ---- */
@@ -86,6 +103,25 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
         free(kept);
     }
     return true;
+}
+
+/* Reads the names of a section in a compact form, numbered as in that. See names_decode. */
+static bool decode_names(const struct sidecar *sidecar, const struct section *section,
+                         struct names *names, bool *are_all, struct error *error)
+{
+    const struct transform_context context = {.memory_limit = sidecar->memory_limit,
+                                              .is_checked = sidecar->base.is_needed};
+    struct packed packed;
+    struct bytes content;
+
+    *names = (struct names){.count = 0};
+    *are_all = true;
+    if (!has_content(sidecar, section, error))
+        return false;
+    if (difference_content(sidecar, section, &content))
+        return names_add_section(names, content, sidecar->memory_limit, sidecar->name, error);
+    packed = packed_of(sidecar, section);
+    return names_decode(&context, &packed, names, are_all, error);
 }
 
 /* The input of a compact form besides the section itself: a context, and the sections to which it
@@ -129,10 +165,9 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
                     .memo = sidecar->memo == NULL ? NULL : &sidecar->memo->streams},
     };
     if (names != NULL && atomic_load(&sidecar->references->known) == NULL) {
-        struct packed packed = packed_of(sidecar, names);
         struct names decoded;
-        bool done = names_decode(context, &packed, &decoded, NULL, error) &&
-                    keep_references(sidecar, &decoded, error);
+        bool are_all, done = decode_names(sidecar, names, &decoded, &are_all, error) &&
+                             keep_references(sidecar, &decoded, error);
 
         names_free(&decoded);
         if (!done)
@@ -153,15 +188,6 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
 }
 
 /* ---- as a whole ---- */
-
-/* False, with an error, if only address and size are recorded. */
-static bool has_content(const struct sidecar *sidecar, const struct section *section,
-                        struct error *error)
-{
-    return section->form != 0 ||
-           error_set(error, "%s: only address and size of %s are recorded; read it from the image",
-                     sidecar->name, section->name);
-}
 
 /* True if the section has the packed bytes that it was given when the sidecar was made, or no
  * compact form as then. */
@@ -197,8 +223,8 @@ static void keep(const struct sidecar *sidecar, struct bytes content, struct buf
         memo->room -= content.size;
 }
 
-/* True if the section was kept; or if the sidecar has just been made, and it was shown to come back
- * then. Sets *content only in that case. */
+/* True if the section was kept, or restored by its content; or if the sidecar has just been made,
+ * and it was shown to come back then. Sets *content only in that case. */
 static bool is_known(const struct sidecar *sidecar, const struct section *section,
                      struct bytes *content)
 {
@@ -209,6 +235,8 @@ static bool is_known(const struct sidecar *sidecar, const struct section *sectio
         *content = buffer_view(kept);
         return true;
     }
+    if (difference_content(sidecar, section, content))
+        return true;
     if (sidecar->proved == NULL || transform == NULL || !is_as_packed(sidecar, section->kind) ||
         (transform->needs_names &&
          !(is_as_packed(sidecar, SECTION_NAMES) && is_as_packed(sidecar, SECTION_COVNAMES))) ||
@@ -224,8 +252,8 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
                           struct buffer *content, struct error *error)
 {
     const struct transform *transform = form_of(section);
-    struct packed packed = packed_of(sidecar, section);
     size_t start = content->size;
+    struct packed packed;
     struct bytes known;
     bool done;
 
@@ -233,11 +261,12 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
         !memory_limit_allows(sidecar->memory_limit, section->size, sidecar->name, section->name,
                              error))
         return false;
-    if (transform == NULL) {
-        done = codec_decompress(&packed, content, error);
-    } else if (is_known(sidecar, section, &known)) {
+    packed = packed_of(sidecar, section);
+    if (is_known(sidecar, section, &known)) {
         done = buffer_append(content, known.data, (size_t)known.size) ||
                error_out_of_memory(error, sidecar->name, known.size);
+    } else if (transform == NULL) {
+        done = codec_decompress(&packed, content, error);
     } else {
         struct decoding decoding;
 
@@ -261,10 +290,8 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
 bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
                         struct names *set, struct error *error)
 {
-    const struct transform_context context = {.memory_limit = sidecar->memory_limit};
     bool are_shared = section == shared_names(sidecar), are_all = false, done = true;
     struct buffer *kept = &sidecar->references->names;
-    struct packed packed = packed_of(sidecar, section);
     const struct names *known;
     struct buffer loaded = {0};
 
@@ -273,7 +300,7 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
         are_all = done = (!loaded.failed && names_take_text(set, &loaded) == RESULT_OK) ||
                          error_out_of_memory(error, sidecar->name, kept->size);
     } else if (form_of(section) != NULL) {
-        done = names_decode(&context, &packed, set, &are_all, error) &&
+        done = decode_names(sidecar, section, set, &are_all, error) &&
                (!are_shared || keep_references(sidecar, set, error));
         /* An empty one does not count as a name. */
         for (size_t i = 0; are_all && i < set->count; i++)
@@ -332,12 +359,13 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
                                   struct error *error)
 {
     const struct transform *transform = form_of(section);
-    struct packed packed = packed_of(sidecar, section);
+    struct packed packed;
     struct stream *stream;
     bool done;
 
     if (!has_content(sidecar, section, error))
         return NULL;
+    packed = packed_of(sidecar, section);
     stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
         error_out_of_memory(error, sidecar->name, sizeof(*stream));
@@ -347,14 +375,14 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
     stream->section = section;
     stream->error = error;
     stream->left = section->size;
-    if (transform == NULL) {
+    if (is_known(sidecar, section, &stream->rest)) {
+        done = true;
+    } else if (transform == NULL) {
         done = buffer_reserve(&stream->loaded, STREAM_STEP) ||
                error_out_of_memory(error, sidecar->name, STREAM_STEP);
         if (done)
             stream->zstd = codec_stream_open(&packed, error);
         done = done && stream->zstd != NULL;
-    } else if (is_known(sidecar, section, &stream->rest)) {
-        done = true;
     } else if (transform->block != NULL) {
         done = start_decoding(sidecar, transform, &stream->decoding, error) &&
                blocks_open(&stream->blocks, transform, &stream->decoding.context, &packed, error);

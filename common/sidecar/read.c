@@ -14,6 +14,7 @@
 #include "common/codec/codec.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
+#include "common/sidecar/difference.h"
 #include "common/sidecar/sidecar.h"
 
 /* A sidecar that is being opened. */
@@ -143,12 +144,12 @@ static bool take_fields(struct opening *opening, const struct elf_note *note, st
     case SIDECAR_NOTE_FORMAT:
         sidecar->format_version = cursor_u32(fields);
         return (sidecar->format_version >= SIDECAR_FORMAT_VERSION &&
-                sidecar->format_version <= SIDECAR_FORMAT_VERSION_LINKED) ||
+                sidecar->format_version <= SIDECAR_FORMAT_VERSION_DIFFERENCE) ||
                error_set(opening->error,
                          "%s: sidecar of format version %" PRIu32
                          "; this covsplit reads %d to %d; use a newer covsplit",
                          sidecar->name, sidecar->format_version, SIDECAR_FORMAT_VERSION,
-                         SIDECAR_FORMAT_VERSION_LINKED);
+                         SIDECAR_FORMAT_VERSION_DIFFERENCE);
     case SIDECAR_NOTE_IMAGE:
         return take_image(opening, fields);
     case SIDECAR_NOTE_REMOVED:
@@ -171,6 +172,12 @@ static bool take_fields(struct opening *opening, const struct elf_note *note, st
     case SIDECAR_NOTE_RECORDS:
         sidecar->facts.records = take_digest(fields);
         return true;
+    case SIDECAR_NOTE_BASE:
+        sidecar->base.is_needed = true;
+        sidecar->base.digest = take_digest(fields);
+        sidecar->base.size = cursor_u64(fields);
+        sidecar->base.whole_size = cursor_u64(fields);
+        return true;
     }
     return true;
 }
@@ -180,7 +187,7 @@ static bool take_note(struct opening *opening, const struct elf_note *note)
     const unsigned several = SEEN(SIDECAR_NOTE_REMOVED) | SEEN(SIDECAR_NOTE_KEPT);
     struct cursor fields = cursor_open(note->description, opening->big, false);
 
-    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_RECORDS)
+    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_BASE)
         return true;
     if ((SEEN(note->type) & opening->seen & ~several) != 0)
         return bad_notes(opening, "a note occurs twice");
@@ -221,6 +228,9 @@ static bool read_notes(struct opening *opening)
     }
     if (opening->sidecar->facts.has_stub)
         needed |= SEEN(SIDECAR_NOTE_STUB);
+    if (opening->sidecar->base.is_needed !=
+        (opening->sidecar->format_version == SIDECAR_FORMAT_VERSION_DIFFERENCE))
+        return bad_notes(opening, "only a difference has a base");
     return (opening->seen & needed) == needed || bad_notes(opening, "one is missing");
 }
 
@@ -329,6 +339,23 @@ static bool read_headers(struct opening *opening)
     return true;
 }
 
+/* Reads how a section of a difference is stored; *form is the one that it has in a whole sidecar.
+ */
+static bool read_part(const struct opening *opening, struct section *section, uint32_t *form)
+{
+    struct sidecar_part *part = &opening->sidecar->parts[section->kind];
+    struct cursor cursor = cursor_open(section->content, false, false);
+    uint64_t type = cursor_uleb128(&cursor), is_of_streams = cursor_uleb128(&cursor);
+
+    part->size = cursor_uleb128(&cursor);
+    part->frame = cursor_rest(&cursor);
+    part->is_of_streams = is_of_streams != 0;
+    *form = (uint32_t)type;
+    return (!cursor.bad && type <= UINT32_MAX && is_of_streams <= 1 &&
+            (is_of_streams ? type != ELFCOMPRESS_ZSTD : part->size == section->size)) ||
+           damaged(opening, "a section is not that of a difference");
+}
+
 /* Reads a compressed section into `section`, which has what the notes tell of it. */
 static bool read_stored(const struct opening *opening, const struct elf_reader_section *from,
                         struct section *section)
@@ -338,6 +365,10 @@ static bool read_stored(const struct opening *opening, const struct elf_reader_s
     if (from->header.sh_type != SHT_PROGBITS || !is_compressed(&from->header) ||
         !elf_reader_compression_header(&opening->file, from->stored, &header, &section->content))
         return damaged(opening, "a section is not compressed");
+    if (opening->sidecar->base.is_needed != (header.ch_type == SIDECAR_DIFFERENCE_TYPE))
+        return damaged(opening, "only a difference has sections of one");
+    if (opening->sidecar->base.is_needed && !read_part(opening, section, &header.ch_type))
+        return false;
     if (header.ch_type != ELFCOMPRESS_ZSTD && transform_of(header.ch_type, section->kind) == NULL)
         return error_set(
             opening->error,
@@ -421,12 +452,26 @@ static bool check_stub_id(const struct opening *opening)
 
 /* ---- opening ---- */
 
+/* The limit of a difference is in proportion to its base, too, if there is such a file. */
+static void limit_by_base(struct sidecar *sidecar, uint64_t size)
+{
+    char *path =
+        sidecar->base.is_needed ? difference_base_path(sidecar->name, &sidecar->base.digest) : NULL;
+    struct stat status;
+
+    if (path != NULL && stat(path, &status) == 0 && status.st_size > 0 &&
+        add_fits((uint64_t)status.st_size, size, &size))
+        sidecar->memory_limit = memory_limit_for(size);
+    free(path);
+}
+
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error)
 {
     struct arena memory = {0};
     struct opening opening = {.sidecar = arena_allocate(&memory, sizeof(struct sidecar)),
                               .error = error};
     struct sidecar_references *references = arena_allocate(&memory, sizeof(*references));
+    struct sidecar_bases *bases = arena_allocate(&memory, sizeof(*bases));
     const char *copy = arena_text(&memory, "%s", name);
 
     if (memory.failed) {
@@ -434,15 +479,20 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
         error_out_of_memory(error, name, sizeof(*opening.sidecar));
         return NULL;
     }
+    pthread_mutex_init(&bases->lock, NULL);
     *opening.sidecar = (struct sidecar){.name = copy,
+                                        .bases = bases,
                                         .memory_limit = memory_limit_for(bytes.size),
                                         .threads = 1,
                                         .references = references,
+                                        .own_bases = bases,
                                         .memory = memory};
     elf_reader_open(&opening.file, bytes); /* if that fails, read_notes finds none */
     if (read_notes(&opening) && check_seal(&opening) && read_headers(&opening) &&
-        read_sections(&opening) && check_stub_id(&opening))
+        read_sections(&opening) && check_stub_id(&opening)) {
+        limit_by_base(opening.sidecar, bytes.size);
         return opening.sidecar;
+    }
     sidecar_close(opening.sidecar);
     return NULL;
 }
@@ -476,8 +526,11 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
 
 void sidecar_forget(const struct sidecar *sidecar)
 {
-    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+    atomic_store(&sidecar->references->restored, 0);
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++) {
         buffer_free(&sidecar->references->contents[kind]);
+        buffer_free(&sidecar->references->parts[kind]);
+    }
     buffer_free(&sidecar->references->names);
 }
 
@@ -493,6 +546,8 @@ void sidecar_close(struct sidecar *sidecar)
         names_free(known);
     free(known);
     sidecar_forget(sidecar);
+    sidecar_bases_free(sidecar->own_bases);
+    pthread_mutex_destroy(&sidecar->own_bases->lock);
     input_close(&sidecar->input);
     memory = sidecar->memory;
     arena_free(&memory);

@@ -41,10 +41,11 @@
 /* ---- the image ---- */
 
 /* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
- * there is a section of a kind in SECTION_LINKED. */
-#define SIDECAR_FORMAT_VERSION         1
-#define SIDECAR_FORMAT_VERSION_COMPACT 2
-#define SIDECAR_FORMAT_VERSION_LINKED  3
+ * there is a section of a kind in SECTION_LINKED. Version 4 is a difference (difference.h). */
+#define SIDECAR_FORMAT_VERSION            1
+#define SIDECAR_FORMAT_VERSION_COMPACT    2
+#define SIDECAR_FORMAT_VERSION_LINKED     3
+#define SIDECAR_FORMAT_VERSION_DIFFERENCE 4
 
 /* Stored in sidecars: the numbers never change. */
 enum image_format {
@@ -108,6 +109,25 @@ struct sidecar_facts {
 void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
                         const struct digest sections[STUB_KIND_COUNT]);
 
+/* ---- differences ---- */
+
+/* The base of a difference. */
+struct sidecar_base {
+    bool is_needed; /* false for a whole sidecar; the rest is zeros then */
+    struct digest digest;
+    uint64_t size;       /* in bytes, of its file */
+    uint64_t whole_size; /* the size of the difference's own file before it became one */
+};
+
+/* A section of a difference, whose content or streams are in a frame after those of its base. */
+struct sidecar_part {
+    bool is_of_streams;
+    uint64_t size; /* decompressed */
+    struct bytes frame;
+};
+
+struct sidecar_bases;
+
 /* ---- opening ---- */
 
 struct names;
@@ -145,6 +165,9 @@ struct sidecar_references {
     /* With a memo that had room: contents in compact forms by kind, and the text of the names whose
      * NameRefs are known. */
     struct buffer contents[SECTION_KIND_MAX + 1], names;
+    /* Of a difference: its parts by kind, which are there if their bit (1 << kind) is set. */
+    _Atomic(unsigned) restored;
+    struct buffer parts[SECTION_KIND_MAX + 1];
 };
 
 /* An opened sidecar, for all to read. The functions below change it. */
@@ -161,8 +184,11 @@ struct sidecar {
     struct section kept[SECTION_KIND_MAX];
     size_t kept_count;
     struct section inverse; /* the inverse edit script, which has no kind */
-    uint64_t memory_limit;  /* in bytes: see sidecar_limit_memory */
-    unsigned threads;       /* see sidecar_help_restore */
+    struct sidecar_base base;
+    struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a difference, by kind */
+    struct sidecar_bases *bases, *own_bases;         /* where a difference finds its base */
+    uint64_t memory_limit;                           /* in bytes: see sidecar_limit_memory */
+    unsigned threads;                                /* see sidecar_help_restore */
     const struct proved_sections *proved;
     struct sidecar_references *references;
     struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
@@ -196,7 +222,7 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
                           const struct proved_sections *proved);
 
-/* Frees the contents that were kept because of the memo. */
+/* Frees the contents that were kept because of the memo, and those of a difference. */
 void sidecar_forget(const struct sidecar *sidecar);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
@@ -280,7 +306,11 @@ enum sidecar_note_type {
     SIDECAR_NOTE_SEAL = 0x1006,
     SIDECAR_NOTE_STUB = 0x1007,
     SIDECAR_NOTE_RECORDS = 0x1008,
+    SIDECAR_NOTE_BASE = 0x1009,
 };
+
+/* The ch_type of the sections of a difference; beside those of enum transform_id. */
+#define SIDECAR_DIFFERENCE_TYPE 0x6c760701
 
 /* Flags of IMAGE and REMOVED. */
 #define NOTE_IMAGE_STUB        1u
@@ -289,6 +319,14 @@ enum sidecar_note_type {
 #define NOTE_REMOVED_COPY      1u
 
 /* ---- writing ---- */
+
+/* What a difference stores; then sections and inverse have no contents, but their digests. */
+struct sidecar_difference {
+    struct sidecar_base base;
+    struct digest inverse_digest;
+    uint64_t inverse_size;
+    struct buffer stored[SECTION_KIND_MAX + 1]; /* by kind; 0: the inverse script */
+};
 
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
@@ -302,7 +340,8 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;      /* from inverse_encode */
+    struct bytes inverse;                        /* from inverse_encode */
+    const struct sidecar_difference *difference; /* NULL for a whole sidecar */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 

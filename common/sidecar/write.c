@@ -160,7 +160,10 @@ static bool add_section(struct writer *writer, const struct section *section, co
     bool has_content = section->kind == 0 || is_stored(section);
     struct elf_writer_section *to =
         elf_writer_add(&writer->elf, name, has_content ? SHT_PROGBITS : SHT_NOBITS, writer->error);
-    Elf64_Chdr header = {.ch_type = transform == NULL ? ELFCOMPRESS_ZSTD : transform->id,
+    const struct sidecar_difference *difference = writer->source->difference;
+    Elf64_Chdr header = {.ch_type = difference != NULL  ? SIDECAR_DIFFERENCE_TYPE
+                                    : transform == NULL ? ELFCOMPRESS_ZSTD
+                                                        : transform->id,
                          .ch_size = section->size,
                          .ch_addralign = section->alignment};
 
@@ -178,6 +181,13 @@ static bool add_section(struct writer *writer, const struct section *section, co
     elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
     if (to->stored.failed)
         return out_of_memory(writer, sizeof(header));
+    if (difference != NULL) {
+        const struct buffer *stored = &difference->stored[section->kind];
+
+        writer->digests[section->kind] = section->digest;
+        return buffer_append(&to->stored, stored->data, stored->size) ||
+               out_of_memory(writer, stored->size);
+    }
     if (transform != NULL) {
         if (!buffer_append(&to->stored, packed->data, packed->size))
             return out_of_memory(writer, packed->size);
@@ -241,6 +251,8 @@ static uint32_t format_version(const struct writer *writer)
 {
     uint32_t version = SIDECAR_FORMAT_VERSION;
 
+    if (writer->source->difference != NULL)
+        return SIDECAR_FORMAT_VERSION_DIFFERENCE;
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         if (writer->compact[kind].transform != NULL && version < SIDECAR_FORMAT_VERSION_COMPACT)
             version = SIDECAR_FORMAT_VERSION_COMPACT;
@@ -283,6 +295,12 @@ static bool add_notes(struct writer *writer)
         put_digest(&note, &facts->records);
         end_note(&note, SIDECAR_NOTE_RECORDS);
     }
+    if (source->difference != NULL) {
+        put_digest(&note, &source->difference->base.digest);
+        put_u64(&note, source->difference->base.size);
+        put_u64(&note, source->difference->base.whole_size);
+        end_note(&note, SIDECAR_NOTE_BASE);
+    }
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
         const struct section *section = find(writer, kind);
 
@@ -305,7 +323,8 @@ static bool add_notes(struct writer *writer)
         put_text(&note, kept->reason);
         end_note(&note, SIDECAR_NOTE_KEPT);
     }
-    put_u64(&note, source->inverse.size);
+    put_u64(&note,
+            source->difference != NULL ? source->difference->inverse_size : source->inverse.size);
     put_digest(&note, &writer->digests[0]);
     end_note(&note, SIDECAR_NOTE_INVERSE);
     put_digest(&note, &no_seal);
@@ -360,11 +379,16 @@ static bool write_file(struct writer *writer, struct output *output)
     const struct elf_writer_sink sink = {output_sink, NULL, output};
     struct section inverse = {
         .size = source->inverse.size, .content = source->inverse, .alignment = 1};
+    const struct sidecar_difference *difference = source->difference;
     uint64_t content = 0, sizes = source->inverse.size, threads;
 
     for (size_t i = 0; i < source->section_count; i++) {
         content += source->sections[i].content.size;
         sizes |= source->sections[i].alignment | source->sections[i].size;
+    }
+    if (difference != NULL) {
+        inverse.size = difference->inverse_size;
+        inverse.digest = difference->inverse_digest;
     }
     threads = content / CONTENT_PER_THREAD + 1;
     writer->codec.level = writer->options->level;
@@ -407,7 +431,8 @@ static bool is_sound(const struct sidecar_source *source)
 
         if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
-            section->content.size != (is_stored(section) ? section->size : 0))
+            (source->difference == NULL &&
+             section->content.size != (is_stored(section) ? section->size : 0)))
             return false;
         seen |= SECTION_BIT(section->kind);
     }
@@ -435,7 +460,8 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
                          "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
                          "an invalid alignment); leave some out with --sections",
                          output->path);
-    done = (options->portable || pack_sections(&writer)) && write_file(&writer, output);
+    done = (options->portable || source->difference != NULL || pack_sections(&writer)) &&
+           write_file(&writer, output);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&writer.compact[kind].packed);
     elf_writer_free(&writer.elf);

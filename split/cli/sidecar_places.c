@@ -12,7 +12,7 @@
 
 #include "common/base/array.h"
 #include "common/base/file.h"
-#include "common/sidecar/sidecar.h"
+#include "common/sidecar/difference.h"
 #include "split/cli/memory.h"
 
 /* The most threads for one sidecar. If more are allowed, several sidecars are read at the same
@@ -285,10 +285,12 @@ const char *sidecar_places_only_file(const struct sidecar_places *places)
 
 void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *options)
 {
+    static struct sidecar_bases bases = SIDECAR_BASES_EMPTY; /* of the process */
     unsigned threads = option_threads(options);
 
     sidecar_limit_memory(sidecar, option_number(options, OPTION_MEMORY_LIMIT));
     sidecar_help_restore(sidecar, threads < THREADS_MAX ? threads : THREADS_MAX, NULL);
+    sidecar_share_bases(sidecar, &bases);
 }
 
 struct sidecar *sidecar_read_for(const struct parsed_options *options, const char *path,

@@ -253,6 +253,11 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
         return false;
     add_sidecar_facts(report, sidecar);
     report_size(report, "file_size", "file size", input->bytes.size);
+    if (sidecar->base.is_needed) {
+        report_size(report, "whole_size", "size if whole", sidecar->base.whole_size);
+        add_digest(report, "base", "base", &sidecar->base.digest);
+        report_size(report, "base_size", "base size", sidecar->base.size);
+    }
     report_begin_sections(report);
     add_sidecar_sections(report, sidecar);
     report_end_sections(report);

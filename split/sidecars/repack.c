@@ -32,6 +32,7 @@ enum outcome {
     OUTCOME_COMPACT,
     OUTCOME_PLACEHOLDER,
     OUTCOME_INEXACT,
+    OUTCOME_DIFFERENCE,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
     OUTCOME_COUNT,
@@ -100,6 +101,8 @@ static enum outcome repack_one(const struct repacking *repacking, struct job *jo
         outcome = OUTCOME_PLACEHOLDER;
     } else if (sidecar != NULL && sidecar->facts.is_inexact) {
         outcome = OUTCOME_INEXACT;
+    } else if (sidecar != NULL && sidecar->base.is_needed) {
+        outcome = OUTCOME_DIFFERENCE;
     } else if (sidecar != NULL && sidecar_is_compact(sidecar)) {
         outcome = OUTCOME_COMPACT;
     } else if (sidecar != NULL) {
@@ -129,6 +132,7 @@ static void report_verbose(const struct job *job)
         [OUTCOME_COMPACT] = "already compact",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_INEXACT] = "skipped: made with --no-exact",
+        [OUTCOME_DIFFERENCE] = "skipped: a difference; 'covsplit store unpack' makes it whole",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
     };
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
@@ -200,7 +204,8 @@ int command_repack(const struct parsed_options *options)
            count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
            human_size(repacking.size_before, before), human_size(repacking.size_after, after),
            number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] + counts[OUTCOME_GONE],
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] +
+                           counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
                        skipped));
     path_list_free(&repacking.files);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;

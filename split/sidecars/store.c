@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "common/base/file.h"
+#include "common/codec/zstd.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "split/cli/commands.h"
@@ -129,8 +130,31 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 
 /* ---- one sidecar ---- */
 
+/* A difference is copied as a whole sidecar, which is made in memory. */
+static bool make_whole(struct copying *copying, struct copy *copy, struct error *error)
+{
+    const struct sidecar_write_options options = {
+        .level = CODEC_LEVEL_DEFAULT, .threads = 1, .portable = !sidecar_is_compact(copy->sidecar)};
+    struct output output = {.fd = -1};
+    struct input whole = {.fd = -1};
+    bool done = output_create_in_memory(&output, copy->path, error) &&
+                sidecar_repack(copy->sidecar, &options, &output, error) &&
+                output_map(&output, &whole, error);
+
+    output_discard(&output);
+    if (!done)
+        return false;
+    sidecar_close(copy->sidecar);
+    input_close(&copy->input);
+    copy->input = whole;
+    copy->sidecar = sidecar_open(copy->input.bytes, copy->path, error);
+    if (copy->sidecar != NULL)
+        sidecar_set_up(copy->sidecar, copying->options);
+    return copy->sidecar != NULL;
+}
+
 /* Copies into an unnamed file, and checks the copy. */
-static bool write_copy(struct copy *copy, struct error *error)
+static bool write_copy(struct copying *copying, struct copy *copy, struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct input written = {.fd = -1};
@@ -138,6 +162,8 @@ static bool write_copy(struct copy *copy, struct error *error)
 
     if (copy->output.path != NULL)
         return true;
+    if (copy->sidecar->base.is_needed && !make_whole(copying, copy, error))
+        return false;
     done = store_output_create(&copy->output, copy->target, &options, error) &&
            output_write(&copy->output, copy->input.bytes, error) &&
            output_map(&copy->output, &written, error);
@@ -162,7 +188,7 @@ static bool add(struct copying *copying, struct copy *copy, bool *is_same, struc
             return false;
         if (presence == PRESENCE_OTHER && !replaces)
             return refuse_other(copy, error);
-        if (!write_copy(copy, error) ||
+        if (!write_copy(copying, copy, error) ||
             !store_output_commit(&copy->output, presence == PRESENCE_OTHER, &result, error))
             return false;
         if (result != OUTPUT_NAME_TAKEN)
@@ -314,7 +340,8 @@ struct listing {
     uint64_t count;
     uint64_t original_size; /* bytes; sum of all sidecars */
     uint64_t stripped_size;
-    uint64_t sidecar_size;
+    uint64_t sidecar_size, whole_size;
+    uint64_t packed; /* how many are differences */
     bool has_failed; /* some sidecar cannot be read, or a pattern matches none */
 };
 
@@ -353,7 +380,8 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         listing->has_failed = true;
     } else if (selection_has(&listing->selection, uuid, sidecar->image_name)) {
         const struct sidecar_facts *facts = &sidecar->facts;
-        char machine[MACHINE_TEXT_MAX], date[DATE_MAX];
+        uint64_t whole_size = sidecar->base.is_needed ? sidecar->base.whole_size : input.bytes.size;
+        char machine[MACHINE_TEXT_MAX], date[DATE_MAX], base[DIGEST_HEX_MAX];
 
         /* Keys that come from the sidecar are those of `covsplit show --json`. */
         rows_begin_row(rows);
@@ -367,11 +395,19 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         rows_size(rows, "original_size", facts->original_size);
         rows_size(rows, "stripped_size", facts->stripped_size);
         rows_size(rows, "file_size", input.bytes.size);
+        if (rows->json != NULL || sidecar->base.is_needed)
+            rows_size(rows, "whole_size", whole_size);
+        else
+            rows_text(rows, "whole_size", "");
+        rows_text(rows, "base",
+                  sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : "");
         rows_end_row(rows);
         listing->count++;
         listing->original_size += sidecar->facts.original_size;
         listing->stripped_size += sidecar->facts.stripped_size;
         listing->sidecar_size += input.bytes.size;
+        listing->whole_size += whole_size;
+        listing->packed += sidecar->base.is_needed;
     }
     sidecar_close(sidecar);
     input_close(&input);
@@ -383,7 +419,8 @@ int command_store_list(const struct parsed_options *options)
     static const struct table_column columns[] = {
         {"UUID", TABLE_LEFT},      {"image", TABLE_LEFT},    {"format", TABLE_LEFT},
         {"machine", TABLE_LEFT},   {"added", TABLE_LEFT},    {"original", TABLE_RIGHT},
-        {"stripped", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT},
+        {"stripped", TABLE_RIGHT}, {"sidecar", TABLE_RIGHT}, {"whole", TABLE_RIGHT},
+        {"base", TABLE_LEFT},
     };
     struct json_writer array = {.stream = stdout};
     struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
@@ -410,6 +447,9 @@ int command_store_list(const struct parsed_options *options)
                human_size(listing.sidecar_size, sidecars),
                human_size(listing.original_size, original),
                human_size(listing.stripped_size, stripped));
+    if (done && json == NULL && listing.packed != 0)
+        printf("%s packed; as whole sidecars they would all take %s\n",
+               number_text(listing.packed, count), human_size(listing.whole_size, sidecars));
     if (!done)
         message_error(&error);
     else if (!listing.has_failed &&

@@ -8,6 +8,10 @@
  * replaced stays. Between those two system calls a file could still be replaced and the new one be
  * removed: no file system can unlink by inode. A split that finds its sidecar in the store relies
  * on it, as if the split had ended before gc began.
+ *
+ * Then the bases go that no difference needs (cli/bases.h). Those that seem to are renamed first,
+ * and differences are looked for once more: who makes one has given the base a new time before, and
+ * has looked for it after that.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,8 +23,10 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "common/sidecar/difference.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
+#include "split/cli/bases.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
@@ -168,6 +174,133 @@ static void remove_empty_directories(const char *directory)
     free(root);
 }
 
+/* ---- bases ---- */
+
+/* The bases of all differences in a store: an array of digests. */
+struct needed {
+    struct digest *items;
+    size_t count, capacity;
+};
+
+/* A store_visitor. Fails if it is not known whether a sidecar is a difference. */
+static bool add_needed(void *context, const char *path, const struct uuid *uuid,
+                       struct error *error)
+{
+    struct needed *needed = context;
+    struct sidecar *sidecar = NULL;
+    struct input input;
+    bool done = input_open(&input, path, error);
+
+    (void)uuid;
+    if (!done && error->number == ENOENT)
+        return true;
+    if (done)
+        sidecar = sidecar_open(input.bytes, path, error);
+    if (sidecar != NULL && sidecar->base.is_needed) {
+        COMMAND_ROOM_FOR_ONE(needed->items, needed->capacity, needed->count);
+        needed->items[needed->count++] = sidecar->base.digest;
+    }
+    done = sidecar != NULL || (done && !sidecar_recognize(input.bytes));
+    sidecar_close(sidecar);
+    input_close(&input);
+    return done;
+}
+
+static bool is_needed(const struct needed *needed, const struct digest *base)
+{
+    for (size_t i = 0; i < needed->count; i++) {
+        if (digest_equal(&needed->items[i], base))
+            return true;
+    }
+    return false;
+}
+
+static bool find_needed(struct needed *needed, const char *store)
+{
+    struct error error;
+
+    if (store_walk(store, add_needed, needed, &error))
+        return true;
+    message_warning("%.900s; all bases stay", error.message);
+    return false;
+}
+
+/* Gives bases that no difference needs their second name. One that is also the sidecar of its image
+ * takes no room, and may be needed again. */
+static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
+                      struct error *error)
+{
+    struct directory_names names = {0};
+    struct needed needed = {.count = 0};
+    bool done = bases_list(directory, &names, error);
+    bool is_known = done && names.count != 0 && find_needed(&needed, store);
+
+    for (size_t i = 0; is_known && i < names.count; i++) {
+        char *path = command_text("%s/%s", directory, names.items[i]);
+        char *aside = command_text("%s" DIFFERENCE_ASIDE_SUFFIX, path);
+        struct digest digest;
+        struct stat status;
+
+        if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
+            stat(path, &status) == 0 && status.st_nlink == 1 &&
+            !is_later(&status.st_atim, &cleaning->temporary_limit)) {
+            if (cleaning->is_dry)
+                message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
+            else
+                rename(path, aside);
+        }
+        free(aside);
+        free(path);
+    }
+    free(needed.items);
+    directory_names_free(&names);
+    return done;
+}
+
+static bool is_aside(const char *name)
+{
+    const char *end = strrchr(name, '.');
+
+    return end != NULL && strcmp(end, DIFFERENCE_ASIDE_SUFFIX) == 0;
+}
+
+/* Removes what was put aside, now or by a gc that was killed, unless it is needed after all. */
+static bool clean_bases(struct cleaning *cleaning, const char *store, struct error *error)
+{
+    char *directory = bases_directory(store);
+    struct directory_names names = {0};
+    struct needed needed = {.count = 0};
+    bool done = put_aside(cleaning, store, directory, error) &&
+                store_read_names(directory, is_aside, &names, error);
+    bool is_known = done && !cleaning->is_dry && names.count != 0 && find_needed(&needed, store);
+
+    for (size_t i = 0; done && !cleaning->is_dry && i < names.count; i++) {
+        char *aside = command_text("%s/%s", directory, names.items[i]);
+        char *path = command_copy(aside), bytes[COUNT_TEXT_MAX];
+        const struct store_entry entry = {.kind = STORE_TEMPORARY, .path = path};
+        struct digest digest;
+        struct stat status;
+
+        *strrchr(path, '.') = '\0';
+        if (!bases_parse_name(path_file_name(path), &digest) || stat(aside, &status) != 0)
+            ;
+        else if (!is_known || is_needed(&needed, &digest) ||
+                 is_later(&status.st_atim, &cleaning->temporary_limit))
+            rename(aside, path);
+        else if (unlink(aside) == 0)
+            message_line(stdout, "removed %s (a base that no sidecar needs, %s)", path,
+                         count_text((uint64_t)status.st_size, "byte", bytes));
+        else
+            report_failure(cleaning, &entry, "cannot be removed");
+        free(aside);
+        free(path);
+    }
+    directory_names_free(&names);
+    free(needed.items);
+    free(directory);
+    return done;
+}
+
 /* ---- the keep-list ---- */
 
 static bool mark_used(void *context, const char *path, const struct uuid *uuid, struct error *error)
@@ -235,7 +368,8 @@ int command_store_gc(const struct parsed_options *options)
     if (!option_given(options, OPTION_OLDER_THAN) && !option_given(options, OPTION_KEEP_LIST))
         return message_usage("store gc", "neither '--older-than DAYS' nor '--keep-list FILE'");
     done = prepare(&cleaning, options, &error) &&
-           store_scan(directory, clean_entry, &cleaning, &error);
+           store_scan(directory, clean_entry, &cleaning, &error) &&
+           clean_bases(&cleaning, directory, &error);
     if (done && !cleaning.is_dry)
         remove_empty_directories(directory);
     /* Only warnings: the same command may be run every night. */

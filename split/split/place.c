@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/store/store.h"
+#include "split/cli/bases.h"
 #include "split/split/split.h"
 
 #define PERMISSION_BITS 07777
@@ -223,9 +224,62 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
-/* Keeps the sidecar that exists, or else tries to add one. *settled: one of the two was done. */
-static bool try_store(struct slice_split *split, bool *settled, struct error *error)
+/* With --pack, puts the difference to another sidecar in place of the new one, if it is small.
+ * Otherwise bases->used stays NULL. */
+static bool pack(struct slice_split *split, struct bases *bases, struct error *error)
 {
+    const struct output_options options = {.mode = file_new_mode()};
+    struct input input = {.fd = -1};
+    struct output packed = {.fd = -1};
+    struct sidecar *whole = NULL;
+    bool fits = false, done = output_map(&split->sidecar, &input, error);
+
+    if (done)
+        whole = sidecar_open(input.bytes, split->sidecar_path, error);
+    done = whole != NULL;
+    if (done) {
+        sidecar_limit_memory(whole, UINT64_MAX); /* its contents have been in memory before */
+        sidecar_help_restore(whole, split->job->threads, &split->proved);
+        done = store_output_create(&packed, split->sidecar_path, &options, error) &&
+               bases_pack(bases, whole, input.bytes.size,
+                          (int)option_number(split->job->options, OPTION_LEVEL), true, &packed,
+                          &fits, error) &&
+               (!fits || output_sync(&packed, error));
+    }
+    if (done && fits) {
+        output_discard(&split->sidecar);
+        split->sidecar = packed;
+        split->sidecar_size = packed.size;
+    } else {
+        output_discard(&packed);
+        free(bases->used);
+        bases->used = NULL;
+    }
+    sidecar_close(whole);
+    input_close(&input);
+    return done;
+}
+
+/* Has later sidecars be differences to the one that was added. */
+static void make_base(const struct slice_split *split, struct bases *bases)
+{
+    struct sidecar *sidecar = NULL;
+    struct input input = {.fd = -1};
+    struct error error;
+
+    if (input_read(&input, split->sidecar_path, &error))
+        sidecar = sidecar_open(input.bytes, split->sidecar_path, &error);
+    if (sidecar == NULL || !bases_add(bases, split->sidecar_path, sidecar, input.bytes, &error))
+        split_warn(split->job, "%.900s; it is whole, and no base", error.message);
+    sidecar_close(sidecar);
+    input_close(&input);
+}
+
+/* Keeps the sidecar that exists, or else tries to add one. *settled: one of the two was done. */
+static bool try_store(struct slice_split *split, struct bases *bases, bool *settled,
+                      struct error *error)
+{
+    bool packs = option_given(split->job->options, OPTION_PACK);
     bool replaces = option_given(split->job->options, OPTION_REPLACE), done, is_kept;
     enum output_result result = OUTPUT_NAME_TAKEN;
     struct existing_sidecar existing;
@@ -246,13 +300,17 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
     existing_close(&existing);
     if (!done || *settled)
         return done;
-    if (split->sidecar.size == 0 && !outputs_make_sidecar(split, error))
+    if (split->sidecar.size == 0 &&
+        (!outputs_make_sidecar(split, error) || (packs && !pack(split, bases, error))))
         return false;
-    if ((replaces && !split_hold_file(split->job, error)) ||
+    if ((bases->used != NULL && !bases_hold(bases, error)) ||
+        (replaces && !split_hold_file(split->job, error)) ||
         !output_can_replace(&split->stripped, error) ||
         !store_output_commit(&split->sidecar, replaces, &result, error))
         return false;
     *settled = result != OUTPUT_NAME_TAKEN;
+    if (*settled && packs && bases->used == NULL)
+        make_base(split, bases);
     return true;
 }
 
@@ -261,7 +319,8 @@ static bool try_store(struct slice_split *split, bool *settled, struct error *er
 static bool add_to_store(struct slice_split *split, struct error *error)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
-    bool settled = false;
+    struct bases bases = {.count = 0};
+    bool settled = false, done = true;
 
     if (facts->uuid_source != UUID_FROM_BUILD_ID && !facts->has_stub)
         return error_set(
@@ -269,10 +328,13 @@ static bool add_to_store(struct slice_split *split, struct error *error)
             "%s: has no UUID by which a store could find the sidecar of the stripped image; "
             "link with --build-id, or use --sidecar",
             split->image.path);
-    for (unsigned attempt = 0; attempt < STORE_ATTEMPTS && !settled; attempt++) {
-        if (!try_store(split, &settled, error))
-            return false;
-    }
+    if (option_given(split->job->options, OPTION_PACK))
+        done = bases_open(&bases, option_text(split->job->options, OPTION_STORE), error);
+    for (unsigned attempt = 0; done && attempt < STORE_ATTEMPTS && !settled; attempt++)
+        done = try_store(split, &bases, &settled, error);
+    bases_close(&bases);
+    if (!done)
+        return false;
     return settled || error_set(error,
                                 "%s: other processes keep adding and removing it; run again when "
                                 "none removes sidecars",

@@ -493,7 +493,7 @@ bool names_decode(const struct transform_context *context, const struct packed *
                                             transform_memory_limit(context), names),
                            context, packed, error);
     if (are_all != NULL)
-        *are_all = streams.checked == STREAMS_OF_NAMES &&
+        *are_all = (context->is_checked || streams.checked == STREAMS_OF_NAMES) &&
                    has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));
     streams_free(&streams);
     return done;

@@ -102,6 +102,7 @@ static const char json_check[] =
     "assert [one['uuid'] for one in listed] == sorted(one['uuid'] for one in listed)\n"
     "for one, other in zip(listed, shown):\n"
     "    moment = one.pop('modified')\n"
+    "    assert one.pop('whole_size') == one['file_size'] and one.pop('base') is None\n"
     "    assert len(one) == 8, one\n"
     "    for key in one:\n"
     "        assert one[key] == other[key], (key, one, other)\n"

@@ -1,0 +1,390 @@
+/*
+ * Differences, read and written: see difference.h.
+ */
+#include "common/sidecar/difference.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/memory_limit.h"
+#include "common/codec/codec.h"
+#include "common/codec/names/names.h"
+#include "common/llvm/names.h"
+
+/* The contents of a base that are kept for the next difference, in bytes. */
+#define ROOM ((uint64_t)64 << 20)
+
+/* Larger sections are only compressed as streams, which are several times smaller. */
+#define CONTENT_MAX ((uint64_t)64 << 20)
+
+/* The level at which content and streams are compared; and one at which streams are so small, in
+ * parts of the section's size, that a fast writer does not look at the content. */
+#define CHOICE_LEVEL CODEC_LEVEL_DEFAULT
+#define FAST_LEVEL   3
+#define FAST_SHARE   16
+
+/* By so many bytes a content must be smaller than streams. */
+#define STREAMS_BONUS 512
+
+/* ---- the base ---- */
+
+char *difference_base_path(const char *path, const struct digest *base)
+{
+    char directory[PATH_MAX], hex[DIGEST_HEX_MAX];
+    char *real = realpath(path, NULL), *result = NULL;
+
+    /* The path of a link does not lead to the store. */
+    if (path_directory(real != NULL ? real : path, directory) &&
+        asprintf(&result, "%s/../" DIFFERENCE_BASES_NAME "/%s" DIFFERENCE_BASE_SUFFIX, directory,
+                 digest_format(base, hex)) < 0)
+        result = NULL;
+    free(real);
+    return result;
+}
+
+void sidecar_bases_free(struct sidecar_bases *bases)
+{
+    sidecar_close(bases->base);
+    zlib_memo_free(&bases->memo.streams);
+    bases->base = NULL;
+}
+
+void sidecar_share_bases(struct sidecar *sidecar, struct sidecar_bases *bases)
+{
+    if (sidecar->base.is_needed)
+        sidecar->bases = bases;
+}
+
+/* Reads the base in that path, or in the one that it has for a moment. */
+static struct sidecar *read_base(const char *path, struct error *error)
+{
+    struct sidecar *base = sidecar_read(path, error);
+    struct error ignored;
+    char *aside;
+
+    if (base != NULL || error->number != ENOENT)
+        return base;
+    if (asprintf(&aside, "%s" DIFFERENCE_ASIDE_SUFFIX, path) < 0) {
+        error_out_of_memory(error, path, PATH_MAX);
+        return NULL;
+    }
+    base = sidecar_read(aside, &ignored);
+    free(aside);
+    return base != NULL ? base : sidecar_read(path, error);
+}
+
+/* Reads the base in that path, unless it is the last one. `name` is the difference's. */
+static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, const char *path,
+                                const struct digest *digest, struct error *error)
+{
+    struct bytes bytes;
+    struct error why;
+    struct digest found;
+    struct sidecar *base;
+    bool is_given;
+
+    if (bases->base != NULL && digest_equal(&bases->digest, digest))
+        return bases->base;
+    sidecar_bases_free(bases);
+    is_given = bases->find != NULL && bases->find(bases->context, digest, &bytes);
+    base = is_given ? sidecar_open(bytes, path, &why) : read_base(path, &why);
+    if (base == NULL && error_is_of_memory(&why)) {
+        *error = why;
+        return NULL;
+    }
+    if (base == NULL) {
+        error_set(error,
+                  "%.500s: is a difference, whose base cannot be used (%.600s); put the base back, "
+                  "or get a whole copy ('covsplit store copy')",
+                  name, why.message);
+        return NULL;
+    }
+    found = digest_of(is_given ? bytes : base->input.bytes);
+    if (!digest_equal(&found, digest) || base->base.is_needed) {
+        error_set(error,
+                  "%.500s: is a difference, but its base %.500s is not the file that it was made "
+                  "with; put that back, or get a whole copy ('covsplit store copy')",
+                  name, path);
+        sidecar_close(base);
+        return NULL;
+    }
+    bases->memo.room = ROOM;
+    base->memo = &bases->memo;
+    bases->base = base;
+    bases->digest = *digest;
+    return base;
+}
+
+/* ---- restoring ---- */
+
+/* Appends what a part of a difference is compressed from, or after. */
+static bool flatten(const struct sidecar *sidecar, const struct section *section,
+                    bool is_of_streams, struct buffer *flat, struct error *error)
+{
+    const struct transform *transform = transform_of(section->form, section->kind);
+    const struct packed packed = {section->content, section->size, sidecar->name, section->name};
+
+    if (!is_of_streams || transform == NULL)
+        return sidecar_read_section(sidecar, section, flat, error);
+    return codec_flatten(transform, &packed, sidecar->memory_limit, flat, error);
+}
+
+/* The same for the base, which may have no such section. */
+static bool flatten_prefix(const struct sidecar *base, enum section_kind kind, bool is_of_streams,
+                           struct buffer *prefix, struct error *error)
+{
+    const struct section *section = kind == 0 ? &base->inverse : sidecar_find(base, kind);
+
+    return section == NULL || section->form == 0 ||
+           flatten(base, section, is_of_streams, prefix, error);
+}
+
+static bool restore(const struct sidecar *sidecar, const struct section *section,
+                    struct error *error)
+{
+    const struct sidecar_part *part = &sidecar->parts[section->kind];
+    const struct packed frame = {part->frame, part->size, sidecar->name, section->name};
+    struct buffer *to = &sidecar->references->parts[section->kind], prefix = {0};
+    char *path = difference_base_path(sidecar->name, &sidecar->base.digest);
+    struct sidecar *base;
+    bool done = false;
+
+    if (path == NULL)
+        return error_out_of_memory(error, sidecar->name, PATH_MAX);
+    base = use_base(sidecar->bases, sidecar->name, path, &sidecar->base.digest, error);
+    if (base != NULL) {
+        sidecar_limit_memory(base, sidecar->memory_limit);
+        sidecar_help_restore(base, sidecar->threads, NULL);
+        done = memory_limit_allows(sidecar->memory_limit, part->size, sidecar->name, section->name,
+                                   error) &&
+               flatten_prefix(base, section->kind, part->is_of_streams, &prefix, error) &&
+               codec_decompress_after(buffer_view(&prefix), &frame, to, error);
+    }
+    buffer_free(&prefix);
+    free(path);
+    return done;
+}
+
+bool difference_restore(const struct sidecar *sidecar, const struct section *section,
+                        struct error *error)
+{
+    unsigned bit = 1U << section->kind;
+    _Atomic(unsigned) *restored;
+    bool done = true;
+
+    if (!sidecar->base.is_needed)
+        return true;
+    restored = &sidecar->references->restored;
+    if ((atomic_load(restored) & bit) != 0)
+        return true;
+    pthread_mutex_lock(&sidecar->bases->lock);
+    if ((atomic_load(restored) & bit) == 0) {
+        done = restore(sidecar, section, error);
+        if (done)
+            atomic_fetch_or(restored, bit);
+    }
+    pthread_mutex_unlock(&sidecar->bases->lock);
+    return done;
+}
+
+bool difference_content(const struct sidecar *sidecar, const struct section *section,
+                        struct bytes *content)
+{
+    if (!sidecar->base.is_needed || sidecar->parts[section->kind].is_of_streams)
+        return false;
+    *content = buffer_view(&sidecar->references->parts[section->kind]);
+    return true;
+}
+
+/* ---- writing ---- */
+
+struct writer {
+    const struct sidecar *whole, *base;
+    const struct difference_options *options;
+    const char *name;
+    struct sidecar_difference difference;
+    struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
+    uint64_t size;                             /* of the parts so far */
+    struct error *error;
+};
+
+/* True if the names can be restored as a content: other sections refer to names by their numbers,
+ * which come from the section then. */
+static bool has_same_numbers(const struct writer *writer, const struct section *section,
+                             bool *are_same)
+{
+    const struct transform_context context = {.memory_limit = writer->whole->memory_limit};
+    const struct packed packed = {section->content, section->size, writer->whole->name,
+                                  section->name};
+    struct names packed_names = {.count = 0}, names = {.count = 0};
+    struct buffer content = {0};
+    bool done = names_decode(&context, &packed, &packed_names, NULL, writer->error) &&
+                sidecar_read_section(writer->whole, section, &content, writer->error) &&
+                names_add_section(&names, buffer_view(&content), writer->whole->memory_limit,
+                                  writer->name, writer->error);
+
+    *are_same = done && bytes_equal(buffer_view(&packed_names.text), buffer_view(&names.text));
+    buffer_free(&content);
+    names_free(&packed_names);
+    names_free(&names);
+    return done;
+}
+
+/* What a section could be stored as. */
+struct draft {
+    struct sidecar_part part;
+    struct buffer frame;
+    struct digest flat;
+};
+
+static bool compress(const struct writer *writer, const struct section *section, bool is_of_streams,
+                     int level, struct draft *draft)
+{
+    struct buffer flat = {0}, prefix = {0};
+    bool done = flatten(writer->whole, section, is_of_streams, &flat, writer->error) &&
+                flatten_prefix(writer->base, section->kind, is_of_streams, &prefix, writer->error);
+
+    draft->frame.size = 0;
+    done = done && codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
+                                        writer->name, &draft->frame, writer->error);
+    draft->part = (struct sidecar_part){.is_of_streams = is_of_streams, .size = flat.size};
+    draft->flat = digest_of(buffer_view(&flat));
+    buffer_free(&flat);
+    buffer_free(&prefix);
+    return done;
+}
+
+/* Streams are read faster, so a content must be smaller by more than a little. */
+static bool choose(const struct writer *writer, const struct section *section, struct draft *chosen)
+{
+    const struct difference_options *options = writer->options;
+    bool can_be_content = section->size <= CONTENT_MAX, done = true;
+    struct draft content = {.part.size = 0};
+
+    if (section->form != ELFCOMPRESS_ZSTD) {
+        done =
+            compress(writer, section, true, options->is_fast ? FAST_LEVEL : CHOICE_LEVEL, chosen);
+        if (!done || !can_be_content ||
+            (options->is_fast && chosen->frame.size <= section->stored_size / FAST_SHARE))
+            return done;
+    }
+    done = compress(writer, section, false, CHOICE_LEVEL, &content);
+    if (done && chosen->frame.size != 0)
+        can_be_content = content.frame.size + STREAMS_BONUS < chosen->frame.size;
+    if (done && can_be_content && section->form == TRANSFORM_NAMES)
+        done = has_same_numbers(writer, section, &can_be_content);
+    if (can_be_content) {
+        struct draft streams = *chosen;
+
+        *chosen = content;
+        content = streams;
+    }
+    buffer_free(&content.frame);
+    return done;
+}
+
+static bool add_section(struct writer *writer, const struct section *section)
+{
+    const struct difference_options *options = writer->options;
+    struct buffer *stored = &writer->difference.stored[section->kind];
+    struct draft draft = {.part.size = 0};
+    bool done = choose(writer, section, &draft);
+
+    /* If that is far too much already, a higher level does not help. */
+    if (done && options->level > CHOICE_LEVEL &&
+        writer->size + draft.frame.size / 2 <= options->most)
+        done = compress(writer, section, draft.part.is_of_streams, options->level, &draft);
+    writer->size += draft.frame.size;
+    writer->flats[section->kind] = draft.flat;
+    buffer_append_uleb128(stored, section->form);
+    buffer_append_uleb128(stored, draft.part.is_of_streams);
+    buffer_append_uleb128(stored, draft.part.size);
+    buffer_append(stored, draft.frame.data, draft.frame.size);
+    buffer_free(&draft.frame);
+    return done &&
+           (!stored->failed || error_out_of_memory(writer->error, writer->name, stored->size));
+}
+
+/* The difference that was written must hold what the sidecar holds. */
+static bool check(const struct writer *writer, struct output *output, struct sidecar_bases *bases,
+                  struct error *error)
+{
+    struct input input = {.fd = -1};
+    struct sidecar *written = NULL;
+    bool done = output_map(output, &input, error);
+
+    if (done)
+        written = sidecar_open(input.bytes, output->path, error);
+    done = written != NULL;
+    if (done) {
+        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
+        sidecar_help_restore(written, writer->whole->threads, NULL);
+        sidecar_share_bases(written, bases);
+    }
+    for (size_t i = 0; done && i <= written->section_count; i++) {
+        const struct section *section =
+            i < written->section_count ? &written->sections[i] : &written->inverse;
+        struct digest found;
+
+        if (section->form == 0)
+            continue;
+        done = difference_restore(written, section, error);
+        found = digest_of(buffer_view(&written->references->parts[section->kind]));
+        if (done && !digest_equal(&found, &writer->flats[section->kind]))
+            done = error_set(error, "%s: does not come out as it was; it stays as it is",
+                             writer->whole->name);
+    }
+    if (done && !sidecar_holds_same(writer->whole, written))
+        done = error_set(error, "%s: does not come out as it was; it stays as it is",
+                         writer->whole->name);
+    done = done && (writer->options->is_fast || sidecar_verify(written, error));
+    sidecar_close(written);
+    input_close(&input);
+    return done;
+}
+
+bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar_bases *bases,
+                      const char *path, const struct digest *digest,
+                      const struct difference_options *options, struct output *output, bool *fits,
+                      struct error *error)
+{
+    struct sidecar_source source = {
+        .facts = whole->facts,
+        .image_name = whole->image_name,
+        .sections = whole->sections,
+        .section_count = whole->section_count,
+        .kept = whole->kept,
+        .kept_count = whole->kept_count,
+    };
+    const struct sidecar_write_options write_options = {.level = options->level, .threads = 1};
+    struct writer writer = {
+        .whole = whole, .options = options, .name = output->path, .error = error};
+    bool done;
+
+    *fits = false;
+    pthread_mutex_lock(&bases->lock);
+    writer.base = use_base(bases, whole->name, path, digest, error);
+    done = writer.base != NULL;
+    for (size_t i = 0; done && i <= whole->section_count && writer.size <= options->most; i++) {
+        const struct section *section =
+            i < whole->section_count ? &whole->sections[i] : &whole->inverse;
+
+        done = section->form == 0 || add_section(&writer, section);
+    }
+    pthread_mutex_unlock(&bases->lock);
+    if (done && writer.size <= options->most) {
+        writer.difference.base =
+            (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
+        writer.difference.inverse_digest = whole->inverse.digest;
+        writer.difference.inverse_size = whole->inverse.size;
+        source.difference = &writer.difference;
+        done = sidecar_write(&source, &write_options, output, error) &&
+               check(&writer, output, bases, error);
+        *fits = done;
+    }
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&writer.difference.stored[kind]);
+    return done;
+}

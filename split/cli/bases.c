@@ -1,0 +1,411 @@
+/*
+ * The bases of a store: see bases.h.
+ */
+#include "split/cli/bases.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/base/array.h"
+#include "common/llvm/names.h"
+#include "common/llvm/profile.h"
+#include "common/store/store.h"
+#include "split/cli/memory.h"
+
+/* A difference may take one part in so many of what the whole sidecar takes. */
+#define SHARE 4
+
+/* The most bases that are tried for a sidecar. */
+#define ATTEMPTS 3
+
+/* The file of samples. A line is: digest, target, sample, in hexadecimal; and the image's name. */
+#define INDEX_NAME  "index"
+#define INDEX_LIMIT ((uint64_t)64 << 20)
+
+/* ---- names ---- */
+
+char *bases_directory(const char *store)
+{
+    char *root = store_root(store), *directory;
+
+    command_require(root != NULL, strlen(store));
+    directory = command_text("%s/" DIFFERENCE_BASES_NAME, root);
+    free(root);
+    return directory;
+}
+
+/* Reads bytes from as many hexadecimal digits as they need, in lower case. */
+static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
+{
+    for (size_t i = 0; i < 2 * count; i++) {
+        const char *digits = "0123456789abcdef", *found;
+
+        found = text[i] == '\0' ? NULL : strchr(digits, text[i]);
+        if (found == NULL)
+            return false;
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (found - digits));
+    }
+    return true;
+}
+
+bool bases_parse_name(const char *name, struct digest *digest)
+{
+    return strlen(name) == 2 * DIGEST_SIZE + strlen(DIFFERENCE_BASE_SUFFIX) &&
+           strcmp(name + 2 * DIGEST_SIZE, DIFFERENCE_BASE_SUFFIX) == 0 &&
+           parse_hex(name, digest->bytes, DIGEST_SIZE);
+}
+
+static bool is_base_name(const char *name)
+{
+    struct digest digest;
+
+    return bases_parse_name(name, &digest);
+}
+
+bool bases_list(const char *directory, struct directory_names *names, struct error *error)
+{
+    return store_read_names(directory, is_base_name, names, error);
+}
+
+static char *path_of(const struct bases *bases, const struct digest *digest)
+{
+    char hex[DIGEST_HEX_MAX];
+
+    return command_text("%s/%s" DIFFERENCE_BASE_SUFFIX, bases->directory,
+                        digest_format(digest, hex));
+}
+
+/* ---- samples ---- */
+
+/* Adds a hash if it is among the smallest so far. */
+static void add_to_sample(struct known_base *base, uint64_t hash)
+{
+    uint32_t value = (uint32_t)(hash * UINT64_C(0x9e3779b97f4a7c15) >> 32);
+    size_t at = base->sample_size;
+
+    while (at != 0 && base->sample[at - 1] > value)
+        at--;
+    if (at == SAMPLE_SIZE || (at != 0 && base->sample[at - 1] == value))
+        return;
+    if (base->sample_size < SAMPLE_SIZE)
+        base->sample_size++;
+    memmove(&base->sample[at + 1], &base->sample[at],
+            (base->sample_size - at - 1) * sizeof(base->sample[0]));
+    base->sample[at] = value;
+}
+
+/* A sample of the hashes of functions, or if the records stay in the image, of the names. */
+static bool take_sample(const struct sidecar *sidecar, struct known_base *base, struct error *error)
+{
+    const struct section *data = sidecar_find(sidecar, SECTION_DATA);
+    const struct section *section = sidecar_find(sidecar, SECTION_NAMES);
+    bool big = sidecar->facts.elf_data == ELFDATA2MSB, done = true;
+    struct profile_record_layout layout;
+    struct buffer records = {0};
+    struct names names = {.count = 0};
+
+    if (section == NULL)
+        section = sidecar_find(sidecar, SECTION_COVNAMES);
+    if (data != NULL && data->form != 0 &&
+        profile_record_layout(sidecar->facts.raw_version, sidecar->facts.pointer_size, &layout)) {
+        done = sidecar_read_section(sidecar, data, &records, error);
+        for (size_t at = 0; done && at + layout.record_size <= records.size;
+             at += layout.record_size)
+            add_to_sample(base, load_u64(records.data + at, big) ^
+                                    load_u64(records.data + at + 8, big) * 3);
+    } else if (section != NULL && section->form != 0) {
+        done =
+            sidecar_read_names(sidecar, section, &names, error) &&
+            (names_hash(&names, 1) || error_out_of_memory(error, sidecar->name, names.text.size));
+        for (size_t i = 0; done && i < names.count; i++)
+            add_to_sample(base, names.references[i]);
+    }
+    buffer_free(&records);
+    names_free(&names);
+    return done;
+}
+
+static bool describe(const struct sidecar *sidecar, struct known_base *base, struct error *error)
+{
+    const struct sidecar_facts *facts = &sidecar->facts;
+
+    base->target = (uint32_t)facts->machine << 16 | (uint32_t)facts->format << 8 |
+                   (uint32_t)facts->elf_class << 4 | facts->elf_data;
+    base->image_name = command_copy(sidecar->image_name);
+    /* The name is the end of a line in the index. */
+    for (char *at = base->image_name; *at != '\0'; at++)
+        *at = *at == '\n' ? ' ' : *at;
+    return take_sample(sidecar, base, error);
+}
+
+static size_t count_common(const struct known_base *a, const struct known_base *b)
+{
+    size_t common = 0;
+
+    for (size_t i = 0, j = 0; i < a->sample_size && j < b->sample_size;) {
+        common += a->sample[i] == b->sample[j];
+        if (a->sample[i] <= b->sample[j])
+            i++;
+        else
+            j++;
+    }
+    return common;
+}
+
+/* ---- the index ---- */
+
+static struct known_base *find(const struct bases *bases, const struct digest *digest)
+{
+    for (size_t i = 0; i < bases->count; i++) {
+        if (digest_equal(&bases->items[i].digest, digest))
+            return &bases->items[i];
+    }
+    return NULL;
+}
+
+/* Takes what a line says of a base; what is no such line is left. */
+static void take_line(const struct bases *bases, const char *line)
+{
+    struct known_base *base;
+    struct digest digest;
+    uint8_t bytes[4 * SAMPLE_SIZE + 4];
+    size_t size;
+
+    if (strlen(line) < 2 * DIGEST_SIZE + 11 || !parse_hex(line, digest.bytes, DIGEST_SIZE))
+        return;
+    base = find(bases, &digest);
+    line += 2 * DIGEST_SIZE + 1;
+    size = strcspn(line, " ");
+    if (base == NULL || base->image_name != NULL || size % 8 != 0 || size < 8 ||
+        size > 2 * sizeof(bytes) || line[size] != ' ' || !parse_hex(line, bytes, size / 2))
+        return;
+    base->target = load_u32(bytes, true);
+    base->sample_size = size / 8 - 1;
+    for (size_t i = 0; i < base->sample_size; i++)
+        base->sample[i] = load_u32(bytes + 4 + 4 * i, true);
+    base->image_name = command_copy(line + size + 1);
+}
+
+static void read_index(struct bases *bases)
+{
+    char *path = command_text("%s/" INDEX_NAME, bases->directory), *rest, *line;
+    struct buffer text = {0};
+    struct error ignored;
+
+    if (file_read_into(&text, path, INDEX_LIMIT, &ignored) && buffer_append(&text, "", 1)) {
+        rest = (char *)text.data;
+        while ((line = strsep(&rest, "\n")) != NULL)
+            take_line(bases, line);
+    }
+    buffer_free(&text);
+    free(path);
+}
+
+/* Without it the samples are taken again, so that it does not matter if this fails. */
+static void write_index(const struct bases *bases)
+{
+    const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
+    char *path = command_text("%s/" INDEX_NAME, bases->directory), hex[DIGEST_HEX_MAX];
+    struct output output = {.fd = -1};
+    enum output_result result;
+    struct buffer text = {0};
+    struct error ignored;
+
+    for (size_t i = 0; i < bases->count; i++) {
+        const struct known_base *base = &bases->items[i];
+        char number[16];
+
+        digest_format(&base->digest, hex);
+        buffer_append(&text, hex, strlen(hex));
+        for (size_t j = 0; j <= base->sample_size; j++) {
+            snprintf(number, sizeof(number), "%s%08" PRIx32, j == 0 ? " " : "",
+                     j == 0 ? base->target : base->sample[j - 1]);
+            buffer_append(&text, number, strlen(number));
+        }
+        buffer_append(&text, " ", 1);
+        buffer_append(&text, base->image_name, strlen(base->image_name));
+        buffer_append(&text, "\n", 1);
+    }
+    if (!text.failed && output_create(&output, path, &options, &ignored) &&
+        output_write(&output, buffer_view(&text), &ignored))
+        output_commit(&output, &result, &ignored);
+    output_discard(&output);
+    buffer_free(&text);
+    free(path);
+}
+
+bool bases_open(struct bases *bases, const char *store, struct error *error)
+{
+    struct directory_names names = {0};
+    size_t kept = 0;
+    bool done;
+
+    *bases = (struct bases){.directory = bases_directory(store), .read = SIDECAR_BASES_EMPTY};
+    done = bases_list(bases->directory, &names, error);
+    for (size_t i = 0; done && i < names.count; i++) {
+        struct known_base base = {.sample_size = 0};
+        char *path;
+
+        bases_parse_name(names.items[i], &base.digest);
+        path = path_of(bases, &base.digest);
+        if (stat(path, &base.status) == 0) {
+            COMMAND_ROOM_FOR_ONE(bases->items, bases->capacity, bases->count);
+            bases->items[bases->count++] = base;
+        }
+        free(path);
+    }
+    directory_names_free(&names);
+    if (bases->count != 0)
+        read_index(bases);
+    /* One that cannot be read is no candidate; `store check` says why. */
+    for (size_t i = 0; done && i < bases->count; i++) {
+        struct known_base *base = &bases->items[i];
+        char *path = path_of(bases, &base->digest);
+
+        if (base->image_name == NULL) {
+            struct sidecar *sidecar = sidecar_read(path, error);
+
+            if (sidecar != NULL && describe(sidecar, base, error))
+                bases->has_changed = true;
+            else
+                command_check_memory(error);
+            sidecar_close(sidecar);
+        }
+        if (base->image_name != NULL)
+            bases->items[kept++] = *base;
+        free(path);
+    }
+    bases->count = kept;
+    return done;
+}
+
+void bases_close(struct bases *bases)
+{
+    if (bases->has_changed)
+        write_index(bases);
+    for (size_t i = 0; i < bases->count; i++)
+        free(bases->items[i].image_name);
+    sidecar_bases_free(&bases->read);
+    free(bases->items);
+    free(bases->directory);
+    free(bases->used);
+    *bases = (struct bases){.count = 0};
+}
+
+/* ---- packing ---- */
+
+bool bases_have(const struct bases *bases, const struct stat *status, struct bytes bytes)
+{
+    struct digest digest;
+    bool may_be = false;
+
+    for (size_t i = 0; i < bases->count; i++) {
+        if (file_is_same(&bases->items[i].status, status))
+            return true;
+        may_be |= bases->items[i].status.st_size == status->st_size;
+    }
+    digest = digest_of(may_be ? bytes : (struct bytes){NULL, 0});
+    return may_be && find(bases, &digest) != NULL;
+}
+
+/* The candidates, best first, with no more than ATTEMPTS of them; returns how many. */
+static size_t choose(const struct bases *bases, const struct known_base *wanted,
+                     const struct known_base *chosen[ATTEMPTS])
+{
+    size_t scores[ATTEMPTS], count = 0;
+
+    for (size_t i = 0; i < bases->count; i++) {
+        const struct known_base *base = &bases->items[i];
+        bool is_same = strcmp(base->image_name, wanted->image_name) == 0;
+        size_t score = count_common(base, wanted) + (is_same ? SAMPLE_SIZE + 1 : 0), at = count;
+
+        if (base->target != wanted->target || score == 0)
+            continue;
+        while (at != 0 && scores[at - 1] < score)
+            at--;
+        if (at == ATTEMPTS)
+            continue;
+        if (count < ATTEMPTS)
+            count++;
+        memmove(&scores[at + 1], &scores[at], (count - at - 1) * sizeof(scores[0]));
+        memmove(&chosen[at + 1], &chosen[at], (count - at - 1) * sizeof(chosen[0]));
+        scores[at] = score;
+        chosen[at] = base;
+    }
+    return count;
+}
+
+bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
+                bool is_fast, struct output *output, bool *fits, struct error *error)
+{
+    /* The access time, since the modification time is when the sidecar was added to the store. */
+    const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+    const struct difference_options options = {level, size / SHARE, is_fast};
+    const struct known_base *chosen[ATTEMPTS];
+    struct known_base wanted = {.sample_size = 0};
+    bool done = describe(whole, &wanted, error);
+    size_t count = done ? choose(bases, &wanted, chosen) : 0;
+
+    *fits = false;
+    for (size_t i = 0; done && !*fits && i < count; i++) {
+        free(bases->used);
+        bases->used = path_of(bases, &chosen[i]->digest);
+        /* Nobody removes it for a day then. */
+        if (utimensat(AT_FDCWD, bases->used, now, 0) != 0)
+            continue;
+        done = difference_write(whole, size, &bases->read, bases->used, &chosen[i]->digest,
+                                &options, output, fits, error);
+    }
+    free(wanted.image_name);
+    return done;
+}
+
+bool bases_hold(const struct bases *bases, struct error *error)
+{
+    return !file_is_missing(bases->used, 0) ||
+           error_set(error, "%s: was removed while it was used; run again", bases->used);
+}
+
+bool bases_add(struct bases *bases, const char *path, const struct sidecar *whole,
+               struct bytes bytes, struct error *error)
+{
+    struct known_base base = {.digest = digest_of(bytes)};
+    struct input input = {.fd = -1};
+    char *link_path;
+    bool done;
+
+    if (!describe(whole, &base, error)) {
+        free(base.image_name);
+        return false;
+    }
+    link_path = path_of(bases, &base.digest);
+    done = directory_make(bases->directory, error);
+    if (done && link(path, link_path) != 0 && errno != EEXIST)
+        done = error_set_errno(error, errno, "%s: cannot be linked as %s", path, link_path);
+    /* The path may have had other bytes by then. */
+    if (done)
+        done = input_open(&input, link_path, error);
+    if (done && !bytes_equal(input.bytes, bytes)) {
+        unlink(link_path);
+        done = error_set(error, "%s: was replaced while it was packed; run again", path);
+    }
+    if (done && !path_sync_name(link_path))
+        done = error_set_errno(error, errno, "%s: cannot be synced to the disk", link_path);
+    base.status = input.status;
+    input_close(&input);
+    free(link_path);
+    if (!done) {
+        free(base.image_name);
+        return false;
+    }
+    COMMAND_ROOM_FOR_ONE(bases->items, bases->capacity, bases->count);
+    bases->items[bases->count++] = base;
+    bases->has_changed = true;
+    return true;
+}

@@ -1,0 +1,78 @@
+/*
+ * The bases of a store's differences (common/sidecar/difference.h): which one a sidecar is packed
+ * with, and new ones.
+ *
+ * A base is a link to a whole sidecar, under the digest of its bytes: so it stays when that sidecar
+ * is removed, replaced or repacked, and takes no room while it is there. A base that no difference
+ * needs any longer is removed by `store gc`. Against that, a writer gives the base a new access
+ * time before it starts, and looks whether it is still there before a difference gets its name.
+ *
+ * Candidates are bases of the same format and machine: first those of images with the same name,
+ * then those that have most functions in common, as told by a sample of their hashes. The samples
+ * are kept in a file beside the bases; without it, or if it is wrong, they are taken again, and at
+ * worst a difference becomes larger: it is always read back before it replaces anything.
+ */
+#ifndef COVSPLIT_SPLIT_CLI_BASES_H
+#define COVSPLIT_SPLIT_CLI_BASES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "common/base/error.h"
+#include "common/base/file.h"
+#include "common/base/output.h"
+#include "common/sidecar/difference.h"
+
+/* The number of hashes in a sample: the smallest of all. */
+#define SAMPLE_SIZE 32
+
+struct known_base {
+    struct digest digest;
+    uint32_t target; /* machine and format of the image, class and byte order */
+    uint32_t sample[SAMPLE_SIZE];
+    size_t sample_size;
+    char *image_name;
+    struct stat status;
+};
+
+/* Initialize to {0}; close with bases_close, even after a failure. */
+struct bases {
+    char *directory;
+    struct known_base *items;
+    size_t count, capacity;
+    struct sidecar_bases read;
+    char *used; /* the path of the base of the last difference */
+    bool has_changed;
+};
+
+/* DIR/.build-id/bases as a new string. */
+char *bases_directory(const char *store);
+/* Appends the digests of its bases, sorted as text, to an array of the caller. A name that is not
+ * that of a base is left out. Fails if the directory cannot be read; if there is none, there are no
+ * bases. */
+bool bases_list(const char *directory, struct directory_names *names, struct error *error);
+/* The digest in the name of a base; false if it is another file's. */
+bool bases_parse_name(const char *name, struct digest *digest);
+
+/* Reads which bases the store has. */
+bool bases_open(struct bases *bases, const char *store, struct error *error);
+/* Also writes the file of samples, if bases were added. */
+void bases_close(struct bases *bases);
+
+/* True if the file of this status and these bytes is a base. */
+bool bases_have(const struct bases *bases, const struct stat *status, struct bytes bytes);
+
+/* Writes a difference for the sidecar, whose file has `size` bytes, to a started output. *fits:
+ * false if no base makes it small enough; nothing was written then. */
+bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
+                bool is_fast, struct output *output, bool *fits, struct error *error);
+
+/* To be called before that output is committed: false if the base was removed meanwhile. */
+bool bases_hold(const struct bases *bases, struct error *error);
+
+/* Makes the sidecar at the path, which has these bytes, a base. */
+bool bases_add(struct bases *bases, const char *path, const struct sidecar *whole,
+               struct bytes bytes, struct error *error);
+
+#endif
