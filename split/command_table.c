@@ -696,8 +696,8 @@ static const struct command commands[] = {
      "are needed, whatever becomes of the sidecar itself.\n"
      "\n"
      "Before a sidecar is replaced, by a rename, the difference is decompressed and compared\n"
-     "with it. It is safe to kill the command, to run it again, and to run splits, reports and\n"
-     "'store gc' at the same time.\n"
+     "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
+     "and 'store gc' at the same time.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
