@@ -5,6 +5,8 @@ Usage: sidecar_reader.py check SIDECAR                     checks digests and pr
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
+The base of a difference is looked for in the store where it is, or with --bases DIRECTORY in front, there.
+
 Digests are computed by libxxhash, zstd frames decompressed by the command zstd.
 """
 import ctypes
@@ -17,6 +19,8 @@ import zlib
 # What runs this leaves nothing in the sources.
 sys.dont_write_bytecode = True
 
+from difference_reader import (DIFFERENCE, DIFFERENCE_VERSION, Part, base_path, uncompressed_blocks,
+                               uncompressed_unit)
 from linked_reader import decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
@@ -29,7 +33,7 @@ SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760103, 0x6c760205, 0x6c760303
 MAPPING, MAPPING_BLOCKS, LINKED_COVMAP = 0x6c760409, 0x6c76040a, 0x6c760502
-FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS = range(0x1001, 0x1009)
+FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS, BASE = range(0x1001, 0x100a)
 
 
 class Hash128(ctypes.Structure):
@@ -74,14 +78,21 @@ def blocks_of(packed):
 
 
 class Sidecar:
-    def __init__(self, path):
+    def __init__(self, path, bases=None):
         with open(path, "rb") as file:
             self.file = file.read()
+        self.base, self.restored = None, {}
         require(self.file[:4] == b"\x7fELF", "no ELF file")
         self.wide = self.file[4] == 2
         self.order = ">" if self.file[5] == 2 else "<"
         self.read_sections()
         self.read_notes()
+        require((self.version == DIFFERENCE_VERSION) == (self.base_digest is not None),
+                "only a difference has a base")
+        if self.base_digest is not None:
+            self.base = Sidecar(base_path(path, self.base_digest, bases))
+            require(digest(self.base.file) == self.base_digest and self.base.base is None and
+                    len(self.base.file) == self.base_size, "not the base of this difference")
 
     def unpack(self, layout, place):
         return struct.unpack_from(self.order + layout, self.file, place)
@@ -112,9 +123,35 @@ class Sidecar:
         return ch_type, ch_size, offset + 12
 
     def stored(self, name):
-        ch_type, ch_size, start = self.chdr(name)
-        _, _, _, offset, length = self.sections[name]
-        return ch_type, ch_size, self.file[start:offset + length]
+        """Its form, ch_size, what follows the Chdr in a whole sidecar, and its contents: one of the
+        two is None, which a difference does not store."""
+        if name not in self.restored:
+            ch_type, ch_size, start = self.chdr(name)
+            _, _, _, offset, length = self.sections[name]
+            packed = self.file[start:offset + length]
+            require((ch_type == DIFFERENCE) == (self.base is not None),
+                    "only a difference has sections of one")
+            self.restored[name] = ((ch_type, ch_size, packed, None) if self.base is None
+                                   else self.restore(name, Part(packed), ch_size))
+        return self.restored[name]
+
+    def restore(self, name, part, ch_size):
+        require(part.is_sound and (part.is_of_streams or part.size == ch_size),
+                name + " is not that of a difference")
+        restored = part.restore(self.base.prefix(name, part.is_of_streams))
+        require(restored is not None, name + " has another size")
+        return (part.form, ch_size) + ((restored, None) if part.is_of_streams else (None, restored))
+
+    def prefix(self, name, is_of_streams):
+        """Of a base, for the section of a difference."""
+        if name not in self.sections or not self.sections[name][1] & SHF_COMPRESSED:
+            return b""
+        form, _, packed, _ = self.stored(name)
+        if is_of_streams and form in BLOCKS:
+            return uncompressed_blocks(blocks_of(packed), streams_of)
+        if is_of_streams and form != ZSTD:
+            return uncompressed_unit(streams_of(packed))
+        return self.contents(name)
 
     def read_notes(self):
         kind, _, _, offset, length = self.sections[".note.covsplit"]
@@ -129,14 +166,14 @@ class Sidecar:
             offset = start + (size + 3) // 4 * 4
         require(self.notes[0][0] == FORMAT, "the first note is not FORMAT")
         self.version, = self.unpack("I", self.notes[0][1])
-        require(self.version in (1, 2, 3), "another format version")
+        require(self.version in (1, 2, 3, DIFFERENCE_VERSION), "another format version")
         place = next(start for note_type, start, _ in self.notes if note_type == IMAGE)
         (_, self.machine, self.pointer_size, _, self.flags, _, self.raw_version,
          self.original_size) = self.unpack("IIIIIIQQ", place)
         self.original_digest = self.file[place + 40:place + 56]
         self.stripped_size, = self.unpack("Q", place + 56)
         self.stripped_digest = self.file[place + 64:place + 80]
-        self.removed = {}
+        self.removed, self.base_digest = {}, None
         for note_type, start, _ in self.notes:
             if note_type == REMOVED:
                 number, flags, size = self.unpack("IIQ", start)
@@ -148,6 +185,9 @@ class Sidecar:
                 self.seal_place = start
             elif note_type == STUB:
                 self.check_stub(self.file[start:start + size])
+            elif note_type == BASE:
+                self.base_digest = self.file[start:start + 16]
+                self.base_size, self.whole_size = self.unpack("QQ", start + 16)
             elif note_type == RECORDS:
                 require(not self.flags & 1 and size == 16, "a digest of records that are removed")
 
@@ -155,7 +195,7 @@ class Sidecar:
         """NameRef is the start of the UUID. FuncHash is a digest of four sections of the image."""
         require(self.flags & 1 and len(stub) == 16, "a stub that does not fit")
         digests = [self.removed[name][2] for name in IDENTIFYING if name in self.removed]
-        if len(digests) == len(IDENTIFYING) and not self.flags & 4 and self.version < 3:
+        if len(digests) == len(IDENTIFYING) and not self.flags & 4 and KINDS[11] not in self.sections:
             require(digest(b"".join(digests))[:8] == stub[8:], "the stub is of another image")
 
     def check_seal(self):
@@ -169,27 +209,37 @@ class Sidecar:
             del sealed[start:end]
         require(digest(sealed) == seal, "the seal is wrong")
 
+    def contents(self, name):
+        form, ch_size, packed, contents = self.stored(name)
+        if contents is not None:
+            return contents
+        if form == ZSTD:
+            return decompress(packed)
+        require(form in DECODERS or form in BLOCKS, name + " is in an unknown form")
+        decode, units = DECODERS.get(form), [(ch_size, packed, None)]
+        if form in BLOCKS:
+            decode, units = DECODERS[BLOCKS[form]], blocks_of(packed)
+        contents = bytearray()
+        for size, unit, unit_digest in units:
+            contents += decode(self, streams_of(unit), size)
+            require(unit_digest in (None, digest(contents[-size:])), "a block's digest is wrong")
+        return contents
+
     def section(self, name):
-        ch_type, ch_size, frames = self.stored(name)
-        if ch_type == ZSTD:
-            contents = decompress(frames)
-        else:
-            require(ch_type in DECODERS or ch_type in BLOCKS, name + " is in an unknown form")
-            decode, packed = DECODERS.get(ch_type), [(ch_size, frames, None)]
-            if ch_type in BLOCKS:
-                decode, packed = DECODERS[BLOCKS[ch_type]], blocks_of(frames)
-            contents = bytearray()
-            for size, block, block_digest in packed:
-                contents += decode(self, streams_of(block), size)
-                require(block_digest in (None, digest(contents[-size:])), "a block's digest is wrong")
+        contents = self.contents(name)
         _, size, expected = self.removed[name]
-        require(len(contents) == ch_size == size and digest(contents) == expected,
+        require(len(contents) == self.chdr(name)[1] == size and digest(contents) == expected,
                 name + " has another digest")
         return contents
 
+    def how(self, name):
+        """The form, and for a difference what is stored."""
+        form, _, packed, _ = self.stored(name)
+        return hex(form) + (" as streams" if packed is not None else " as contents") * bool(self.base)
+
     def inverse(self):
-        ch_type, ch_size, frames = self.stored(".covsplit.inverse")
-        contents = decompress(frames)
+        ch_type, ch_size, _, _ = self.stored(".covsplit.inverse")
+        contents = self.contents(".covsplit.inverse")
         require(ch_type == ZSTD and len(contents) == ch_size == self.inverse_size and
                 digest(contents) == self.inverse_digest, "the inverse script has another digest")
         return contents
@@ -222,20 +272,20 @@ class Sidecar:
                 digest(original) == self.original_digest, "the original has another digest")
         return original
 
-    def streams(self, name):
-        return streams_of(self.stored(name)[2])
+    def names_of(self, name):
+        form, _, packed, _ = self.stored(name)
+        if form == NAMES and packed is not None:
+            return name_text(*streams_of(packed)[:3])
+        return names_of_chunks(self.section(name))
 
     def names(self):
-        ch_type, _, _ = self.stored("__llvm_prf_names")
-        if ch_type == NAMES:
-            return name_text(*self.streams("__llvm_prf_names")[:3])
-        return names_of_chunks(self.section("__llvm_prf_names"))
+        return self.names_of("__llvm_prf_names")
 
     def compact_names(self):
         """Those that other compact forms count on."""
         for name in "__llvm_prf_names", "__llvm_covnames":
             if name in self.removed and self.stored(name)[0] == NAMES:
-                return name_text(*self.streams(name)[:3])
+                return self.names_of(name)
         return []
 
     def byte_order(self):
@@ -463,12 +513,15 @@ def names_of_chunks(section):
 
 
 def main(words):
-    sidecar = Sidecar(words[1])
+    bases = None
+    if words[0] == "--bases":
+        bases, words = words[1], words[2:]
+    sidecar = Sidecar(words[1], bases)
     if words[0] == "check":
         sidecar.check_seal()
         sidecar.inverse()
         for name in sidecar.removed:
-            print(name, len(sidecar.section(name)), hex(sidecar.stored(name)[0]))
+            print(name, len(sidecar.section(name)), sidecar.how(name))
     elif words[0] == "names":
         sys.stdout.buffer.write(b"".join(name + b"\n" for name in sidecar.names()))
     elif words[0] == "section":

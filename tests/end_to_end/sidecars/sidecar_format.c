@@ -2,6 +2,7 @@
  * docs/format.md is true: a reader that was written from that page alone reads sidecars,
  * and brings the original back.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,10 +141,153 @@ START_TEST(test_damage)
 }
 END_TEST
 
+/* ---- differences ---- */
+
+/* Images with a program's objects in another order, and with some of them. */
+#define AGAIN "again"
+#define PART  "part"
+#define PART_MAIN                                                                                  \
+    "extern \"C\" long first_run(long seed);\n"                                                    \
+    "extern \"C\" void stop_here(long) {}\n"                                                       \
+    "int main(int count, char **) { return first_run(count) == 1; }\n"
+
+/* Programs of so many instances of a function, each of which has some 15,000 bytes of mapping. It
+ * is of lines without code, so they are compiled at once. That of the larger two is in blocks. */
+#define SMALL          "small"
+#define LARGE          "large"
+#define LARGER         "larger"
+#define NO_CODE        "#if 0\nno code\n#endif\n"
+#define NO_CODE_COUNT  3000
+#define BUILD_ID       "0x%02x00000000000000000000000000000000000000"
+#define SIDECAR_OF     "store/.build-id/%02x/00000000000000000000000000000000000000.covsplit"
+#define FIRST_BUILD_ID 0xa0
+
+static const char *const compared[] = {PROGRAM_NAME, AGAIN, PART, SMALL, LARGE, LARGER};
+
+#define COMPARED_COUNT (sizeof compared / sizeof *compared)
+
+/* By which all of them have known names in a store. */
+static unsigned build_id_of(const char *image)
+{
+    unsigned number = 0;
+    while (strcmp(compared[number], image) != 0) {
+        number++;
+    }
+    return FIRST_BUILD_ID + number;
+}
+
+static void build(const char *image, const char *inputs)
+{
+    struct program program = elf_program;
+    program.build_id = text_format(BUILD_ID, build_id_of(image));
+    program_link(&program, scratch, "-pie", inputs, image);
+}
+
+static void build_of_instances(const char *image, unsigned instances)
+{
+    FILE *source = fopen(path_join(scratch, "instances.cc"), "w");
+    ck_assert_ptr_nonnull(source);
+    fputs("template <int N> int f(int x)\n{\n", source);
+    for (unsigned i = 0; i < NO_CODE_COUNT; i++) {
+        fputs(NO_CODE, source);
+    }
+    fputs("return x + N;\n}\nint main(int count, char **)\n{\nreturn 0", source);
+    for (unsigned i = 0; i < instances; i++) {
+        fprintf(source, " + f<%u>(count)\n", i);
+    }
+    fputs(";\n}\n", source);
+    ck_assert_int_eq(fclose(source), 0);
+    program_compile(&elf_program, scratch, "instances.cc", "instances.o");
+    build(image, "instances.o");
+}
+
+static void prepare_differences(void)
+{
+    scratch = scratch_create("sidecar-differences");
+    program_build(&elf_program, scratch);
+    build(PROGRAM_NAME, "main.o first.o second.o");
+    build(AGAIN, "main.o second.o first.o");
+    file_write_text(path_join(scratch, "part.cc"), PART_MAIN);
+    program_compile(&elf_program, scratch, "part.cc", "part.o");
+    build(PART, "part.o first.o");
+    build_of_instances(SMALL, 200);
+    build_of_instances(LARGE, 300);
+    build_of_instances(LARGER, 310);
+}
+
+/* What is packed with what, how both are split, and a section as the reader tells it. */
+static const struct {
+    const char *base, *base_options, *image, *options, *section;
+} differences[] = {
+    {PROGRAM_NAME, "", AGAIN, "", " 0x6c760409 as streams\n"},
+    {PROGRAM_NAME, "", PART, "", " 0x6c760103 as streams\n"},
+    {PROGRAM_NAME, "", AGAIN, "--portable", " 0x2 as contents\n"},
+    {PROGRAM_NAME, "--portable", AGAIN, "", " 0x6c760103 as contents\n"},
+    {LARGE, "", LARGER, "", " 0x6c76040a as streams\n"},
+    {LARGE, "", SMALL, "", " 0x6c760409 as streams\n"},
+    {SMALL, "", LARGE, "", " 0x6c76040a as streams\n"},
+};
+
+/* Puts the sidecars into a new store; gives the path of the second, which is a difference. */
+static const char *store_difference(int number)
+{
+    directory_remove(path_join(scratch, "store"));
+    covsplit_run_words(scratch, 0,
+                       text_format("split -o base --store store --pack %s %s",
+                                   differences[number].base_options, differences[number].base));
+    covsplit_run_words(scratch, 0,
+                       text_format("split -o stripped --store store --pack %s %s",
+                                   differences[number].options, differences[number].image));
+    return text_format(SIDECAR_OF, build_id_of(differences[number].image));
+}
+
+START_TEST(test_difference)
+{
+    const char *path = store_difference(_i), *image = differences[_i].image;
+    const char *sections = read_by_page(text_format("check %s", path));
+    ck_assert_msg(strstr(sections, differences[_i].section) != NULL, "%s", sections);
+    read_by_page(text_format("join %s stripped joined", path));
+    files_assert_equal(path_join(scratch, "joined"), path_join(scratch, image), image);
+}
+END_TEST
+
+#define BASES "store/.build-id/bases"
+
+static void assert_refused(const char *words, const char *reason)
+{
+    struct command command = reader(words);
+    struct outcome outcome = command_expect(&command, 1);
+    ck_assert_msg(strstr(outcome.errors, reason) != NULL, "%s", outcome.errors);
+    outcome_free(&outcome);
+    command_free(&command);
+}
+
+/* A base can be anywhere, but must be the one in the note. */
+START_TEST(test_base)
+{
+    const char *path = store_difference(0), *there = path_join(scratch, BASES), *base = NULL;
+    struct text_list names = directory_list(there);
+    for (size_t i = 0; i < names.count; i++) {
+        base = strstr(names.items[i], ".base") != NULL ? path_join(there, names.items[i]) : base;
+    }
+    ck_assert_ptr_nonnull(base);
+    file_copy(path_join(scratch, path), path_join(scratch, "alone"));
+    assert_refused("check alone", "No such file");
+    const char *sections = read_by_page("--bases " BASES " check alone");
+    ck_assert_msg(strstr(sections, differences[0].section) != NULL, "%s", sections);
+    covsplit_run_words(scratch, 0, text_format("split -o other --sidecar other.covsplit %s", PART));
+    file_copy(path_join(scratch, "other.covsplit"), base);
+    assert_refused(text_format("check %s", path), "not the base of this difference");
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("format", 120, prepare);
+    TCase *difference_case = suite_case("differences", 120, prepare_differences);
+    suite_loops(difference_case, sizeof differences / sizeof *differences, test_difference);
+    suite_tests(difference_case, test_base);
     suite_loops(test_case, IMAGE_COUNT, test_portable, test_compact);
     suite_tests(test_case, test_packed, test_damage);
-    return suite_main("sidecar format", test_case);
+    return suite_main("sidecar format", test_case, difference_case);
 }
