@@ -22,11 +22,9 @@
 #define SHARE 4
 
 /* The most bases that are tried for a sidecar. */
-#define ATTEMPTS 3
+#define ATTEMPTS        3
 
-/* The file of samples. A line is: digest, target, sample, in hexadecimal; and the image's name. */
-#define INDEX_NAME  "index"
-#define INDEX_LIMIT ((uint64_t)64 << 20)
+#define SAMPLE_FILE_MAX 4096
 
 /* ---- names ---- */
 
@@ -138,9 +136,6 @@ static bool describe(const struct sidecar *sidecar, struct known_base *base, str
     base->target = (uint32_t)facts->machine << 16 | (uint32_t)facts->format << 8 |
                    (uint32_t)facts->elf_class << 4 | facts->elf_data;
     base->image_name = command_copy(sidecar->image_name);
-    /* The name is the end of a line in the index. */
-    for (char *at = base->image_name; *at != '\0'; at++)
-        *at = *at == '\n' ? ' ' : *at;
     return take_sample(sidecar, base, error);
 }
 
@@ -158,137 +153,108 @@ static size_t count_common(const struct known_base *a, const struct known_base *
     return common;
 }
 
-/* ---- the index ---- */
+/* ---- the files of samples ----
+ *
+ * One beside each base: target and sample in hexadecimal digits, a blank, and the image's name. */
 
-static struct known_base *find(const struct bases *bases, const struct digest *digest)
+static char *sample_path(const struct bases *bases, const struct known_base *base)
 {
-    for (size_t i = 0; i < bases->count; i++) {
-        if (digest_equal(&bases->items[i].digest, digest))
-            return &bases->items[i];
-    }
-    return NULL;
+    char hex[DIGEST_HEX_MAX];
+
+    return command_text("%s/%s" DIFFERENCE_BASE_SUFFIX BASES_SAMPLE_SUFFIX, bases->directory,
+                        digest_format(&base->digest, hex));
 }
 
-/* Takes what a line says of a base; what is no such line is left. */
-static void take_line(const struct bases *bases, const char *line)
+static bool read_sample(const struct bases *bases, struct known_base *base)
 {
-    struct known_base *base;
-    struct digest digest;
-    uint8_t bytes[4 * SAMPLE_SIZE + 4];
-    size_t size;
-
-    if (strlen(line) < 2 * DIGEST_SIZE + 11 || !parse_hex(line, digest.bytes, DIGEST_SIZE))
-        return;
-    base = find(bases, &digest);
-    line += 2 * DIGEST_SIZE + 1;
-    size = strcspn(line, " ");
-    if (base == NULL || base->image_name != NULL || size % 8 != 0 || size < 8 ||
-        size > 2 * sizeof(bytes) || line[size] != ' ' || !parse_hex(line, bytes, size / 2))
-        return;
-    base->target = load_u32(bytes, true);
-    base->sample_size = size / 8 - 1;
-    for (size_t i = 0; i < base->sample_size; i++)
-        base->sample[i] = load_u32(bytes + 4 + 4 * i, true);
-    base->image_name = command_copy(line + size + 1);
-}
-
-static void read_index(struct bases *bases)
-{
-    char *path = command_text("%s/" INDEX_NAME, bases->directory), *rest, *line;
-    struct buffer text = {0};
+    char *path = sample_path(bases, base), *text;
+    uint8_t numbers[4 * (SAMPLE_SIZE + 1)];
+    struct buffer read = {0};
     struct error ignored;
+    size_t digits;
+    bool done =
+        file_read_into(&read, path, SAMPLE_FILE_MAX, &ignored) && buffer_append(&read, "", 1);
 
-    if (file_read_into(&text, path, INDEX_LIMIT, &ignored) && buffer_append(&text, "", 1)) {
-        rest = (char *)text.data;
-        while ((line = strsep(&rest, "\n")) != NULL)
-            take_line(bases, line);
+    if (done) {
+        text = (char *)read.data;
+        digits = strcspn(text, " ");
+        done = text[digits] == ' ' && digits % 8 == 0 && digits >= 8 &&
+               digits <= 2 * sizeof(numbers) && parse_hex(text, numbers, digits / 2);
+        base->sample_size = done ? digits / 8 - 1 : 0;
+        base->target = done ? load_u32(numbers, true) : 0;
+        for (size_t i = 0; i < base->sample_size; i++)
+            base->sample[i] = load_u32(numbers + 4 * (i + 1), true);
+        if (done)
+            base->image_name = command_copy(text + digits + 1);
     }
-    buffer_free(&text);
+    buffer_free(&read);
     free(path);
+    return done;
 }
 
-/* Without it the samples are taken again, so that it does not matter if this fails. */
-static void write_index(const struct bases *bases)
+/* Without it the sample is taken again, so that it does not matter if this fails. */
+static void write_sample(const struct bases *bases, const struct known_base *base)
 {
     const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
-    char *path = command_text("%s/" INDEX_NAME, bases->directory), hex[DIGEST_HEX_MAX];
+    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1];
     struct output output = {.fd = -1};
     enum output_result result;
-    struct buffer text = {0};
     struct error ignored;
 
-    for (size_t i = 0; i < bases->count; i++) {
-        const struct known_base *base = &bases->items[i];
-        char number[16];
-
-        digest_format(&base->digest, hex);
-        buffer_append(&text, hex, strlen(hex));
-        for (size_t j = 0; j <= base->sample_size; j++) {
-            snprintf(number, sizeof(number), "%s%08" PRIx32, j == 0 ? " " : "",
-                     j == 0 ? base->target : base->sample[j - 1]);
-            buffer_append(&text, number, strlen(number));
-        }
-        buffer_append(&text, " ", 1);
-        buffer_append(&text, base->image_name, strlen(base->image_name));
-        buffer_append(&text, "\n", 1);
-    }
-    if (!text.failed && output_create(&output, path, &options, &ignored) &&
-        output_write(&output, buffer_view(&text), &ignored))
+    snprintf(text, sizeof(text), "%08" PRIx32, base->target);
+    for (size_t i = 0; i < base->sample_size; i++)
+        snprintf(text + 8 * (i + 1), 9, "%08" PRIx32, base->sample[i]);
+    if (output_create(&output, path, &options, &ignored) &&
+        output_write(&output, (struct bytes){(const uint8_t *)text, strlen(text)}, &ignored) &&
+        output_write(&output, (struct bytes){(const uint8_t *)" ", 1}, &ignored) &&
+        output_write(&output,
+                     (struct bytes){(const uint8_t *)base->image_name, strlen(base->image_name)},
+                     &ignored))
         output_commit(&output, &result, &ignored);
     output_discard(&output);
-    buffer_free(&text);
     free(path);
 }
+
+/* ---- the bases of a store ---- */
 
 bool bases_open(struct bases *bases, const char *store, struct error *error)
 {
     struct directory_names names = {0};
-    size_t kept = 0;
     bool done;
 
     *bases = (struct bases){.directory = bases_directory(store), .read = SIDECAR_BASES_EMPTY};
     done = bases_list(bases->directory, &names, error);
     for (size_t i = 0; done && i < names.count; i++) {
         struct known_base base = {.sample_size = 0};
-        char *path;
+        char *path = command_text("%s/%s", bases->directory, names.items[i]);
+        struct sidecar *sidecar = NULL;
+        bool is_known = bases_parse_name(names.items[i], &base.digest) &&
+                        stat(path, &base.status) == 0 && read_sample(bases, &base);
 
-        bases_parse_name(names.items[i], &base.digest);
-        path = path_of(bases, &base.digest);
-        if (stat(path, &base.status) == 0) {
+        if (!is_known)
+            sidecar = sidecar_read(path, error);
+        /* One that cannot be read is no candidate; `store check` says why. */
+        if (sidecar != NULL && describe(sidecar, &base, error)) {
+            write_sample(bases, &base);
+            is_known = true;
+        } else if (!is_known) {
+            command_check_memory(error);
+        }
+        if (is_known) {
             COMMAND_ROOM_FOR_ONE(bases->items, bases->capacity, bases->count);
             bases->items[bases->count++] = base;
+        } else {
+            free(base.image_name);
         }
+        sidecar_close(sidecar);
         free(path);
     }
     directory_names_free(&names);
-    if (bases->count != 0)
-        read_index(bases);
-    /* One that cannot be read is no candidate; `store check` says why. */
-    for (size_t i = 0; done && i < bases->count; i++) {
-        struct known_base *base = &bases->items[i];
-        char *path = path_of(bases, &base->digest);
-
-        if (base->image_name == NULL) {
-            struct sidecar *sidecar = sidecar_read(path, error);
-
-            if (sidecar != NULL && describe(sidecar, base, error))
-                bases->has_changed = true;
-            else
-                command_check_memory(error);
-            sidecar_close(sidecar);
-        }
-        if (base->image_name != NULL)
-            bases->items[kept++] = *base;
-        free(path);
-    }
-    bases->count = kept;
     return done;
 }
 
 void bases_close(struct bases *bases)
 {
-    if (bases->has_changed)
-        write_index(bases);
     for (size_t i = 0; i < bases->count; i++)
         free(bases->items[i].image_name);
     sidecar_bases_free(&bases->read);
@@ -302,16 +268,20 @@ void bases_close(struct bases *bases)
 
 bool bases_have(const struct bases *bases, const struct stat *status, struct bytes bytes)
 {
-    struct digest digest;
-    bool may_be = false;
-
     for (size_t i = 0; i < bases->count; i++) {
-        if (file_is_same(&bases->items[i].status, status))
+        const struct known_base *base = &bases->items[i];
+        struct digest digest;
+
+        if (file_is_same(&base->status, status))
             return true;
-        may_be |= bases->items[i].status.st_size == status->st_size;
+        /* A copy of the store may have no links. */
+        if (base->status.st_size != status->st_size)
+            continue;
+        digest = digest_of(bytes);
+        if (digest_equal(&base->digest, &digest))
+            return true;
     }
-    digest = digest_of(may_be ? bytes : (struct bytes){NULL, 0});
-    return may_be && find(bases, &digest) != NULL;
+    return false;
 }
 
 /* The candidates, best first, with no more than ATTEMPTS of them; returns how many. */
@@ -406,6 +376,6 @@ bool bases_add(struct bases *bases, const char *path, const struct sidecar *whol
     }
     COMMAND_ROOM_FOR_ONE(bases->items, bases->capacity, bases->count);
     bases->items[bases->count++] = base;
-    bases->has_changed = true;
+    write_sample(bases, &base);
     return true;
 }

@@ -8,8 +8,8 @@
  * time before it starts, and looks whether it is still there before a difference gets its name.
  *
  * Candidates are bases of the same format and machine: first those of images with the same name,
- * then those that have most functions in common, as told by a sample of their hashes. The samples
- * are kept in a file beside the bases; without it, or if it is wrong, they are taken again, and at
+ * then those that have most functions in common, as told by a sample of their hashes. A sample is
+ * kept in a file beside the base; if that is missing it is taken again, and if it is wrong, at
  * worst a difference becomes larger: it is always read back before it replaces anything.
  */
 #ifndef COVSPLIT_SPLIT_CLI_BASES_H
@@ -23,6 +23,9 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/sidecar/difference.h"
+
+/* Added to the name of a base, for the file of its sample. */
+#define BASES_SAMPLE_SUFFIX ".sample"
 
 /* The number of hashes in a sample: the smallest of all. */
 #define SAMPLE_SIZE 32
@@ -43,7 +46,6 @@ struct bases {
     size_t count, capacity;
     struct sidecar_bases read;
     char *used; /* the path of the base of the last difference */
-    bool has_changed;
 };
 
 /* DIR/.build-id/bases as a new string. */
@@ -57,7 +59,6 @@ bool bases_parse_name(const char *name, struct digest *digest);
 
 /* Reads which bases the store has. */
 bool bases_open(struct bases *bases, const char *store, struct error *error);
-/* Also writes the file of samples, if bases were added. */
 void bases_close(struct bases *bases);
 
 /* True if the file of this status and these bytes is a base. */

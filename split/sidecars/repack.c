@@ -1,18 +1,26 @@
 /*
- * covsplit repack: makes sidecars compact that were written quickly.
+ * covsplit repack makes sidecars compact that were written quickly; covsplit store pack makes those
+ * of a store differences to others (common/sidecar/difference.h), and covsplit store unpack makes
+ * them whole again.
  *
  * Each sidecar is replaced separately, by one rename, after the new one has been checked and synced
  * to disk. So the command can be killed at any time and run again. Other processes may add, replace
  * or remove sidecars of a store meanwhile. Their changes take precedence: if they have replaced a
- * sidecar, repacking starts again from the new one.
+ * sidecar, the command starts again from the new one.
+ *
+ * The largest sidecars are packed first, since most of the smaller ones are in them: one that no
+ * base makes small enough becomes a base itself, and stays whole.
  */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
 #include "common/sidecar/sidecar.h"
+#include "common/store/store.h"
+#include "split/cli/bases.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/memory.h"
@@ -27,19 +35,21 @@
 
 enum outcome {
     OUTCOME_FAULT,
-    OUTCOME_REPACKED,
+    OUTCOME_CHANGED,   /* repacked, packed or unpacked */
     OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
+    OUTCOME_BASE, /* whole, and packed sidecars may need it */
+    OUTCOME_DIFFERENCE,
+    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
     OUTCOME_PLACEHOLDER,
     OUTCOME_INEXACT,
-    OUTCOME_DIFFERENCE,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
     OUTCOME_COUNT,
 };
 
 struct job {
-    const char *path;
+    char *path;
     uint64_t size_before, size_after; /* bytes */
     enum outcome outcome;
     struct error error;
@@ -48,22 +58,60 @@ struct job {
 
 struct repacking {
     const struct parsed_options *options;
-    struct path_list files;
+    enum { REPACK, PACK, UNPACK } what;
+    struct path_list files;     /* of repack */
+    struct selection selection; /* what stays whole; what is unpacked */
+    bool has_patterns;
+    struct bases bases; /* of pack, which works on one sidecar after the other */
+    struct job **jobs;
+    size_t count, capacity;
     unsigned threads_each; /* for one sidecar */
     struct progress progress;
     uint64_t counts[OUTCOME_COUNT];
-    uint64_t size_before, size_after; /* bytes; sums for those that were repacked */
+    uint64_t size_before, size_after; /* bytes; sums for those that were changed */
 };
+
+static void add_job(struct repacking *repacking, const char *path, uint64_t size)
+{
+    struct job *job = command_array(1, sizeof(*job));
+
+    job->path = command_copy(path);
+    job->size_before = size;
+    COMMAND_ROOM_FOR_ONE(repacking->jobs, repacking->capacity, repacking->count);
+    repacking->jobs[repacking->count++] = job;
+}
 
 /* ---- one sidecar ---- */
 
-static enum outcome write_again(const struct repacking *repacking, struct job *job,
-                                const struct sidecar *sidecar, const struct input *input)
+/* Writes the new form to a started output. */
+static enum outcome write_form(struct repacking *repacking, struct job *job,
+                               struct sidecar *sidecar, const struct input *input,
+                               struct output *output)
 {
-    const struct sidecar_write_options write_options = {
+    const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
+        .portable = repacking->what == UNPACK && !sidecar_is_compact(sidecar),
     };
+    bool fits, done;
+
+    if (repacking->what != PACK)
+        return sidecar_repack(sidecar, &options, output, &job->error) ? OUTCOME_CHANGED
+                                                                      : OUTCOME_FAULT;
+    done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
+                      &fits, &job->error);
+    if (done && fits)
+        return bases_hold(&repacking->bases, &job->error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
+    /* Differences will depend on it. */
+    return done && sidecar_verify(sidecar, &job->error) &&
+                   bases_add(&repacking->bases, job->path, sidecar, input->bytes, &job->error)
+               ? OUTCOME_BASE
+               : OUTCOME_FAULT;
+}
+
+static enum outcome write_again(struct repacking *repacking, struct job *job,
+                                struct sidecar *sidecar, const struct input *input)
+{
     const struct output_options output_options = {
         .mode = input->status.st_mode & PERMISSION_BITS,
         .in_place = input,
@@ -72,23 +120,43 @@ static enum outcome write_again(const struct repacking *repacking, struct job *j
     };
     enum output_result result = OUTPUT_UNCHANGED;
     struct output output;
-    bool done;
+    enum outcome outcome;
 
     /* This fails too if the file has changed already. */
     if (!output_create(&output, job->path, &output_options, &job->error))
         return job->error.number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
-    done = sidecar_repack(sidecar, &write_options, &output, &job->error);
+    sidecar_set_up(sidecar, repacking->options);
+    outcome = write_form(repacking, job, sidecar, input, &output);
     job->size_before = input->bytes.size;
     job->size_after = output.size;
-    if (done)
-        done = output_commit(&output, &result, &job->error);
+    if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, &job->error))
+        outcome = result == OUTPUT_OVERTAKEN ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
+    else if (outcome == OUTCOME_CHANGED && result != OUTPUT_WRITTEN)
+        outcome = OUTCOME_UNCHANGED;
     output_discard(&output);
-    if (result == OUTPUT_OVERTAKEN)
-        return OUTCOME_OVERTAKEN;
-    return !done ? OUTCOME_FAULT : result == OUTPUT_WRITTEN ? OUTCOME_REPACKED : OUTCOME_UNCHANGED;
+    return outcome;
 }
 
-static enum outcome repack_one(const struct repacking *repacking, struct job *job)
+/* What is to be done with a sidecar; OUTCOME_CHANGED: it gets another form. */
+static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar,
+                          const struct input *input)
+{
+    if (sidecar->facts.is_placeholder)
+        return OUTCOME_PLACEHOLDER;
+    if (repacking->what == UNPACK)
+        return sidecar->base.is_needed ? OUTCOME_CHANGED : OUTCOME_KEPT;
+    if (sidecar->base.is_needed)
+        return OUTCOME_DIFFERENCE;
+    if (repacking->what == PACK)
+        return sidecar_holds_nothing(sidecar)                                ? OUTCOME_KEPT
+               : bases_have(&repacking->bases, &input->status, input->bytes) ? OUTCOME_BASE
+                                                                             : OUTCOME_CHANGED;
+    if (sidecar->facts.is_inexact)
+        return OUTCOME_INEXACT;
+    return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
+}
+
+static enum outcome repack_one(struct repacking *repacking, struct job *job)
 {
     struct sidecar *sidecar;
     enum outcome outcome = OUTCOME_FAULT;
@@ -97,18 +165,10 @@ static enum outcome repack_one(const struct repacking *repacking, struct job *jo
     if (!input_read(&input, job->path, &job->error))
         return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
     sidecar = sidecar_open(input.bytes, job->path, &job->error);
-    if (sidecar != NULL && sidecar->facts.is_placeholder) {
-        outcome = OUTCOME_PLACEHOLDER;
-    } else if (sidecar != NULL && sidecar->facts.is_inexact) {
-        outcome = OUTCOME_INEXACT;
-    } else if (sidecar != NULL && sidecar->base.is_needed) {
-        outcome = OUTCOME_DIFFERENCE;
-    } else if (sidecar != NULL && sidecar_is_compact(sidecar)) {
-        outcome = OUTCOME_COMPACT;
-    } else if (sidecar != NULL) {
-        sidecar_limit_memory(sidecar, option_number(repacking->options, OPTION_MEMORY_LIMIT));
+    if (sidecar != NULL)
+        outcome = judge(repacking, sidecar, &input);
+    if (outcome == OUTCOME_CHANGED)
         outcome = write_again(repacking, job, sidecar, &input);
-    }
     sidecar_close(sidecar);
     input_close(&input);
     return outcome;
@@ -130,14 +190,16 @@ static void report_verbose(const struct job *job)
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
         [OUTCOME_COMPACT] = "already compact",
+        [OUTCOME_BASE] = "stays whole, as a base",
+        [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
+        [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_INEXACT] = "skipped: made with --no-exact",
-        [OUTCOME_DIFFERENCE] = "skipped: a difference; 'covsplit store unpack' makes it whole",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
     };
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
 
-    if (job->outcome == OUTCOME_REPACKED)
+    if (job->outcome == OUTCOME_CHANGED)
         message_line(stdout, "%s: %s before, %s after", job->path,
                      human_size(job->size_before, before), human_size(job->size_after, after));
     else
@@ -149,9 +211,9 @@ static void retire_job(void *context, void *added)
     struct repacking *repacking = context;
     struct job *job = added;
     bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
-    bool is_repacked = job->outcome == OUTCOME_REPACKED;
+    bool is_changed = job->outcome == OUTCOME_CHANGED;
     bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
-    bool is_noted = is_repacked && job->unkept.message[0] != '\0';
+    bool is_noted = is_changed && job->unkept.message[0] != '\0';
 
     progress_add(&repacking->progress, 1);
     if (is_fault || is_noted || is_verbose)
@@ -163,32 +225,28 @@ static void retire_job(void *context, void *added)
     else if (is_verbose)
         report_verbose(job);
     repacking->counts[is_fault ? OUTCOME_FAULT : job->outcome]++;
-    repacking->size_before += is_repacked ? job->size_before : 0;
-    repacking->size_after += is_repacked ? job->size_after : 0;
+    repacking->size_before += is_changed ? job->size_before : 0;
+    repacking->size_after += is_changed ? job->size_after : 0;
+    free(job->path);
     free(job);
 }
 
-/* ---- the whole ---- */
-
-static void repack_all(struct repacking *repacking)
+static void run_all(struct repacking *repacking, unsigned threads)
 {
     const struct pool_calls calls = {run_job, retire_job, repacking};
-    unsigned threads = option_threads(repacking->options);
-    size_t count = repacking->files.count;
     struct pool *pool = pool_open(threads, &calls);
 
     command_require(pool != NULL, sizeof(calls));
-    repacking->threads_each = parallel_share(threads, count);
-    progress_start(&repacking->progress, "all sidecars", count);
-    for (size_t i = 0; i < count; i++) {
-        struct job *job = command_array(1, sizeof(*job));
-
-        job->path = repacking->files.paths[i];
-        pool_add(pool, job);
-    }
+    repacking->threads_each = parallel_share(threads, repacking->count);
+    progress_start(&repacking->progress, "all sidecars", repacking->count);
+    for (size_t i = 0; i < repacking->count; i++)
+        pool_add(pool, repacking->jobs[i]);
     pool_close(pool);
+    free(repacking->jobs);
     progress_finish(&repacking->progress);
 }
+
+/* ---- repack ---- */
 
 int command_repack(const struct parsed_options *options)
 {
@@ -199,9 +257,11 @@ int command_repack(const struct parsed_options *options)
 
     sidecar_files_add(&repacking.files, options->operands, options->operand_count,
                       &repacking.counts[OUTCOME_FAULT]);
-    repack_all(&repacking);
+    for (size_t i = 0; i < repacking.files.count; i++)
+        add_job(&repacking, repacking.files.paths[i], 0);
+    run_all(&repacking, option_threads(options));
     printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-           count_text(counts[OUTCOME_REPACKED], "sidecar", repacked),
+           count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
            human_size(repacking.size_before, before), human_size(repacking.size_after, after),
            number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
            number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] +
@@ -209,4 +269,113 @@ int command_repack(const struct parsed_options *options)
                        skipped));
     path_list_free(&repacking.files);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+/* ---- store pack and store unpack ---- */
+
+/* A store_visitor. Only headers and notes are read; differences are not packed again. */
+static bool add_stored(void *context, const char *path, const struct uuid *uuid,
+                       struct error *error)
+{
+    struct repacking *repacking = context;
+    struct sidecar *sidecar = NULL;
+    struct input input;
+    struct error fault = {.number = 0};
+
+    (void)error;
+    if (input_open(&input, path, &fault))
+        sidecar = sidecar_open(input.bytes, path, &fault);
+    if (sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, &fault)) {
+        bool matches = repacking->has_patterns &&
+                       selection_has(&repacking->selection, uuid, sidecar->image_name);
+
+        if (sidecar->base.is_needed == (repacking->what == PACK))
+            repacking->counts[sidecar->base.is_needed ? OUTCOME_DIFFERENCE : OUTCOME_KEPT]++;
+        else if (repacking->what == PACK ? matches : repacking->has_patterns && !matches)
+            repacking->counts[OUTCOME_KEPT]++;
+        else
+            add_job(repacking, path, input.bytes.size);
+    } else if (fault.number != ENOENT) {
+        message_error(&fault);
+        repacking->counts[OUTCOME_FAULT]++;
+    }
+    sidecar_close(sidecar);
+    input_close(&input);
+    return true;
+}
+
+/* The largest first; in the order of the UUIDs among those of one size. */
+static int compare_jobs(const void *a, const void *b)
+{
+    const struct job *left = *(struct job *const *)a, *right = *(struct job *const *)b;
+
+    if (left->size_before != right->size_before)
+        return left->size_before > right->size_before ? -1 : 1;
+    return strcmp(left->path, right->path);
+}
+
+static int change_store(struct repacking *repacking, const char *const *patterns, size_t count)
+{
+    const char *directory = repacking->options->operands[0];
+    const uint64_t *counts = repacking->counts;
+    char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    char changed[COUNT_TEXT_MAX], packed[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
+    struct error error;
+    bool done;
+
+    repacking->has_patterns = count != 0;
+    done = selection_open(&repacking->selection, patterns, count, &error) &&
+           store_walk(directory, add_stored, repacking, &error) &&
+           (repacking->what != PACK || bases_open(&repacking->bases, directory, &error));
+    if (done) {
+        if (repacking->count != 0)
+            qsort(repacking->jobs, repacking->count, sizeof(*repacking->jobs), compare_jobs);
+        run_all(repacking, repacking->what == PACK ? 1 : option_threads(repacking->options));
+        if (counts[OUTCOME_FAULT] == 0)
+            selection_report_unused(&repacking->selection, directory, false);
+        printf(
+            "%s %s: %s before, %s after", count_text(counts[OUTCOME_CHANGED], "sidecar", changed),
+            repacking->what == PACK ? "packed" : "unpacked",
+            human_size(repacking->size_before, before), human_size(repacking->size_after, after));
+        if (repacking->what == PACK)
+            printf("; %s packed already, %s whole", number_text(counts[OUTCOME_DIFFERENCE], packed),
+                   number_text(counts[OUTCOME_BASE] + counts[OUTCOME_KEPT] +
+                                   counts[OUTCOME_PLACEHOLDER],
+                               whole));
+        printf("\n");
+    } else {
+        message_error(&error);
+        for (size_t i = 0; i < repacking->count; i++) {
+            free(repacking->jobs[i]->path);
+            free(repacking->jobs[i]);
+        }
+        free(repacking->jobs);
+    }
+    bases_close(&repacking->bases);
+    selection_close(&repacking->selection);
+    return done && counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
+}
+
+int command_store_pack(const struct parsed_options *options)
+{
+    struct repacking repacking = {.options = options, .what = PACK};
+    const char **patterns, *pattern;
+    size_t count = 0;
+    int status;
+
+    while (option_text_at(options, OPTION_KEEP_WHOLE, count) != NULL)
+        count++;
+    patterns = command_array(count + 1, sizeof(*patterns));
+    for (size_t i = 0; (pattern = option_text_at(options, OPTION_KEEP_WHOLE, i)) != NULL; i++)
+        patterns[i] = pattern;
+    status = change_store(&repacking, patterns, count);
+    free(patterns);
+    return status;
+}
+
+int command_store_unpack(const struct parsed_options *options)
+{
+    struct repacking repacking = {.options = options, .what = UNPACK};
+
+    return change_store(&repacking, options->operands + 1, options->operand_count - 1);
 }

@@ -176,11 +176,20 @@ static void remove_empty_directories(const char *directory)
 
 /* ---- bases ---- */
 
-/* The bases of all differences in a store: an array of digests. */
+/* The bases of the differences in a store, each once. */
 struct needed {
     struct digest *items;
     size_t count, capacity;
 };
+
+static bool is_needed(const struct needed *needed, const struct digest *base)
+{
+    for (size_t i = 0; i < needed->count; i++) {
+        if (digest_equal(&needed->items[i], base))
+            return true;
+    }
+    return false;
+}
 
 /* A store_visitor. Fails if it is not known whether a sidecar is a difference. */
 static bool add_needed(void *context, const char *path, const struct uuid *uuid,
@@ -196,7 +205,7 @@ static bool add_needed(void *context, const char *path, const struct uuid *uuid,
         return true;
     if (done)
         sidecar = sidecar_open(input.bytes, path, error);
-    if (sidecar != NULL && sidecar->base.is_needed) {
+    if (sidecar != NULL && sidecar->base.is_needed && !is_needed(needed, &sidecar->base.digest)) {
         COMMAND_ROOM_FOR_ONE(needed->items, needed->capacity, needed->count);
         needed->items[needed->count++] = sidecar->base.digest;
     }
@@ -204,15 +213,6 @@ static bool add_needed(void *context, const char *path, const struct uuid *uuid,
     sidecar_close(sidecar);
     input_close(&input);
     return done;
-}
-
-static bool is_needed(const struct needed *needed, const struct digest *base)
-{
-    for (size_t i = 0; i < needed->count; i++) {
-        if (digest_equal(&needed->items[i], base))
-            return true;
-    }
-    return false;
 }
 
 static bool find_needed(struct needed *needed, const char *store)
@@ -276,25 +276,29 @@ static bool clean_bases(struct cleaning *cleaning, const char *store, struct err
 
     for (size_t i = 0; done && !cleaning->is_dry && i < names.count; i++) {
         char *aside = command_text("%s/%s", directory, names.items[i]);
-        char *path = command_copy(aside), bytes[COUNT_TEXT_MAX];
+        char *path = command_copy(aside), *sample, bytes[COUNT_TEXT_MAX];
         const struct store_entry entry = {.kind = STORE_TEMPORARY, .path = path};
         struct digest digest;
         struct stat status;
 
         *strrchr(path, '.') = '\0';
+        sample = command_text("%s" BASES_SAMPLE_SUFFIX, path);
         if (!bases_parse_name(path_file_name(path), &digest) || stat(aside, &status) != 0)
             ;
         else if (!is_known || is_needed(&needed, &digest) ||
                  is_later(&status.st_atim, &cleaning->temporary_limit))
             rename(aside, path);
-        else if (unlink(aside) == 0)
+        else if (unlink(aside) == 0 && (unlink(sample) == 0 || errno == ENOENT))
             message_line(stdout, "removed %s (a base that no sidecar needs, %s)", path,
                          count_text((uint64_t)status.st_size, "byte", bytes));
         else
             report_failure(cleaning, &entry, "cannot be removed");
+        free(sample);
         free(aside);
         free(path);
     }
+    if (!cleaning->is_dry)
+        rmdir(directory); /* if nothing is left in it */
     directory_names_free(&names);
     free(needed.items);
     free(directory);
