@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/llvm/names.h"
+#include "common/sidecar/difference.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
 #include "reader/internal.h"
@@ -110,6 +111,34 @@ covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, co
     struct error why = {0};
 
     return cover_sidecar(sidecar_open((struct bytes){data, size}, name, &why), name, &why, error);
+}
+
+bool covsplit_sidecar_is_difference(const covsplit_sidecar *sidecar)
+{
+    return sidecar->opened.sidecar->base.is_needed;
+}
+
+/* A base_finder. */
+static bool ask_caller(void *context, const struct digest *digest, struct bytes *bytes)
+{
+    const covsplit_sidecar *sidecar = context;
+    const void *data = NULL;
+    size_t size = 0;
+    bool found = sidecar->base_finder(sidecar->base_context, digest->bytes, &data, &size);
+
+    *bytes = (struct bytes){data, size};
+    return found;
+}
+
+void covsplit_sidecar_set_base_finder(covsplit_sidecar *sidecar, covsplit_base_finder finder,
+                                      void *context)
+{
+    struct sidecar_bases *bases = sidecar->opened.sidecar->bases;
+
+    sidecar->base_finder = finder;
+    sidecar->base_context = context;
+    bases->find = finder == NULL ? NULL : ask_caller;
+    bases->context = sidecar;
 }
 
 void covsplit_sidecar_close(covsplit_sidecar *sidecar)

@@ -15,7 +15,9 @@
 #pragma GCC visibility pop
 
 struct covsplit_sidecar {
-    struct profile_sidecar opened; /* what it holds for profiles is loaded on first use */
+    struct profile_sidecar opened;    /* what it holds for profiles is loaded on first use */
+    covsplit_base_finder base_finder; /* may be NULL */
+    void *base_context;
     /* By kind: a section's content, kept from the first covsplit_sidecar_content on. */
     struct {
         bool loaded;

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/sidecar/difference.h"
 #include "tests/support/suite.h"
 #include "tests/unit/reader_fixture.h"
 #include "tests/unit/refused_memory.h"
@@ -96,6 +97,103 @@ START_TEST(test_memory_limit)
     covsplit_sidecar_limit_memory(sidecar, UINT64_MAX);
     ck_assert_ptr_nonnull(covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, NULL));
     covsplit_sidecar_close(sidecar);
+}
+END_TEST
+
+/* ---- differences ---- */
+
+static struct bytes base_bytes;
+static struct digest base_digest;
+static unsigned base_requests;
+
+static bool give_base(void *context, const uint8_t *digest, const void **data, size_t *size)
+{
+    ck_assert_ptr_eq(context, &base_requests);
+    ck_assert_mem_eq(digest, base_digest.bytes, DIGEST_SIZE);
+    base_requests++;
+    *data = base_bytes.data;
+    *size = base_bytes.size;
+    return true;
+}
+
+static bool find_base(void *context, const struct digest *digest, struct bytes *bytes)
+{
+    (void)context;
+    (void)digest;
+    *bytes = base_bytes;
+    return true;
+}
+
+/* A difference in memory, of which the caller has the base. */
+START_TEST(test_base_finder)
+{
+    const struct difference_options options = {.level = 3, .most = UINT64_MAX};
+    struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct buffer base = sample_write_compact(&sample->source), whole_file;
+    covsplit_sidecar *sidecar, *compared;
+    struct sidecar *whole;
+    struct output output;
+    struct input written;
+    struct error why;
+    size_t size, wanted_size;
+    bool fits;
+
+    uuid_parse("ffff0304", &sample->source.facts.uuid);
+    sample->source.facts.has_stub = false;
+    whole_file = sample_write_compact(&sample->source);
+    whole = sample_open(&whole_file);
+    base_bytes = buffer_view(&base);
+    base_digest = digest_of(base_bytes);
+    bases.find = find_base;
+    ck_assert(output_create_in_memory(&output, "difference", &why));
+    ck_assert_msg(difference_write(whole, whole_file.size, &bases, "base", &base_digest, &options,
+                                   &output, &fits, &why),
+                  "%s", why.message);
+    ck_assert(fits && output_map(&output, &written, &why));
+
+    compared = covsplit_sidecar_open_memory(whole_file.data, whole_file.size, "whole", &error);
+    sidecar =
+        covsplit_sidecar_open_memory(written.bytes.data, written.bytes.size, "memory", &error);
+    ck_assert(!covsplit_sidecar_is_difference(compared));
+    ck_assert_ptr_nonnull(sidecar);
+    ck_assert(covsplit_sidecar_is_difference(sidecar));
+    ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covmap", &size, &error));
+    assert_message(error, "base");
+    covsplit_sidecar_set_base_finder(sidecar, give_base, &base_requests);
+    for (size_t i = 0; i < covsplit_sidecar_section_count(compared); i++) {
+        covsplit_section section;
+        const void *wanted, *found;
+
+        ck_assert(covsplit_sidecar_section(compared, i, &section));
+        if (section.stored_size == 0)
+            continue;
+        wanted = covsplit_sidecar_content(compared, section.name, &wanted_size, NULL);
+        found = covsplit_sidecar_content(sidecar, section.name, &size, NULL);
+        ck_assert_ptr_nonnull(found);
+        ck_assert_uint_eq(size, wanted_size);
+        ck_assert_mem_eq(found, wanted, size);
+    }
+    ck_assert_uint_eq(base_requests, 1);
+    covsplit_sidecar_close(sidecar);
+
+    /* Another file than the base. */
+    sidecar =
+        covsplit_sidecar_open_memory(written.bytes.data, written.bytes.size, "memory", &error);
+    covsplit_sidecar_set_base_finder(sidecar, give_base, &base_requests);
+    base.data[base.size - 1] ^= 1;
+    ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covmap", &size, &error));
+    assert_message(error, "is a difference");
+    covsplit_sidecar_close(sidecar);
+
+    covsplit_sidecar_close(compared);
+    sidecar_close(whole);
+    sidecar_bases_free(&bases);
+    input_close(&written);
+    output_discard(&output);
+    buffer_free(&base);
+    buffer_free(&whole_file);
+    sample_free(sample);
 }
 END_TEST
 
@@ -413,9 +511,10 @@ int main(void)
     TCase *all = tcase_create("all");
 
     tcase_add_checked_fixture(all, prepare, release);
-    suite_tests(all, test_exactness, test_memory_limit, test_part, test_restore_file,
-                test_no_functions, test_byte_coverage, test_nameless, test_debug_info, test_paths,
-                test_wrong_file, test_wrong_counters, test_visit_stops);
+    suite_tests(all, test_exactness, test_memory_limit, test_base_finder, test_part,
+                test_restore_file, test_no_functions, test_byte_coverage, test_nameless,
+                test_debug_info, test_paths, test_wrong_file, test_wrong_counters,
+                test_visit_stops);
     suite_loops(all, 2, test_no_memory);
     return suite_main("reader_calls", all);
 }
