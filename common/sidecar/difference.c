@@ -19,6 +19,9 @@
 /* Larger sections are only compressed as streams, which are several times smaller. */
 #define CONTENT_MAX ((uint64_t)64 << 20)
 
+/* What zstd supports on all machines: a window for the base's part and the own one, in bytes. */
+#define WINDOW_MAX ((uint64_t)1 << 30)
+
 /* The level at which content and streams are compared; and one at which streams are so small, in
  * parts of the section's size, that a fast writer does not look at the content. */
 #define CHOICE_LEVEL CODEC_LEVEL_DEFAULT
@@ -32,12 +35,12 @@
 
 char *difference_base_path(const char *path, const struct digest *base)
 {
-    char directory[PATH_MAX], hex[DIGEST_HEX_MAX];
+    char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
     char *real = realpath(path, NULL), *result = NULL;
 
     /* The path of a link does not lead to the store. */
-    if (path_directory(real != NULL ? real : path, directory) &&
-        asprintf(&result, "%s/../" DIFFERENCE_BASES_NAME "/%s" DIFFERENCE_BASE_SUFFIX, directory,
+    if (path_directory(real != NULL ? real : path, directory) && path_directory(directory, root) &&
+        asprintf(&result, "%s/" DIFFERENCE_BASES_NAME "/%s" DIFFERENCE_BASE_SUFFIX, root,
                  digest_format(base, hex)) < 0)
         result = NULL;
     free(real);
@@ -207,6 +210,7 @@ struct writer {
     struct sidecar_difference difference;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
+    bool is_too_large;                         /* for a window of zstd: it stays whole */
     struct error *error;
 };
 
@@ -239,7 +243,7 @@ struct draft {
     struct digest flat;
 };
 
-static bool compress(const struct writer *writer, const struct section *section, bool is_of_streams,
+static bool compress(struct writer *writer, const struct section *section, bool is_of_streams,
                      int level, struct draft *draft)
 {
     struct buffer flat = {0}, prefix = {0};
@@ -247,8 +251,10 @@ static bool compress(const struct writer *writer, const struct section *section,
                 flatten_prefix(writer->base, section->kind, is_of_streams, &prefix, writer->error);
 
     draft->frame.size = 0;
-    done = done && codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
-                                        writer->name, &draft->frame, writer->error);
+    writer->is_too_large |= (uint64_t)flat.size + prefix.size > WINDOW_MAX;
+    done = done && (writer->is_too_large ||
+                    codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
+                                         writer->name, &draft->frame, writer->error));
     draft->part = (struct sidecar_part){.is_of_streams = is_of_streams, .size = flat.size};
     draft->flat = digest_of(buffer_view(&flat));
     buffer_free(&flat);
@@ -257,7 +263,7 @@ static bool compress(const struct writer *writer, const struct section *section,
 }
 
 /* Streams are read faster, so a content must be smaller by more than a little. */
-static bool choose(const struct writer *writer, const struct section *section, struct draft *chosen)
+static bool choose(struct writer *writer, const struct section *section, struct draft *chosen)
 {
     const struct difference_options *options = writer->options;
     bool can_be_content = section->size <= CONTENT_MAX, done = true;
@@ -367,16 +373,19 @@ bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar
     pthread_mutex_lock(&bases->lock);
     writer.base = use_base(bases, whole->name, path, digest, error);
     done = writer.base != NULL;
-    for (size_t i = 0; done && i <= whole->section_count && writer.size <= options->most; i++) {
+    for (size_t i = 0;
+         done && i <= whole->section_count && writer.size <= options->most && !writer.is_too_large;
+         i++) {
         const struct section *section =
             i < whole->section_count ? &whole->sections[i] : &whole->inverse;
 
         done = section->form == 0 || add_section(&writer, section);
     }
-    pthread_mutex_unlock(&bases->lock);
-    if (done && writer.size <= options->most) {
+    if (done)
         writer.difference.base =
             (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
+    pthread_mutex_unlock(&bases->lock);
+    if (done && writer.size <= options->most && !writer.is_too_large) {
         writer.difference.inverse_digest = whole->inverse.digest;
         writer.difference.inverse_size = whole->inverse.size;
         source.difference = &writer.difference;
