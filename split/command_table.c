@@ -630,7 +630,8 @@ static const struct command commands[] = {
      "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
      "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
      "too, so do not name those that should stay plain. Sidecars that are already compact are\n"
-     "skipped, whatever their level, and so are placeholders and those made with --no-exact.\n"
+     "skipped, whatever their level, and so are placeholders, those made with --no-exact, and\n"
+     "those that 'covsplit store pack' has packed.\n"
      "\n"
      "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
      "and compared with the digests in the old one. The modification time is kept. It is safe\n"
@@ -656,7 +657,8 @@ static const struct command commands[] = {
     {"store copy", "Copy sidecars of a store into another one",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                           STORE DEST [PATTERN...]",
-     "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
+     "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does. Those\n"
+     "that 'store pack' has packed are whole in DEST.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
@@ -671,14 +673,16 @@ static const struct command commands[] = {
      "\n"
      "The age of a sidecar is the time since it was added to the store: splitting the same\n"
      "image again does not touch it. So list the UUIDs of images that are still in use. Splits\n"
-     "may run at the same time. Files left by a killed split are removed after a day.\n"
+     "may run at the same time. Files left by a killed split are removed after a day, and so\n"
+     "are bases ('covsplit store pack') that no sidecar has needed since.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
     {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
      "The date is the time when the sidecar was added, in UTC. With PATTERNs, only sidecars\n"
-     "that match one are listed.\n"
+     "that match one are listed. Of packed ones, the last columns tell what they would take\n"
+     "if they were whole, and the digest of the base.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
@@ -687,13 +691,14 @@ static const struct command commands[] = {
      "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
      "                           DIR",
      "A sidecar that is like another one of the store becomes a difference to that: sidecars\n"
-     "of ten builds of a program take little more room than those of one. Reports and all\n"
-     "other commands read differences as they read whole sidecars, in the store; 'store copy'\n"
-     "and 'store unpack' make them whole. Versions of covsplit before this one refuse them.\n"
+     "of ten builds of a large program take little more room than that of one. Reports and\n"
+     "all other commands read differences in the store as they read whole sidecars; they are\n"
+     "made whole by 'store copy' and 'store unpack'. Versions of covsplit before this one\n"
+     "refuse them.\n"
      "\n"
-     "A sidecar that is unlike all others stays whole, and is one to which others can be\n"
-     "differences from then on, a base. Bases are kept beside the sidecars, as long as they\n"
-     "are needed, whatever becomes of the sidecar itself.\n"
+     "A sidecar that is unlike all others stays whole, and becomes a base: others can be\n"
+     "differences to it from then on. Bases are kept beside the sidecars as long as they are\n"
+     "needed, whatever becomes of the sidecar itself.\n"
      "\n"
      "Before a sidecar is replaced, by a rename, the difference is decompressed and compared\n"
      "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
@@ -704,7 +709,8 @@ static const struct command commands[] = {
      OPTIONS(store_pack_options), "DIR", 1, 1, command_store_pack},
     {"store unpack", "Make packed sidecars of a store whole again",
      "[--level N] [--memory-limit SIZE] [-v] DIR [PATTERN...]",
-     "Undoes 'store pack', for all sidecars or those that match a PATTERN.\n"
+     "Undoes 'store pack', for all sidecars or those that match a PATTERN. They have the same\n"
+     "bytes as before, if --level is that of the split.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
