@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #include "tests/support/compile_cache.h"
+#include "tests/support/packed_stores.h"
 
 extern char **environ;
 
@@ -179,7 +180,8 @@ static void wait_for(pid_t process, unsigned timeout_seconds, struct outcome *ou
                                  (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
 }
 
-struct outcome command_run(const struct command *command)
+/* Leaves stores as the command does. */
+static struct outcome run_alone(const struct command *command)
 {
     struct outcome outcome = {.exit_code = EXIT_NOT_STARTED};
     int output = capture_open();
@@ -195,6 +197,15 @@ struct outcome command_run(const struct command *command)
     outcome.wall_seconds = seconds_now() - start;
     outcome.output = capture_close(output, &outcome.output_size);
     outcome.errors = capture_close(errors, &outcome.errors_size);
+    return outcome;
+}
+
+struct outcome command_run(const struct command *command)
+{
+    struct outcome outcome = run_alone(command);
+    if (outcome_exited(&outcome, 0)) {
+        packed_stores_settle_after(command);
+    }
     return outcome;
 }
 
@@ -228,7 +239,7 @@ struct runner {
 static void *run_one(void *context)
 {
     const struct runner *runner = context;
-    *runner->outcome = command_run(runner->command);
+    *runner->outcome = run_alone(runner->command);
     return NULL;
 }
 
@@ -247,6 +258,9 @@ void commands_run_together(const struct command *commands, size_t count, struct 
     }
     for (size_t i = 0; i < count; i++) {
         pthread_join(threads[i], NULL);
+    }
+    for (size_t i = 0; i < count; i++) {
+        packed_stores_settle_after(&commands[i]);
     }
     free(threads);
     free(runners);

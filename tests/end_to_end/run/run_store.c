@@ -153,7 +153,7 @@ START_TEST(test_bad_sidecar)
     struct contents contents = file_read(sidecar);
     struct elf_file elf = elf_file_read(sidecar);
     const Elf64_Shdr *section = elf_file_section(&elf, "__llvm_covfun");
-    contents.data[section->sh_offset + section->sh_size / 2] ^= 0x55;
+    contents.data[section->sh_offset + section->sh_size - 2] ^= 0x55;
     file_write(sidecar, contents.data, contents.size);
     expect_warning(store, "damaged");
     file_write(sidecar, contents.data, contents.size / 2);

@@ -9,6 +9,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/mutation.h"
+#include "tests/support/packed_stores.h"
 
 #define ID_BY_HAND "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
 
@@ -87,11 +88,15 @@ static const char *in_store(const struct kind *kind)
 
 static void put(const struct kind *kind, const char *room, const char *place)
 {
-    if (strcmp(place, "store") == 0) {
+    bool is_stored = strcmp(place, "store") == 0;
+    if (is_stored) {
         place = in_store(kind);
         run_or_abort(room, "mkdir", "-p", text_format("store/.build-id/%.2s", kind->uuid), NULL);
     }
     file_copy(path_join(kind->directory, "sidecar"), path_join(room, place));
+    if (is_stored) {
+        store_settle(path_join(room, "store"));
+    }
 }
 
 /* A command, and what it must make: `out` as the file `expected` of the kind. */

@@ -8,6 +8,7 @@
 
 #include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/packed_stores.h"
 #include "tests/support/sample.h"
 
 #define SAMPLE_FUNCTIONS 40
@@ -26,6 +27,8 @@ static void prepare(void)
         variants[i] = variant_create(sample.image, sample.scratch, text_format("app-%u", i), i, i);
         run_or_abort(sample.scratch, covsplit_path(), "split", "--store", "full", "-o",
                      text_format("stripped-%u", i), variants[i].path, NULL);
+        run_or_abort(sample.scratch, covsplit_path(), "split", "--sidecar",
+                     text_format("side-%u", i), "-o", "other", variants[i].path, NULL);
     }
 }
 
@@ -42,9 +45,10 @@ static char *store_directory(unsigned count)
         if (!file_exists(parent)) {
             directory_create(parent);
         }
-        file_copy(store_entry(full_store, variants[i].uuid), to);
+        file_copy(path_join(sample.scratch, text_format("side-%u", i)), to);
         file_set_age(to, 1);
     }
+    store_settle(store);
     return directory;
 }
 
@@ -73,7 +77,8 @@ START_TEST(test_list)
     char *directory = store_directory(3);
     struct outcome outcome = covsplit_run_words(directory, 0, "store list store");
     struct text_list lines = text_list_of_lines(outcome.output);
-    ck_assert_uint_eq(lines.count, 5); /* with headings and totals */
+    /* With headings and totals. */
+    ck_assert_uint_eq(lines.count, stores_are_packed() ? 6 : 5);
     for (unsigned i = 0; i < 3; i++) {
         const char *line = NULL;
         for (size_t j = 1; j < 4; j++) {
@@ -86,6 +91,9 @@ START_TEST(test_list)
     ck_assert_int_lt(strcmp(lines.items[1], lines.items[2]), 0);
     ck_assert_int_lt(strcmp(lines.items[2], lines.items[3]), 0);
     assert_contains(lines.items[4], "3 sidecars of ");
+    if (stores_are_packed()) {
+        assert_contains(lines.items[5], "3 packed; ");
+    }
     ck_assert_uint_eq(outcome.errors_size, 0);
 }
 END_TEST
@@ -102,7 +110,9 @@ static const char json_check[] =
     "assert [one['uuid'] for one in listed] == sorted(one['uuid'] for one in listed)\n"
     "for one, other in zip(listed, shown):\n"
     "    moment = one.pop('modified')\n"
-    "    assert one.pop('whole_size') == one['file_size'] and one.pop('base') is None\n"
+    "    whole_size, base = one.pop('whole_size'), one.pop('base')\n"
+    "    assert (base is not None) == (sys.argv[2] == 'packed')\n"
+    "    assert whole_size == one['file_size'] if base is None else whole_size > one['file_size']\n"
     "    assert len(one) == 8, one\n"
     "    for key in one:\n"
     "        assert one[key] == other[key], (key, one, other)\n"
@@ -113,7 +123,8 @@ static const char json_check[] =
 START_TEST(test_list_json)
 {
     char *directory = store_directory(IMAGE_COUNT);
-    run_or_abort(directory, "python3", "-c", json_check, covsplit_path(), NULL);
+    run_or_abort(directory, "python3", "-c", json_check, covsplit_path(),
+                 stores_are_packed() ? "packed" : "whole", NULL);
     struct outcome outcome = covsplit_run_words(sample.scratch, 0, "store list --json full/.");
     ck_assert_uint_eq(text_count(outcome.output, "\"uuid\""), IMAGE_COUNT);
 }

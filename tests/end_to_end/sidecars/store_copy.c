@@ -9,6 +9,7 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
+#include "tests/support/packed_stores.h"
 #include "tests/support/sample.h"
 
 #define SAMPLE_FUNCTIONS 40
@@ -106,7 +107,7 @@ START_TEST(test_add)
     assert_contains(said, "side/app-1.covsplit: added as store/.build-id/");
     assert_contains(said, "2 sidecars added, ");
     assert_store(directory, "store", 7);
-    files_assert_equal(entry, path_join(directory, "side/app-1.covsplit"), "app-1");
+    stored_assert_equal(entry, path_join(directory, "side/app-1.covsplit"), "app-1");
     /* Its age is that in the store. */
     run(directory, 0, "store gc --older-than 1 store");
     assert_store(directory, "store", 7);
@@ -137,20 +138,20 @@ START_TEST(test_add_another_form)
     file_copy(variants[0].path, path_join(directory, "renamed"));
     run(directory, 0, "split --fast -o x --sidecar plain renamed");
     run(directory, 0, "store add store plain");
-    files_assert_equal(entry, path_join(directory, "plain"), "plain");
+    stored_assert_equal(entry, path_join(directory, "plain"), "plain");
     assert_contains(run(directory, 0, "store add --replace store side/app-0.covsplit"),
                     "0 sidecars added, 0 B; 1 already there");
-    files_assert_equal(entry, path_join(directory, "plain"), "plain");
+    stored_assert_equal(entry, path_join(directory, "plain"), "plain");
     /* What gives the original back is more than what does not. */
     run(directory, 0, "split --no-exact -o x --sidecar light app-0");
     run(directory, 0, "store add --replace store light");
-    files_assert_equal(entry, path_join(directory, "plain"), "plain");
+    stored_assert_equal(entry, path_join(directory, "plain"), "plain");
     run(directory, 0, "store add other light");
     assert_contains(run(directory, 1, "store add other plain"), "--replace");
     run(directory, 0, "store add --replace other plain");
     assert_store(directory, "other", 1);
-    files_assert_equal(store_entry(path_join(directory, "other"), variants[0].uuid),
-                       path_join(directory, "plain"), "plain");
+    stored_assert_equal(store_entry(path_join(directory, "other"), variants[0].uuid),
+                        path_join(directory, "plain"), "plain");
 }
 END_TEST
 
@@ -181,7 +182,7 @@ START_TEST(test_add_what_is_damaged_there)
     elf_file_free(&file);
     assert_contains(run(directory, 1, "store add store side/app-0.covsplit"), "--replace");
     run(directory, 0, "store add --replace store side/app-0.covsplit");
-    files_assert_equal(entry, path_join(directory, "side/app-0.covsplit"), "damaged");
+    stored_assert_equal(entry, path_join(directory, "side/app-0.covsplit"), "damaged");
 }
 END_TEST
 
@@ -202,7 +203,7 @@ START_TEST(test_add_another_sidecar)
     struct contents after = file_read(entry);
     ck_assert(contents_equal(&before, &after));
     assert_contains(run(directory, 0, "store add --replace store other"), "1 sidecar added, ");
-    files_assert_equal(entry, path_join(directory, "other"), "other");
+    stored_assert_equal(entry, path_join(directory, "other"), "other");
     assert_store(directory, "store", 15);
 }
 END_TEST

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/packed_stores.h"
 #include "tests/support/random.h"
 #include "tests/support/sample.h"
 
@@ -78,7 +79,10 @@ static void assert_store(const char *directory, size_t sidecars)
         const char *name = tree.items[i];
         size_t length = strlen(name);
         bool is_sidecar = length > 9 && strcmp(name + length - 9, ".covsplit") == 0;
-        ck_assert_msg(is_sidecar || name[length - 1] == '/' || strcmp(name, "README") == 0,
+        bool is_of_bases = stores_are_packed() && strstr(name, "/bases/") != NULL &&
+                           strstr(name, "covsplit") == NULL;
+        ck_assert_msg(is_sidecar || is_of_bases || name[length - 1] == '/' ||
+                          strcmp(name, "README") == 0,
                       "%s is left", name);
         count += is_sidecar;
     }
@@ -518,11 +522,11 @@ START_TEST(test_replace)
     run(directory, 0, "split --replace --store store -o out app");
     assert_store(directory, 1);
     assert_joins(directory, "out", app.path);
-    /* Replacing a sidecar by the same bytes does not touch it. */
+    /* Replacing a sidecar by the same bytes does not touch it. (A packed one has others.) */
     before = file_status(entry);
     run(directory, 0, "split --replace --store store -o out app");
     after = file_status(entry);
-    ck_assert(same_file(&before, &after));
+    ck_assert(same_file(&before, &after) || stores_are_packed());
 }
 END_TEST
 
