@@ -210,7 +210,7 @@ struct writer {
     struct sidecar_difference difference;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
-    bool is_too_large;                         /* for a window of zstd: it stays whole */
+    bool is_unfit; /* too large for a window of zstd, or the base cannot be read: it stays whole */
     struct error *error;
 };
 
@@ -247,12 +247,16 @@ static bool compress(struct writer *writer, const struct section *section, bool 
                      int level, struct draft *draft)
 {
     struct buffer flat = {0}, prefix = {0};
-    bool done = flatten(writer->whole, section, is_of_streams, &flat, writer->error) &&
-                flatten_prefix(writer->base, section->kind, is_of_streams, &prefix, writer->error);
+    bool done = flatten(writer->whole, section, is_of_streams, &flat, writer->error);
 
     draft->frame.size = 0;
-    writer->is_too_large |= (uint64_t)flat.size + prefix.size > WINDOW_MAX;
-    done = done && (writer->is_too_large ||
+    if (done &&
+        !flatten_prefix(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
+        done = !error_is_of_memory(writer->error);
+        writer->is_unfit = true;
+    }
+    writer->is_unfit |= (uint64_t)flat.size + prefix.size > WINDOW_MAX;
+    done = done && (writer->is_unfit ||
                     codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
                                          writer->name, &draft->frame, writer->error));
     draft->part = (struct sidecar_part){.is_of_streams = is_of_streams, .size = flat.size};
@@ -266,10 +270,11 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 static bool choose(struct writer *writer, const struct section *section, struct draft *chosen)
 {
     const struct difference_options *options = writer->options;
-    bool can_be_content = section->size <= CONTENT_MAX, done = true;
+    bool is_plain = section->form == ELFCOMPRESS_ZSTD, done = true;
+    bool can_be_content = is_plain || section->size <= CONTENT_MAX;
     struct draft content = {.part.size = 0};
 
-    if (section->form != ELFCOMPRESS_ZSTD) {
+    if (!is_plain) {
         done =
             compress(writer, section, true, options->is_fast ? FAST_LEVEL : CHOICE_LEVEL, chosen);
         if (!done || !can_be_content ||
@@ -372,20 +377,21 @@ bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar
     *fits = false;
     pthread_mutex_lock(&bases->lock);
     writer.base = use_base(bases, whole->name, path, digest, error);
-    done = writer.base != NULL;
+    done = writer.base != NULL || !error_is_of_memory(error);
+    writer.is_unfit = writer.base == NULL;
     for (size_t i = 0;
-         done && i <= whole->section_count && writer.size <= options->most && !writer.is_too_large;
+         done && i <= whole->section_count && writer.size <= options->most && !writer.is_unfit;
          i++) {
         const struct section *section =
             i < whole->section_count ? &whole->sections[i] : &whole->inverse;
 
         done = section->form == 0 || add_section(&writer, section);
     }
-    if (done)
+    if (done && !writer.is_unfit)
         writer.difference.base =
             (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
     pthread_mutex_unlock(&bases->lock);
-    if (done && writer.size <= options->most && !writer.is_too_large) {
+    if (done && writer.size <= options->most && !writer.is_unfit) {
         writer.difference.inverse_digest = whole->inverse.digest;
         writer.difference.inverse_size = whole->inverse.size;
         source.difference = &writer.difference;

@@ -79,7 +79,8 @@ struct difference_options {
 
 /* Writes a whole sidecar as the difference to the base in `path`, whose digest this is, to a
  * started output, and reads it back: it must hold the same. Sets *fits to false, and writes
- * nothing, if it would be larger than options->most. `size` is that of the sidecar's file. */
+ * nothing, if it would be larger than options->most, or if the base cannot be used. `size` is that
+ * of the sidecar's file. */
 bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar_bases *bases,
                       const char *path, const struct digest *digest,
                       const struct difference_options *options, struct output *output, bool *fits,
