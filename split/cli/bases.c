@@ -284,9 +284,22 @@ bool bases_have(const struct bases *bases, const struct stat *status, struct byt
     return false;
 }
 
+/* True if whoever may read the output will be able to read the base. */
+static bool is_as_readable(const struct known_base *base, const struct output *output)
+{
+    struct stat own = output->replaced;
+    mode_t readers = S_IRUSR | S_IRGRP | S_IROTH;
+
+    if ((base->status.st_mode & readers) == readers)
+        return true;
+    return (output->in_place || fstat(output->fd, &own) == 0) &&
+           own.st_uid == base->status.st_uid && own.st_gid == base->status.st_gid &&
+           (output->mode & ~base->status.st_mode & readers) == 0;
+}
+
 /* The candidates, best first, with no more than ATTEMPTS of them; returns how many. */
 static size_t choose(const struct bases *bases, const struct known_base *wanted,
-                     const struct known_base *chosen[ATTEMPTS])
+                     const struct output *output, const struct known_base *chosen[ATTEMPTS])
 {
     size_t scores[ATTEMPTS], count = 0;
 
@@ -295,7 +308,7 @@ static size_t choose(const struct bases *bases, const struct known_base *wanted,
         bool is_same = strcmp(base->image_name, wanted->image_name) == 0;
         size_t score = count_common(base, wanted) + (is_same ? SAMPLE_SIZE + 1 : 0), at = count;
 
-        if (base->target != wanted->target || score == 0)
+        if (base->target != wanted->target || score == 0 || !is_as_readable(base, output))
             continue;
         while (at != 0 && scores[at - 1] < score)
             at--;
@@ -320,12 +333,14 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
     bool done = describe(whole, &wanted, error);
-    size_t count = done ? choose(bases, &wanted, chosen) : 0;
+    size_t count = done ? choose(bases, &wanted, output, chosen) : 0;
 
     *fits = false;
     for (size_t i = 0; done && !*fits && i < count; i++) {
         free(bases->used);
-        bases->used = path_of(bases, &chosen[i]->digest);
+        /* Where readers look for it: not in this store if the sidecar is a link to elsewhere. */
+        bases->used = difference_base_path(whole->name, &chosen[i]->digest);
+        command_require(bases->used != NULL, PATH_MAX);
         /* Nobody removes it for a day then. */
         if (utimensat(AT_FDCWD, bases->used, now, 0) != 0)
             continue;

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/base/parallel.h"
@@ -273,6 +274,14 @@ int command_repack(const struct parsed_options *options)
 
 /* ---- store pack and store unpack ---- */
 
+/* The file that a link leads to may be changed or removed without the store. */
+static bool is_link(const char *path)
+{
+    struct stat status;
+
+    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
+}
+
 /* A store_visitor. Only headers and notes are read; differences are not packed again. */
 static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
@@ -291,7 +300,8 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
 
         if (sidecar->base.is_needed == (repacking->what == PACK))
             repacking->counts[sidecar->base.is_needed ? OUTCOME_DIFFERENCE : OUTCOME_KEPT]++;
-        else if (repacking->what == PACK ? matches : repacking->has_patterns && !matches)
+        else if (repacking->what == PACK ? matches || is_link(path)
+                                         : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else
             add_job(repacking, path, input.bytes.size);
