@@ -59,8 +59,8 @@ set(campaign_suites
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs}
   differences-store-writers differences-finding differences-export differences-run
-  differences-merge-state differences-report
-  differences-union-few-clang22
+  differences-merge-state differences-report differences-link differences-batch
+  differences-per-image differences-union-few-clang22
   # what another daily suite tests as well, in a smaller program or for a like machine
   machines-riscv32 packed-ordinary-s390x runtime-api-clang14-bfd reports-small-clang22
   union-few-clang22 explain-leveldb-clang22 portable-run reports-small-clang14

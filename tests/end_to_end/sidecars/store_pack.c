@@ -197,7 +197,8 @@ static const char *fill_in(const char *words, unsigned number)
 
 START_TEST(test_readers)
 {
-    for (unsigned i = 0; i < BUILD_COUNT; i++) {
+    /* A store has one base, so that at least one of the first and the last is packed. */
+    for (unsigned i = 0; i < BUILD_COUNT; i += rounds_are_all() ? 1 : (unsigned)BUILD_COUNT - 1) {
         covsplit_run_words(
             scratch, 0,
             text_format("merge --store whole/store -o %u.profdata light/%u.profraw", i, i));
@@ -444,10 +445,8 @@ static void change_base(const char *base)
 static void exchange_base(const char *base)
 {
     remove_base(base);
-    file_copy(store_entry(path_join(place_of("whole"), "store"), uuids[1]), base);
-    struct contents contents = file_read(base);
-    struct contents original = file_read(base_of(place_of("packed")));
-    ck_assert(!contents_equal(&contents, &original));
+    /* A sidecar that is none itself. */
+    file_copy(entry_of(place_of("whole"), packed_build(place_of("packed"))), base);
 }
 
 static void replace_by_difference(const char *base)
@@ -466,9 +465,6 @@ START_TEST(test_bad_base)
 {
     char *directory = copy_of("packed"), *base = base_of(directory);
     unsigned number = packed_build(directory);
-    if (damages[_i] == exchange_base && !is_packed("packed", 1)) {
-        return; /* that is the base */
-    }
     damages[_i](base);
     /* One line for each difference, with both files in it; the whole one is as good as before. */
     struct outcome outcome = covsplit_run_words(directory, 1, "store check store");
@@ -560,8 +556,7 @@ START_TEST(test_gc)
 }
 END_TEST
 
-/* A base that is a sidecar of the store takes no room, and stays; so does it when it is unknown
- * whether it is needed. */
+/* A base that is a sidecar of the store takes no room, and stays as long as that. */
 START_TEST(test_gc_keeps)
 {
     char *directory = copy_of("packed"), *base = base_of(directory);
