@@ -268,7 +268,9 @@ START_TEST(test_base)
     const char *path = store_difference(0), *there = path_join(scratch, BASES), *base = NULL;
     struct text_list names = directory_list(there);
     for (size_t i = 0; i < names.count; i++) {
-        base = strstr(names.items[i], ".base") != NULL ? path_join(there, names.items[i]) : base;
+        if (strcmp(strrchr(names.items[i], '.'), ".base") == 0) {
+            base = path_join(there, names.items[i]);
+        }
     }
     ck_assert_ptr_nonnull(base);
     file_copy(path_join(scratch, path), path_join(scratch, "alone"));
