@@ -417,7 +417,8 @@ bool codec_decompress_after(struct bytes prefix, const struct packed *frame, str
             frame->bytes.size)
         return packed_damaged(frame, "not the zstd frame of a difference", error);
     zstd = ZSTD_createDCtx();
-    if (zstd == NULL || !buffer_reserve(to, (size_t)frame->size)) {
+    /* One byte, so that there is a place even for nothing. */
+    if (zstd == NULL || !buffer_reserve(to, (size_t)frame->size + 1)) {
         ZSTD_freeDCtx(zstd);
         return error_out_of_memory(error, frame->name, frame->size);
     }

@@ -224,11 +224,46 @@ START_TEST(test_no_memory_for_window)
 }
 END_TEST
 
+/* What was compressed after a prefix comes back after that, even if either is empty, and not after
+ * another one. */
+START_TEST(test_after_prefix)
+{
+    static const size_t lengths[] = {0, 1, 100, 70000};
+    const size_t count = sizeof(lengths) / sizeof(lengths[0]);
+    struct buffer text = {0};
+    struct error error = {0};
+
+    for (size_t i = 0; i < 2 * lengths[count - 1]; i++)
+        buffer_append(&text, &(uint8_t){(uint8_t)(i * i >> 7)}, 1);
+    for (size_t i = 0; i < count * count; i++) {
+        const struct bytes prefix = {text.data, lengths[i / count]};
+        const struct bytes source = {text.data + 50, lengths[i % count]};
+        struct buffer compressed = {0}, back = {0};
+        struct packed frame;
+
+        ck_assert(codec_compress_after(prefix, source, 9, NAME, &compressed, &error));
+        frame = (struct packed){buffer_view(&compressed), source.size, NAME, WHAT};
+        ck_assert_msg(codec_decompress_after(prefix, &frame, &back, &error), "%s", error.message);
+        ck_assert(bytes_equal(buffer_view(&back), source));
+        if (prefix.size > source.size && source.size >= 100) {
+            ck_assert(!codec_decompress_after((struct bytes){text.data + 1, prefix.size}, &frame,
+                                              &back, &error));
+            ck_assert(!codec_decompress_after((struct bytes){0}, &frame, &back, &error));
+            ck_assert_uint_eq(back.size, source.size);
+        }
+        buffer_free(&back);
+        buffer_free(&compressed);
+    }
+    buffer_free(&text);
+}
+END_TEST
+
 int main(void)
 {
     const int size_count = sizeof(sizes) / sizeof(sizes[0]);
     TCase *sound = suite_case("sound", 300, NULL);
     suite_loops(sound, size_count, test_round_trip);
+    suite_tests(sound, test_after_prefix);
     TCase *damage = suite_case("damage", 60, NULL);
     suite_tests(damage, test_wrong_sizes, test_truncations, test_only_one_frame);
     suite_tests(damage, test_window_is_bounded, test_no_memory_for_window);

@@ -420,6 +420,45 @@ START_TEST(test_split)
 }
 END_TEST
 
+/* A link to a file elsewhere, which may change: that file stays as it is, and is no base. */
+START_TEST(test_links)
+{
+    char *directory = copy_of("whole");
+    for (unsigned i = 0; i < BUILD_COUNT; i++) {
+        char *elsewhere = text_format("%s/%u.covsplit", directory, i);
+        ck_assert_int_eq(rename(entry_of(directory, i), elsewhere), 0);
+        ck_assert_int_eq(symlink(elsewhere, entry_of(directory, i)), 0);
+    }
+    struct outcome outcome = covsplit_run_words(directory, 0, "store pack store");
+    assert_contains(outcome.output, "0 sidecars packed: ");
+    ck_assert(!file_exists(path_join(directory, "store/.build-id/bases")));
+    assert_same_sidecars(directory, "store");
+}
+END_TEST
+
+/* Who may read a sidecar may read it packed: no base is one that only its owner may read. */
+START_TEST(test_modes)
+{
+    for (unsigned closed = 0; closed < 2; closed++) {
+        char *directory = copy_of("whole");
+        for (unsigned i = 0; i < BUILD_COUNT; i++) {
+            ck_assert_int_eq(chmod(entry_of(directory, i), i == 0 || closed ? 0600 : 0644), 0);
+        }
+        /* So the closed one becomes a base first. */
+        covsplit_run_words(directory, 0,
+                           text_format("store pack --keep-whole %.12s --keep-whole %.12s "
+                                       "--keep-whole %.12s store",
+                                       uuids[1], uuids[2], uuids[3]));
+        ck_assert(!file_is_difference(entry_of(directory, 0)));
+        covsplit_run_words(directory, 0,
+                           text_format("store pack --keep-whole %.12s --keep-whole %.12s store",
+                                       uuids[2], uuids[3]));
+        ck_assert_int_eq(file_is_difference(entry_of(directory, 1)), closed);
+        covsplit_run_words(directory, 0, "store check store");
+    }
+}
+END_TEST
+
 /* ---- bad bases ---- */
 
 static void remove_base(const char *base)
@@ -492,6 +531,11 @@ START_TEST(test_bad_base)
                       "%s: %s", words[i], outcome.errors);
         ck_assert(!file_exists(path_join(directory, "out")));
     }
+    /* It is no candidate for new sidecars. */
+    covsplit_run_words(
+        directory, 0,
+        text_format("split --store store --replace --pack -o out %s", original_of(number)));
+    ck_assert(!file_is_difference(entry_of(directory, number)));
     /* Nothing was lost by that: with the base again, all is well. */
     unlink(base);
     file_copy(base_of(place_of("packed")), base);
@@ -629,7 +673,7 @@ int main(void)
     suite_loops(readers_case, sizeof readers / sizeof *readers, test_readers);
     suite_loops(readers_case, PLACE_COUNT - 1, test_list, test_unpack);
     suite_tests(readers_case, test_joined, test_named, test_deterministic, test_again,
-                test_keep_whole, test_split);
+                test_keep_whole, test_split, test_links, test_modes);
     suite_loops(readers_case, DAMAGE_COUNT, test_bad_base);
     suite_tests(readers_case, test_gc, test_gc_keeps, test_macho, test_coff);
     return suite_main("store pack", readers_case);
