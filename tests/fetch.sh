@@ -18,14 +18,17 @@ re2             1.24.0  a419ba70c68e6f461bd2483449fc3f9382f00cc90f49c6ff35577b1a
 @esbuild/darwin-x64 0.28.2 baaeacb885983f7eeacc675d04a3f0e501103e2e8788b1ac3bb5269297f2698350dc3fab37ac3a59fc07fa7baa7065d6bdac06c31384ae83b86069c587de5acf
 @biomejs/cli-darwin-arm64 2.5.15 05957316127f994bd32cc61b73dc7a7a5d28d94bf9ccfedb0026328456fa7d2735822ae85e6ecf2f46b92aa309f45fbf0679184636a00ff44e48354e67a79aa6
 "
-# source package of Debian, version of its upstream tarball, SHA-512 of that
+# source package of Debian, version of its upstream tarball and how that is compressed, SHA-512 of it
 debian_packages="
-lua5.4         5.4.4   af0c35d5ba00fecbb2dd617bd7b825edf7418a16a73076e04f2a0df58cdbf098dc3ff4402e974afd789eb5d86d2e12ec6df9c84b99b23656ea694a85f83bcd21
+lua5.4         5.4.4 gz af0c35d5ba00fecbb2dd617bd7b825edf7418a16a73076e04f2a0df58cdbf098dc3ff4402e974afd789eb5d86d2e12ec6df9c84b99b23656ea694a85f83bcd21
 "
-# what tests/bench/large.sh compiles
+# what tests/bench/large.sh and builds.sh compile
 benchmarks="
 rocksdb        5.2.1   48df5144b7ea0c419f67a3207e3a50e03227dfe4dd3791022981e07ae3ca172e98c3423d858c84e3a8222e2767823654e3b25752659724366e5350b211c7f817
 duckdb         1.4.4   844249e61c9517454b8f776638ba6c5ab411d1bddde1892ab72826ea25178c72430e74aa83f5122b171be6abcdace84560f824b5ac94e9d5c2b603ea7269a9a2
+"
+debian_benchmarks="
+git            2.39.5 xz f866789971e1fb83a482beca54f19fb02f23b5d1d06dec5bcb10fcf262e24c746cb470a81beae97a48884188b5826437f76f70b4f62a78b578a18557233730d6
 "
 
 if [ $# -lt 1 ] || [ $# -gt 2 ]; then
@@ -36,7 +39,7 @@ wanted=$packages
 debian_wanted=$debian_packages
 if [ $# -eq 2 ]; then
     wanted=$(grep "^$2 " <<<"$packages$benchmarks") || true
-    debian_wanted=$(grep "^$2 " <<<"$debian_packages") || true
+    debian_wanted=$(grep "^$2 " <<<"$debian_packages$debian_benchmarks") || true
     if [ -z "$wanted$debian_wanted" ]; then
         echo "$0: there is no package '$2'" >&2
         exit 2
@@ -101,7 +104,7 @@ fetch() {
         exit 1
     fi
     mkdir "$work/unpacked"
-    tar -xzf "$tarball" -C "$work/unpacked" --no-same-owner
+    tar -xf "$tarball" -C "$work/unpacked" --no-same-owner
     mv "$work"/unpacked/* "$name"
     rm -rf "$work"
     trap - EXIT
@@ -114,8 +117,8 @@ while read -r name version digest; do
         fetch download_npm "$name" "$version" "$digest" "${tarball/\//-}-$version.tgz"
     fi
 done <<<"$wanted"
-while read -r name version digest; do
+while read -r name version compression digest; do
     if [ -n "$name" ]; then
-        fetch download_debian "$name" "$version" "$digest" "${name}_$version.orig.tar.gz"
+        fetch download_debian "$name" "$version" "$digest" "${name}_$version.orig.tar.$compression"
     fi
 done <<<"$debian_wanted"
