@@ -14,6 +14,7 @@
 
 #include "common/base/array.h"
 #include "common/base/file.h"
+#include "common/base/output.h"
 
 #define BUILD_ID_DIRECTORY ".build-id"
 
@@ -394,16 +395,18 @@ static void write_readme(const char *root)
         "    covsplit store list .       lists them\n"
         "    covsplit store check .      checks them\n"
         "    covsplit store gc --help    says how to remove those that are no longer needed\n";
+    const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
+    const struct bytes view = {(const uint8_t *)text, sizeof(text) - 1};
+    struct output output = {.fd = -1};
+    enum output_result result;
+    struct error ignored = {0};
     char *path = NULL;
-    int fd;
 
     if (asprintf(&path, "%.*sREADME", (int)(strlen(root) - strlen(BUILD_ID_DIRECTORY)), root) < 0)
         return;
-    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd >= 0 && write(fd, text, sizeof(text) - 1) != (ssize_t)sizeof(text) - 1)
-        unlink(path);
-    if (fd >= 0)
-        close(fd);
+    if (output_create(&output, path, &options, &ignored) && output_write(&output, view, &ignored))
+        output_try_commit(&output, false, &result, &ignored);
+    output_discard(&output);
     free(path);
 }
 
@@ -417,14 +420,12 @@ static bool make_directories(const char *path, struct error *error)
         return error_out_of_memory(error, path, strlen(path));
     for (char *slash = strchr(directory + 1, '/'); done && slash != NULL;
          slash = strchr(slash + 1, '/')) {
-        bool is_new_store;
-
         *slash = '\0';
-        is_new_store = strcmp(path_file_name(directory), BUILD_ID_DIRECTORY) == 0 &&
-                       store_has_suffix(path) && file_is_missing(directory, 0);
-        done = make_directory(directory, error);
-        if (done && is_new_store)
+        /* Before the directory: whoever is killed in between, the next one writes it. */
+        if (strcmp(path_file_name(directory), BUILD_ID_DIRECTORY) == 0 && store_has_suffix(path) &&
+            file_is_missing(directory, 0))
             write_readme(directory);
+        done = make_directory(directory, error);
         *slash = '/';
     }
     free(directory);
