@@ -495,7 +495,7 @@ const struct format coff_format = {
                               "of the runtime",
             .code_of = code_of,
             .part_at = part_at,
-            .is_loaders = is_loaders,
+            .is_no_distance = is_loaders,
             .find_pointer = find_pointer,
             .next_symbol = coff_symbols_next,
         },

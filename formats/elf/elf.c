@@ -298,7 +298,29 @@ static bool part_at(const struct planning *planning, size_t index, struct image_
     return true;
 }
 
-static bool is_loaders(const struct planning *planning, uint64_t address)
+/* Text at the end of a variable looks like a small number, but a number is all in a variable or
+ * not at all. */
+static bool is_end_of_variable(const struct elf_image *image, uint64_t address)
+{
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type != SHT_SYMTAB)
+            continue;
+        elf_symbols_open(image, i, &walk);
+        while (elf_symbols_next(image, &walk, &symbol)) {
+            uint64_t rest = symbol.st_size - (address - symbol.st_value);
+
+            if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_value < address &&
+                elf_symbol_has_address(image, &symbol) && rest != 0 && rest < sizeof(uint32_t))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_no_distance(const struct planning *planning, uint64_t address)
 {
     const struct elf_image *image = image_of(planning);
     struct elf_relocations relocations = elf_relocations_open(image);
@@ -308,7 +330,7 @@ static bool is_loaders(const struct planning *planning, uint64_t address)
         if (address - relocation.offset < image->sizes.word)
             return true;
     }
-    return false;
+    return is_end_of_variable(image, address);
 }
 
 /* Also true for a section that firmware copies out of flash: its load address follows the bytes
@@ -492,7 +514,7 @@ const struct format elf_format = {
                               "of the runtime",
             .code_of = code_of,
             .part_at = part_at,
-            .is_loaders = is_loaders,
+            .is_no_distance = is_no_distance,
             .is_start_of_section = is_start_of_section,
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,

@@ -443,7 +443,7 @@ const struct format macho_format = {
                               "LLVM's; run covsplit before strip",
             .code_of = code_of,
             .part_at = part_at,
-            .is_loaders = is_loaders,
+            .is_no_distance = is_loaders,
             .is_start_of_section = is_start_of_section,
             .find_pointer = find_pointer,
             .next_symbol = next_symbol,

@@ -199,7 +199,7 @@ struct offset_search {
     uint64_t bounds[BOUNDS_MAX]; /* what a number may lead to */
     size_t count;
     bool end_counts;          /* no other section starts at the end */
-    size_t loaders;           /* hits that were looked up among the relocations */
+    size_t lookups;           /* hits that were looked up among relocations and symbols */
     bool filter[FILTER_BITS]; /* by the low bits of all numbers that lead to a bound from a base */
 };
 
@@ -299,9 +299,8 @@ static void make_filter(struct offset_search *search, const struct image_part *d
     }
 }
 
-/* So many pointers that seem to be distances are told from these; each takes a pass over all
- * relocations. */
-#define LOADERS_MAX 32
+/* So many hits are told from distances; each takes a pass over all relocations and symbols. */
+#define LOOKUPS_MAX 32
 
 static bool find_offset_in(struct offset_search *search, const struct image_part *data,
                            uint64_t *from)
@@ -322,8 +321,8 @@ static bool find_offset_in(struct offset_search *search, const struct image_part
             may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
         *from = data->code.address + i;
         if (may_lead && *from - search->first >= search->size && counts_at(search, data, i) &&
-            !(operations->is_loaders != NULL && search->loaders++ < LOADERS_MAX &&
-              operations->is_loaders(search->image->planning, *from)))
+            !(operations->is_no_distance != NULL && search->lookups++ < LOOKUPS_MAX &&
+              operations->is_no_distance(search->image->planning, *from)))
             return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);

@@ -125,9 +125,9 @@ struct code_operations {
                     struct code *code);
     /* Describes the section with this index, from 0 on; false if there is none left. */
     bool (*part_at)(const struct planning *planning, size_t index, struct image_part *part);
-    /* True if the loader changes the bytes at the address, of data, or reads them as one of its
-     * tables: what is there is no distance. NULL: this never happens. */
-    bool (*is_loaders)(const struct planning *planning, uint64_t address);
+    /* True if the 4 bytes at the address, of data, are no distance: the loader changes them or
+     * reads them as one of its tables, or a variable ends within them. NULL: this never happens. */
+    bool (*is_no_distance)(const struct planning *planning, uint64_t address);
     /* True if another section starts at the address, so that references to it may mean that
      * section. NULL: no bound that code uses is at the end of a section. */
     bool (*is_start_of_section)(const struct planning *planning, uint64_t address);
