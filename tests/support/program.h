@@ -83,6 +83,12 @@ void program_link(const struct program *program, const char *directory, const ch
 void program_rewrite(const char *directory, const char *before, const char *after,
                      unsigned wave_size);
 
+/* Whether names and data of a static image stay by chance: the split says so of a number, and that
+ * is one of a character in a table of the C library, as far from zero as the names are from the
+ * start of the image. Where the names come to lie there is up to the versions of library and
+ * linker. */
+bool names_stay_by_chance(const struct program *program, const char *image, const char *errors);
+
 /* Runs directory/NAME, which writes its profile to NAME.profraw. */
 struct outcome program_run(const char *directory, const char *name);
 

@@ -65,6 +65,11 @@ bool trial_split(struct trial *trial, struct verdict *verdict)
             return false;
         }
         trial->messages = text_format("%s%s", trial->messages, errors);
+        if (trial->program != NULL &&
+            names_stay_by_chance(trial->program, path_join(trial->original, trial->images.items[i]),
+                                 errors)) {
+            trial->refusal = "may be a distance that leads to it";
+        }
         free(errors);
     }
     if (trial->refusal != NULL && strstr(trial->messages, trial->refusal) == NULL) {

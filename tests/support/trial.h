@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
 
 #define SIDECAR_SUFFIX ".covsplit"
@@ -29,8 +30,9 @@ struct trial {
     bool skips_expansions; /* reports leave out the macros in macros, which can take minutes */
     bool data_stays;       /* value profiling: the data section must not be touched */
     const char *refusal;   /* the message that says why names and data must stay; or NULL */
-    const char *refused;   /* the image for which `refusal` is expected; NULL: all */
-    size_t address_unit;   /* the alignment of the addresses that code can form; 0: any address */
+    const struct program *program; /* one whose names may stay by chance; NULL: none */
+    const char *refused;           /* the image for which `refusal` is expected; NULL: all */
+    size_t address_unit; /* the alignment of the addresses that code can form; 0: any address */
     unsigned
         differing_permille; /* per mille of counters that may differ, for a program with threads */
     const char *messages;   /* what covsplit wrote to standard error, for all images */

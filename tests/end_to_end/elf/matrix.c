@@ -306,6 +306,7 @@ START_TEST(test_row)
     trial.numbered_runs = true;
     trial.data_stays = row->data_stays;
     trial.refusal = row->refusal;
+    trial.program = &row->program;
     text_list_add(&trial.images, PROGRAM_NAME);
     if (row->program.kind == LINK_SHARED) {
         text_list_add(&trial.images, PROGRAM_LIBRARY);
