@@ -409,7 +409,7 @@ bool codec_decompress_after(struct bytes prefix, const struct packed *frame, str
                             struct error *error)
 {
     ZSTD_DCtx *zstd;
-    size_t result = (size_t)-1;
+    size_t result;
 
     if (!codec_has_checksum(frame->bytes) ||
         ZSTD_getFrameContentSize(frame->bytes.data, (size_t)frame->bytes.size) != frame->size ||
@@ -422,7 +422,8 @@ bool codec_decompress_after(struct bytes prefix, const struct packed *frame, str
         ZSTD_freeDCtx(zstd);
         return error_out_of_memory(error, frame->name, frame->size);
     }
-    if (!ZSTD_isError(ZSTD_DCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)))
+    result = ZSTD_DCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size);
+    if (!ZSTD_isError(result))
         result = ZSTD_decompressDCtx(zstd, to->data + to->size, (size_t)frame->size,
                                      frame->bytes.data, (size_t)frame->bytes.size);
     ZSTD_freeDCtx(zstd);

@@ -22,6 +22,7 @@
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/tripwire.h"
+#include "common/sidecar/difference.h"
 
 /* ---- fields of records ---- */
 
@@ -250,6 +251,9 @@ static bool load_names(struct profile_sidecar *opened, struct error *error)
     opened->has_names = section != NULL;
     if (section == NULL)
         return true;
+    /* A base that cannot be read says nothing of the content. */
+    if (section->form != 0 && !difference_restore(sidecar, section, error))
+        return false;
     done = sidecar_read_names(sidecar, section, &set, error);
     are_known = done && set.count != 0;
     if (are_known)

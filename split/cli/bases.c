@@ -324,11 +324,18 @@ static size_t choose(const struct bases *bases, const struct known_base *wanted,
     return count;
 }
 
+/* Gives a base a new access time: nobody removes it for a day then. The modification time is when
+ * the sidecar was added to the store. False if it is gone, or belongs to somebody else. */
+static bool is_held(const char *path)
+{
+    const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+
+    return utimensat(AT_FDCWD, path, now, 0) == 0;
+}
+
 bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
                 bool is_fast, struct output *output, bool *fits, struct error *error)
 {
-    /* The access time, since the modification time is when the sidecar was added to the store. */
-    const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
     const struct difference_options options = {level, size / SHARE, is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
@@ -341,8 +348,7 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
         /* Where readers look for it: not in this store if the sidecar is a link to elsewhere. */
         bases->used = difference_base_path(whole->name, &chosen[i]->digest);
         command_require(bases->used != NULL, PATH_MAX);
-        /* Nobody removes it for a day then. */
-        if (utimensat(AT_FDCWD, bases->used, now, 0) != 0)
+        if (!is_held(bases->used))
             continue;
         done = difference_write(whole, size, &bases->read, bases->used, &chosen[i]->digest,
                                 &options, output, fits, error);
@@ -353,38 +359,50 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
 
 bool bases_hold(const struct bases *bases, struct error *error)
 {
-    return !file_is_missing(bases->used, 0) ||
-           error_set(error, "%s: was removed while it was used; run again", bases->used);
+    return is_held(bases->used) ||
+           error_set_errno(error, errno, "%s: cannot be used any longer; run again", bases->used);
+}
+
+/* Gives the file in the path, if it has these bytes, the name of a base too. */
+static bool link_base(const struct bases *bases, const char *path, struct bytes bytes,
+                      struct known_base *base, struct error *error)
+{
+    char *link_path = path_of(bases, &base->digest), opened[64];
+    struct input input = {.fd = -1};
+    bool done = input_open(&input, path, error);
+
+    if (done && !bytes_equal(input.bytes, bytes))
+        done = error_set(error, "%s: was replaced while it was packed; run again", path);
+    /* Through the descriptor, since the path may be another file's by now. */
+    snprintf(opened, sizeof(opened), "/proc/self/fd/%d", input.fd);
+    if (done && linkat(AT_FDCWD, opened, AT_FDCWD, link_path, AT_SYMLINK_FOLLOW) != 0) {
+        done = errno == EEXIST ||
+               error_set_errno(error, errno, "%s: cannot be linked as %s", path, link_path);
+        input_close(&input);
+        done = done && input_open(&input, link_path, error);
+        if (done && !bytes_equal(input.bytes, bytes)) {
+            unlink(link_path);
+            done = error_set(error, "%s: was damaged, and is removed; run again", link_path);
+        }
+    }
+    if (done &&
+        (fsync(input.fd) != 0 || !path_sync_name(link_path) || !path_sync_name(bases->directory)))
+        done = error_set_errno(error, errno, "%s: cannot be synced to the disk", link_path);
+    base->status = input.status;
+    input_close(&input);
+    free(link_path);
+    return done;
 }
 
 bool bases_add(struct bases *bases, const char *path, const struct sidecar *whole,
                struct bytes bytes, struct error *error)
 {
     struct known_base base = {.digest = digest_of(bytes)};
-    struct input input = {.fd = -1};
-    char *link_path;
-    bool done;
+    bool done = !whole->base.is_needed ||
+                error_set(error, "%s: was packed by another process meanwhile", path);
 
-    if (!describe(whole, &base, error)) {
-        free(base.image_name);
-        return false;
-    }
-    link_path = path_of(bases, &base.digest);
-    done = directory_make(bases->directory, error);
-    if (done && link(path, link_path) != 0 && errno != EEXIST)
-        done = error_set_errno(error, errno, "%s: cannot be linked as %s", path, link_path);
-    /* The path may have had other bytes by then. */
-    if (done)
-        done = input_open(&input, link_path, error);
-    if (done && !bytes_equal(input.bytes, bytes)) {
-        unlink(link_path);
-        done = error_set(error, "%s: was replaced while it was packed; run again", path);
-    }
-    if (done && !path_sync_name(link_path))
-        done = error_set_errno(error, errno, "%s: cannot be synced to the disk", link_path);
-    base.status = input.status;
-    input_close(&input);
-    free(link_path);
+    done = done && describe(whole, &base, error) && directory_make(bases->directory, error) &&
+           link_base(bases, path, bytes, &base, error);
     if (!done) {
         free(base.image_name);
         return false;

@@ -5,7 +5,8 @@
  * A base is a link to a whole sidecar, under the digest of its bytes: so it stays when that sidecar
  * is removed, replaced or repacked, and takes no room while it is there. A base that no difference
  * needs any longer is removed by `store gc`. Against that, a writer gives the base a new access
- * time before it starts, and looks whether it is still there before a difference gets its name.
+ * time before it starts, and once more before a difference gets its name, if it is still there. A
+ * base that belongs to somebody else is not used, since its times cannot be set.
  *
  * Candidates are bases of the same format and machine: first those of images with the same name,
  * then those that have most functions in common, as told by a sample of their hashes. A sample is
@@ -69,7 +70,8 @@ bool bases_have(const struct bases *bases, const struct stat *status, struct byt
 bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
                 bool is_fast, struct output *output, bool *fits, struct error *error);
 
-/* To be called before that output is committed: false if the base was removed meanwhile. */
+/* To be called right before that output, which was synced, is committed: false if the base was
+ * removed meanwhile. */
 bool bases_hold(const struct bases *bases, struct error *error);
 
 /* Makes the sidecar at the path, which has these bytes, a base. */

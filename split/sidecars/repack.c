@@ -102,7 +102,9 @@ static enum outcome write_form(struct repacking *repacking, struct job *job,
     done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
                       &fits, &job->error);
     if (done && fits)
-        return bases_hold(&repacking->bases, &job->error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
+        return output_sync(output, &job->error) && bases_hold(&repacking->bases, &job->error)
+                   ? OUTCOME_CHANGED
+                   : OUTCOME_FAULT;
     /* Differences will depend on it. */
     return done && sidecar_verify(sidecar, &job->error) &&
                    bases_add(&repacking->bases, job->path, sidecar, input->bytes, &job->error)

@@ -10,8 +10,9 @@
  * on it, as if the split had ended before gc began.
  *
  * Then the bases go that no difference needs (cli/bases.h). Those that seem to are renamed first,
- * and differences are looked for once more: who makes one has given the base a new time before, and
- * has looked for it after that.
+ * and differences are looked for once more: who makes one has given the base a new time right
+ * before. If that was earlier than the first look, the base is not renamed; if it was between that
+ * and the renaming, the second look sees the time; and it fails after that.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -191,20 +192,22 @@ static bool is_needed(const struct needed *needed, const struct digest *base)
     return false;
 }
 
-/* A store_visitor. Fails if it is not known whether a sidecar is a difference. */
-static bool add_needed(void *context, const char *path, const struct uuid *uuid,
-                       struct error *error)
+/* A store_entry_visitor. Fails if it is not known whether a sidecar is a difference; also one that
+ * is where no search finds it, since it may be put where it belongs. */
+static bool add_needed(void *context, const struct store_entry *entry, struct error *error)
 {
     struct needed *needed = context;
     struct sidecar *sidecar = NULL;
     struct input input;
-    bool done = input_open(&input, path, error);
+    bool done;
 
-    (void)uuid;
+    if (entry->kind == STORE_TEMPORARY)
+        return true;
+    done = input_open(&input, entry->path, error);
     if (!done && error->number == ENOENT)
         return true;
     if (done)
-        sidecar = sidecar_open(input.bytes, path, error);
+        sidecar = sidecar_open(input.bytes, entry->path, error);
     if (sidecar != NULL && sidecar->base.is_needed && !is_needed(needed, &sidecar->base.digest)) {
         COMMAND_ROOM_FOR_ONE(needed->items, needed->capacity, needed->count);
         needed->items[needed->count++] = sidecar->base.digest;
@@ -219,7 +222,7 @@ static bool find_needed(struct needed *needed, const char *store)
 {
     struct error error;
 
-    if (store_walk(store, add_needed, needed, &error))
+    if (store_scan(store, add_needed, needed, &error))
         return true;
     message_warning("%.900s; all bases stay", error.message);
     return false;
@@ -288,7 +291,7 @@ static bool clean_bases(struct cleaning *cleaning, const char *store, struct err
         else if (!is_known || is_needed(&needed, &digest) ||
                  is_later(&status.st_atim, &cleaning->temporary_limit))
             rename(aside, path);
-        else if (unlink(aside) == 0 && (unlink(sample) == 0 || errno == ENOENT))
+        else if ((unlink(sample) == 0 || errno == ENOENT) && unlink(aside) == 0)
             message_line(stdout, "removed %s (a base that no sidecar needs, %s)", path,
                          count_text((uint64_t)status.st_size, "byte", bytes));
         else

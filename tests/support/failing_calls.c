@@ -183,6 +183,9 @@ FAILING(CALL_TRUNCATE, -1, int, ftruncate, (int fd, off_t size), (fd, size))
 FAILING(CALL_MODE, -1, int, fchmod, (int fd, mode_t mode), (fd, mode))
 FAILING(CALL_OWNER, -1, int, fchown, (int fd, uid_t user, gid_t group), (fd, user, group))
 FAILING(CALL_TIMES, -1, int, futimens, (int fd, const struct timespec times[2]), (fd, times))
+FAILING(CALL_TIMES, -1, int, utimensat,
+        (int fd, const char *path, const struct timespec times[2], int flags),
+        (fd, path, times, flags))
 FAILING(CALL_ATTRIBUTE, -1, ssize_t, flistxattr, (int fd, char *list, size_t size),
         (fd, list, size))
 FAILING(CALL_ATTRIBUTE, -1, ssize_t, fgetxattr,

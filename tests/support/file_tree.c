@@ -11,12 +11,16 @@
 
 #include "tests/support/sample.h"
 
+/* Reading gives a file a new access time, on which `store gc` relies: it gets the old one again. */
 static struct contents read_entry(const char *path, const struct stat *status)
 {
+    const struct timespec times[] = {status->st_atim, {.tv_nsec = UTIME_OMIT}};
     struct contents contents = {0};
 
-    if (S_ISREG(status->st_mode))
-        return file_read(path);
+    if (S_ISREG(status->st_mode)) {
+        contents = file_read(path);
+        ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+    }
     if (S_ISLNK(status->st_mode)) {
         contents.size = (size_t)status->st_size;
         contents.data = calloc(contents.size + 1, 1);

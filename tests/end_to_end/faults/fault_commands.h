@@ -19,7 +19,9 @@ struct fault_command {
     bool is_run;       /* the file is read as it is, which says enough: the tool refuses that */
     bool leaves_out;   /* profiles that cannot be read, with a warning */
     bool skips_closed; /* a sidecar that may not be read is like one that is not there */
-    bool is_snapshot;  /* of several files: it says which of them could not be examined */
+    bool packs; /* without what fails, another base is taken or none, or a base stays: the proof is
+                   good, whether it fails or not */
+    bool is_snapshot; /* of several files: it says which of them could not be examined */
     bool is_state; /* the proof writes ../proof.profraw, and that is to be as before or after; what
                       the files are like is nobody's business */
 };

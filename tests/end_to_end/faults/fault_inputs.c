@@ -90,6 +90,20 @@ static void make_packed(const char *inputs)
     covsplit_run_words(inputs, 0, "split -o packed.stripped --sidecar packed.side packed");
 }
 
+/* A store with a base and a difference; the same in which both are old and the base is no link; and
+ * one with old bases that nobody needs, of which a gc that was killed has put one aside. */
+static void make_differences(const char *inputs)
+{
+    shell(inputs, "cp -a store bundle");
+    covsplit_run_words(inputs, 0, "store pack bundle");
+    shell(inputs, "test $(ls bundle/.build-id/bases/*.base | wc -l) = 1\n"
+                  "cp -r --preserve=timestamps bundle spare\n"
+                  "cp -a spare idle && rm idle/.build-id/*/*.covsplit\n"
+                  "cd idle/.build-id/bases\n"
+                  "cp *.base 00000000000000000000000000000000.base.aside\n"
+                  "touch -d '4 days ago' * ../../../spare/.build-id/bases/*");
+}
+
 static void make_elf(const char *inputs)
 {
     struct run_files files = run_files_create("fault-inputs");
@@ -107,6 +121,7 @@ static void make_elf(const char *inputs)
     directory_create(path_join(inputs, "nameless"));
     program_build(&shared, path_join(inputs, "nameless"));
     other = variant_create(files.sample.image, inputs, "other", 1, 1);
+    variant_create(files.sample.image, inputs, "third", 2, 2);
     run_or_abort(inputs, "mv", files.sample.image, "app", NULL);
     run_or_abort(inputs, "mv", files.sample.stripped, "stripped", NULL);
     run_or_abort(inputs, "mv", files.sample.sidecar, "side", NULL);
@@ -142,6 +157,7 @@ static void make_elf(const char *inputs)
     file_write_text(path_join(inputs, "list"), "../in/light.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
+    make_differences(inputs);
 }
 
 static void make_coff(const char *inputs)

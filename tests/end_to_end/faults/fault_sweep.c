@@ -139,24 +139,36 @@ static bool is_of_memory(const struct failing_call *failing)
 
 /* ---- what is there afterwards ---- */
 
+static bool is_in_store(const char *name)
+{
+    return strstr(name, ".build-id/") != NULL;
+}
+
 /* The first entry that none of the trees has, or NULL. The directories of a store are made before
  * it is known whether anything comes into them. */
-static const char *find_other(const struct file_tree *tree, const struct file_tree *one,
+static const char *find_other(const struct sweep *sweep, const struct file_tree *one,
                               const struct file_tree *two)
 {
+    const struct file_tree *tree = &sweep->now;
+
     for (size_t i = 0; i < tree->names.count; i++) {
-        if (!is_directory(tree->names.items[i]) && !file_tree_has(one, tree, i) &&
-            !file_tree_has(two, tree, i))
-            return tree->names.items[i];
+        const char *name = tree->names.items[i];
+
+        if (!is_directory(name) && !(sweep->command->packs && is_in_store(name)) &&
+            !file_tree_has(one, tree, i) && !file_tree_has(two, tree, i))
+            return name;
     }
     return NULL;
 }
 
-/* What a new store says of itself, for people: nothing depends on it. */
-static bool is_for_people(const char *name)
+/* What may be gone: what a new store says of itself, for people; and which bases a store has, since
+ * the proof tells whether those are there that are needed. */
+static bool may_be_missing(const struct sweep *sweep, const char *name)
 {
     const char *end = strrchr(name, '/');
-    return end != NULL && strcmp(end, "/README") == 0;
+
+    return (end != NULL && strcmp(end, "/README") == 0) ||
+           (sweep->command->packs && strstr(name, ".build-id/bases/") != NULL);
 }
 
 /* The first name in both trees that is gone, or NULL. */
@@ -167,7 +179,8 @@ static const char *find_missing(const struct sweep *sweep, const struct file_tre
         const char *name = one->names.items[i];
 
         if (file_tree_find(two, name) < two->names.count &&
-            file_tree_find(&sweep->now, name) == sweep->now.names.count && !is_for_people(name))
+            file_tree_find(&sweep->now, name) == sweep->now.names.count &&
+            !may_be_missing(sweep, name))
             return name;
     }
     return NULL;
@@ -205,9 +218,11 @@ static const char *find_wrong_file(struct sweep *sweep, const struct failing_cal
 
     if (sweep->command->is_state)
         return find_wrong_state(sweep, failing, done, errors);
+    if (sweep->command->packs && !is_proven(sweep))
+        return "what is there does not pass the proof";
     if (failing->call == CALL_BYTE && done)
         return is_proven(sweep) ? NULL : "what was made does not pass the proof";
-    other = find_other(&sweep->now, expected, is_batch ? &sweep->after : expected);
+    other = find_other(sweep, expected, is_batch ? &sweep->after : expected);
     if (other != NULL && !(failing->call == CALL_REMOVE &&
                            file_tree_find(&sweep->after, other) == sweep->after.names.count))
         return text_format("%s is there, or has changed", other);
@@ -308,9 +323,9 @@ static const char *find_wrong(struct sweep *sweep, const struct failing_call *fa
     if (done && does_without(command, failing, outcome->errors))
         return NULL;
     wrong = find_wrong_file(sweep, failing, done, outcome->errors);
-    if (wrong == NULL && done)
+    if (wrong == NULL && done && !command->packs)
         wrong = find_wrong_words(sweep, outcome);
-    else if (wrong == NULL && !command->is_run &&
+    else if (wrong == NULL && !done && !command->is_run &&
              !(command->is_refused && strcmp(outcome->errors, sweep->whole.errors) == 0))
         wrong = find_wrong_error(sweep, failing, outcome->errors);
     return wrong;
