@@ -73,6 +73,7 @@ set(campaign_suites
   bad-images-riscv32 bad-images-mips64el bad-images-loongarch64
   # the second half of the damaged files, of which the fuzz targets see more
   bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
+  bad-differences-2
   bad-profile-sums-2)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites
