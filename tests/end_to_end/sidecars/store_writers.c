@@ -410,6 +410,129 @@ START_TEST(test_other_comes_at_every_moment)
 }
 END_TEST
 
+/* ---- packed stores ---- */
+
+/* Nobody has used the bases for days, as far as their times tell. */
+static void age_bases(const char *directory)
+{
+    run_or_abort(directory, "sh", "-c",
+                 "touch -a -d '3 days ago' store/.build-id/bases/*.base 2>/dev/null || true", NULL);
+}
+
+/* A store with a base that no sidecar needs: what needed it is whole again, and the sidecar that it
+ * was made of is gone. */
+static void leave_base(const char *directory, const char *image, const char *uuid)
+{
+    run(directory, 0, text_format("split --store store --pack -o left %s", image));
+    unlink(store_entry(path_join(directory, "store"), uuid));
+    age_bases(directory);
+}
+
+/* Splits that pack, and packers, unpackers, cleaners and readers, all at once: whatever is there in
+ * the end can be read, and joins all images. */
+START_TEST(test_packed_together)
+{
+    for (unsigned round = 0; round < rounds(ROUNDS); round++) {
+        static const char *const loops[] = {"store pack store",
+                                            "store pack store",
+                                            "store unpack store",
+                                            "store unpack store",
+                                            "store gc --older-than 1 store",
+                                            "store gc --older-than 1 store",
+                                            "store check store",
+                                            "join --store store -o joined-0 left-0"};
+        char *directory = sample_directory(&sample);
+        struct command commands[WRITERS];
+        struct variant apps[WRITERS];
+        for (unsigned i = 0; i < WRITERS; i++) {
+            apps[i] = variant_create(sample.image, directory, text_format("app-%u", i), i, i);
+        }
+        for (unsigned i = 0; i < WRITERS / 2; i++) {
+            commands[i] =
+                command_of(directory, text_format("split --store store --pack -o left-%u app-%u",
+                                                  i + 1, i + 1));
+            commands[WRITERS / 2 + i] = (struct command){.directory = directory};
+            struct text_list *words = &commands[WRITERS / 2 + i].arguments;
+            text_list_add_words(words, "sh -c");
+            text_list_add_format(words, "for i in $(seq 8); do \"$1\" %s || exit; done", loops[i]);
+            text_list_add(words, "sh");
+            text_list_add(words, covsplit_path());
+        }
+        run(directory, 0, "split --store store --pack -o left-0 app-0");
+        leave_base(directory, "app-15", apps[15].uuid);
+        struct outcome *outcomes = run_together(commands, WRITERS, RESTRICTION_NONE);
+        assert_all_exit(commands, outcomes, WRITERS, 0);
+        run(directory, 0, "store check store");
+        for (unsigned i = 0; i <= WRITERS / 2; i++) {
+            assert_joins(directory, text_format("left-%u", i), apps[i].path);
+        }
+    }
+}
+END_TEST
+
+/* What somebody else does in a packed store when a command has come to some system call. */
+struct packed {
+    char *directory;
+    const char *words;
+    struct variant kept, app;
+};
+
+static void run_other(void *context)
+{
+    struct packed *packed = context;
+    struct command command = command_of(packed->directory, packed->words);
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
+    outcome_free(&outcome);
+    command_free(&command);
+}
+
+static struct packed packed_start(void)
+{
+    struct packed packed = {.directory = sample_directory(&sample)};
+    packed.kept = variant_create(sample.image, packed.directory, "kept", 1, 1);
+    packed.app = variant_create(sample.image, packed.directory, "app", 2, 2);
+    return packed;
+}
+
+/* Runs the one command, and at each of its system calls, in turn, all of the other one, in a store
+ * with an old base that nobody needs yet. */
+static void assert_base_stays(const char *words, const char *others)
+{
+    struct packed packed = packed_start();
+    struct command command = command_of(packed.directory, words);
+    struct traced traced = {.was_stopped = true};
+    unsigned long stops = 0, with_base = 0;
+    packed.words = others;
+    while (traced.was_stopped) {
+        directory_remove(path_join(packed.directory, "store"));
+        unlink(path_join(packed.directory, "out"));
+        leave_base(packed.directory, "kept", packed.kept.uuid);
+        stops += 4 * stride();
+        traced = command_trace(&command, stops, run_other, &packed);
+        ck_assert_msg(traced.exit_code == 0, "stop %lu: %s", stops, traced.errors);
+        run(packed.directory, 0, "store check store");
+        with_base += strstr(run(packed.directory, 0, "store list store"), "packed") != NULL;
+        if (traced.was_stopped) { /* otherwise the other one did not come to its turn */
+            assert_joins(packed.directory, "out", packed.app.path);
+        }
+    }
+    ck_assert_uint_gt(stops, STOPS_MIN);
+    ck_assert_uint_gt(with_base, 0);
+}
+
+START_TEST(test_gc_at_every_moment_of_a_split)
+{
+    assert_base_stays("split -j1 --store store --pack -o out app", "store gc --older-than 1 store");
+}
+END_TEST
+
+START_TEST(test_split_at_every_moment_of_gc)
+{
+    assert_base_stays("store gc --older-than 1 store", "split -j1 --store store --pack -o out app");
+}
+END_TEST
+
 /* ---- one after the other ---- */
 
 /* Names and compression are no difference: the sidecar is not touched, and serves both. */
@@ -655,7 +778,9 @@ int main(int argument_count, char **arguments)
     tcase_add_test(test_case, test_no_safe_way);
     suite_loops(test_case, RESTRICTIONS, test_writers_and_cleaners);
     suite_tests(test_case, test_sidecar_goes_at_every_moment, test_directory_goes_at_every_moment,
-                test_other_comes_at_every_moment, test_two_names);
+                test_other_comes_at_every_moment, test_packed_together,
+                test_gc_at_every_moment_of_a_split, test_split_at_every_moment_of_gc,
+                test_two_names);
     suite_loops(test_case, sizeof obstacles / sizeof *obstacles, test_replace);
     suite_tests(test_case, test_replace_keeps_what_the_image_lacks, test_killed,
                 test_killed_with_temporary_names);
