@@ -515,8 +515,12 @@ static bool flatten_unit(const struct transform *transform, const struct packed 
 {
     const struct streams_limits limits = {streams_limit(transform, packed->size), limit};
     struct streams streams = {0};
+    const struct transform_context context = {.memory_limit = limit};
     bool done = streams_unpack(packed, UINT64_MAX, &limits, &streams, error);
 
+    if (done && transform->expand != NULL)
+        done =
+            codec_check(transform->expand(&streams, packed->size, limit), &context, packed, error);
     if (done) {
         buffer_append_uleb128(flat, streams.count);
         for (size_t i = 0; i < streams.count; i++) {

@@ -40,8 +40,9 @@ bool codec_unpack(const struct transform *transform, const struct transform_cont
 bool codec_check(enum result result, const struct transform_context *context,
                  const struct packed *packed, struct error *error);
 
-/* Appends the packed form with all its streams uncompressed, which is a valid packed form too and
- * has more in common with that of a similar section. At most `limit` bytes are made. */
+/* Appends the packed form with all its streams uncompressed (and expanded, if the transform does
+ * that), which is a valid packed form too and has more in common with that of a similar section. At
+ * most `limit` bytes are made. */
 bool codec_flatten(const struct transform *transform, const struct packed *packed, uint64_t limit,
                    struct buffer *flat, struct error *error);
 

@@ -136,6 +136,9 @@ struct transform {
      * the transform may modify them. */
     enum result (*decode)(const struct transform_context *context, struct streams *streams,
                           uint64_t size, struct buffer *section);
+    /* If not NULL: changes streams of a section of `size` bytes, which decode takes as well then,
+     * so that they have more in common with those of a similar section. */
+    enum result (*expand)(struct streams *streams, uint64_t size, uint64_t limit);
 };
 
 extern const struct transform names_transform;

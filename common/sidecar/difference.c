@@ -38,8 +38,16 @@ char *difference_base_path(const char *path, const struct digest *base)
     char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
     char *real = realpath(path, NULL), *result = NULL;
 
-    /* The path of a link does not lead to the store. */
-    if (path_directory(real != NULL ? real : path, directory) && path_directory(directory, root) &&
+    /* The path of a link does not lead to the store, nor does that of a directory. */
+    if (!path_directory(real != NULL ? real : path, directory)) {
+        free(real);
+        return NULL;
+    }
+    if (real == NULL)
+        real = realpath(directory, NULL);
+    else
+        memcpy(real, directory, strlen(directory) + 1);
+    if (path_directory(real != NULL ? real : directory, root) &&
         asprintf(&result, "%s/" DIFFERENCE_BASES_NAME "/%s" DIFFERENCE_BASE_SUFFIX, root,
                  digest_format(base, hex)) < 0)
         result = NULL;
@@ -100,7 +108,7 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
     if (base == NULL) {
         error_set(error,
                   "%.500s: is a difference, whose base cannot be used (%.600s); put the base back, "
-                  "or get a whole copy ('covsplit store copy')",
+                  "or take the sidecar from another store",
                   name, why.message);
         return NULL;
     }
@@ -108,7 +116,7 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
     if (!digest_equal(&found, digest) || base->base.is_needed) {
         error_set(error,
                   "%.500s: is a difference, but its base %.500s is not the file that it was made "
-                  "with; put that back, or get a whole copy ('covsplit store copy')",
+                  "with; put that back, or take the sidecar from another store",
                   name, path);
         sidecar_close(base);
         return NULL;
@@ -164,6 +172,13 @@ static bool restore(const struct sidecar *sidecar, const struct section *section
                                    error) &&
                flatten_prefix(base, section->kind, part->is_of_streams, &prefix, error) &&
                codec_decompress_after(buffer_view(&prefix), &frame, to, error);
+    }
+    if (done && !part->is_of_streams) {
+        struct digest found = digest_of(buffer_view(to));
+
+        done = digest_equal(&found, &section->digest) ||
+               packed_damaged(&frame, "its digest is not the one recorded", error);
+        to->size = done ? to->size : 0;
     }
     buffer_free(&prefix);
     free(path);

@@ -18,8 +18,10 @@
 #include "common/store/store.h"
 #include "split/cli/memory.h"
 
-/* A difference may take one part in so many of what the whole sidecar takes. */
-#define SHARE 4
+/* The sections of a difference may take one part in so many of what the whole sidecar takes, and
+ * with its headers it must be smaller than that. */
+#define SHARE        4
+#define HEADERS_SIZE 1900
 
 /* The most bases that are tried for a sidecar. */
 #define ATTEMPTS        3
@@ -336,7 +338,9 @@ static bool is_held(const char *path)
 bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
                 bool is_fast, struct output *output, bool *fits, struct error *error)
 {
-    const struct difference_options options = {level, size / SHARE, is_fast};
+    uint64_t rest = size < HEADERS_SIZE ? 0 : size - HEADERS_SIZE;
+    const struct difference_options options = {level, size / SHARE < rest ? size / SHARE : rest,
+                                               is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
     bool done = describe(whole, &wanted, error);

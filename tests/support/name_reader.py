@@ -50,6 +50,8 @@ def token_text(codes, dictionary):
 
 def name_text(codes, word_codes, words):
     """Distinct names."""
+    if not word_codes and not words:
+        return codes.split(b"\x01")[:-1]
     return token_text(codes, token_text(word_codes, words.split(b"\x01")[:-1]))
 
 

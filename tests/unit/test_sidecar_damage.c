@@ -295,10 +295,10 @@ START_TEST(test_newer_format_is_refused)
     struct buffer file = sample_write(&sample->source, 9, 1);
     const struct layout layout = layout_of(&file);
 
-    store_u32(file.data + find_note(&file, &layout, SIDECAR_NOTE_FORMAT), 4, false);
+    store_u32(file.data + find_note(&file, &layout, SIDECAR_NOTE_FORMAT), 5, false);
     ck_assert(sidecar_recognize(buffer_view(&file)));
     ck_assert_str_eq(refusal(&file),
-                     "bad: sidecar of format version 4; this covsplit reads 1 to 3; "
+                     "bad: sidecar of format version 5; this covsplit reads 1 to 4; "
                      "use a newer covsplit");
     buffer_free(&file);
     sample_free(sample);

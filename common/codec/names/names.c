@@ -85,6 +85,15 @@ enum result name_text_decode(const struct buffer *streams, uint64_t section_size
     enum result result;
 
     *names = (struct names){0};
+    if (streams[NAME_TEXT_WORD_CODES].size == 0 && streams[NAME_TEXT_WORDS].size == 0) {
+        struct buffer text = {0};
+
+        if (streams[NAME_TEXT_CODES].size > memory)
+            return RESULT_OVER_LIMIT;
+        return buffer_append(&text, streams[NAME_TEXT_CODES].data, streams[NAME_TEXT_CODES].size)
+                   ? names_take_text(names, &text)
+                   : RESULT_NO_MEMORY;
+    }
     result = decode_text(buffer_view(&streams[NAME_TEXT_WORD_CODES]),
                          buffer_view(&streams[NAME_TEXT_WORDS]), limit, memory, &dictionary);
     if (result == RESULT_OK)
@@ -450,12 +459,30 @@ static enum result decode(const struct transform_context *context, struct stream
     return result;
 }
 
+/* Texts of names that have most in common differ in few places, their codes in most: if a name is
+ * new, the dictionary is another one. */
+static enum result expand(struct streams *streams, uint64_t size, uint64_t limit)
+{
+    struct names names;
+    enum result result = name_text_decode(&streams->stream[STREAM_TEXT], size, limit, &names);
+
+    if (result == RESULT_OK && names.text.size != 0) {
+        for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
+            buffer_free(&streams->stream[STREAM_TEXT + i]);
+        streams->stream[STREAM_TEXT + NAME_TEXT_CODES] = names.text;
+        names.text = (struct buffer){0};
+    }
+    names_free(&names);
+    return result;
+}
+
 const struct transform names_transform = {
     .id = TRANSFORM_NAMES,
     .kinds = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES),
     .streams_per_byte = ZLIB_TEXT_STREAMS_PER_BYTE,
     .encode = encode,
     .decode = decode,
+    .expand = expand,
 };
 
 /* ---- names alone ---- */

@@ -34,9 +34,10 @@ enum name_text_stream {
  * followed by a byte 1. */
 enum result name_text_encode(struct bytes text, struct buffer *streams);
 
-/* Decodes the text and finds the names in it. Unfit if the streams are damaged, or the text would
- * be out of proportion to their size or to that of the names section; over the limit if it would
- * have more than `memory` bytes. Free with names_free, even after a failure. */
+/* Decodes the text and finds the names in it; the text itself, uncoded, is in the first stream if
+ * the others are empty. Unfit if the streams are damaged, or the text would be out of proportion to
+ * their size or to that of the names section; over the limit if it would have more than `memory`
+ * bytes. Free with names_free, even after a failure. */
 enum result name_text_decode(const struct buffer *streams, uint64_t section_size, uint64_t memory,
                              struct names *names);
 
