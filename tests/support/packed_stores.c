@@ -11,6 +11,7 @@
 #include "tests/support/covsplit_tool.h"
 
 #define SUFFIX      ".covsplit"
+#define SMALL_SIZE  2600
 #define BASE_SUFFIX ".base"
 
 /* The ch_type of a difference's sections, in the byte order of each machine. */
@@ -135,7 +136,9 @@ void store_settle(const char *store)
     for (size_t i = 0; i < entries.count; i++) {
         bool is_good =
             file_status(twins.items[i]).st_nlink != 1 || file_is_difference(twins.items[i]);
-        ck_assert_msg(!is_good || file_is_difference(entries.items[i]), "%s is whole",
+        /* Of so small a sidecar the headers of a difference take more than it saves. */
+        bool is_small = file_status(entries.items[i]).st_size < SMALL_SIZE;
+        ck_assert_msg(!is_good || is_small || file_is_difference(entries.items[i]), "%s is whole",
                       entries.items[i]);
     }
     scratch_remove(other);
