@@ -653,9 +653,10 @@ START_TEST(test_kills)
            "%u done; %u temporary files\n",
            scene->name, all, at_calls, stops, trial.kills[BEFORE], trial.kills[BETWEEN],
            trial.kills[DONE], trial.left);
-    /* The moments must have met commands that were not done, and such that were. */
+    /* The moments must have met commands that were not done, and such that were; of a few rounds,
+     * half are at the last stops, so that by chance fewer than a quarter may be. */
     ck_assert_uint_ge(all, kills);
-    ck_assert_uint_gt(trial.kills[BEFORE] + trial.kills[BETWEEN], all / 4);
+    ck_assert_uint_gt(trial.kills[BEFORE] + trial.kills[BETWEEN], all / (kills == KILLS ? 4 : 8));
     ck_assert_uint_gt(trial.kills[DONE] + trial.kills[BETWEEN], 0);
 }
 END_TEST
