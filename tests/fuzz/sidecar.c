@@ -3,7 +3,7 @@
  * does with sidecars besides.
  *
  * An input: 4 bytes that vary what is asked for, and parts (parts.h): the sidecar, a stripped
- * image, and a second sidecar, for unions.
+ * image, and a second sidecar, for unions and as the base of a difference.
  *
  * A sidecar is refused with a reason, or every way to read a section gives the same bytes, as many
  * as it says that there are.
@@ -44,6 +44,18 @@ enum variant {
 /* Several blocks of that are held at a time, and each is copied a few times. */
 #define BLOCK_MOST ((size_t)96 << 20)
 #define ALL_MOST   ((size_t)2 << 30)
+
+/* A covsplit_base_finder. */
+static bool give_other(void *context, const uint8_t *digest, const void **data, size_t *size)
+{
+    const struct parts *parts = context;
+    struct bytes other = parts_get(parts, PART_OTHER);
+
+    (void)digest;
+    *data = other.data;
+    *size = (size_t)other.size;
+    return true;
+}
 
 /* ---- sections ---- */
 
@@ -283,7 +295,7 @@ static void check_facts(const covsplit_sidecar *sidecar)
                 "a placeholder that is exact");
 }
 
-static void run(const struct parts *parts)
+static void run(struct parts *parts)
 {
     unsigned variant = parts->fixed[0];
     struct bytes bytes = parts_get(parts, PART_SIDECAR);
@@ -297,6 +309,7 @@ static void run(const struct parts *parts)
     }
     FUZZ_EXPECT(covsplit_is_sidecar(bytes.data, bytes.size), "a sidecar that is none");
     covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
+    covsplit_sidecar_set_base_finder(sidecar, give_other, parts);
     check_facts(sidecar);
     check_restore(sidecar, bytes, parts_get(parts, PART_STRIPPED), variant);
     if ((variant & VARIANT_FUNCTIONS) != 0)
@@ -398,6 +411,7 @@ static void read_input(const uint8_t *data, size_t size)
     if (sidecar == NULL)
         return;
     covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
+    covsplit_sidecar_set_base_finder(sidecar, give_other, &parts);
     covsplit_sidecar_verify(sidecar, NULL);
     covsplit_sidecar_restore(sidecar, stripped.data, stripped.size, "stripped", api_take, &taken,
                              NULL);

@@ -469,7 +469,7 @@ static enum result expand(struct streams *streams, uint64_t size, uint64_t limit
     if (result == RESULT_OK && names.text.size != 0) {
         for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
             buffer_free(&streams->stream[STREAM_TEXT + i]);
-        streams->stream[STREAM_TEXT + NAME_TEXT_CODES] = names.text;
+        streams->stream[STREAM_TEXT] = names.text;
         names.text = (struct buffer){0};
     }
     names_free(&names);

@@ -38,6 +38,37 @@ split_seeds() {
     done
 }
 
+# digest FILE: XXH3-128
+digest() {
+    python3 - "$1" <<'END'
+import ctypes, sys
+class Hash(ctypes.Structure):
+    _fields_ = [("low", ctypes.c_uint64), ("high", ctypes.c_uint64)]
+hash = ctypes.CDLL("libxxhash.so.0").XXH3_128bits
+hash.argtypes, hash.restype = [ctypes.c_char_p, ctypes.c_size_t], Hash
+data = open(sys.argv[1], "rb").read()
+value = hash(data, len(data))
+print(f"{value.high:016x}{value.low:016x}")
+END
+}
+
+# difference_seeds NAME OPTION...: the sidecar of "image" as the difference to the one with these options
+difference_seeds() {
+    local name=$1 bits base packed
+    shift
+    rm -rf store
+    try "$COVSPLIT" split "$@" -o stripped --sidecar base.covsplit image &&
+        try "$COVSPLIT" split --store store -o stripped image || return 0
+    mkdir -p store/.build-id/bases
+    base=store/.build-id/bases/$(digest base.covsplit).base
+    mv base.covsplit "$base"
+    try "$COVSPLIT" store pack --level 3 store || return 0
+    packed=$(echo store/.build-id/??/*.covsplit)
+    for bits in 10 20 44 80; do
+        parts "\\x$bits\\x40\\x80\\x00" "$packed" stripped "$base" >"$directory/sidecar/$name-$bits"
+    done
+}
+
 # core_seeds NAME: of the images "image" and "stripped", which have the byte order and class of x86-64
 core_seeds() {
     local image
@@ -88,6 +119,8 @@ machine() {
     of_sidecar "$name" sidecar
     [[ $3 = i386-* || $3 = s390x-* ]] || core_seeds "$name"
     split_seeds "$name-portable" --portable
+    difference_seeds "$name-difference" --level 1
+    difference_seeds "$name-difference-portable" --portable
 }
 
 for clang in 14 16 19 22; do
