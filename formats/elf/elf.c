@@ -299,25 +299,29 @@ static bool part_at(const struct planning *planning, size_t index, struct image_
 }
 
 /* Text at the end of a variable looks like a small number, but a number is all in a variable or
- * not at all. */
+ * not at all. Another name of the variable may cover less of it, so that all must be seen. */
 static bool is_end_of_variable(const struct elf_image *image, uint64_t address)
 {
     struct elf_symbol symbol;
     struct symbol_walk walk;
+    bool ends = false;
 
     for (size_t i = 1; i < image->shnum; i++) {
         if (image->shdrs[i].sh_type != SHT_SYMTAB)
             continue;
         elf_symbols_open(image, i, &walk);
         while (elf_symbols_next(image, &walk, &symbol)) {
-            uint64_t rest = symbol.st_size - (address - symbol.st_value);
+            uint64_t offset = address - symbol.st_value;
 
-            if (ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT && symbol.st_value < address &&
-                elf_symbol_has_address(image, &symbol) && rest != 0 && rest < sizeof(uint32_t))
-                return true;
+            if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_value > address ||
+                offset >= symbol.st_size || !elf_symbol_has_address(image, &symbol))
+                continue;
+            if (symbol.st_size - offset >= sizeof(uint32_t))
+                return false;
+            ends |= offset != 0;
         }
     }
-    return false;
+    return ends;
 }
 
 static bool is_no_distance(const struct planning *planning, uint64_t address)
