@@ -225,7 +225,7 @@ struct writer {
     struct sidecar_difference difference;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
-    bool is_unfit; /* too large for a window of zstd, or the base cannot be read: it stays whole */
+    bool is_unfit; /* too large for a window of zstd or for readers, or the base cannot be read */
     struct error *error;
 };
 
@@ -261,6 +261,7 @@ struct draft {
 static bool compress(struct writer *writer, const struct section *section, bool is_of_streams,
                      int level, struct draft *draft)
 {
+    uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
     struct buffer flat = {0}, prefix = {0};
     bool done = flatten(writer->whole, section, is_of_streams, &flat, writer->error);
 
@@ -270,7 +271,9 @@ static bool compress(struct writer *writer, const struct section *section, bool 
         done = !error_is_of_memory(writer->error);
         writer->is_unfit = true;
     }
-    writer->is_unfit |= (uint64_t)flat.size + prefix.size > WINDOW_MAX;
+    /* Whoever reads it has at least the limit that the base gives. */
+    writer->is_unfit |= (uint64_t)flat.size + prefix.size > WINDOW_MAX || flat.size > limit ||
+                        section->size > limit;
     done = done && (writer->is_unfit ||
                     codec_compress_after(buffer_view(&prefix), buffer_view(&flat), level,
                                          writer->name, &draft->frame, writer->error));

@@ -51,9 +51,8 @@ struct bases {
 
 /* DIR/.build-id/bases as a new string. */
 char *bases_directory(const char *store);
-/* Appends the digests of its bases, sorted as text, to an array of the caller. A name that is not
- * that of a base is left out. Fails if the directory cannot be read; if there is none, there are no
- * bases. */
+/* Reads the names of the bases in it; free with directory_names_free. Fails if the directory cannot
+ * be read; if there is none, there are no bases. */
 bool bases_list(const char *directory, struct directory_names *names, struct error *error);
 /* The digest in the name of a base; false if it is another file's. */
 bool bases_parse_name(const char *name, struct digest *digest);

@@ -146,13 +146,14 @@ class Sidecar:
         """Of a base, for the section of a difference."""
         if name not in self.sections or not self.sections[name][1] & SHF_COMPRESSED:
             return b""
-        form, _, packed, _ = self.stored(name)
+        form, size, packed, _ = self.stored(name)
         if is_of_streams and form in BLOCKS:
             return uncompressed_blocks(blocks_of(packed), streams_of)
         if is_of_streams and form == NAMES:
             codes, word_codes, words, *others = streams_of(packed)
             text = b"".join(one + b"\x01" for one in name_text(codes, word_codes, words))
-            return uncompressed_unit([text, b"", b"", *others])
+            if text and len(text) + sum(map(len, others)) < 64 * size:
+                return uncompressed_unit([text, b"", b"", *others])
         if is_of_streams and form != ZSTD:
             return uncompressed_unit(streams_of(packed))
         return self.contents(name)

@@ -460,13 +460,16 @@ static enum result decode(const struct transform_context *context, struct stream
 }
 
 /* Texts of names that have most in common differ in few places, their codes in most: if a name is
- * new, the dictionary is another one. */
+ * new, the dictionary is another one. A text that is more than streams may be stays in codes. */
 static enum result expand(struct streams *streams, uint64_t size, uint64_t limit)
 {
     struct names names;
     enum result result = name_text_decode(&streams->stream[STREAM_TEXT], size, limit, &names);
+    uint64_t all = names.text.size;
 
-    if (result == RESULT_OK && names.text.size != 0) {
+    for (size_t i = STREAM_TEXT + NAME_TEXT_STREAMS; i < STREAM_COUNT; i++)
+        all += streams->stream[i].size;
+    if (result == RESULT_OK && names.text.size != 0 && all / ZLIB_TEXT_STREAMS_PER_BYTE < size) {
         for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
             buffer_free(&streams->stream[STREAM_TEXT + i]);
         streams->stream[STREAM_TEXT] = names.text;
