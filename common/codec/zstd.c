@@ -186,52 +186,50 @@ static bool set_up_once(ZSTD_CCtx *context, uint64_t size, int level, bool with_
              set_parameter(context, ZSTD_c_enableLongDistanceMatching, 1)));
 }
 
-bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
-                         struct buffer *compressed, struct error *error)
+/* Compresses in one step, if the context was set up, and frees that. */
+static bool compress_once(ZSTD_CCtx *zstd, bool is_set_up, struct bytes source, const char *name,
+                          struct buffer *compressed, struct error *error)
 {
-    size_t bound = ZSTD_compressBound((size_t)source.size), result;
-    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+    size_t bound = ZSTD_compressBound((size_t)source.size), result = (size_t)-1;
+    bool has_room = zstd != NULL && buffer_reserve(compressed, bound);
 
-    if (zstd == NULL || !buffer_reserve(compressed, bound)) {
-        ZSTD_freeCCtx(zstd);
-        return error_out_of_memory(error, name, bound);
-    }
-    result = (size_t)-1;
-    if (set_up_once(zstd, source.size, level, with_checksum))
+    if (has_room && is_set_up)
         result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
                                 (size_t)source.size);
     ZSTD_freeCCtx(zstd);
+    if (!has_room)
+        return error_out_of_memory(error, name, bound);
     if (ZSTD_isError(result))
         return compressing_failed(result, name, source.size, error);
     compressed->size += result;
     return true;
 }
 
+bool codec_compress_once(struct bytes source, int level, bool with_checksum, const char *name,
+                         struct buffer *compressed, struct error *error)
+{
+    ZSTD_CCtx *zstd = ZSTD_createCCtx();
+
+    return compress_once(zstd, zstd != NULL && set_up_once(zstd, source.size, level, with_checksum),
+                         source, name, compressed, error);
+}
+
 bool codec_compress_after(struct bytes prefix, struct bytes source, int level, const char *name,
                           struct buffer *compressed, struct error *error)
 {
-    size_t bound = ZSTD_compressBound((size_t)source.size), result = (size_t)-1;
     ZSTD_CCtx *zstd = ZSTD_createCCtx();
     int window_log = WINDOW_LOG_MIN;
 
-    if (zstd == NULL || !buffer_reserve(compressed, bound)) {
-        ZSTD_freeCCtx(zstd);
-        return error_out_of_memory(error, name, bound);
-    }
     while ((prefix.size + source.size) >> window_log != 0)
         window_log++;
-    if (set_parameter(zstd, ZSTD_c_compressionLevel, level) &&
-        set_parameter(zstd, ZSTD_c_checksumFlag, 1) &&
-        set_parameter(zstd, ZSTD_c_windowLog, window_log) &&
-        (level < CODEC_LEVEL_MAX || set_parameter(zstd, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
-        !ZSTD_isError(ZSTD_CCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)))
-        result = ZSTD_compress2(zstd, compressed->data + compressed->size, bound, source.data,
-                                (size_t)source.size);
-    ZSTD_freeCCtx(zstd);
-    if (ZSTD_isError(result))
-        return compressing_failed(result, name, source.size, error);
-    compressed->size += result;
-    return true;
+    return compress_once(
+        zstd,
+        zstd != NULL && set_parameter(zstd, ZSTD_c_compressionLevel, level) &&
+            set_parameter(zstd, ZSTD_c_checksumFlag, 1) &&
+            set_parameter(zstd, ZSTD_c_windowLog, window_log) &&
+            (level < CODEC_LEVEL_MAX || set_parameter(zstd, ZSTD_c_chainLog, CHAIN_LOG_MAX)) &&
+            !ZSTD_isError(ZSTD_CCtx_refPrefix(zstd, prefix.data, (size_t)prefix.size)),
+        source, name, compressed, error);
 }
 
 /* ---- decompressing ---- */

@@ -364,6 +364,13 @@ static bool check(const struct writer *writer, struct output *output, struct sid
         if (done && !digest_equal(&found, &writer->flats[section->kind]))
             done = error_set(error, "%s: does not come out as it was; it stays as it is",
                              writer->whole->name);
+        /* Only their streams are others than those of the whole sidecar, which was decoded. */
+        if (done && section->form == TRANSFORM_NAMES) {
+            struct names names = {.count = 0};
+
+            done = sidecar_read_names(written, section, &names, error);
+            names_free(&names);
+        }
     }
     if (done && !sidecar_holds_same(writer->whole, written))
         done = error_set(error, "%s: does not come out as it was; it stays as it is",

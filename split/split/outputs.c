@@ -182,6 +182,16 @@ static bool check_rest(const struct sidecar *sidecar, struct error *error)
     return true;
 }
 
+void outputs_note_sizes(struct slice_split *split, const struct sidecar *sidecar)
+{
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        const struct section *section = &sidecar->sections[i];
+
+        split->sizes[section->kind] = section->size;
+        split->stored_sizes[section->kind] = section->stored_size;
+    }
+}
+
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
     bool is_inexact = sidecar->facts.is_inexact && split->plan->facts.is_inexact;
@@ -189,12 +199,7 @@ bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, stru
     struct digest digest;
     bool done;
 
-    for (size_t i = 0; i < sidecar->section_count; i++) {
-        const struct section *section = &sidecar->sections[i];
-
-        split->sizes[section->kind] = section->size;
-        split->stored_sizes[section->kind] = section->stored_size;
-    }
+    outputs_note_sizes(split, sidecar);
     sidecar_help_restore(sidecar, split->job->threads, &split->proved);
     done = output_map(&split->stripped, &stripped, error);
     if (is_inexact) {

@@ -230,8 +230,9 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct input input = {.fd = -1};
+    struct input written = {.fd = -1};
     struct output packed = {.fd = -1};
-    struct sidecar *whole = NULL;
+    struct sidecar *whole = NULL, *difference = NULL;
     bool fits = false, done = output_map(&split->sidecar, &input, error);
 
     if (done)
@@ -244,9 +245,14 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
                bases_pack(bases, whole, input.bytes.size,
                           (int)option_number(split->job->options, OPTION_LEVEL), true, &packed,
                           &fits, error) &&
-               (!fits || output_sync(&packed, error));
+               (!fits || (output_sync(&packed, error) && output_map(&packed, &written, error)));
     }
     if (done && fits) {
+        difference = sidecar_open(written.bytes, split->sidecar_path, error);
+        done = difference != NULL;
+    }
+    if (done && fits) {
+        outputs_note_sizes(split, difference);
         output_discard(&split->sidecar);
         split->sidecar = packed;
         split->sidecar_size = packed.size;
@@ -255,7 +261,9 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
         free(bases->used);
         bases->used = NULL;
     }
+    sidecar_close(difference);
     sidecar_close(whole);
+    input_close(&written);
     input_close(&input);
     return done;
 }

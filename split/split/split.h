@@ -131,6 +131,9 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error);
 /* Writes split->sidecar without checking or syncing it. */
 bool outputs_write_sidecar(struct slice_split *split, struct error *error);
 
+/* Has the report tell the sizes of this sidecar's sections. */
+void outputs_note_sizes(struct slice_split *split, const struct sidecar *sidecar);
+
 /* True if this sidecar and the stripped image make the original. If both the split and the sidecar
  * are inexact, checks each of them on its own instead. */
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error);
