@@ -33,7 +33,7 @@
  * memory. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
-/* Of a difference, once has_content returned true. */
+/* The packed form of a section; of a difference, only once has_content returned true. */
 static struct packed packed_of(const struct sidecar *sidecar, const struct section *section)
 {
     struct packed packed = {section->content, section->size, sidecar->name, section->name};

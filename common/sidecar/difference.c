@@ -130,7 +130,7 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
 
 /* ---- restoring ---- */
 
-/* Appends what a part of a difference is compressed from, or after. */
+/* Appends the bytes that a part of a difference is compressed from, or after. */
 static bool flatten(const struct sidecar *sidecar, const struct section *section,
                     bool is_of_streams, struct buffer *flat, struct error *error)
 {
@@ -251,7 +251,7 @@ static bool has_same_numbers(const struct writer *writer, const struct section *
     return done;
 }
 
-/* What a section could be stored as. */
+/* A part that a section could be stored as. */
 struct draft {
     struct sidecar_part part;
     struct buffer frame;
@@ -285,7 +285,7 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 }
 
 /* Streams are read faster, so a content must be smaller by more than a little. */
-static bool choose(struct writer *writer, const struct section *section, struct draft *chosen)
+static bool choose_part(struct writer *writer, const struct section *section, struct draft *chosen)
 {
     const struct difference_options *options = writer->options;
     bool is_plain = section->form == ELFCOMPRESS_ZSTD, done = true;
@@ -319,7 +319,7 @@ static bool add_section(struct writer *writer, const struct section *section)
     const struct difference_options *options = writer->options;
     struct buffer *stored = &writer->difference.stored[section->kind];
     struct draft draft = {.part.size = 0};
-    bool done = choose(writer, section, &draft);
+    bool done = choose_part(writer, section, &draft);
 
     /* If that is far too much already, a higher level does not help. */
     if (done && options->level > CHOICE_LEVEL &&

@@ -300,8 +300,8 @@ static bool is_as_readable(const struct known_base *base, const struct output *o
 }
 
 /* The candidates, best first, with no more than ATTEMPTS of them; returns how many. */
-static size_t choose(const struct bases *bases, const struct known_base *wanted,
-                     const struct output *output, const struct known_base *chosen[ATTEMPTS])
+static size_t choose_bases(const struct bases *bases, const struct known_base *wanted,
+                           const struct output *output, const struct known_base *chosen[ATTEMPTS])
 {
     size_t scores[ATTEMPTS], count = 0;
 
@@ -344,7 +344,7 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
     bool done = describe(whole, &wanted, error);
-    size_t count = done ? choose(bases, &wanted, output, chosen) : 0;
+    size_t count = done ? choose_bases(bases, &wanted, output, chosen) : 0;
 
     *fits = false;
     for (size_t i = 0; done && !*fits && i < count; i++) {

@@ -268,7 +268,7 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
     return done;
 }
 
-/* Has later sidecars be differences to the one that was added. */
+/* Makes the sidecar that was added a base for later ones. */
 static void make_base(const struct slice_split *split, struct bases *bases)
 {
     struct sidecar *sidecar = NULL;
