@@ -467,7 +467,7 @@ static enum result expand(struct streams *streams, uint64_t size, uint64_t limit
     enum result result = name_text_decode(&streams->stream[STREAM_TEXT], size, limit, &names);
     uint64_t all = names.text.size;
 
-    for (size_t i = STREAM_TEXT + NAME_TEXT_STREAMS; i < STREAM_COUNT; i++)
+    for (size_t i = STREAM_LIST_CODES; i < STREAM_COUNT; i++)
         all += streams->stream[i].size;
     if (result == RESULT_OK && names.text.size != 0 && all / ZLIB_TEXT_STREAMS_PER_BYTE < size) {
         for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
