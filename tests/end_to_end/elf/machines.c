@@ -83,6 +83,12 @@ static const struct kept_row kept_rows[] = {
     {"ppc64le", {"14", "bfd"}, LINK_NO_PIE, "refers to it, other than the runtime's", NULL},
     {"ppc64le", {"14", "lld"}, LINK_PIE, "refers to it, other than the runtime's", NULL},
     {"ppc64le", {"14", "lld"}, LINK_SHARED, "refers to it, other than the runtime's", PROGRAM_NAME},
+    /* The first word of the GOT is the TOC pointer, 32 KiB above, which is inside the data; its own
+     * address is where the constructors end. */
+    {"ppc64le", {"14", "lld"}, LINK_STATIC, NULL, NULL},
+    {"ppc64le", {"19", "lld"}, LINK_STATIC, NULL, NULL},
+    /* A table of functions, one of whose addresses is also the distance to the end of the data. */
+    {"riscv32", {"14", "lld"}, LINK_STATIC, NULL, NULL},
 };
 
 static const struct kept_row *find_kept(const struct program *row)
