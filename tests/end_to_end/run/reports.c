@@ -158,13 +158,15 @@ static void subject_remove(struct subject *subject)
     }
 }
 
-/* Runs the unsplit program, SCRATCH/original/PROGRAM, and indexes its profiles. */
+/* Runs the unsplit program and indexes its profiles: of SCRATCH/original/PROGRAM, or of the one in
+ * PACKED, which has another UUID. */
 static void make_profile(const struct subject *subject, const char *program, const char *words,
                          int exit_code)
 {
     struct command command = {.directory = path_join(subject->scratch, "work")};
     directory_create(command.directory);
-    text_list_add_format(&command.arguments, "%s/original/%s", subject->scratch, program);
+    text_list_add_format(&command.arguments, "%s/%s/%s", subject->scratch,
+                         subject->is_packed ? PACKED : "original", program);
     text_list_add_words(&command.arguments, words);
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/raw/%%m.profraw",
                          subject->scratch);
