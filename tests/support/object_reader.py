@@ -91,6 +91,7 @@ class Elf:
             count = first.size
         if names == XINDEX:
             names = first.link
+        self.names = names
         self.sections = [Section(i, form.unpack_from(self.data, start + i * form.size))
                          for i in range(count)]
         for section in self.sections:
@@ -335,9 +336,9 @@ class View:
 
     def is_rewritten_table(self, section):
         """Strings are compared where they are used. A table that others use too stays."""
-        if section.type != SHT["STRTAB"] or section.name not in (".strtab", ".shstrtab"):
-            return False
         table = self.elf.symbol_table
+        if section.number != self.elf.names and (table is None or section.number != table.link):
+            return False
         return not any(s.link == section.number for s in self.sections[1:] if s is not table)
 
     def rewritten_tables(self):
