@@ -40,7 +40,9 @@ struct search {
     bool is_other;        /* the last candidate is a placeholder, or of another stripped image */
     bool met_unusable;    /* some candidate failed for another reason */
     bool is_ambiguous;    /* the last candidate has a rival */
-    struct error problem; /* the error of the first candidate that failed; "" if none did */
+    struct error problem; /* of the first candidate that could not be read, else of the first that
+                             failed; "" if none did */
+    bool was_read;        /* the candidate that `problem` is of */
     struct arena memory;
 };
 
@@ -211,14 +213,17 @@ static bool is_any(const struct search *search)
 
 /* ---- the candidates ---- */
 
-/* Passes over the last candidate. Nothing is searched any more if the machine failed, or if it is
- * unknown which of several candidates is right. */
-static void reject(struct search *search, const struct error *why)
+/* Passes over the last candidate: one that could not be read may be the right one. Nothing is
+ * searched any more if the machine failed, or if it is unknown which of several candidates is
+ * right. */
+static void reject(struct search *search, bool was_read, const struct error *why)
 {
     bool is_final = search->is_ambiguous || error_is_of_machine(why);
 
-    if (search->problem.message[0] == '\0' || is_final)
+    if (search->problem.message[0] == '\0' || is_final || (search->was_read && !was_read)) {
         search->problem = *why;
+        search->was_read = was_read;
+    }
     if (is_final) {
         search->next_spot = search->spot_count;
         search->next_found = search->found.count;
@@ -275,7 +280,7 @@ static const char *next_candidate(struct search *search)
             return NULL;
         search->is_other = false;
         if (!look(search, &error))
-            reject(search, &error);
+            reject(search, false, &error);
     }
     return search->found.items[search->next_found++].path;
 }
@@ -469,7 +474,7 @@ static void report_failure(struct search *search, struct error *error)
     size_t fault_count = search->found.fault_count;
     char hex[UUID_HEX_MAX];
     struct buffer list = {0};
-    struct error faults = {0};
+    struct error faults = {0}, said;
 
     *error = search->problem;
     /* That a sidecar is of another image says something only if a UUID or a place named it. */
@@ -481,13 +486,18 @@ static void report_failure(struct search *search, struct error *error)
         file_is_missing(store->directories[0], 0))
         error_set(error, "%.300s: no such directory; %.600s", store->directories[0],
                   search->problem.message);
+    if (fault_count == 1)
+        error_set(&faults, " (1 file there could not be read: %.250s)", first_fault);
+    else if (fault_count != 0)
+        error_set(&faults, " (%zu files there could not be read; the first: %.250s)", fault_count,
+                  first_fault);
+    if (error->message[0] != '\0' && search->was_read && fault_count != 0) {
+        said = *error;
+        error_set(error, "%.700s%s", said.message, faults.message);
+        error->number = said.number;
+    }
     if (error->message[0] == '\0' && need_uuids(search, error)) {
         list_spots(search, &list);
-        if (fault_count == 1)
-            error_set(&faults, " (1 file there could not be read: %.250s)", first_fault);
-        else if (fault_count != 0)
-            error_set(&faults, " (%zu files there could not be read; the first: %.250s)",
-                      fault_count, first_fault);
         places = (const char *)list.data;
         if (list.failed)
             error_out_of_memory(error, "the search for sidecars", list.size);
@@ -523,8 +533,8 @@ static struct sidecar *go_through(struct search *search)
 
         if (sidecar != NULL && accepts(search, sidecar, &why))
             return sidecar;
+        reject(search, sidecar != NULL, &why);
         sidecar_close(sidecar);
-        reject(search, &why);
     }
     return NULL;
 }

@@ -657,6 +657,34 @@ START_TEST(test_unreadable)
 }
 END_TEST
 
+/* The sidecar of another build does not hide that the right one cannot be read. */
+START_TEST(test_unreadable_twin)
+{
+    const struct kind *kind = &kinds[TWIN];
+    char *room = new_room(kind);
+    put(&kinds[OTHER], room, "here/a.covsplit");
+    put(kind, room, "here/b.covsplit");
+    ck_assert_int_eq(chmod(path_join(room, "here/b.covsplit"), 0), 0);
+    ck_assert_int_eq(chmod(room, 0777), 0);
+    struct command command = covsplit_command_as_user(scratch, path_join(room, "here"),
+                                                      "merge -o out.profraw ../in/light");
+    struct outcome outcome = command_run(&command);
+    ck_assert_msg(
+        outcome.exit_code == 1 && strstr(outcome.errors, "than that of a.covsplit") != NULL &&
+            strstr(outcome.errors, "(1 file there could not be read: b.covsplit: ") != NULL,
+        "%s", outcome.errors);
+    /* Found by its place, it is the one to tell of. */
+    command = covsplit_command_as_user(scratch, path_join(room, "here"),
+                                       "merge --sidecar a.covsplit --sidecar b.covsplit -o "
+                                       "out.profraw ../in/light");
+    outcome = command_run(&command);
+    ck_assert_msg(outcome.exit_code == 1 && strstr(outcome.errors, "b.covsplit: ") != NULL, "%s",
+                  outcome.errors);
+    ck_assert_int_eq(chmod(path_join(room, "here/b.covsplit"), 0644), 0);
+    command_expect(&command, 0);
+}
+END_TEST
+
 /* Mutated sidecars: in front of a good one they do no harm; alone, what is made is right, or
  * nothing is. */
 START_TEST(test_mutated)
@@ -747,6 +775,7 @@ int main(void)
     suite_loops(test_case, 2, test_same_uuid_records);
     suite_tests(test_case, test_two_images, test_export_all, test_same_uuid, test_unsplit,
                 test_changed_image, test_hostile_directory, test_huge_file, test_many,
-                test_unreadable, test_mutated, test_run_sees_changes, test_output_is_sidecar);
+                test_unreadable, test_unreadable_twin, test_mutated, test_run_sees_changes,
+                test_output_is_sidecar);
     return suite_main("finding", test_case);
 }
