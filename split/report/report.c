@@ -564,7 +564,8 @@ int command_report(const struct parsed_options *options)
     spool =
         command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
     start.root = current_directory();
-    command_require(start.root != NULL, 1);
+    done = start.root != NULL ||
+           error_set_errno(&error, errno, ".: no path leads to this directory; run it in another");
     start.merging.values[OPTION_OUTPUT] = (struct option_value){.given = true, .text = spool};
     start.merging.values[OPTION_FORMAT] = (struct option_value){.given = false};
     start.merging.values[OPTION_INTO] = (struct option_value){.given = false};
@@ -573,8 +574,8 @@ int command_report(const struct parsed_options *options)
     report = baseline = start;
     report.make = report_write;
     baseline.make = report_keep_lines;
-    done = other == NULL || (profile_sidecars_open(&baseline.sidecars, options, &error) &&
-                             run_report(&baseline, &other, 1, &error));
+    done = done && (other == NULL || (profile_sidecars_open(&baseline.sidecars, options, &error) &&
+                                      run_report(&baseline, &other, 1, &error)));
     report.lines = baseline.lines;
     done = done && profile_sidecars_open(&report.sidecars, options, &error) &&
            run_report(&report, options->operands, options->operand_count, &error);
