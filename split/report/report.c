@@ -8,6 +8,7 @@
  * This file chooses the images and the source files; write.c has llvm-cov write the report.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -275,10 +276,13 @@ static bool is_included(const struct report *report, struct bytes path)
         return is_below(path, report->root);
     for (size_t i = 0; (directory = option_text_at(report->options, OPTION_INCLUDE, i)) != NULL;
          i++) {
-        char *real = realpath(directory, NULL);
-        char *named = command_text("%s/%s", report->root, directory);
-        bool is_in = (real != NULL && is_below(path, real)) ||
-                     (directory[0] == '/' && is_below(path, directory)) || is_below(path, named);
+        char *real = realpath(directory, NULL), *named;
+        bool is_in;
+
+        command_require(real != NULL || errno != ENOMEM, PATH_MAX);
+        named = command_text("%s/%s", report->root, directory);
+        is_in = (real != NULL && is_below(path, real)) ||
+                (directory[0] == '/' && is_below(path, directory)) || is_below(path, named);
 
         free(real);
         free(named);
@@ -564,6 +568,7 @@ int command_report(const struct parsed_options *options)
     spool =
         command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
     start.root = current_directory();
+    command_require(start.root != NULL || errno != ENOMEM, PATH_MAX);
     done = start.root != NULL ||
            error_set_errno(&error, errno, ".: no path leads to this directory; run it in another");
     start.merging.values[OPTION_OUTPUT] = (struct option_value){.given = true, .text = spool};
