@@ -628,16 +628,22 @@ START_TEST(test_many)
 }
 END_TEST
 
+/* Puts a sidecar there that a user may not read; returns the user's merge, in here/. */
+static struct command put_unreadable(const struct kind *kind, const char *room, const char *place)
+{
+    put(kind, room, place);
+    ck_assert_int_eq(chmod(path_join(room, place), 0), 0);
+    ck_assert_int_eq(chmod(room, 0777), 0);
+    return covsplit_command_as_user(scratch, path_join(room, "here"),
+                                    "merge -o out.profraw ../in/light");
+}
+
 /* As a user who may not read them. */
 START_TEST(test_unreadable)
 {
     const struct kind *kind = &kinds[ONE];
     char *room = new_room(kind);
-    put(kind, room, "here/a.covsplit");
-    ck_assert_int_eq(chmod(path_join(room, "here/a.covsplit"), 0), 0);
-    ck_assert_int_eq(chmod(room, 0777), 0);
-    struct command command = covsplit_command_as_user(scratch, path_join(room, "here"),
-                                                      "merge -o out.profraw ../in/light");
+    struct command command = put_unreadable(kind, room, "here/a.covsplit");
     struct outcome outcome = command_run(&command);
     ck_assert_msg(outcome.exit_code == 1 &&
                       strstr(outcome.errors, "(1 file there could not be read: a.covsplit: ") !=
@@ -663,11 +669,7 @@ START_TEST(test_unreadable_twin)
     const struct kind *kind = &kinds[TWIN];
     char *room = new_room(kind);
     put(&kinds[OTHER], room, "here/a.covsplit");
-    put(kind, room, "here/b.covsplit");
-    ck_assert_int_eq(chmod(path_join(room, "here/b.covsplit"), 0), 0);
-    ck_assert_int_eq(chmod(room, 0777), 0);
-    struct command command = covsplit_command_as_user(scratch, path_join(room, "here"),
-                                                      "merge -o out.profraw ../in/light");
+    struct command command = put_unreadable(kind, room, "here/b.covsplit");
     struct outcome outcome = command_run(&command);
     ck_assert_msg(
         outcome.exit_code == 1 && strstr(outcome.errors, "than that of a.covsplit") != NULL &&
