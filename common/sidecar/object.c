@@ -49,15 +49,17 @@ static bool check_useful(const struct sidecar *sidecar, struct error *error)
         (has_covnames && sidecar_find(sidecar, SECTION_COVDATA) != NULL &&
          sidecar_find(sidecar, SECTION_COUNTERS) != NULL))
         return true;
-    return has_covmap || has_covfun
-               ? error_set(error,
-                           "%s: holds only a part of the coverage mapping and names, which no tool "
-                           "can use; give the tools the image, or split the original without "
-                           "--sections",
-                           sidecar->name)
+    if (has_covmap || has_covfun)
+        return error_set(error,
+                         "%s: holds only a part of the coverage mapping and names, which no tool "
+                         "can use; give the tools the image, or split the original without "
+                         "--sections",
+                         sidecar->name);
+    return sidecar_mapping(sidecar) == MAPPING_IS_ABSENT
+               ? sidecar_report_no_mapping(sidecar, error)
                : error_set(error,
-                           "%s: holds no coverage mapping; if the image has some, give the tools "
-                           "the image, or split the original without --sections",
+                           "%s: holds no coverage mapping; give the tools the image, or split the "
+                           "original without --sections",
                            sidecar->name);
 }
 

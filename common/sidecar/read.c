@@ -625,6 +625,52 @@ bool sidecar_holds_nothing(const struct sidecar *sidecar)
     return true;
 }
 
+/* True unless the stub tells that the image was linked with mapping that is not here: a sidecar of
+ * before KEPT notes told of it does not say so. */
+static bool stub_knows_all(const struct sidecar *sidecar)
+{
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+    const struct sidecar_facts *facts = &sidecar->facts;
+    uint8_t expected[PROFILE_STUB_ID_SIZE];
+    struct digest digests[STUB_KIND_COUNT];
+
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
+        const struct section *section = sidecar_find(sidecar, kinds[i]);
+
+        digests[i] = section != NULL ? section->digest : digest_of((struct bytes){NULL, 0});
+    }
+    facts_make_stub_id(expected, &facts->uuid, digests);
+    return !facts->has_stub || facts->is_inexact || sidecar_find(sidecar, SECTION_NAMES) == NULL ||
+           memcmp(expected, facts->stub_id, sizeof(expected)) == 0;
+}
+
+enum sidecar_mapping sidecar_mapping(const struct sidecar *sidecar)
+{
+    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
+    const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
+    unsigned here = 0, kept = 0;
+
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        if (sidecar->sections[i].size != 0)
+            here |= SECTION_BIT(sidecar->sections[i].kind);
+    }
+    for (size_t i = 0; i < sidecar->kept_count; i++)
+        kept |= SECTION_BIT(sidecar->kept[i].kind);
+    if ((here & mapping) == mapping && (here & names) != 0)
+        return MAPPING_IS_THERE;
+    return (here & mapping) == mapping || ((kept & ~here) & mapping) != 0 ||
+                   sidecar->facts.is_placeholder || !stub_knows_all(sidecar)
+               ? MAPPING_IS_APART
+               : MAPPING_IS_ABSENT;
+}
+
+bool sidecar_report_no_mapping(const struct sidecar *sidecar, struct error *error)
+{
+    return error_set(error,
+                     "%s: the image has no coverage mapping; compile it with -fcoverage-mapping",
+                     sidecar->name);
+}
+
 bool sidecar_is_compact(const struct sidecar *sidecar)
 {
     for (size_t i = 0; i < sidecar->section_count; i++) {

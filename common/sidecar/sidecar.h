@@ -230,6 +230,16 @@ bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
 /* True if it has neither a section nor a copy of one: there was nothing to take out of its image.
  */
 bool sidecar_holds_nothing(const struct sidecar *sidecar);
+/* Whether reports can be made of a sidecar. */
+enum sidecar_mapping {
+    MAPPING_IS_THERE,  /* coverage mapping, and the names that it needs */
+    MAPPING_IS_ABSENT, /* the image has none: it was compiled without -fcoverage-mapping */
+    MAPPING_IS_APART,  /* some of it is only in the image (--sections), or may be */
+};
+
+enum sidecar_mapping sidecar_mapping(const struct sidecar *sidecar);
+/* Sets the error of a sidecar that has to have mapping, and whose image has none. Returns false. */
+bool sidecar_report_no_mapping(const struct sidecar *sidecar, struct error *error);
 /* True if a section of it is in a compact form: then those that are not did not fit one. */
 bool sidecar_is_compact(const struct sidecar *sidecar);
 /* True if both hold the same of the same image, in whatever forms, by the digests that they record:

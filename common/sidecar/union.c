@@ -553,22 +553,19 @@ static bool put_header(void *context, uint64_t size, struct error *error)
            put(context, (struct bytes){(const uint8_t *)name, name_size}, error);
 }
 
-/* Without one of these, llvm-cov would take the whole union for a file without coverage. */
+/* Without mapping and names, llvm-cov would take the whole union for a file without coverage. */
 static bool check_coverage(const struct sidecar *sidecar, struct error *error)
 {
-    const struct section *covmap = sidecar_find(sidecar, SECTION_COVMAP);
-    const struct section *covfun = sidecar_find(sidecar, SECTION_COVFUN);
-    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
-    const struct section *covnames = sidecar_find(sidecar, SECTION_COVNAMES);
+    enum sidecar_mapping mapping = sidecar_mapping(sidecar);
 
-    if (!sidecar_is_real(sidecar, error))
-        return false;
-    return (covmap != NULL && covmap->size != 0 && covfun != NULL && covfun->size != 0 &&
-            ((names != NULL && names->size != 0) || (covnames != NULL && covnames->size != 0))) ||
-           error_set(error,
-                     "%s: holds no coverage mapping with names, which a union is made of; if the "
-                     "image has some, split the original without --sections",
-                     sidecar->name);
+    return sidecar_is_real(sidecar, error) &&
+           (mapping == MAPPING_IS_THERE ||
+            (mapping == MAPPING_IS_ABSENT
+                 ? sidecar_report_no_mapping(sidecar, error)
+                 : error_set(error,
+                             "%s: holds no coverage mapping with names, which a union is made of; "
+                             "split the original without --sections",
+                             sidecar->name)));
 }
 
 static bool remember(struct union_writer *writer, const struct chooser *chooser)

@@ -314,8 +314,12 @@ static bool add_notes(struct writer *writer)
     }
     for (size_t i = 0; i < source->kept_count; i++) {
         const struct section *kept = &source->kept[i];
+        /* Mapping that was not to go is noted, too: without it, nobody would know that there is
+         * some. */
+        bool is_mapping = kept->kind == SECTION_COVMAP || kept->kind == SECTION_COVFUN;
 
-        if (section_goes(kept) || kept->reason[0] == '\0')
+        if (section_goes(kept) || (kept->reason[0] == '\0' && (!is_mapping || kept->size == 0 ||
+                                                               find(writer, kept->kind) != NULL)))
             continue;
         put_u32(&note, kept->kind);
         put_u32(&note, 0);

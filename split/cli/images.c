@@ -16,6 +16,7 @@
 #include "formats/machine/machine.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
+#include "split/cli/table.h"
 
 /* ---- files that may be images ---- */
 
@@ -205,6 +206,8 @@ static struct sidecar *write_and_open(struct readable *readable, struct error *e
         .image_name = path_file_name(image->path),
         .sections = readable->sources,
         .section_count = readable->count,
+        .kept = readable->plan->sections, /* of mapping that cannot be read, it tells */
+        .kept_count = readable->plan->section_count,
     };
     struct sidecar_write_options options = {
         .level = CODEC_LEVEL_MIN, .threads = 1, .portable = true};
@@ -246,6 +249,42 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     buffer_free(&readable.covfun);
     image_plan_free(readable.plan);
     return sidecar;
+}
+
+/* ---- images without coverage mapping ---- */
+
+bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *sidecar)
+{
+    const char *name = sidecar->image_name[0] != '\0' ? sidecar->image_name : sidecar->name;
+
+    if (sidecar_mapping(sidecar) != MAPPING_IS_ABSENT)
+        return false;
+    if (images->count++ == 0)
+        images->first = command_copy(name);
+    return true;
+}
+
+bool unmapped_images_tell(const struct unmapped_images *images, struct error *text)
+{
+    char more[COUNT_TEXT_MAX];
+
+    if (images->count == 1)
+        error_set(text,
+                  "%.800s: left out, as the image has no coverage mapping; compile it with "
+                  "-fcoverage-mapping",
+                  images->first);
+    else if (images->count != 0)
+        error_set(text,
+                  "%.800s and %s: left out, as these images have no coverage mapping; compile them "
+                  "with -fcoverage-mapping",
+                  images->first, count_text(images->count - 1, "other image", more));
+    return images->count != 0;
+}
+
+void unmapped_images_free(struct unmapped_images *images)
+{
+    free(images->first);
+    *images = (struct unmapped_images){0};
 }
 
 /* ---- source paths ---- */

@@ -78,6 +78,22 @@ void section_row_write(const struct section_row *row, struct json_writer *json);
  * given. Close it with sidecar_close. */
 struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error);
 
+/* ---- images without coverage mapping, which reports leave out ---- */
+
+/* Initialize to {0}; free with unmapped_images_free. */
+struct unmapped_images {
+    uint64_t count;
+    char *first; /* the name of the one that was noted first */
+};
+
+/* True if the image of the sidecar has no coverage mapping: then it is noted, and is to be left
+ * out. A sidecar whose mapping stayed in the image is none of these. */
+bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *sidecar);
+
+/* Makes the text of a warning; false if no image was noted. */
+bool unmapped_images_tell(const struct unmapped_images *images, struct error *text);
+void unmapped_images_free(struct unmapped_images *images);
+
 /* ---- source paths ---- */
 
 /* Reads --path-map. Free maps->items. Returns an enum exit_status, after printing what is wrong. */

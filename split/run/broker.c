@@ -537,7 +537,9 @@ static void convert_and_answer(struct broker *broker, const struct question *que
         answer_failed(broker, question, &conversion.status, &error);
     else
         answer(question, fd,
-               is_cov && advise(broker, question, &conversion, &advice) ? advice.message : "");
+               is_cov && advise(broker, question, &conversion, &advice)
+                   ? advice.message
+                   : conversion.left_out.message);
     if (fd >= 0)
         close(fd);
     conversion_end(&conversion);

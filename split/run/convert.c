@@ -512,6 +512,7 @@ static bool convert_sidecar(struct conversion *conversion, struct error *error)
 struct store_conversion {
     struct conversion *conversion;
     struct union_writer writer;
+    struct unmapped_images unmapped;
 };
 
 /* A store_visitor. Placeholders, and sidecars of images without coverage, are ignored; so is what
@@ -528,7 +529,8 @@ static bool add_member(void *context, const char *path, const struct uuid *uuid,
         return true;
     sidecar = sidecar_read(path, error);
     done = sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, error);
-    if (done && sidecar_is_real(sidecar, &why) && !sidecar_holds_nothing(sidecar)) {
+    if (done && sidecar_is_real(sidecar, &why) && !sidecar_holds_nothing(sidecar) &&
+        !unmapped_images_note(&store->unmapped, sidecar)) {
         sidecar_set_up(sidecar, store->conversion->options);
         allow(store->conversion, sidecar->memory_limit);
         done = union_add(&store->writer, sidecar, error);
@@ -543,13 +545,17 @@ static bool convert_store(struct conversion *conversion, struct error *error)
         .conversion = conversion,
         .writer = {.name = conversion->name, .sink = write_part, .context = conversion}};
     bool done = walk_store(conversion, add_member, &store, error);
+    struct error text;
 
+    if (done && unmapped_images_tell(&store.unmapped, &text))
+        error_set(&conversion->left_out, "covsplit: warning: %.900s", text.message);
     if (done && store.writer.member_count == 0)
         done = error_set(error,
                          "%s: the store has no sidecar with coverage; name a directory that was "
                          "given to split --store",
                          conversion->name);
     done = done && union_finish(&store.writer, error);
+    unmapped_images_free(&store.unmapped);
     union_free(&store.writer);
     return done;
 }

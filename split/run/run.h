@@ -100,11 +100,12 @@ struct conversion {
     bool is_for_correlator;
 
     /* Set by conversion_run: the file in memory. */
-    int memory;       /* sealed; the caller closes it */
-    uint64_t size;    /* in bytes */
-    uint64_t allowed; /* a larger size fails */
-    const char *what; /* "the full raw profile", ...: for messages */
-    bool is_partial;  /* some sidecar was not found */
+    int memory;            /* sealed; the caller closes it */
+    uint64_t size;         /* in bytes */
+    uint64_t allowed;      /* a larger size fails */
+    const char *what;      /* "the full raw profile", ...: for messages */
+    bool is_partial;       /* some sidecar was not found */
+    struct error left_out; /* the warning of what a union lacks; "" if it lacks nothing */
 };
 
 /* Installs a signal handler: if a mapped file becomes shorter while it is examined, the file is

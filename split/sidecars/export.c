@@ -43,10 +43,12 @@ struct export
     struct sidecar_places places;
     struct progress progress;
     uint64_t count;           /* number of sidecars that were found by their UUIDs */
+    bool is_any;              /* some sidecar was not left out */
     bool failed;              /* some object could not be made */
     struct union_writer *all; /* NULL: each object has a file of its own */
     struct timespec newest;   /* of the sidecars and images in the object or union */
     struct path_maps maps;
+    struct unmapped_images unmapped;
 };
 
 /* ---- one object ---- */
@@ -147,17 +149,27 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
     return done;
 }
 
-/* Adds the sidecar to the union. Sidecars of images without coverage are passed over, and
- * placeholders that were not named: one that was takes the place of a sidecar that is needed. */
+/* True if the sidecar is one of several, and has nothing for an object. Of an image that is
+ * instrumented, people may expect coverage, so it is noted. A placeholder that was named takes the
+ * place of a sidecar that is needed. */
+static bool is_left_out(struct export *export, const struct sidecar *sidecar)
+{
+    if (export->all == NULL)
+        return option_given(export->options, OPTION_DEBUG_DIRECTORY) &&
+               sidecar_find(sidecar, SECTION_COVNAMES) == NULL &&
+               unmapped_images_note(&export->unmapped, sidecar);
+    if (sidecar->facts.is_placeholder)
+        return export->options->operand_count == 0;
+    return sidecar_holds_nothing(sidecar) ? sidecar_mapping(sidecar) == MAPPING_IS_ABSENT
+                                          : unmapped_images_note(&export->unmapped, sidecar);
+}
+
+/* Adds the sidecar to the union. */
 static bool export_to_union(struct export *export, const struct sidecar *sidecar,
                             struct error *error)
 {
-    bool is_named = export->options->operand_count != 0;
-
     note_time(export, sidecar->name);
-    return export->failed ||
-           (sidecar_holds_nothing(sidecar) && !(is_named && sidecar->facts.is_placeholder)) ||
-           union_add(export->all, sidecar, error);
+    return export->failed || union_add(export->all, sidecar, error);
 }
 
 /* ---- all of them ---- */
@@ -174,17 +186,21 @@ static void report_failure(struct export *export, const struct error *error)
 static void export_opened(struct export *export, struct sidecar *sidecar, struct error *error)
 {
     const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
-    bool done = false;
+    bool done = false, is_made;
 
-    if (sidecar != NULL && export->all != NULL)
+    is_made = sidecar != NULL && !is_left_out(export, sidecar);
+    if (sidecar != NULL && !is_made)
+        done = true;
+    else if (is_made && export->all != NULL)
         done = export_to_union(export, sidecar, error);
-    else if (sidecar != NULL && directory != NULL)
+    else if (is_made && directory != NULL)
         done = export_to_directory(export, sidecar, directory, error);
-    else if (sidecar != NULL)
+    else if (is_made)
         done =
             export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false, error);
     if (!done)
         report_failure(export, error);
+    export->is_any |= is_made;
     progress_add(&export->progress, 1);
     sidecar_close(sidecar);
     if (export->all == NULL)
@@ -358,6 +374,19 @@ static bool export_all(struct export *export, struct error *error)
     return export_named(export, error);
 }
 
+/* Warns of images that are left out. That none is left is an error. */
+static bool tell_left_out(struct export *export, struct error *error)
+{
+    struct error text;
+
+    progress_finish(&export->progress);
+    if (unmapped_images_tell(&export->unmapped, &text) && export->is_any)
+        message_warning("%s", text.message);
+    else if (export->unmapped.count != 0)
+        *error = text;
+    return export->is_any || export->unmapped.count == 0;
+}
+
 /* Nothing of a union gets its name if any sidecar could not be read. */
 static bool export_union(struct export *export, struct error *error)
 {
@@ -374,7 +403,8 @@ static bool export_union(struct export *export, struct error *error)
     done = export_all(export, error);
     progress_finish(&export->progress);
     if (done && !export->failed) {
-        done = union_finish(&all, error) && commit(export, &output, error);
+        done = tell_left_out(export, error) && union_finish(&all, error) &&
+               commit(export, &output, error);
         if (done && option_given(export->options, OPTION_VERBOSE))
             message_line(stdout, "%s: images: %zu; records of functions: %" PRIu64 " of %" PRIu64,
                          path, all.member_count, all.records_kept, all.records_read);
@@ -457,6 +487,7 @@ static int check_usage(const struct parsed_options *options)
 int command_export(const struct parsed_options *options)
 {
     struct export export = {.options = options};
+    bool is_union = option_given(options, OPTION_UNION);
     struct error error = {0};
     int status = check_usage(options);
 
@@ -465,10 +496,12 @@ int command_export(const struct parsed_options *options)
     if (status != STATUS_DONE)
         return status;
     sidecar_places_open(&export.places, options, false);
-    if (!(option_given(options, OPTION_UNION) ? export_union : export_all)(&export, &error))
+    if (is_union ? !export_union(&export, &error)
+                 : !export_all(&export, &error) || !tell_left_out(&export, &error))
         report_failure(&export, &error);
     progress_finish(&export.progress);
     sidecar_places_close(&export.places);
+    unmapped_images_free(&export.unmapped);
     free(export.maps.items);
     return export.failed ? STATUS_FAILED : STATUS_DONE;
 }

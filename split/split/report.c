@@ -62,6 +62,25 @@ static bool is_for_debug_info(const struct image_plan *plan)
                       SECTION_BIT(SECTION_COVDATA) | SECTION_BIT(SECTION_COVNAMES))) == 0);
 }
 
+/* True if reports will lack the image, although it counts: it was instrumented without coverage
+ * mapping, or a linker of Windows images has removed that. IR PGO has none by design. */
+static bool lacks_mapping(const struct image_plan *plan)
+{
+    bool counts = false, is_mapped = false;
+
+    for (size_t i = 0; i < plan->section_count; i++) {
+        enum section_kind kind = plan->sections[i].kind;
+
+        if (plan->sections[i].size == 0)
+            continue;
+        is_mapped |= kind == SECTION_COVMAP || kind == SECTION_COVFUN;
+        counts |= kind == SECTION_COUNTERS || kind == SECTION_DATA;
+    }
+    return counts && !is_mapped && plan->facts.raw_version != 0 &&
+           (plan->facts.raw_version & PROFILE_VARIANT_IR) == 0 && !is_for_debug_info(plan) &&
+           (kinds_of(plan) & SECTION_BIT(SECTION_COVDATA)) == 0;
+}
+
 /* The reason that there is nothing to take out of an image. */
 static const char *nothing_because(const struct image_plan *plan)
 {
@@ -70,7 +89,7 @@ static const char *nothing_because(const struct image_plan *plan)
     for (size_t i = 0; i < plan->section_count; i++) {
         const struct section *section = &plan->sections[i];
 
-        has_some |= (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0;
+        has_some |= section->size != 0 && (SECTION_BIT(section->kind) & SECTION_REMOVABLE) != 0;
         has_reason |= section->reason[0] != '\0';
     }
     return !has_some ? "no coverage data in it; compile and link it with -fprofile-instr-generate "
@@ -98,6 +117,13 @@ void split_warn_of_sections(const struct slice_split *split)
             split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,
                        fate_name(section->fate), section->reason);
     }
+    if (lacks_mapping(split->plan))
+        split_warn(split->job,
+                   "%s: the image has no coverage mapping, so reports will lack it; compile it "
+                   "with -fcoverage-mapping%s",
+                   split->image.path,
+                   split->plan->facts.format == IMAGE_COFF ? ", and link it without --gc-sections"
+                                                           : "");
     if (is_for_debug_info(split->plan))
         split_warn(
             split->job,

@@ -1,5 +1,6 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format finding store store_pack store_writers store_copy repack export union debuginfod)
+add_suites(sidecar_format finding store store_pack store_writers store_copy repack export union
+  unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
 add_run(finding finding)
 add_run(store store)
@@ -8,6 +9,7 @@ add_run(store-writers store_writers)
 add_run(store-copy store_copy)
 add_run(repack repack)
 add_run(export export)
+add_run(unmapped unmapped)
 add_run(debuginfod debuginfod)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(union-clang${clang} union ${clang})
