@@ -104,6 +104,11 @@ static bool check_known(struct planning *planning, enum section_kind kind)
         return image_plan_keep(planning->plan, kind,
                                "the version of its raw profiles is not known; link with /map and "
                                "give the file with --map");
+    if (planning->code.symbols.from_symbol_table && !planning->code.symbols.is_linked)
+        return image_plan_keep(
+            planning->plan, kind,
+            "no profile runtime is in the image, so it writes no profiles; link "
+            "it with -fprofile-instr-generate (IR PGO: -fprofile-generate), too");
     if (planning->has_record_layout)
         return true;
     if (version == 0)

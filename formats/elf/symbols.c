@@ -211,6 +211,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
             has_bases |= *code_base != 0 && *code_base != symbol.st_value;
             *code_base = symbol.st_value;
         }
+        runtime_symbols_look(symbols, name);
         if (!runtime_symbol_classify(name, &named))
             continue;
         if (runtime_symbols_add(symbols, named, function_address(image, &symbol), symbol.st_size))

@@ -50,6 +50,19 @@ bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
     return starts_with(text, RUNTIME_PREFIX "begin_") || starts_with(text, RUNTIME_PREFIX "end_");
 }
 
+void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name)
+{
+    /* INSTR_PROF_RAW_VERSION_VAR, INSTR_PROF_PROFILE_NAME_VAR and the like in InstrProfData.inc. */
+    static const char *const of_objects[] = {
+        RUNTIME_PREFIX "raw_version", RUNTIME_PREFIX "filename", RUNTIME_PREFIX "counter_bias",
+        RUNTIME_PREFIX "bitmap_bias", RUNTIME_PREFIX "runtime"};
+    bool is_own = starts_with(name, RUNTIME_PREFIX) || starts_with(name, "lprof");
+
+    for (size_t i = 0; is_own && i < sizeof(of_objects) / sizeof(of_objects[0]); i++)
+        is_own = !starts_with(name, of_objects[i]);
+    symbols->is_linked |= is_own;
+}
+
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
                          uint64_t address, uint64_t size)
 {
@@ -69,6 +82,7 @@ bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next 
 
     symbols->count = 0;
     while (next(planning, &walk, &found)) {
+        runtime_symbols_look(symbols, found.name);
         if (runtime_symbol_classify(found.name, &symbol) &&
             !runtime_symbols_add(symbols, symbol, found.address, 0))
             return false;

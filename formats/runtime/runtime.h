@@ -59,9 +59,14 @@ struct runtime_definition {
 struct runtime_symbols {
     bool from_symbol_table; /* by a symbol table or the like; if not, they may be found by what they
                                do */
+    bool is_linked;         /* some symbol of the runtime is there, of these or others */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t count;
 };
+
+/* Looks whether the symbol is one of the runtime itself. Those that compilers define in objects for
+ * it are none. */
+void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name);
 
 /* False if there are too many. */
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,

@@ -11,6 +11,7 @@
 
 #include "common/store/store.h"
 #include "split/cli/bases.h"
+#include "split/cli/find_sidecar.h"
 #include "split/split/split.h"
 
 #define PERMISSION_BITS 07777
@@ -357,6 +358,50 @@ static void forget_path(struct slice_split *split)
     split->sidecar_path = NULL;
 }
 
+/* The path of the sidecar of an image that was split before, wherever commands look for it; NULL if
+ * it is not found. */
+static char *find_sidecar(const struct slice_split *split)
+{
+    const struct input *image = &split->image;
+    struct sidecar_places places;
+    struct sidecar *sidecar = NULL;
+    struct split_image found;
+    struct error ignored;
+    char *path = NULL;
+
+    sidecar_places_open(&places, split->job->options, false);
+    if (image_find_split(image, &found, &ignored))
+        sidecar = sidecar_search_of_image(&places, image, &found, &ignored);
+    if (sidecar != NULL)
+        path = strdup(sidecar->name);
+    sidecar_close(sidecar);
+    sidecar_places_close(&places);
+    return path;
+}
+
+#define SPLIT_ALREADY "%s: split already, by 'covsplit split' or 'link'; it is passed on unchanged"
+
+/* Says where the sidecar of an image is that was split before. A file in its place that is of
+ * another image stays, too. */
+static void tell_of_sidecar(struct slice_split *split, bool is_there)
+{
+    char *found = split->has_pending_sidecar ? NULL : find_sidecar(split);
+    const char *image = split->image.path;
+
+    if (found != NULL)
+        split_warn(split->job, SPLIT_ALREADY ", and its sidecar is %s", image, found);
+    else if (is_there)
+        split_warn(split->job, SPLIT_ALREADY ", and %s is kept, which is not its sidecar", image,
+                   split->sidecar_path);
+    else if (split->has_pending_sidecar)
+        split_warn(split->job, SPLIT_ALREADY ", and a placeholder takes the place of its sidecar",
+                   image);
+    else
+        split_warn(split->job, SPLIT_ALREADY ", and its sidecar is not %s, but where that put it",
+                   image, is_for_store(split->job) ? "in the store" : "beside it");
+    free(found);
+}
+
 /* The sidecar of an image that was split before must not be replaced: it alone holds the original's
  * sections. A placeholder is written only if there is no sidecar, and the name is given. A
  * universal image gets no placeholders: build tools cannot know how many sidecars it has. */
@@ -367,7 +412,7 @@ static bool pass_on(struct slice_split *split, struct error *error)
 
     progress_finish(&split->job->progress);
     if (split->job->container.is_universal) {
-        split_warn(split->job, "%s: split already; it is passed on unchanged", split->image.path);
+        split_warn(split->job, SPLIT_ALREADY, split->image.path);
         forget_path(split);
         return true;
     }
@@ -378,12 +423,7 @@ static bool pass_on(struct slice_split *split, struct error *error)
     if (!is_known)
         return false;
     split->has_pending_sidecar = !is_there && may_write_sidecar(split);
-    split_warn(split->job, "%s: split already; it is passed on unchanged, and %s",
-               split->image.path,
-               is_there                     ? "the existing sidecar is kept"
-               : split->has_pending_sidecar ? "a placeholder takes the place of its sidecar"
-               : is_for_store(split->job)   ? "its sidecar is not in the store"
-                                            : "its sidecar is not beside it");
+    tell_of_sidecar(split, is_there);
     split->plan->facts.is_placeholder = true;
     if (split->has_pending_sidecar) {
         if (!outputs_write_sidecar(split, error))

@@ -417,9 +417,9 @@ START_TEST(test_no_needless_sidecar)
         ck_assert_str_eq(outcome.output, i < 2 ? "" : "plain: nothing to split\n");
         assert_same_files(path_join(directory, "plain"), path_join(directory, "before"));
         const char *errors = run_words(directory, 0, text_format("split %s stripped", options[i]));
-        assert_contains(errors,
-                        "split already; it is passed on unchanged, and its sidecar is not ");
-        assert_contains(errors, i % 2 == 0 ? "beside it" : "in the store");
+        assert_contains(errors, "split already, by 'covsplit split' or 'link'; it is passed on "
+                                "unchanged, and its sidecar is not ");
+        assert_contains(errors, i % 2 == 0 ? "beside it, " : "in the store, ");
         assert_same_files(path_join(directory, "stripped"), sample.stripped);
     }
     run_words(directory, 0, "split -o copy plain");

@@ -532,6 +532,57 @@ START_TEST(test_missed_library)
 }
 END_TEST
 
+/* A build that splits after the link, too, is told where the sidecar is; that stays. */
+START_TEST(test_split_after_link)
+{
+    static const struct {
+        const char *link, *split, *environment;
+        const char *said; /* behind "... and " */
+    } rows[] = {
+        {"", "", "COVSPLIT_STORE=", "its sidecar is app.covsplit\n"},
+        {"--store store", "--store store", "COVSPLIT_STORE=", "its sidecar is store/.build-id/"},
+        {"--store store", "", "COVSPLIT_STORE=store", "its sidecar is store/.build-id/"},
+        {"--store store", "",
+         "COVSPLIT_STORE=", "its sidecar is not beside it, but where that put it\n"},
+        {"--store store", "--store other",
+         "COVSPLIT_STORE=", "its sidecar is not in the store, but where that put it\n"},
+        {"--store store", "--sidecar side", "COVSPLIT_STORE=", "a placeholder takes the place"},
+    };
+    char *place = new_place("after");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        run_or_abort(place, "rm", "-rf", "app", "app.covsplit", "store", "side", NULL);
+        assert_link(place, rows[i].link,
+                    text_format("%s " COVERAGE "-Wl,--build-id program.c -o app", clang()));
+        run_or_abort(place, "sh", "-c", "rm -rf before && mkdir before && cp -a app* before", NULL);
+        struct command command = covsplit_words(place, text_format("split %s app", rows[i].split));
+        text_list_add(&command.environment, rows[i].environment);
+        const char *errors = command_expect(&command, 0).errors;
+        const char *start = text_format("covsplit: warning: app: split already, by 'covsplit "
+                                        "split' or 'link'; it is passed on unchanged, and %s",
+                                        rows[i].said);
+        ck_assert_msg(strncmp(errors, start, strlen(start)) == 0 && text_count(errors, "\n") == 1,
+                      "%s", errors);
+        run_or_abort(place, "sh", "-c", "for i in before/*; do cmp $i ${i##*/} || exit 1; done",
+                     NULL);
+    }
+}
+END_TEST
+
+/* Objects that are instrumented, linked without the option: what is wrong, in those words. */
+START_TEST(test_no_runtime)
+{
+    char *place = new_place("runtime");
+    run_or_abort(place, "env", clang(), "-fprofile-instr-generate", "-fcoverage-mapping", "-c",
+                 "program.c", NULL);
+    struct outcome outcome = link_words(place, "", text_format("%s program.o -o app", clang()));
+    ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome.errors);
+    ck_assert_uint_eq(text_count(outcome.errors,
+                                 " stays: no profile runtime is in the image, so it writes no "
+                                 "profiles; link it with -fprofile-instr-generate "),
+                      2);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
@@ -544,7 +595,7 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
     suite_loops(test_case, 2, test_wrapper);
-    suite_tests(test_case, test_failing_link, test_signal, test_linker_strips, test_missed_library,
-                test_rustc);
+    suite_tests(test_case, test_split_after_link, test_no_runtime, test_failing_link, test_signal,
+                test_linker_strips, test_missed_library, test_rustc);
     return suite_main("link", test_case);
 }

@@ -483,7 +483,7 @@ START_TEST(test_colour)
     } messages[] = {
         {"show nosuch", 1, "error", "^[1;31m", " nosuch: cannot be read: "},
         {"show", 2, "error", "^[1;31m", " FILE is missing; run 'covsplit show --help'\n"},
-        {"split stripped", 0, "warning", "^[1;35m", " stripped: split already; "},
+        {"split stripped", 0, "warning", "^[1;35m", " stripped: split already, by "},
     };
     const struct colour_case *test = &colour_cases[_i];
     char *directory = sample_directory(&sample);
