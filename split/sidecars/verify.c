@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
@@ -252,6 +253,21 @@ static bool add_size(void *context, const struct store_entry *entry, struct erro
     return true;
 }
 
+/* A directory without the place of sidecars would check out as a store without any. */
+static bool is_store(const char *directory, struct error *error)
+{
+    char *root = store_root(directory);
+    bool is_there;
+
+    command_require(root != NULL, strlen(directory));
+    is_there = path_is_directory(root) || !path_is_directory(directory);
+    free(root);
+    return is_there || error_set(error,
+                                 "%s: not a store: there is no .build-id in it; name a directory "
+                                 "that was given to split --store",
+                                 directory);
+}
+
 /* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
 static int check_store(const char *directory, const struct parsed_options *options)
 {
@@ -274,7 +290,7 @@ static int check_store(const char *directory, const struct parsed_options *optio
     command_require(check.pool != NULL, sizeof(struct job));
     if (check.has_json)
         json_begin_array(&check.json, NULL);
-    done = store_scan(directory, add_job, &check, &error);
+    done = is_store(directory, &error) && store_scan(directory, add_job, &check, &error);
     pool_close(check.pool);
     progress_finish(&check.progress);
     if (check.has_json)

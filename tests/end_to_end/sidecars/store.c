@@ -157,6 +157,12 @@ START_TEST(test_empty_and_missing)
     covsplit_run_words(directory, 0, "store gc --older-than 0 store");
     static const char *const lines[] = {"store list nowhere", "store check nowhere",
                                         "store gc --older-than 1 nowhere"};
+    /* Any other directory would check out as an empty store. */
+    outcome = covsplit_run_words(directory, 1, "store check .");
+    ck_assert_str_eq(outcome.errors,
+                     "covsplit: error: .: not a store: there is no .build-id in it; name a "
+                     "directory that was given to split --store\n");
+    ck_assert_str_eq(outcome.output, "");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         outcome = covsplit_run_words(directory, 1, lines[i]);
         ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
