@@ -20,9 +20,8 @@
 /* ==== children ==== */
 
 /* The exit statuses that env(1) and shells use. */
-#define EXIT_NOT_FOUND    127
-#define EXIT_NOT_RUN      126
-#define EXIT_BY_SIGNAL(n) (128 + (n))
+#define EXIT_NOT_FOUND 127
+#define EXIT_NOT_RUN   126
 
 /* Signals that other processes send to this one, but that are meant for the command. */
 static const int passed_on[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,

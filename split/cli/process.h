@@ -19,6 +19,9 @@
 
 /* ---- children ---- */
 
+/* What shells return after a signal. */
+#define EXIT_BY_SIGNAL(number) (128 + (number))
+
 /* Initialize to {0}. */
 struct child {
     pid_t process;

@@ -6,6 +6,7 @@
  * made, unless it was given.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,33 +83,60 @@ static void remove_directory(const char *path)
     rmdir(path);
 }
 
-static bool check_profiles(const char *path, struct error *error)
+/* Sets the error of a command without profiles. How it ended mostly tells why. Shells tell of a
+ * signal by a status above EXIT_BY_SIGNAL(0). */
+static bool report_no_profile(const char *path, const char *command, int status,
+                              struct error *error)
+{
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status) - EXIT_BY_SIGNAL(0);
+    const char *name = number > 0 && number < NSIG ? strsignal(number) : NULL;
+
+    if (WIFSIGNALED(status))
+        return error_set(error,
+                         "%s: ended by signal %d (%s) before any program wrote a profile; run it "
+                         "by itself to see why",
+                         command, number, name != NULL ? name : "unknown");
+    if (WEXITSTATUS(status) != 0)
+        return error_set(error,
+                         "%s: returned %d%s%s%s, and no program wrote a profile: one that aborts, "
+                         "is killed or calls _exit writes none; see what it printed",
+                         command, WEXITSTATUS(status), name != NULL ? " (a signal: " : "",
+                         name != NULL ? name : "", name != NULL ? ")" : "");
+    return error_set(error,
+                     "%s: no program wrote a profile there: none was built with "
+                     "-fprofile-instr-generate, or all were killed or ended by _exit, or the "
+                     "command clears the environment or sets LLVM_PROFILE_FILE itself",
+                     path);
+}
+
+static bool check_profiles(const char *path, const char *command, int status, struct error *error)
 {
     struct directory_names names = {0};
     bool done = directory_names_read(path, is_profile, &names, error);
 
     if (done && names.count == 0)
-        done = error_set(error,
-                         "%s: no program wrote a profile there: none was built with "
-                         "-fprofile-instr-generate, or all were killed or ended by _exit, or the "
-                         "command clears the environment or sets LLVM_PROFILE_FILE itself",
-                         path);
+        done = report_no_profile(path, command, status, error);
     directory_names_free(&names);
     return done;
 }
 
-/* Runs the command. *status is that of waitpid, or of a signal that this process got meanwhile. */
-static bool run(const struct parsed_options *options, int *status, struct error *error)
+/* Runs the command. *status is that of waitpid, or of a signal that this process got meanwhile;
+ * then it was *stopped, as it is if it could not be run, which has been said. */
+static bool run(const struct parsed_options *options, int *status, bool *stopped,
+                struct error *error)
 {
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)options->operands;
     struct child child = {0};
-    int number;
+    int number = 0;
 
     child_hold_signals(&child);
-    if (!child_run(&child, command, status, error))
+    if (!child_start(&child, command, &number, error))
         return false;
+    *stopped = number != 0;
+    *status = *stopped ? child_report_not_run(&child, command[0], number) : child_wait(&child);
     number = child_held_signal(&child);
+    *stopped |= number != 0;
     if (number != 0)
         *status = W_EXITCODE(0, number);
     sigprocmask(SIG_SETMASK, &child.mask_before, NULL);
@@ -140,7 +168,7 @@ int command_test(const struct parsed_options *options)
     struct error error;
     int status = 0, reported = report_check_usage(options);
     char *directory;
-    bool done, is_kept = given != NULL;
+    bool done, is_stopped = false, is_kept = given != NULL;
 
     if (reported != STATUS_DONE)
         return reported;
@@ -148,14 +176,15 @@ int command_test(const struct parsed_options *options)
     directory = make_directory(given, &error);
     if (directory != NULL)
         set_environment(directory, option_threads(options));
-    done = directory != NULL && run(options, &status, &error);
-    if (done && !WIFSIGNALED(status)) {
+    done = directory != NULL && run(options, &status, &is_stopped, &error);
+    if (done && !is_stopped)
+        done = check_profiles(directory, options->operands[0], status, &error);
+    if (done && !is_stopped && !WIFSIGNALED(status)) {
         const char *operands[] = {into != NULL ? into : directory, NULL};
 
         reporting.operands = operands;
         reporting.operand_count = 1;
-        done = check_profiles(directory, &error) &&
-               (into == NULL || add_to_state(options, directory, &error));
+        done = into == NULL || add_to_state(options, directory, &error);
         is_kept |= into != NULL && !done;
         if (done)
             reported = command_report(&reporting);

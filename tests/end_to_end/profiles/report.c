@@ -644,6 +644,22 @@ START_TEST(test_command)
     outcome = command_run(&command);
     ck_assert_int_eq(outcome.signal, SIGKILL);
     ck_assert_str_eq(outcome.output, "");
+    ck_assert_str_eq(outcome.errors, "covsplit: error: sh: ended by signal 9 (Killed) before any "
+                                     "program wrote a profile; run it by itself to see why\n");
+    *script = "sh -c 'kill -6 $$'; exit $?";
+    outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 134));
+    assert_says(outcome, "sh: returned 134 (a signal: Aborted), and no program wrote a profile: ");
+    *script = "exit 3";
+    outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 3));
+    assert_says(outcome, "sh: returned 3, and no program wrote a profile: ");
+    /* If there are profiles, the signal says enough. */
+    *script = "./" APP " >&2; kill -9 $$";
+    outcome = command_run(&command);
+    ck_assert_int_eq(outcome.signal, SIGKILL);
+    ck_assert_str_eq(outcome.output, "");
+    ck_assert_uint_eq(text_count(outcome.errors, "covsplit: "), 0);
     *script = "exit 0";
     outcome = command_run(&command);
     ck_assert(outcome_exited(&outcome, 1));
@@ -662,7 +678,8 @@ START_TEST(test_command)
 
     run(split, 2, "test --store store --fail-under x -- touch ran");
     ck_assert(!file_exists(path_join(split, "ran")));
-    run(split, 127, "test --store store -- ./nowhere");
+    ck_assert_uint_eq(
+        text_count(run(split, 127, "test --store store -- ./nowhere").errors, "covsplit: "), 1);
     assert_says(run(split, 1, "test --store store --profiles " APP " -- touch ran"), APP);
     ck_assert(!file_exists(path_join(split, "ran")));
 }
