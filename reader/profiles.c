@@ -550,7 +550,7 @@ static bool check_usable(const covsplit_merger *merger, const char *name, struct
 static bool add_profile(covsplit_merger *merger, const struct profile *profile, const char *name,
                         struct error *error)
 {
-    const struct profile_place place = {name, merger->place, 0};
+    const struct profile_place place = {name, merger->place, 0, 0};
     struct profile_group *group;
 
     if (!check_usable(merger, name, error))
@@ -581,7 +581,7 @@ bool covsplit_merger_add(covsplit_merger *merger, const covsplit_profile *profil
 static bool add_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     covsplit_merger *merger = context;
-    const struct profile_place place = {name, merger->place++, 0};
+    const struct profile_place place = {name, merger->place++, 0, 0};
     struct profile_group *group;
     struct profile profile;
 

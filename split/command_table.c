@@ -186,37 +186,48 @@ static const struct option_description merge_options[] = {
     VERBOSE("print what was read and added, and with which sidecars"),
 };
 
-static const char *const report_formats[] = {"lcov", "json", "summary", "cobertura", NULL};
+static const char *const report_formats[] = {"lcov", "json",     "summary", "cobertura",
+                                             "text", "markdown", NULL};
 
 /* Rows that report and test share. */
 #define HOW_IT_IS_REPORTED                                                                         \
     VALUE(OPTION_HTML, TEXT, "html", NO_LETTER, "DIR", "write pages to DIR, with an index",        \
           .excludes = OPTION_FORMAT),                                                              \
+        FLAG(OPTION_OPEN, "open", NO_LETTER, "with --html: show the index in a browser"),          \
         FLAG(OPTION_SUMMARY, "summary", NO_LETTER, "print one line for each source file",          \
              .excludes = OPTION_FORMAT),                                                           \
+        FLAG(OPTION_MISSING_LINES, "show-missing-lines", NO_LETTER,                                \
+             "also print the lines of each file that were not executed, as FILE:3,7-9"),           \
         VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",                                  \
-              "write lcov, json, summary (JSON without lines) or cobertura",                       \
+              "write lcov, json, summary (JSON without lines), cobertura, text (the sources "      \
+              "with their counts) or markdown",                                                    \
               .words = report_formats),                                                            \
+        FLAG(OPTION_INSTANTIATIONS, "show-instantiations", NO_LETTER,                              \
+             "with pages and text: show templates once more for each instantiation"),              \
         VALUE(OPTION_OUTPUT, TEXT, "output", 'o', "FILE", "write the report to FILE"),             \
-        VALUE(OPTION_DIFF, TEXT, "diff", NO_LETTER, "FILE",                                        \
-              "report only the lines that FILE adds, a unified diff; '-' for standard input"),     \
         VALUE(OPTION_BASELINE, TEXT, "baseline", NO_LETTER, "OTHER",                               \
               "report what went up and down since these profiles, perhaps of another build"),      \
         VALUE(                                                                                     \
             OPTION_FAIL_UNDER, TEXT, "fail-under", NO_LETTER, "LIMIT",                             \
             "exit with 1 if less is covered: lines=80, functions=..., regions=..., branches=...",  \
             .repeats = true),                                                                      \
-        VALUE(                                                                                     \
-            OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",                                     \
-            "report the source files below DIR (default: the current directory, if any is there)", \
-            .repeats = true, .takes_rest = true),                                                  \
+        VALUE(OPTION_IGNORE, TEXT, "ignore", NO_LETTER, "KIND",                                    \
+              "go on without what cannot be in the report: missing, empty, unmapped, earlier, "    \
+              "foreign or mismatched",                                                             \
+              .repeats = true),                                                                    \
+        VALUE(OPTION_ROOT, TEXT, "root", NO_LETTER, "DIR",                                         \
+              "the root of the source tree (default: the top of the git work tree, or else the "   \
+              "current directory)"),                                                               \
+        VALUE(OPTION_INCLUDE, TEXT, "include", NO_LETTER, "DIR",                                   \
+              "report the source files below DIR (default: the root, if any is there)",            \
+              .repeats = true, .takes_rest = true),                                                \
         VALUE(OPTION_IGNORE_FILES, TEXT, "ignore-filename-regex", NO_LETTER, "REGEX",              \
               "leave out source files whose path matches", .repeats = true, .one_dash = true),     \
         VALUE(OPTION_PATH_MAP, TEXT, "path-map", NO_LETTER, "MAP",                                 \
               "FROM=TO: source files below FROM are below TO here", .repeats = true),              \
         FLAG(OPTION_ALL, "all", NO_LETTER, "also images in the store that no profile is of"),      \
-        FLAG(OPTION_IGNORE_MISSING, "ignore-missing", NO_LETTER,                                   \
-             "leave out profiles whose sidecar is not found, with a warning"),                     \
+        FLAG(OPTION_ALL_BUILDS, "all-builds", NO_LETTER,                                           \
+             "of several builds of one image report all, not only the newest"),                    \
         SIDECARS("a sidecar, or a directory of them"), LOOK_IN_STORES,                             \
         VALUE(OPTION_LLVM_COV, TEXT, "llvm-cov", NO_LETTER, "PROGRAM",                             \
               "the llvm-cov that is run"),                                                         \
@@ -392,10 +403,10 @@ static const struct command commands[] = {
      OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
     {"report", "Make a coverage report of profiles",
      "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
-     "                       [-o FILE] [--fail-under LIMIT]... [--include DIR]...\n"
-     "                       [--path-map MAP]... [--all] [--ignore-missing]\n"
+     "                       [-o FILE] [--fail-under LIMIT]... [--ignore KIND]...\n"
+     "                       [--root DIR] [--include DIR]... [--path-map MAP]... [--all]\n"
      "                       PROFILE_OR_IMAGE... [-- SOURCE...]\n"
-     "       covsplit report [OPTION]... [--diff FILE] [--baseline OTHER] PROFILE_OR_IMAGE...",
+     "       covsplit report [OPTION]... --baseline OTHER PROFILE_OR_IMAGE...",
      "Merges profiles, as 'covsplit merge' does, and reports the coverage of all images that\n"
      "they are of. The report is llvm-cov's: a table, or with --html what 'llvm-cov show'\n"
      "writes, with lcov and json what 'llvm-cov export' does. Nothing is left but the report.\n"
@@ -404,12 +415,15 @@ static const struct command commands[] = {
      "a raw profile, a directory, a state, or a .profdata file that says which images it is of\n"
      "(LLVM 16 or later). A SOURCE is a file or directory, as with --include.\n"
      "\n"
-     "With --diff, as of 'git diff', the lines that a change adds are reported: how many of\n"
-     "them have code, how many of these are covered, and which are not. With --fail-under\n"
-     "lines=PERCENT the exit status is 1 if less of them is.\n"
+     "With --baseline, the report is of what the other profiles cover: file by file, and which\n"
+     "functions, by their names.\n"
      "\n"
-     "With --baseline, the report is of what the other profiles cover: file by file, which\n"
-     "functions, by their names, and with --diff which lines.\n"
+     "What cannot be in the report is named in a warning: profiles whose sidecar is missing or\n"
+     "that are empty, images that are unmapped (built without -fcoverage-mapping), profiles of\n"
+     "an earlier build of an image, functions that are foreign to all images, and functions\n"
+     "whose counts are mismatched with the mapping. A missing sidecar is an error, and all are\n"
+     "with --fail-under and --baseline, which are about all that is given, unless --ignore\n"
+     "names the kind.\n"
      "\n"
      "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one in PATH\n"
      "that fits the profiles.\n"

@@ -106,121 +106,124 @@ void covmap_names_free(struct covmap_names *names)
 
 /* ---- paths ---- */
 
-static bool is_absolute(struct bytes name)
+/* "C:", as at the beginning of a Windows path. */
+static bool has_drive(struct bytes name)
 {
-    return name.size != 0 &&
-           (name.data[0] == '/' || name.data[0] == '\\' || (name.size > 1 && name.data[1] == ':'));
+    uint8_t letter = name.size > 1 && name.data[1] == ':' ? name.data[0] | 0x20 : 0;
+
+    return letter >= 'a' && letter <= 'z';
 }
 
-/* Removes the last part of the path, if it is one that ".." can remove. */
-static bool remove_last(struct buffer *path)
+static bool is_separator(uint8_t byte, bool is_windows)
+{
+    return byte == '/' || (is_windows && byte == '\\');
+}
+
+static bool is_absolute(struct bytes name, bool is_windows)
+{
+    return name.size != 0 && (is_separator(name.data[0], is_windows) || has_drive(name));
+}
+
+/* Removes the last part of the path for a "..", which disappears at the root. False if there is no
+ * part that it can remove, so that it stays. */
+static bool remove_last(struct buffer *path, size_t root)
 {
     size_t size = path->size;
 
-    while (size != 0 && path->data[size - 1] != '/')
+    if (root != 0 && size == root)
+        return true;
+    while (size > root && path->data[size - 1] != '/')
         size--;
-    if (size == 0 || (path->size - size == 2 && memcmp(path->data + size, "..", 2) == 0))
+    if (path->size == 0 || (path->size - size == 2 && memcmp(path->data + size, "..", 2) == 0))
         return false;
-    path->size = size - 1;
+    path->size = size > root ? size - 1 : root;
     return true;
 }
 
-/* Appends the parts of a path, each after a slash, without "." and "..". */
-static void append_parts(struct buffer *path, struct bytes name)
+/* Appends the parts of a path without "." and "..", behind the first `root` bytes. */
+static void append_parts(struct buffer *path, size_t root, struct bytes name, bool is_windows)
 {
     while (name.size != 0) {
-        const uint8_t *slash = memchr(name.data, '/', (size_t)name.size);
-        size_t size = slash == NULL ? (size_t)name.size : (size_t)(slash - name.data);
         const char *part = (const char *)name.data;
-        bool goes_up = size == 2 && memcmp(part, "..", 2) == 0;
+        size_t size = 0;
+        bool goes_up;
 
-        if (size != 0 && !(size == 1 && part[0] == '.') && !(goes_up && remove_last(path))) {
-            buffer_append(path, "/", 1);
+        while (size < name.size && !is_separator(name.data[size], is_windows))
+            size++;
+        goes_up = size == 2 && memcmp(part, "..", 2) == 0;
+        if (size != 0 && !(size == 1 && part[0] == '.') && !(goes_up && remove_last(path, root))) {
+            if (path->size > root)
+                buffer_append(path, "/", 1);
             buffer_append(path, part, size);
         }
-        take_bytes(&name, slash == NULL ? size : size + 1);
+        take_bytes(&name, size < name.size ? size + 1 : size);
     }
 }
 
-bool covmap_path(struct bytes directory, struct bytes name, struct buffer *scratch,
+bool covmap_path(struct bytes directory, struct bytes name, bool is_windows, struct buffer *scratch,
                  struct bytes *path)
 {
-    bool is_joined = !is_absolute(name);
+    struct bytes first;
+    size_t root = 0;
 
-    *path = name;
-    if (directory.size == 0 || directory.data[0] != '/' || !(is_joined || name.data[0] == '/'))
-        return true;
+    is_windows |= has_drive(name) || has_drive(directory);
+    first = is_absolute(name, is_windows) ? name : directory;
     scratch->size = 0;
-    if (is_joined)
-        append_parts(scratch, directory);
-    append_parts(scratch, name);
-    *path = buffer_view(scratch);
-    return !scratch->failed;
-}
-
-/* Replaces *path, which is not in `scratch`, by what the first fitting map makes of it, in
- * `scratch`. *is_mapped is false if none fits. False if out of memory. */
-static bool apply_maps(const struct path_maps *maps, struct buffer *scratch, struct bytes *path,
-                       bool *is_mapped)
-{
-    *is_mapped = false;
-    for (size_t i = 0; i < maps->count && !*is_mapped; i++) {
-        const struct path_map *map = &maps->items[i];
-        struct bytes rest;
-
-        if (!bytes_slice(*path, map->from.size, path->size - map->from.size, &rest) ||
-            memcmp(path->data, map->from.data, (size_t)map->from.size) != 0 ||
-            (rest.size != 0 && rest.data[0] != '/'))
-            continue;
-        scratch->size = 0;
-        buffer_append(scratch, map->to.data, (size_t)map->to.size);
-        buffer_append(scratch, rest.data, (size_t)rest.size);
-        *path = buffer_view(scratch);
-        *is_mapped = true;
+    if (has_drive(first)) {
+        buffer_append(scratch, first.data, 2);
+        take_bytes(&first, 2);
     }
+    if (first.size != 0 && is_separator(first.data[0], is_windows))
+        buffer_append(scratch, "/", 1);
+    root = scratch->size;
+    append_parts(scratch, root, first, is_windows);
+    if (!is_absolute(name, is_windows))
+        append_parts(scratch, root, name, is_windows);
+    *path = scratch->size == 0 ? name : buffer_view(scratch);
     return !scratch->failed;
 }
 
-/* A path that becomes relative is not to be in the compilation directory, so that is left out then,
- * and all paths are whole. */
-bool covmap_names_map(const struct covmap_names *names, uint32_t version,
-                      const struct path_maps *maps, struct buffer *encoded)
+/* True if llvm-cov has this path for the name without being told. */
+static bool is_natural(struct bytes directory, struct bytes name, struct bytes path)
+{
+    struct bytes end;
+
+    if (directory.size == 0 || (name.size != 0 && name.data[0] == '/'))
+        return bytes_equal(name, path);
+    return path.size == directory.size + 1 + name.size &&
+           memcmp(path.data, directory.data, (size_t)directory.size) == 0 &&
+           path.data[directory.size] == '/' &&
+           bytes_slice(path, directory.size + 1, name.size, &end) && bytes_equal(end, name);
+}
+
+bool covmap_names_rename(const struct covmap_names *names, uint32_t version, bool is_windows,
+                         const struct covmap_renamer *renamer, struct buffer *encoded)
 {
     bool has_directory = version >= COVMAP_VERSION_6 && names->count != 0, is_any = false;
-    bool is_relative = false;
     struct bytes directory = has_directory ? names->names[0] : (struct bytes){0};
-    struct buffer joined = {0}, mapped = {0}, text = {0};
+    struct buffer joined = {0}, text = {0};
     bool done = true;
 
+    /* Paths that are whole need no directory. */
+    if (has_directory)
+        buffer_append_uleb128(&text, 0);
     for (size_t i = has_directory; done && i < names->count; i++) {
         struct bytes path;
-        bool is_mapped = false;
 
-        done = covmap_path(directory, names->names[i], &joined, &path) &&
-               apply_maps(maps, &mapped, &path, &is_mapped);
-        if (!is_mapped && is_absolute(names->names[i]))
-            path = names->names[i];
-        is_any |= is_mapped;
-        is_relative |= is_mapped && !is_absolute(path);
-        buffer_append_uleb128(&text, path.size);
-        buffer_append(&text, path.data, (size_t)path.size);
+        done = covmap_path(directory, names->names[i], is_windows, &joined, &path) &&
+               renamer->rename(renamer->context, path, &path);
+        is_any |= done && !is_natural(directory, names->names[i], path);
+        buffer_append_uleb128(&text, done ? path.size : 0);
+        buffer_append(&text, path.data, done ? (size_t)path.size : 0);
     }
     if (done && is_any) {
-        struct bytes first = is_relative ? (struct bytes){0} : directory;
-
         buffer_append_uleb128(encoded, names->count);
-        buffer_append_uleb128(
-            encoded, text.size + (has_directory ? uleb128_size(first.size) + first.size : 0));
+        buffer_append_uleb128(encoded, text.size);
         buffer_append_uleb128(encoded, 0); /* not compressed */
-        if (has_directory) {
-            buffer_append_uleb128(encoded, first.size);
-            buffer_append(encoded, first.data, (size_t)first.size);
-        }
         buffer_append(encoded, text.data, text.size);
     }
     done = done && !text.failed && !encoded->failed;
     buffer_free(&joined);
-    buffer_free(&mapped);
     buffer_free(&text);
     return done;
 }

@@ -82,26 +82,25 @@ struct covmap_names {
 enum result covmap_names_read(struct covmap_names *names, struct bytes filenames, uint64_t limit);
 void covmap_names_free(struct covmap_names *names);
 
-/* The path that llvm-cov has for a filename: a relative one is in the compilation directory of its
- * unit (empty: that is not known), and "." and ".." are resolved. *path is the name itself, or in
- * `scratch`. False if out of memory. */
-bool covmap_path(struct bytes directory, struct bytes name, struct buffer *scratch,
+/* The name of a source file, the same one for all ways to write it: a relative filename is in the
+ * compilation directory of its unit (empty: that is not known), "." and ".." are resolved without a
+ * look at the file system, as by LLVM 15 and later, and in a path of Windows '\\' is '/'.
+ * `is_windows` is set for images in COFF; a path that begins with a drive is always one of Windows.
+ * *path is in `scratch`, or the name itself. False if out of memory. */
+bool covmap_path(struct bytes directory, struct bytes name, bool is_windows, struct buffer *scratch,
                  struct bytes *path);
 
-/* Paths below `from` are to be below `to`. Neither ends with '/': the root is "". */
-struct path_map {
-    struct bytes from, to;
+/* Gives source files other names. `rename` sets *name, which may be the path itself and is used
+ * before the next call. False if out of memory. */
+struct covmap_renamer {
+    bool (*rename)(void *context, struct bytes path, struct bytes *name);
+    void *context;
 };
 
-struct path_maps {
-    struct path_map *items;
-    size_t count;
-};
-
-/* Encodes the filenames of a unit with other paths; appends nothing if they stay the same. False if
- * out of memory. */
-bool covmap_names_map(const struct covmap_names *names, uint32_t version,
-                      const struct path_maps *maps, struct buffer *encoded);
+/* Encodes the filenames of a unit with the names that the paths get; appends nothing if llvm-cov
+ * has these for it anyway. False if out of memory. */
+bool covmap_names_rename(const struct covmap_names *names, uint32_t version, bool is_windows,
+                         const struct covmap_renamer *renamer, struct buffer *encoded);
 
 /* ---- records of functions ---- */
 

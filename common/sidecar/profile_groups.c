@@ -189,6 +189,8 @@ static bool note_place(struct profile_group *group, const struct profile_place *
 {
     char *name;
 
+    if (place->time > group->newest)
+        group->newest = place->time;
     *is_first = is_earlier(group, place);
     if (!*is_first)
         return true;
@@ -232,6 +234,14 @@ bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
 }
 
 /* ---- groups of one image ---- */
+
+void profile_groups_drop(struct profile_groups *groups, size_t index)
+{
+    free_group(groups, groups->list[index]);
+    groups->count--;
+    memmove(&groups->list[index], &groups->list[index + 1],
+            (groups->count - index) * sizeof(*groups->list));
+}
 
 static bool append_part(void *context, struct bytes part, struct error *error)
 {
@@ -298,12 +308,10 @@ bool profile_groups_combine(struct profile_groups *groups, struct error *error)
             full->sidecar_of_split = group->sidecar;
             group->sidecar = NULL;
         }
+        group->first.time = group->newest;
         if (!profile_group_add_sum(full, group->sum, &group->first, error))
             return false;
-        free_group(groups, group);
-        groups->count--;
-        memmove(&groups->list[i], &groups->list[i + 1],
-                (groups->count - i) * sizeof(*groups->list));
+        profile_groups_drop(groups, i);
     }
     put_in_order(groups);
     return true;

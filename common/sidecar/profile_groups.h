@@ -40,6 +40,7 @@ struct profile_place {
     const char *name; /* of the file, in messages */
     size_t input;
     uint64_t offset; /* in the file */
+    int64_t time;    /* when the file was modified, in nanoseconds; 0: not known */
 };
 
 struct profile_group {
@@ -56,6 +57,7 @@ struct profile_group {
     struct uuid uuid;           /* of its first profile that was found; see profile_group_uuid */
     char *name;                 /* of the file of its first profile, in messages */
     struct profile_place first; /* of that profile, with the same name */
+    int64_t newest;             /* the latest time of a profile */
 };
 
 /* The source of the sidecars of groups: `find` is called once for each group whose profiles need
@@ -118,6 +120,9 @@ bool profile_group_has(const struct profile_group *group, const struct digest *i
 /* Puts the groups in order, and drops those to which nothing was added. To be called when
  * everything has been added. */
 void profile_groups_finish(struct profile_groups *groups);
+
+/* Takes a group out, with its profiles. To be called after profile_groups_finish. */
+void profile_groups_drop(struct profile_groups *groups, size_t index);
 
 /* Adds up groups that turn out to belong to the same image: those with profiles of the split image,
  * and of the image before the split. To be called after profile_groups_finish. */

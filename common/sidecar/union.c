@@ -26,6 +26,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/array.h"
 #include "common/base/cursor.h"
@@ -50,6 +51,7 @@ struct unit {
 /* A record that counts in its object. */
 struct entry {
     struct digest digest; /* of what makes records equal */
+    uint64_t hash, files; /* FuncHash, and a digest of the files: see struct union_function */
     size_t offset, size;  /* in `records`, if it is held there */
     size_t name, unit;    /* their numbers */
     bool is_dummy;
@@ -61,8 +63,7 @@ struct entry {
 struct chooser {
     const struct sidecar *sidecar;
     const struct digest_set *seen;
-    const struct path_maps *maps;
-    struct names *paths; /* of all source files; may be NULL */
+    const struct covmap_renamer *renamer;
     struct error *error;
     bool big;
     bool fits; /* otherwise the coverage is not as expected, and the member has all of it */
@@ -155,7 +156,6 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
 {
     bool has_directory = chooser->version >= COVMAP_VERSION_6;
     struct buffer *scratch = &chooser->scratch;
-    uint64_t number;
 
     if (!memory_limit_allows(chooser->sidecar->memory_limit,
                              (chooser->file_count + names->count) * sizeof(struct digest),
@@ -174,12 +174,6 @@ static bool add_files(struct chooser *chooser, const struct covmap_names *names)
             !ARRAY_ROOM_FOR_ONE(chooser->files, chooser->file_capacity, chooser->file_count))
             return out_of_memory(chooser, name.size);
         chooser->files[chooser->file_count++] = digest_of(buffer_view(scratch));
-        if (chooser->paths == NULL || (has_directory && i == 0))
-            continue;
-        if (!covmap_path(has_directory ? names->names[0] : (struct bytes){NULL, 0}, name, scratch,
-                         &name) ||
-            !names_add(chooser->paths, name, &number))
-            return out_of_memory(chooser, name.size);
     }
     return true;
 }
@@ -220,8 +214,9 @@ static bool add_unit(struct chooser *chooser, const struct covmap_unit *found,
         return false;
     if (!chooser->fits)
         return true;
-    if (chooser->maps->count != 0 &&
-        (!covmap_names_map(names, chooser->version, chooser->maps, &unit.mapped) ||
+    if (chooser->renamer->rename != NULL &&
+        (!covmap_names_rename(names, chooser->version, chooser->sidecar->facts.format == IMAGE_COFF,
+                              chooser->renamer, &unit.mapped) ||
          (unit.mapped.size != 0 && !read_filenames(chooser, buffer_view(&unit.mapped), names)))) {
         buffer_free(&unit.mapped);
         return out_of_memory(chooser, found->filenames.size);
@@ -273,6 +268,7 @@ static bool compute_digest(struct chooser *chooser, const struct covfun_record *
     struct buffer *scratch = &chooser->scratch;
     struct bytes name = names_get(&chooser->names, entry->name);
     struct covfun_files files;
+    struct digest named;
 
     if (!covfun_read_files(record, &files))
         return decline(chooser);
@@ -284,6 +280,11 @@ static bool compute_digest(struct chooser *chooser, const struct covfun_record *
             return decline(chooser);
         buffer_append(scratch, &chooser->files[unit->first_file + number], sizeof(struct digest));
     }
+    entry->hash = record->function_hash;
+    named = scratch->failed ? (struct digest){{0}}
+                            : digest_of((struct bytes){scratch->data + sizeof(uint64_t),
+                                                       scratch->size - sizeof(uint64_t)});
+    memcpy(&entry->files, named.bytes, sizeof(entry->files));
     put_text(scratch, files.rest);
     if (!buffer_append(scratch, name.data, (size_t)name.size))
         return out_of_memory(chooser, record->whole.size);
@@ -473,10 +474,10 @@ static bool choose(struct chooser *chooser, struct object_coverage *coverage)
         return false;
     if (chooser->pending.size != 0 || chooser->entry_count == 0)
         chooser->fits = false;
-    if (!chooser->fits && chooser->maps->count != 0)
+    if (!chooser->fits && chooser->renamer->rename != NULL)
         return error_set(chooser->error,
-                         "%s: its coverage mapping is of an unusual form, in which source paths "
-                         "cannot be changed; leave out --path-map",
+                         "%s: its coverage mapping is of an unusual form, in which source files "
+                         "cannot be chosen or get other names; use 'covsplit run -- llvm-cov'",
                          sidecar->name);
     return !chooser->fits || put_coverage(chooser, coverage);
 }
@@ -573,6 +574,11 @@ static bool remember(struct union_writer *writer, const struct chooser *chooser)
     for (size_t i = 0; i < chooser->entry_count; i++) {
         const struct entry *entry = &chooser->entries[i];
 
+        if (writer->visit != NULL)
+            writer->visit(writer->visit_context,
+                          &(struct union_function){names_get(&chooser->names, entry->name),
+                                                   entry->hash, entry->files, entry->digest,
+                                                   entry->is_dummy});
         if (entry->is_kept && !digest_set_add(&writer->seen, &entry->digest))
             return error_out_of_memory(chooser->error, writer->name,
                                        writer->seen.count * DIGEST_SIZE);
@@ -587,8 +593,7 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
     struct sidecar reading = *sidecar;
     struct chooser chooser = {.sidecar = &reading,
                               .seen = &writer->seen,
-                              .maps = &writer->maps,
-                              .paths = writer->files,
+                              .renamer = &writer->renamer,
                               .error = error,
                               .big = sidecar->facts.elf_data == ELFDATA2MSB,
                               .fits = true};
@@ -603,7 +608,6 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
                                error);
 
     writer->member_count += done;
-    writer->lacks_files |= !chooser.fits;
     done = done && (!chooser.fits || remember(writer, &chooser));
     buffer_free(&coverage.covmap);
     buffer_free(&coverage.names);

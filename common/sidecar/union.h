@@ -33,10 +33,18 @@
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/llvm/coverage.h"
-#include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 
 /* ---- writing ---- */
+
+/* A function of a sidecar that llvm-cov would load from its image. */
+struct union_function {
+    struct bytes name;
+    uint64_t hash;        /* FuncHash */
+    uint64_t files;       /* a digest of the names of its files */
+    struct digest digest; /* of the whole record, with these names */
+    bool is_dummy;        /* covfun_tell_dummy */
+};
 
 /* Set the first three members, and what else is wanted; free with union_free. The output
  * goes to the sink as members are added, and must not be used until union_finish has returned true.
@@ -45,9 +53,10 @@ struct union_writer {
     const char *name; /* of the output, for messages */
     bytes_sink sink;
     void *context;
-    struct path_maps maps;
-    struct names *files; /* gets the paths of all source files, as llvm-cov prints them; or NULL */
-    bool lacks_files;    /* a member has all of its coverage unchanged: its files are not in it */
+    struct covmap_renamer renamer; /* of source files; or all zeros */
+    /* Gets each function of each sidecar, also those that the union has already; or NULL. */
+    void (*visit)(void *context, const struct union_function *function);
+    void *visit_context;
     struct digest_set seen;   /* of all records written */
     struct sidecar_memo memo; /* of sidecars that have none */
     size_t member_count;

@@ -286,32 +286,3 @@ void unmapped_images_free(struct unmapped_images *images)
     free(images->first);
     *images = (struct unmapped_images){0};
 }
-
-/* ---- source paths ---- */
-
-int path_maps_read(struct path_maps *maps, const struct parsed_options *options)
-{
-    size_t capacity = 0;
-    const char *text;
-
-    *maps = (struct path_maps){0};
-    while ((text = option_text_at(options, OPTION_PATH_MAP, maps->count)) != NULL) {
-        const char *equals = strchr(text, '=');
-        struct path_map map;
-
-        if (equals == NULL || equals == text) {
-            free(maps->items);
-            *maps = (struct path_maps){0};
-            return message_usage(options->command->name, "'--path-map %s' is not FROM=TO", text);
-        }
-        map = (struct path_map){{(const uint8_t *)text, (uint64_t)(equals - text)},
-                                {(const uint8_t *)equals + 1, strlen(equals + 1)}};
-        while (map.from.size != 0 && map.from.data[map.from.size - 1] == '/')
-            map.from.size--;
-        while (map.to.size != 0 && map.to.data[map.to.size - 1] == '/')
-            map.to.size--;
-        COMMAND_ROOM_FOR_ONE(maps->items, capacity, maps->count);
-        maps->items[maps->count++] = map;
-    }
-    return STATUS_DONE;
-}

@@ -94,9 +94,4 @@ bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *
 bool unmapped_images_tell(const struct unmapped_images *images, struct error *text);
 void unmapped_images_free(struct unmapped_images *images);
 
-/* ---- source paths ---- */
-
-/* Reads --path-map. Free maps->items. Returns an enum exit_status, after printing what is wrong. */
-int path_maps_read(struct path_maps *maps, const struct parsed_options *options);
-
 #endif

@@ -39,7 +39,9 @@ static uint32_t number_file(struct reader *reader, struct bytes directory, struc
 {
     uint64_t number = 0;
 
-    command_require(covmap_path(directory, name, &reader->scratch, &name), name.size);
+    command_require(covmap_path(directory, name, reader->sidecar->facts.format == IMAGE_COFF,
+                                &reader->scratch, &name),
+                    name.size);
     command_require(names_add(reader->files, name, &number), name.size);
     return (uint32_t)number;
 }

@@ -43,7 +43,7 @@ bool function_places_read(struct function_places *places, const struct sidecar *
 const struct function_place *function_places_find(const struct function_places *places,
                                                   uint64_t name_ref, uint64_t hash);
 
-/* Adds the names of all files of the mapping, as llvm-cov prints them. */
+/* Adds the names of all files of the mapping (covmap_path). */
 bool covered_files_read(const struct sidecar *sidecar, struct names *files, struct error *error);
 
 #endif

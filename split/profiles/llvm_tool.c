@@ -22,7 +22,7 @@ extern char **environ;
 
 #define DESCRIPTOR_PATH "/proc/self/fd/"
 
-/* So many bytes of the program's output are kept. */
+/* So many bytes of the program's output are kept, unless the caller wants every line. */
 #define TEXT_MAX ((size_t)64 << 10)
 
 /* ---- running a program ---- */
@@ -59,14 +59,14 @@ void llvm_command_free(struct llvm_command *command)
     *command = (struct llvm_command){0};
 }
 
-/* Reads everything up to the end of the pipe, and keeps the beginning. */
-static void read_text(int fd, struct buffer *text)
+/* Reads everything up to the end of the pipe, and keeps the beginning, up to `most` bytes. */
+static void read_text(int fd, size_t most, struct buffer *text)
 {
     char piece[4096];
     ssize_t size;
 
     while ((size = read(fd, piece, sizeof(piece))) > 0 || (size < 0 && errno == EINTR)) {
-        if (size > 0 && text->size < TEXT_MAX)
+        if (size > 0 && text->size < most)
             buffer_append(text, piece, (size_t)size);
     }
 }
@@ -100,7 +100,7 @@ static int run(const struct llvm_command *command, int output_fd, struct buffer 
     }
     close(ends[1]);
     if (result == 0) {
-        read_text(ends[0], said);
+        read_text(ends[0], command->take_line == NULL ? TEXT_MAX : SIZE_MAX, said);
         while (waitpid(child, status, 0) < 0 && errno == EINTR)
             continue;
     }
@@ -110,8 +110,7 @@ static int run(const struct llvm_command *command, int output_fd, struct buffer 
 
 /* ---- finding it ---- */
 
-/* The LLVM release of a program, from its --version output; 0 if it fails or does not say. */
-static unsigned release_of(const char *program)
+unsigned llvm_tool_release(const char *program)
 {
     struct llvm_command command = {0};
     struct buffer text = {0};
@@ -131,11 +130,12 @@ static unsigned release_of(const char *program)
     return release;
 }
 
-/* True if PATH has the program: a cheap check before it is run. */
-static bool is_in_path(const char *program)
+bool llvm_tool_exists(const char *program)
 {
     const char *path = getenv("PATH");
 
+    if (strchr(program, '/') != NULL)
+        return access(program, X_OK) == 0;
     while (path != NULL && *path != '\0') {
         size_t length = strcspn(path, ":");
         char *candidate = command_text("%.*s/%s", (int)length, path, program);
@@ -169,7 +169,7 @@ char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_versio
         return command_copy(given);
     if (environment != NULL && environment[0] != '\0')
         return command_copy(environment);
-    release = is_in_path(name) ? release_of(name) : 0;
+    release = llvm_tool_exists(name) ? llvm_tool_release(name) : 0;
     if (raw_version == 0) {
         first = releases[0].first;
         last = releases[sizeof(releases) / sizeof(releases[0]) - 1].last;
@@ -180,7 +180,7 @@ char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_versio
         unsigned wanted = raw_version == 0 ? last - i : first + i;
         char *versioned = command_text("%s-%u", name, wanted);
 
-        if (is_in_path(versioned))
+        if (llvm_tool_exists(versioned))
             return versioned;
         free(versioned);
         if (wanted == release)
@@ -263,9 +263,7 @@ static bool report_run(const struct llvm_command *command, int status, const cha
     remove_colours(rest);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         while (next_line(&rest, &line)) {
-            if (!command->lacks_sources ||
-                (strstr(line, "No such file or directory") == NULL &&
-                 strstr(line, "isn't covered") == NULL && strcmp(line, "\033[0m") != 0))
+            if (command->take_line == NULL || !command->take_line(command->context, line))
                 message_warning("%s: %s", program, line);
         }
         buffer_free(&text);

@@ -32,6 +32,12 @@ enum llvm_tool {
 char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_version,
                      struct error *error);
 
+/* True if the program, a path or a name in PATH, can be run. */
+bool llvm_tool_exists(const char *program);
+
+/* The LLVM release of a program, from its --version output; 0 if it fails or does not say. */
+unsigned llvm_tool_release(const char *program);
+
 /* ---- any command ---- */
 
 struct llvm_file {
@@ -45,7 +51,10 @@ struct llvm_command {
     size_t count, capacity;
     struct llvm_file *files;
     size_t file_count, file_capacity;
-    bool lacks_sources; /* what llvm-cov says of missing source files is not printed */
+    /* Gets each line that the program says if it succeeds, which is printed as a warning unless
+     * this returns true. NULL: all are, and no more than the first are read. */
+    bool (*take_line)(void *context, const char *line);
+    void *context;
 };
 
 void llvm_command_add(struct llvm_command *command, const char *format, ...)

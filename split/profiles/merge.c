@@ -231,9 +231,9 @@ static bool collect_operands(const struct parsed_options *options, const char *c
 
 /* ---- messages ---- */
 
-/* Says which inputs were left out. False if that makes the merge fail. */
+/* Says which inputs were left out, unless a reader does. False if that makes the merge fail. */
 static bool report_inputs(const struct merge *merge, const struct parsed_options *options,
-                          struct error *error)
+                          bool has_reader, struct error *error)
 {
     size_t more = merge->empty_count - 1;
 
@@ -241,7 +241,7 @@ static bool report_inputs(const struct merge *merge, const struct parsed_options
         *error = merge->failures[0].error;
         return false;
     }
-    for (size_t i = 0; i < merge->failure_count; i++)
+    for (size_t i = 0; !has_reader && i < merge->failure_count; i++)
         message_warning("%s (left out)", merge->failures[i].error.message);
     if (merge->empty_count != 0 && merge->groups.count == 0)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
@@ -252,6 +252,8 @@ static bool report_inputs(const struct merge *merge, const struct parsed_options
                          options->operand_count == 0 ? option_text(options, OPTION_WEIGHTED_INPUT)
                                                      : options->operands[0],
                          options->operand_count < 2 ? "" : " and others");
+    if (merge->empty_count == 0 || has_reader)
+        return true;
     if (merge->empty_count == 1)
         message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out",
                         merge_input_name(merge, merge->first_empty));
@@ -333,19 +335,21 @@ static void use_memo(const struct merge *merge, struct sidecar_memo *memo)
 }
 
 /* Makes the files, or what the reader gets, explains, and only then gives the files their names. */
-static bool make_files(const struct merge *merge, const struct parsed_options *options,
-                       merge_reader reader, void *context, struct error *error)
+static bool make_files(struct merge *merge, const struct parsed_options *options,
+                       const struct merge_reader *reader, struct error *error)
 {
     struct sidecar_memo memo = {.room = reader != NULL ? ROOM_FOR_READER : ROOM};
     struct merge_outputs outputs = {0};
     bool done;
 
     use_memo(merge, &memo);
-    done = merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
-           explain_merge(merge, options, error);
+    done = (reader == NULL || reader->choose(reader->context, merge, error)) &&
+           merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
+           (reader != NULL || explain_merge(merge, options, error));
     memo.room = 0;
-    done = done && (reader != NULL ? reader(context, merge, outputs.files[0].fd, error)
-                                   : merge_outputs_commit(&outputs, error));
+    done =
+        done && (reader != NULL ? reader->read(reader->context, merge, outputs.files[0].fd, error)
+                                : merge_outputs_commit(&outputs, error));
     use_memo(merge, NULL);
     zlib_memo_free(&memo.streams);
     merge_outputs_free(&outputs);
@@ -363,8 +367,8 @@ static const char *target_path(const struct parsed_options *options)
 }
 
 static bool merge_all(const struct parsed_options *options, const struct operands *operands,
-                      struct profile_sidecars *sidecars, struct state *state, merge_reader reader,
-                      void *context, struct error *error)
+                      struct profile_sidecars *sidecars, struct state *state,
+                      const struct merge_reader *reader, struct error *error)
 {
     struct test_recorder recorder;
     struct progress progress;
@@ -392,10 +396,10 @@ static bool merge_all(const struct parsed_options *options, const struct operand
     done = merge_read(&merge, error);
     progress_finish(&progress);
     profile_groups_finish(&merge.groups);
-    done = done && report_inputs(&merge, options, error) &&
+    done = done && report_inputs(&merge, options, reader != NULL, error) &&
            (state != NULL ? add_to_state(state, &merge, error)
                           : profile_groups_combine(&merge.groups, error) &&
-                                make_files(&merge, options, reader, context, error));
+                                make_files(&merge, options, reader, error));
     if (done && option_given(options, OPTION_VERBOSE))
         print_done(&merge, target_path(options));
     merge_free(&merge);
@@ -404,12 +408,12 @@ static bool merge_all(const struct parsed_options *options, const struct operand
 }
 
 bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
-                      size_t count, struct profile_sidecars *sidecars, merge_reader reader,
-                      void *context, struct error *error)
+                      size_t count, struct profile_sidecars *sidecars,
+                      const struct merge_reader *reader, struct error *error)
 {
     struct operands operands = {.output = target_path(options)};
     bool done = collect_operands(options, profiles, count, &operands, error) &&
-                merge_all(options, &operands, sidecars, NULL, reader, context, error);
+                merge_all(options, &operands, sidecars, NULL, reader, error);
 
     free_operands(&operands);
     return done;
@@ -478,7 +482,7 @@ int command_merge(const struct parsed_options *options)
     else if (done)
         done = collect_operands(options, options->operands, options->operand_count, &operands,
                                 &error) &&
-               merge_all(options, &operands, &sidecars, state, NULL, NULL, &error);
+               merge_all(options, &operands, &sidecars, state, NULL, &error);
     if (!done)
         message_error(&error);
     state_close(state);

@@ -148,16 +148,20 @@ char *test_naming_name(const struct test_naming *naming, const char *root, const
 bool merge_add_to_batch(struct state_batch *batch, const struct profile_group *group,
                         struct test_recorder *recorder, struct error *error);
 
-/* Gets what was merged. `profile` is the descriptor of a .profdata file in memory, which is closed
- * when the reader returns. */
-typedef bool (*merge_reader)(void *context, const struct merge *merge, int profile,
-                             struct error *error);
+/* Gets what was merged. `choose` may take groups out before they are added up. `read` gets the
+ * descriptor of a .profdata file in memory, which is closed when it returns. */
+struct merge_reader {
+    bool (*choose)(void *context, struct merge *merge, struct error *error);
+    bool (*read)(void *context, const struct merge *merge, int profile, struct error *error);
+    void *context;
+};
 
-/* Merges these operands as `covsplit merge` does, with its warnings. The options are those of
- * merge; OPTION_OUTPUT is a path in a directory for unnamed files. */
+/* Merges these operands as `covsplit merge` does, but the reader has to tell which profiles were
+ * empty or left out, and about what the images disagree. The options are those of merge;
+ * OPTION_OUTPUT is a path in a directory for unnamed files. */
 bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
-                      size_t count, struct profile_sidecars *sidecars, merge_reader reader,
-                      void *context, struct error *error);
+                      size_t count, struct profile_sidecars *sidecars,
+                      const struct merge_reader *reader, struct error *error);
 
 /* ---- claims: profiles that are to be deleted once they count (claim.c) ---- */
 

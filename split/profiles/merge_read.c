@@ -22,6 +22,7 @@ struct reader {
     struct profile_reader profiles; /* of the file */
     const char *name;               /* of the file, in messages */
     size_t input;
+    int64_t time; /* when the file was modified: see struct profile_place */
 };
 
 /* One profile in a file that is in memory. */
@@ -35,6 +36,15 @@ const char *merge_input_name(const struct merge *merge, size_t input)
 {
     return merge->names != NULL ? merge->names->paths[input]
                                 : stream_name(merge->inputs->paths[input]);
+}
+
+static int64_t file_time(const char *path)
+{
+    struct stat status;
+
+    return stat(path, &status) == 0
+               ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
+               : 0;
 }
 
 static uint64_t weight_of(const struct merge *merge, size_t input)
@@ -103,7 +113,7 @@ static bool check_file(struct reader *reader, size_t *count, struct found_profil
 static bool add_entry(struct reader *reader, const struct found_profile *entry, struct error *error)
 {
     struct merge *merge = reader->merge;
-    const struct profile_place place = {reader->name, reader->input, entry->offset};
+    const struct profile_place place = {reader->name, reader->input, entry->offset, reader->time};
 
     if (!entry->group->can_be_summed)
         merge->must_be_read_again[reader->input] = true;
@@ -165,6 +175,7 @@ static bool read_file(struct reader *reader, struct error *error)
     uint64_t limit = reader->merge->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
+    reader->time = file_time(path);
     if (!stream_read_into(&reader->file, path, memory_limit_given(limit), profile_stream_check,
                           &stream, error))
         return false;
@@ -275,7 +286,7 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
     struct state_reader *states = context;
     struct reader *reader = states->reader;
     struct merge *merge = reader->merge;
-    const struct profile_place place = {name, reader->input, states->offset++};
+    const struct profile_place place = {name, reader->input, states->offset++, reader->time};
     struct profile_group *group;
     struct profile profile;
 
@@ -306,6 +317,7 @@ static void read_states(struct merge *merge)
 
         if (merge->failed || (!merge->goes_on && merge->failure_count != 0) || !is_state(path))
             continue;
+        reader.time = file_time(path);
         if (!(state_open(&state, path, STATE_READ, merge->memory_limit, &error) &&
               state_read(state, add_state_sum, &states, &error)) &&
             !states.stopped)

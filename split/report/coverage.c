@@ -1,5 +1,6 @@
 /*
- * Line and branch coverage, and Cobertura's form of it: see report.h.
+ * Line and branch coverage, read from the output of `llvm-cov export -format=lcov` (the tracefile
+ * format of geninfo(1)), and Cobertura's form of it. See report.h.
  */
 #include "split/report/report.h"
 
@@ -57,8 +58,9 @@ static int compare_lines(const void *a, const void *b)
     return left->line < right->line ? -1 : left->line > right->line;
 }
 
-const struct line_coverage *coverage_find_line(const struct coverage *coverage,
-                                               const struct file_coverage *file, uint64_t number)
+/* The line with this number; NULL if it has no code. */
+static struct line_coverage *find_line(const struct coverage *coverage,
+                                       const struct file_coverage *file, uint64_t number)
 {
     const struct line_coverage key = {.line = (uint32_t)number};
 
@@ -93,7 +95,7 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
     struct bytes line;
 
     while (take_line(&part, &line)) {
-        const struct line_coverage *found;
+        struct line_coverage *found;
         uint64_t number, ignored, taken = 0;
 
         if (!take_prefix(&line, "BRDA:"))
@@ -103,12 +105,10 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
             !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
             !(take_prefix(&line, "-") || take_decimal(&line, &taken)))
             return false;
-        found = coverage_find_line(coverage, file, number);
+        found = find_line(coverage, file, number);
         if (found != NULL) {
-            struct line_coverage *own = &coverage->lines[found - coverage->lines];
-
-            own->branches++;
-            own->branches_taken += taken != 0;
+            found->branches++;
+            found->branches_taken += taken != 0;
         }
     }
     return true;
@@ -145,7 +145,21 @@ static bool read_sum(struct file_coverage *file, struct bytes line)
     return true;
 }
 
-bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct error *error)
+/* Begins a file, which is known by its path below the root. */
+static void start_file(struct coverage *coverage, struct report *report, struct bytes path)
+{
+    path = sources_below_root(report, path);
+    path.data = arena_copy(&coverage->paths, path);
+    command_require(path.data != NULL, path.size);
+    COMMAND_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
+    coverage->files[coverage->count++] =
+        (struct file_coverage){.path = path,
+                               .first_line = coverage->line_count,
+                               .first_function = coverage->function_count};
+}
+
+bool coverage_read(struct coverage *coverage, struct report *report, struct bytes tracefile,
+                   struct error *error)
 {
     struct bytes rest = tracefile, part = {0}, line;
     bool is_open = false, is_sound = true;
@@ -153,11 +167,7 @@ bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct err
     while (is_sound && take_line(&rest, &line)) {
         if (take_prefix(&line, "SF:")) {
             is_sound = !is_open;
-            COMMAND_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
-            coverage->files[coverage->count++] =
-                (struct file_coverage){.path = line,
-                                       .first_line = coverage->line_count,
-                                       .first_function = coverage->function_count};
+            start_file(coverage, report, line);
             is_open = true;
             part = rest;
         } else if (take_prefix(&line, "DA:")) {
@@ -183,6 +193,7 @@ void coverage_free(struct coverage *coverage)
     free(coverage->files);
     free(coverage->lines);
     free(coverage->functions);
+    arena_free(&coverage->paths);
     *coverage = (struct coverage){0};
 }
 
@@ -203,21 +214,26 @@ void coverage_print(struct buffer *text, const char *format, ...)
 
 /* ---- Cobertura ---- */
 
-/* An attribute's value. Bytes that XML has no place for become '?'. */
+/* A value in XML (Extensible Markup Language 1.0, 2.2). What it has no place for becomes '?'. */
 static void append_escaped(struct buffer *text, struct bytes value)
 {
-    for (uint64_t i = 0; i < value.size; i++) {
-        uint8_t byte = value.data[i];
+    char *copy = command_text("%.*s", (int)value.size, (const char *)value.data);
 
-        if (byte == '&')
+    for (const char *rest = copy, *next = copy; *rest != '\0'; rest = next) {
+        uint32_t character;
+
+        if (!utf8_take(&next, &character) || character < 0x20 || (character | 1) == 0xffff)
+            buffer_append(text, "?", 1);
+        else if (character == '&')
             buffer_append(text, "&amp;", 5);
-        else if (byte == '<')
+        else if (character == '<')
             buffer_append(text, "&lt;", 4);
-        else if (byte == '"')
+        else if (character == '"')
             buffer_append(text, "&quot;", 6);
         else
-            buffer_append(text, byte < 0x20 ? (const void *)"?" : &byte, 1);
+            buffer_append(text, rest, (size_t)(next - rest));
     }
+    free(copy);
 }
 
 struct totals {
@@ -265,39 +281,43 @@ static void append_line(struct buffer *text, const struct line_coverage *line)
         coverage_print(text, " branch=\"false\"/>\n");
 }
 
-struct bytes path_below(struct bytes path, const char *root)
+/* A comment, in which "--" is not allowed. */
+static void append_comment(struct buffer *text, struct bytes lines)
 {
-    size_t size = strlen(root);
+    struct bytes line;
+    size_t start;
 
-    if (size != 0 && path.size > size + 1 && memcmp(path.data, root, size) == 0 &&
-        (root[size - 1] == '/' || path.data[size] == '/')) {
-        size += root[size - 1] != '/';
-        return (struct bytes){path.data + size, path.size - size};
+    coverage_print(text, "<!--\n");
+    while (take_line(&lines, &line)) {
+        start = text->size;
+        append_escaped(text, line);
+        for (size_t i = start; !text->failed && i < text->size; i++) {
+            if (text->data[i] == '-')
+                text->data[i] = '_';
+        }
+        coverage_print(text, "\n");
     }
-    return path;
+    coverage_print(text, "-->\n");
 }
 
-void coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
-                              struct bytes left_out, struct buffer *text)
+void coverage_write_cobertura(const struct coverage *coverage, const struct report *report,
+                              struct buffer *text)
 {
     struct totals all = count_lines(coverage, 0, coverage->line_count);
+    const char *root = sources_root(report);
 
     coverage_print(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                          "<!DOCTYPE coverage SYSTEM "
                          "\"http://cobertura.sourceforge.net/xml/coverage-04.dtd\">\n");
-    if (left_out.size != 0) { /* "--" would end the comment */
-        coverage_print(text, "<!--\n");
-        for (uint64_t i = 0; i < left_out.size; i++)
-            buffer_append(text, left_out.data[i] == '-' ? (const void *)"_" : &left_out.data[i], 1);
-        coverage_print(text, "-->\n");
-    }
+    if (report->left_out.size != 0)
+        append_comment(text, buffer_view(&report->left_out));
     coverage_print(text, "<coverage");
     append_rates(text, &all);
     coverage_print(text,
                    " lines-covered=\"%" PRIu64 "\" lines-valid=\"%" PRIu64
                    "\" branches-covered=\"%" PRIu64 "\" branches-valid=\"%" PRIu64
                    "\" version=\"covsplit\" timestamp=\"%" PRIu64 "\">\n  <sources>\n    <source>",
-                   all.lines_covered, all.lines, all.branches_taken, all.branches, timestamp);
+                   all.lines_covered, all.lines, all.branches_taken, all.branches, report->newest);
     append_escaped(text, (struct bytes){(const uint8_t *)root, strlen(root)});
     coverage_print(text, "</source>\n  </sources>\n  <packages>\n    <package name=\"\"");
     append_rates(text, &all);
@@ -305,12 +325,11 @@ void coverage_write_cobertura(const struct coverage *coverage, const char *root,
     for (size_t i = 0; i < coverage->count; i++) {
         const struct file_coverage *file = &coverage->files[i];
         struct totals totals = count_lines(coverage, file->first_line, file->line_count);
-        struct bytes path = path_below(file->path, root);
 
         coverage_print(text, "        <class name=\"");
-        append_escaped(text, path);
+        append_escaped(text, file->path);
         coverage_print(text, "\" filename=\"");
-        append_escaped(text, path);
+        append_escaped(text, file->path);
         coverage_print(text, "\"");
         append_rates(text, &totals);
         coverage_print(text, ">\n          <methods/>\n          <lines>\n");
@@ -320,179 +339,4 @@ void coverage_write_cobertura(const struct coverage *coverage, const char *root,
     }
     coverage_print(text, "      </classes>\n    </package>\n  </packages>\n</coverage>\n");
     command_require(!text->failed, text->size);
-}
-
-/* ---- a change ---- */
-
-const struct file_coverage *coverage_find_file(const struct coverage *coverage, struct bytes path,
-                                               const char *root)
-{
-    const struct file_coverage *found = NULL;
-
-    for (size_t i = 0; i < coverage->count; i++) {
-        const struct file_coverage *file = &coverage->files[i];
-        struct bytes ending;
-
-        if (bytes_equal(path_below(file->path, root), path))
-            return file;
-        if (file->path.size <= path.size ||
-            !bytes_slice(file->path, file->path.size - path.size - 1, path.size + 1, &ending) ||
-            ending.data[0] != '/' || memcmp(ending.data + 1, path.data, (size_t)path.size) != 0)
-            continue;
-        if (found != NULL)
-            return NULL; /* either may be meant */
-        found = file;
-    }
-    return found;
-}
-
-/* "@@ -1,2 +3,4 @@": the first numbers, and how many lines. Numbers are those before the first line
- * then; "-0,0" stands for none. */
-static bool read_hunk(struct bytes line, struct diff_reader *reader)
-{
-    reader->old_left = reader->new_left = 1;
-    if (!take_prefix(&line, "@@ -") || !take_decimal(&line, &reader->old_number) ||
-        (take_prefix(&line, ",") && !take_decimal(&line, &reader->old_left)) ||
-        !take_prefix(&line, " +") || !take_decimal(&line, &reader->new_number) ||
-        (take_prefix(&line, ",") && !take_decimal(&line, &reader->new_left)) ||
-        !take_prefix(&line, " @@"))
-        return false;
-    reader->old_number -= reader->old_left != 0 && reader->old_number != 0;
-    reader->new_number -= reader->new_left != 0 && reader->new_number != 0;
-    return true;
-}
-
-/* The path after "+++ " or "--- ": without the "b/" or "a/" of git, and what diff(1) adds after a
- * tab. */
-static struct bytes read_path(struct bytes line, const char *prefix)
-{
-    const uint8_t *tab = memchr(line.data, '\t', (size_t)line.size);
-
-    if (tab != NULL)
-        line.size = (uint64_t)(tab - line.data);
-    if (line.size != 0 && line.data[line.size - 1] == '\r')
-        line.size--;
-    take_prefix(&line, prefix);
-    return line;
-}
-
-enum diff_line diff_next(struct diff_reader *reader)
-{
-    struct bytes line;
-
-    while (take_line(&reader->rest, &line)) {
-        uint8_t mark = line.size == 0 ? ' ' : line.data[0];
-        bool is_in_hunk = reader->old_left != 0 || reader->new_left != 0;
-
-        if (is_in_hunk && mark == '\\') { /* "No newline at end of file" */
-            continue;
-        } else if (is_in_hunk) {
-            bool is_old = mark != '+', is_new = mark != '-';
-
-            reader->old_left -= is_old && reader->old_left != 0;
-            reader->new_left -= is_new && reader->new_left != 0;
-            reader->old_number += is_old;
-            reader->new_number += is_new;
-            return !is_old ? DIFF_ADDED : !is_new ? DIFF_REMOVED : DIFF_SAME;
-        } else if (take_prefix(&line, "diff --git ")) {
-            reader->is_git = true;
-        } else if (take_prefix(&line, "--- ")) {
-            reader->old_path = read_path(line, reader->is_git ? "a/" : "");
-        } else if (take_prefix(&line, "+++ ")) {
-            reader->new_path = read_path(line, reader->is_git ? "b/" : "");
-            return DIFF_FILE;
-        } else if (mark == '@') {
-            if (!read_hunk(line, reader))
-                return DIFF_DAMAGED;
-            return DIFF_HUNK;
-        }
-    }
-    return DIFF_END;
-}
-
-void line_ranges_end(struct line_ranges *ranges)
-{
-    if (ranges->first == 0)
-        return;
-    coverage_print(&ranges->text, "%s%" PRIu64, ranges->text.size == 0 ? "" : ", ", ranges->first);
-    if (ranges->last != ranges->first)
-        coverage_print(&ranges->text, "-%" PRIu64, ranges->last);
-    ranges->first = 0;
-}
-
-void line_ranges_add(struct line_ranges *ranges, uint64_t number)
-{
-    if (ranges->first == 0 || number != ranges->last + 1) {
-        line_ranges_end(ranges);
-        ranges->first = number;
-    }
-    ranges->last = number;
-}
-
-/* The file of the diff that is read. */
-struct changed_file {
-    struct bytes path;
-    const struct file_coverage *file;
-    uint64_t with_code, covered;
-    struct line_ranges uncovered;
-};
-
-static void add_line(const struct coverage *coverage, struct changed_file *changed, uint64_t number)
-{
-    const struct line_coverage *line =
-        changed->file == NULL ? NULL : coverage_find_line(coverage, changed->file, number);
-
-    if (line == NULL)
-        return;
-    changed->with_code++;
-    changed->covered += line->count != 0;
-    if (line->count == 0)
-        line_ranges_add(&changed->uncovered, number);
-}
-
-static void end_file(struct changed_file *changed, struct change_coverage *change)
-{
-    line_ranges_end(&changed->uncovered);
-    if (changed->with_code != 0) {
-        coverage_print(&change->table, "%.*s: %" PRIu64 " of %" PRIu64 " new lines covered",
-                       (int)changed->path.size, (const char *)changed->path.data, changed->covered,
-                       changed->with_code);
-        if (changed->uncovered.text.size != 0)
-            coverage_print(&change->table, "; not covered: %.*s", (int)changed->uncovered.text.size,
-                           (const char *)changed->uncovered.text.data);
-        coverage_print(&change->table, "\n");
-    }
-    change->with_code += changed->with_code;
-    change->covered += changed->covered;
-    buffer_free(&changed->uncovered.text);
-    *changed = (struct changed_file){0};
-}
-
-bool coverage_of_change(const struct coverage *coverage, struct bytes diff, const char *name,
-                        const char *root, struct change_coverage *change, struct error *error)
-{
-    struct diff_reader reader = {.rest = diff};
-    struct changed_file changed = {0};
-    enum diff_line line;
-    bool has_files = false;
-
-    while ((line = diff_next(&reader)) != DIFF_END && line != DIFF_DAMAGED) {
-        if (line == DIFF_FILE) {
-            end_file(&changed, change);
-            changed.path = reader.new_path;
-            changed.file = coverage_find_file(coverage, changed.path, root);
-            has_files = true;
-        } else if (line == DIFF_ADDED) {
-            change->added++;
-            add_line(coverage, &changed, reader.new_number);
-        }
-    }
-    end_file(&changed, change);
-    if (line == DIFF_DAMAGED)
-        return error_set(error,
-                         "%s: a line that begins with '@@' cannot be read; give a unified diff, "
-                         "as of 'git diff'",
-                         name);
-    return has_files || diff.size == 0 ||
-           error_set(error, "%s: not a unified diff; give one as of 'git diff'", name);
 }

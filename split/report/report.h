@@ -1,7 +1,17 @@
 /*
- * `covsplit report` and `covsplit test`, and the line and branch coverage of a report (coverage.c):
- * read from the output of `llvm-cov export -format=lcov` (the tracefile format of geninfo(1)), it
- * becomes XML as of Cobertura, or the coverage of a change; compare.c has summaries.
+ * `covsplit report` and `covsplit test`, in parts:
+ *
+ *     report.c     the command, from operands to a report
+ *     images.c     chooses the images that the report is of
+ *     sources.c    chooses the source files, and gives each one name
+ *     functions.c  finds functions of which the report does not have all counts
+ *     write.c      has llvm-cov write the report
+ *     coverage.c   reads llvm-cov's tracefile, and writes Cobertura's form of it
+ *     tables.c     tables of it, and what went up and down since another report
+ *     test.c       `covsplit test`
+ *
+ * A verdict (--fail-under, --baseline) is about all that was given. What the report leaves out is
+ * named, and is an error then, unless --ignore names its kind.
  */
 #ifndef COVSPLIT_SPLIT_REPORT_REPORT_H
 #define COVSPLIT_SPLIT_REPORT_REPORT_H
@@ -10,16 +20,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/output.h"
-#include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
+#include "common/sidecar/union.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
+#include "split/cli/source_paths.h"
+#include "split/profiles/merge.h"
 
-/* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
-int report_check_usage(const struct parsed_options *options);
+/* ---- what is left out (report.c) ---- */
+
+/* The words of --ignore, in this order. */
+enum left_out {
+    LEFT_OUT_MISSING,    /* profiles whose sidecar is not found: an error also without a verdict */
+    LEFT_OUT_EMPTY,      /* empty profiles */
+    LEFT_OUT_UNMAPPED,   /* images without coverage mapping */
+    LEFT_OUT_EARLIER,    /* profiles of an earlier build of an image */
+    LEFT_OUT_FOREIGN,    /* counts of functions that no image of the report has */
+    LEFT_OUT_MISMATCHED, /* functions whose counts are not of what the mapping describes */
+    LEFT_OUT_KINDS,
+};
+
+extern const char *const left_out_words[LEFT_OUT_KINDS + 1];
+
+struct report;
+
+/* Warns of what the report leaves out, which is also to be said in it, and notes that a verdict is
+ * not possible unless this kind is ignored. */
+void report_leave_out(struct report *report, enum left_out kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+bool report_ignores(const struct report *report, enum left_out kind);
 
 /* ---- a report ---- */
 
@@ -27,31 +61,116 @@ struct report_image {
     const struct sidecar *sidecar;
     struct sidecar *own;           /* to be closed; NULL: it is the merge's */
     struct profile_sidecar *found; /* to be released; or NULL */
+    bool is_named;                 /* by an operand */
+    bool is_indexed;               /* an indexed profile is of it */
+    int64_t newest;                /* the time of the newest of the others, in nanoseconds */
+    uint64_t profile_count;        /* of the others */
+};
+
+/* A group of profiles that are of this image. */
+struct group_link {
+    const struct profile_group *group;
+    size_t image;
 };
 
 struct report {
     const struct parsed_options *options;
     struct parsed_options merging; /* the same, as options of `covsplit merge` */
     struct profile_sidecars sidecars;
-    struct path_maps maps;
     const char **profiles; /* those operands that are raw profiles, directories and states */
     const char **indexed;  /* and those that are indexed profiles */
     size_t profile_count, indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
-    char *root;    /* the current directory */
-    char *program; /* llvm-cov */
-    int profile;   /* a .profdata file */
+    struct group_link *links; /* until the images are chosen */
+    size_t link_count;
+    bool has_strangers;   /* profiles that do not tell of which image they are */
+    char *program;        /* llvm-cov */
+    unsigned raw_version; /* of the profiles; 0: not known */
+    int profile;          /* a .profdata file */
     struct output mapping;
-    struct names files;      /* the source files in it */
-    struct output selection; /* the source files to be shown, as a response file */
-    bool is_selected;        /* else all of them */
-    bool lacks_sources;      /* some of them are not there, which has been said */
-    uint64_t newest;         /* the modification time of the newest profile, in seconds */
-    struct buffer left_out;  /* what --ignore-missing leaves out, as lines */
+    uint64_t newest; /* the modification time of the newest profile, in seconds */
     bool (*make)(struct report *report, struct error *error); /* makes the report of all this */
     struct buffer lines;                                      /* of the baseline: its lcov */
+    struct buffer totals; /* JSON of llvm-cov, once it was needed */
+    bool has_mismatches;  /* llvm-cov has dropped functions, which it has not named yet */
+
+    struct path_maps *maps;
+    struct source_files *sources;
+    struct function_table *functions;
+
+    struct buffer left_out; /* as lines */
+    uint64_t unproven;      /* how many of these prevent a verdict, and the first */
+    struct error first_unproven;
+    enum left_out first_kind;
 };
+
+/* ---- the images (images.c) ---- */
+
+/* Takes the operands apart: images and sidecars are read, the others are profiles. */
+bool report_read_operands(struct report *report, const char *const *operands, size_t count,
+                          struct error *error);
+
+/* Add the images of indexed profiles, of merged ones, and of all sidecars in the store. */
+bool report_add_indexed(struct report *report, const char *path, struct error *error);
+bool report_add_merged(struct report *report, const struct merge *merge, struct error *error);
+bool report_add_stored(struct report *report, struct error *error);
+
+/* Leaves out images without coverage mapping. Of several builds of one image keeps the one that the
+ * newest profiles are of, and takes the others and their groups out; the merge is NULL if the
+ * profiles are added up already. */
+bool report_choose_images(struct report *report, struct merge *merge, struct error *error);
+
+void report_free_images(struct report *report);
+
+/* ---- the source files (sources.c) ---- */
+
+/* Chooses the source files of the images that are to be in the report, and their names. Free with
+ * sources_free, even after a failure. */
+bool sources_choose(struct report *report, struct error *error);
+void sources_free(struct source_files *sources);
+
+/* Gives the source files their names in the union. Those that are left out get names that the
+ * regular expression matches. */
+struct covmap_renamer sources_renamer(struct report *report);
+#define SOURCES_LEFT_OUT       "/.covsplit-left-out"
+#define SOURCES_LEFT_OUT_REGEX "^/\\.covsplit-left-out"
+
+/* The path of a source file below the root of the source tree, without a slash in front; other
+ * paths as they are. Valid until the next call. */
+struct bytes sources_below_root(struct report *report, struct bytes path);
+
+/* The root of the source tree. */
+const char *sources_root(const struct report *report);
+
+/* True if some of the source files that are in the report are not there, which has been said. */
+bool sources_are_missing(const struct report *report);
+
+/* True if some of the source files are of Rust. */
+bool sources_are_rust(const struct report *report);
+
+/* ---- functions (functions.c) ---- */
+
+struct function_table *functions_new(void);
+void functions_free(struct function_table *table);
+
+/* The `visit` of a union_writer whose context is the report. */
+void functions_visit(void *report, const struct union_function *function);
+
+/* The functions that come now are of the next image. */
+void functions_next_image(struct report *report);
+
+/* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
+void functions_check_forms(struct report *report);
+
+/* Leaves out what llvm-cov said with -dump of a function whose hash in the profile is another one.
+ */
+void functions_check_mismatch(struct report *report, const char *line);
+
+/* Leaves out functions of the profile that no image has. */
+bool functions_check_foreign(struct report *report, struct error *error);
+
+/* ---- writing (write.c) ---- */
 
 /* Writes the report of the images and the profile as the options ask for it, and fails also if less
  * is covered than --fail-under wants. */
@@ -60,8 +179,14 @@ bool report_write(struct report *report, struct error *error);
 /* Appends the tracefile of the report to report->lines, for --baseline. */
 bool report_keep_lines(struct report *report, struct error *error);
 
-/* Takes METRIC=PERCENT apart. False if it is something else. The metric 0 is lines. */
+/* Takes METRIC=PERCENT apart. False if it is something else. */
 bool report_read_limit(const char *text, size_t *metric, double *percent);
+
+/* True if the report has the text of source files, which llvm-cov opens. */
+bool report_shows_sources(const struct report *report);
+
+/* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
+int report_check_usage(const struct parsed_options *options);
 
 /* ---- text ---- */
 
@@ -72,10 +197,7 @@ bool take_line(struct bytes *text, struct bytes *line);
 void coverage_print(struct buffer *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The path below the root, without a slash in front; other paths as they are. */
-struct bytes path_below(struct bytes path, const char *root);
-
-/* ---- coverage ---- */
+/* ---- coverage (coverage.c) ---- */
 
 struct line_coverage {
     uint32_t line;
@@ -93,7 +215,7 @@ struct ratio {
 };
 
 struct file_coverage {
-    struct bytes path; /* in the tracefile */
+    struct bytes path; /* below the root of the source tree; in `paths` */
     size_t first_line, line_count;
     size_t first_function, function_count;
     struct ratio all_lines, functions, branches; /* as llvm-cov sums them up */
@@ -107,80 +229,34 @@ struct coverage {
     size_t line_count, line_capacity;
     struct function_coverage *functions; /* in the same way */
     size_t function_count, function_capacity;
+    struct arena paths;
 };
 
 /* Reads a tracefile, which must outlive the coverage. */
-bool coverage_read(struct coverage *coverage, struct bytes tracefile, struct error *error);
+bool coverage_read(struct coverage *coverage, struct report *report, struct bytes tracefile,
+                   struct error *error);
 void coverage_free(struct coverage *coverage);
 
-/* Appends a document of the DTD coverage-04 of Cobertura. Paths below `root` are written relative
- * to it. `timestamp` is in seconds. The lines of left_out become a comment, if there are any. */
-void coverage_write_cobertura(const struct coverage *coverage, const char *root, uint64_t timestamp,
-                              struct bytes left_out, struct buffer *text);
+/* Appends a document of the DTD coverage-04 of Cobertura, with paths relative to the root of the
+ * source tree. What is left out becomes a comment. */
+void coverage_write_cobertura(const struct coverage *coverage, const struct report *report,
+                              struct buffer *text);
 
-/* The file's coverage of this path, or else of the only one that ends so; NULL if it has none. */
-const struct file_coverage *coverage_find_file(const struct coverage *coverage, struct bytes path,
-                                               const char *root);
-
-/* The line with this number; NULL if it has no code. */
-const struct line_coverage *coverage_find_line(const struct coverage *coverage,
-                                               const struct file_coverage *file, uint64_t number);
-
-/* ---- summaries (compare.c) ---- */
+/* ---- tables (tables.c) ---- */
 
 /* Appends one line for each file, and one for all, with bars and colours for a terminal. */
-void coverage_write_summary(const struct coverage *coverage, const char *root, bool for_terminal,
+void coverage_write_summary(const struct coverage *coverage, bool for_terminal,
                             struct buffer *text);
 
+/* The same as a table in Markdown. */
+void coverage_write_markdown(const struct coverage *coverage, struct buffer *text);
+
+/* Appends "FILE:3,7-9" for each file that has lines which were not executed. */
+void coverage_write_missing(const struct coverage *coverage, struct buffer *text);
+
 /* Appends what went up and down from one to the other: a line for each file in which something did,
- * and one for all. Functions are compared by name. Lines are compared only if there is
- * a diff, which tells which are the same; else it is NULL. */
+ * that came or went, and one for all. Files are compared by path, functions by name. */
 void coverage_compare(const struct coverage *before, const struct coverage *after,
-                      const struct bytes *diff, const char *root, struct buffer *text);
-
-/* ---- a change ---- */
-
-/* Lines that a change adds, of those files that have any: how many of them have code, and how many
- * were executed. */
-struct change_coverage {
-    uint64_t added, with_code, covered;
-    struct buffer table; /* lines of text for people: one for each file, and its uncovered lines */
-};
-
-/* Compares the coverage with a unified diff, whose paths are relative to some directory: that of a
- * file is found by `root`, or else as the only one in the coverage that ends so. Free change->table
- * even after a failure. */
-bool coverage_of_change(const struct coverage *coverage, struct bytes diff, const char *name,
-                        const char *root, struct change_coverage *change, struct error *error);
-
-/* Numbers and ranges of lines: "3, 7-9". Free the text. */
-struct line_ranges {
-    struct buffer text;
-    uint64_t first, last; /* of the open range; 0: none */
-};
-
-void line_ranges_add(struct line_ranges *ranges, uint64_t number);
-void line_ranges_end(struct line_ranges *ranges);
-
-/* The lines of a unified diff, one after the other: initialize to {.rest = DIFF}. */
-struct diff_reader {
-    struct bytes rest;
-    bool is_git;
-    uint64_t old_left, new_left;     /* lines of the hunk */
-    struct bytes old_path, new_path; /* of the file; without a/ and b/ */
-    uint64_t old_number, new_number; /* of the line */
-};
-
-enum diff_line {
-    DIFF_END,
-    DIFF_FILE, /* a file begins */
-    DIFF_HUNK, /* a hunk begins: the next lines have these numbers */
-    DIFF_SAME, /* a line that is in both */
-    DIFF_REMOVED,
-    DIFF_ADDED,
-    DIFF_DAMAGED, /* a line that begins with "@@" cannot be read */
-};
-
-enum diff_line diff_next(struct diff_reader *reader);
+                      struct buffer *text);
 
 #endif

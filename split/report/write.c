@@ -1,6 +1,6 @@
 /*
  * What `covsplit report` writes: llvm-cov's own table, pages and formats as they are, and what
- * coverage.c and compare.c make of its tracefile.
+ * coverage.c and tables.c make of its tracefile. See report.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -9,11 +9,11 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/base/memory_limit.h"
 #include "common/base/output.h"
-#include "common/base/stream.h"
+#include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
+#include "split/cli/process.h"
 #include "split/cli/table.h"
 #include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
@@ -23,7 +23,22 @@ enum report_format { /* the words of --format */
                      REPORT_JSON,
                      REPORT_SUMMARY,
                      REPORT_COBERTURA,
+                     REPORT_TEXT,
+                     REPORT_MARKDOWN,
+                     REPORT_TABLE, /* without --format */
 };
+
+static enum report_format format_of(const struct report *report)
+{
+    return option_given(report->options, OPTION_FORMAT)
+               ? (enum report_format)option_number(report->options, OPTION_FORMAT)
+               : REPORT_TABLE;
+}
+
+bool report_shows_sources(const struct report *report)
+{
+    return option_given(report->options, OPTION_HTML) || format_of(report) == REPORT_TEXT;
+}
 
 /* ---- llvm-cov ---- */
 
@@ -39,36 +54,44 @@ static void capture_free(struct capture *capture)
     output_discard(&capture->output);
 }
 
-/* Runs `llvm-cov VERB` with the two files, and up to two more options. Its output goes to the
- * capture, which must be freed even after a failure; NULL: it has none but the files in
- * `directory`.
- */
-static bool run_llvm_cov(const struct report *report, const char *verb, const char *first,
-                         const char *second, struct capture *capture, const char *directory,
-                         struct error *error)
+/* The `take_line` of a command whose context is the report. */
+static bool take_message(void *context, const char *line)
 {
-    const struct parsed_options *options = report->options;
-    struct llvm_command command = {0};
-    const char *text;
+    struct report *report = context;
+
+    if (strstr(line, "functions have mismatched data") != NULL)
+        return report->has_mismatches = true;
+    return sources_are_missing(report) && (strstr(line, "No such file or directory") != NULL ||
+                                           strstr(line, "isn't covered") != NULL);
+}
+
+/* The same for a command with -dump, which says much more. */
+static bool take_dump(void *context, const char *line)
+{
+    functions_check_mismatch(context, line);
+    return true;
+}
+
+/* Runs `llvm-cov VERB` with the two files and more options, which end with NULL. Its output goes to
+ * the capture, which must be freed even after a failure; NULL: it has none but files. */
+static bool run_llvm_cov(struct report *report, const char *verb, const char *const *more,
+                         struct capture *capture, struct error *error)
+{
+    struct llvm_command command = {.take_line = take_message, .context = report};
     bool done = true;
 
     llvm_command_add(&command, "%s", report->program);
     llvm_command_add(&command, "%s", verb);
     llvm_command_add_file(&command, "", report->mapping.fd, report->mapping.path);
     llvm_command_add_file(&command, "-instr-profile=", report->profile, "the merged profile");
-    command.lacks_sources = report->lacks_sources;
-    if (capture == NULL)
-        llvm_command_add(&command, "-format=html");
-    if (first != NULL)
-        llvm_command_add(&command, "%s", first);
-    if (second != NULL)
-        llvm_command_add(&command, "%s", second);
-    for (size_t i = 0; (text = option_text_at(options, OPTION_IGNORE_FILES, i)) != NULL; i++)
-        llvm_command_add(&command, "-ignore-filename-regex=%s", text);
-    if (report->is_selected)
-        llvm_command_add_file(&command, "@", report->selection.fd, report->selection.path);
+    llvm_command_add(&command, "-ignore-filename-regex=%s", SOURCES_LEFT_OUT_REGEX);
+    for (; *more != NULL; more++) {
+        llvm_command_add(&command, "%s", *more);
+        if (strcmp(*more, "-dump") == 0)
+            command.take_line = take_dump;
+    }
     if (capture == NULL) {
-        done = llvm_command_run(&command, -1, directory, error);
+        done = llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
     } else {
         *capture = (struct capture){.output.fd = -1, .text.fd = -1};
         done = output_create_in_memory(&capture->output, "the report", error) &&
@@ -79,6 +102,32 @@ static bool run_llvm_cov(const struct report *report, const char *verb, const ch
     }
     llvm_command_free(&command);
     return done;
+}
+
+/* Names the functions that llvm-cov has dropped, and keeps the totals. */
+static bool read_totals(struct report *report, struct error *error)
+{
+    static const char *const options[] = {"-format=text", "-summary-only", "-dump", NULL};
+    struct capture capture;
+    bool done = run_llvm_cov(report, "export", options, &capture, error);
+
+    report->has_mismatches = false;
+    if (done)
+        command_require(buffer_append(&report->totals, capture.text.bytes.data,
+                                      (size_t)capture.text.bytes.size),
+                        capture.text.bytes.size);
+    capture_free(&capture);
+    return done;
+}
+
+/* Runs it, and names the functions that it dropped. */
+static bool capture_llvm_cov(struct report *report, const char *verb, const char *first,
+                             const char *second, struct capture *capture, struct error *error)
+{
+    const char *const options[] = {first, second, NULL};
+
+    return run_llvm_cov(report, verb, first == NULL ? options + 2 : options, capture, error) &&
+           (!report->has_mismatches || read_totals(report, error));
 }
 
 /* ---- formats ---- */
@@ -108,90 +157,204 @@ static bool is_for_terminal(const struct report *report)
     return !option_given(report->options, OPTION_OUTPUT) && has_colour(STDOUT_FILENO);
 }
 
-/* Appends to a JSON object what --ignore-missing left out. */
-static void add_left_out(const struct report *report, struct bytes json, struct buffer *text)
+/* Appends lines with names in them, without what a terminal may obey but colours. */
+static void append_printable(struct buffer *text, struct bytes lines)
 {
-    struct bytes rest = buffer_view(&report->left_out), line;
-    bool is_first = true;
+    for (uint64_t i = 0; i < lines.size; i++) {
+        uint8_t byte = lines.data[i];
+        uint64_t end = i + 2;
 
-    while (json.size != 0 && json.data[json.size - 1] != '}')
-        json.size--;
-    buffer_append(text, json.data, (size_t)json.size - (json.size != 0));
-    coverage_print(text, ",\"left_out\":[");
-    while (take_line(&rest, &line)) {
-        coverage_print(text, "%s\"", is_first ? "" : ",");
-        for (uint64_t i = 0; i < line.size; i++)
-            coverage_print(text, line.data[i] == '"' || line.data[i] == '\\' ? "\\%c" : "%c",
-                           line.data[i]);
-        coverage_print(text, "\"");
-        is_first = false;
+        if (byte == 0x1b && end < lines.size && lines.data[i + 1] == '[') {
+            while (end < lines.size && strchr("0123456789;", lines.data[end]) != NULL)
+                end++;
+            if (end < lines.size && lines.data[end] == 'm') {
+                buffer_append(text, lines.data + i, (size_t)(end + 1 - i));
+                i = end;
+                continue;
+            }
+        }
+        if ((byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7f)
+            byte = '?';
+        buffer_append(text, &byte, 1);
     }
-    coverage_print(text, "]}");
 }
 
-static bool write_format(struct report *report, struct error *error)
+/* Appends a JSON object of llvm-cov's with what is left out, and without the mark in front of the
+ * names of files that are. */
+static void append_json(const struct report *report, struct bytes json, struct buffer *text)
 {
-    static const char *const first[] = {"-format=lcov", "-format=text", "-format=text",
-                                        "-format=lcov"};
-    enum report_format format = (enum report_format)option_number(report->options, OPTION_FORMAT);
-    const char *second = format == REPORT_SUMMARY ? "-summary-only" : NULL;
-    struct coverage coverage = {0};
-    struct buffer text = {0};
-    struct capture capture;
-    bool done = run_llvm_cov(report, "export", first[format], second, &capture, NULL, error);
+    static const char mark[] = "\"" SOURCES_LEFT_OUT;
+    struct bytes lines = buffer_view(&report->left_out), line;
+    struct json_writer writer = {.stream = NULL};
+    const uint8_t *found;
 
-    if (done && format == REPORT_COBERTURA) {
-        done = coverage_read(&coverage, capture.text.bytes, error);
-        coverage_write_cobertura(&coverage, report->root, report->newest,
-                                 buffer_view(&report->left_out), &text);
-    } else if (done && format != REPORT_LCOV && report->left_out.size != 0) {
-        add_left_out(report, capture.text.bytes, &text);
+    while (json.size != 0 &&
+           (found = memmem(json.data, (size_t)json.size, mark, sizeof(mark) - 1)) != NULL) {
+        size_t size = (size_t)(found - json.data) + 1;
+
+        buffer_append(text, json.data, size);
+        bytes_slice(json, size + sizeof(mark) - 2, json.size - (size + sizeof(mark) - 2), &json);
     }
-    done = done &&
-           write_result(report, text.size != 0 ? buffer_view(&text) : capture.text.bytes, error);
+    buffer_append(text, json.data, (size_t)json.size);
+    if (lines.size == 0)
+        return;
+    while (!text->failed && text->size != 0 && text->data[text->size - 1] != '}')
+        text->size--;
+    text->size -= text->size != 0;
+    coverage_print(text, ",\"left_out\":");
+    writer.stream = json_text_stream(text);
+    json_begin_array(&writer, NULL);
+    while (take_line(&lines, &line)) {
+        char *copy = command_text("%.*s", (int)line.size, (const char *)line.data);
+
+        json_string(&writer, NULL, copy);
+        free(copy);
+    }
+    json_end_array(&writer);
+    json_close_text(writer.stream, text);
+    coverage_print(text, "}");
+}
+
+/* Appends what is made of the tracefile. */
+static bool append_from_lines(struct report *report, struct bytes tracefile, struct buffer *text,
+                              struct error *error)
+{
+    struct coverage coverage = {0};
+    struct buffer names = {0};
+    bool done = coverage_read(&coverage, report, tracefile, error);
+
+    if (done && format_of(report) == REPORT_COBERTURA)
+        coverage_write_cobertura(&coverage, report, text);
+    else if (done && format_of(report) == REPORT_MARKDOWN)
+        coverage_write_markdown(&coverage, &names);
+    else if (done && option_given(report->options, OPTION_SUMMARY))
+        coverage_write_summary(&coverage, is_for_terminal(report), &names);
+    if (done && option_given(report->options, OPTION_MISSING_LINES)) {
+        coverage_print(&names, "\nlines that were not executed:\n");
+        coverage_write_missing(&coverage, &names);
+    }
+    append_printable(text, buffer_view(&names));
+    buffer_free(&names);
     coverage_free(&coverage);
+    return done;
+}
+
+static bool write_text(struct report *report, struct error *error)
+{
+    static const struct {
+        const char *verb, *first, *second;
+    } formats[] = {
+        [REPORT_LCOV] = {"export", "-format=lcov", NULL},
+        [REPORT_JSON] = {"export", "-format=text", NULL},
+        [REPORT_SUMMARY] = {"export", "-format=text", "-summary-only"},
+        [REPORT_COBERTURA] = {"export", "-format=lcov", NULL},
+        [REPORT_TEXT] = {"show", "-show-instantiations=false", NULL},
+        [REPORT_MARKDOWN] = {"export", "-format=lcov", NULL},
+        [REPORT_TABLE] = {"report", NULL, NULL},
+    };
+    enum report_format format = format_of(report);
+    bool is_summary = option_given(report->options, OPTION_SUMMARY);
+    bool is_missing = option_given(report->options, OPTION_MISSING_LINES), done = true;
+    bool is_llvm = format != REPORT_COBERTURA && format != REPORT_MARKDOWN && !is_summary;
+    const char *first = formats[format].first;
+    struct capture capture = {.output.fd = -1, .text.fd = -1}, lines = capture;
+    struct bytes found;
+    struct buffer text = {0};
+
+    if (format == REPORT_TEXT && option_given(report->options, OPTION_INSTANTIATIONS))
+        first = "-show-instantiations=true";
+    if (is_llvm)
+        done = capture_llvm_cov(report, formats[format].verb,
+                                first == NULL && is_for_terminal(report) ? "-use-color" : first,
+                                formats[format].second, &capture, error);
+    found = capture.text.bytes;
+    if (done && (format == REPORT_JSON || format == REPORT_SUMMARY))
+        append_json(report, found, &text);
+    else if (done && (format == REPORT_LCOV || (format == REPORT_TEXT && !isatty(STDOUT_FILENO))))
+        buffer_append(&text, found.data, (size_t)found.size);
+    else if (done)
+        append_printable(&text, found);
+    if (done && (!is_llvm || is_missing))
+        done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &lines, error) &&
+               append_from_lines(report, lines.text.bytes, &text, error);
+    if (format == REPORT_TABLE)
+        buffer_append(&text, report->left_out.data, report->left_out.size);
+    for (struct bytes rest = buffer_view(&report->left_out), line;
+         format == REPORT_MARKDOWN && take_line(&rest, &line);)
+        coverage_print(&text, "\n%.*s\n", (int)line.size, (const char *)line.data);
+    command_require(!text.failed, text.size);
+    done = done && write_result(report, buffer_view(&text), error);
     buffer_free(&text);
+    capture_free(&lines);
     capture_free(&capture);
     return done;
 }
 
-static bool write_table(struct report *report, struct error *error)
-{
-    bool is_summary = option_given(report->options, OPTION_SUMMARY);
-    struct coverage coverage = {0};
-    struct buffer text = {0};
-    struct capture capture;
-    bool done = run_llvm_cov(report, is_summary ? "export" : "report",
-                             is_summary                ? "-format=lcov"
-                             : is_for_terminal(report) ? "-use-color"
-                                                       : NULL,
-                             NULL, &capture, NULL, error);
+/* ---- pages ---- */
 
-    if (done && is_summary) {
-        done = coverage_read(&coverage, capture.text.bytes, error);
-        coverage_write_summary(&coverage, report->root, is_for_terminal(report), &text);
-    } else if (done) {
-        buffer_append(&text, capture.text.bytes.data, (size_t)capture.text.bytes.size);
+/* The program that demangles names: rustfilt for Rust, if there is one; else the one beside
+ * llvm-cov, whose name may end in a version. A new string; NULL if there is none. */
+static char *find_demangler(const struct report *report)
+{
+    const char *name = strstr(path_file_name(report->program), "llvm-cov");
+    char *beside = name == NULL ? NULL
+                                : command_text("%.*sllvm-cxxfilt%s", (int)(name - report->program),
+                                               report->program, name + strlen("llvm-cov"));
+
+    if (sources_are_rust(report) && llvm_tool_exists("rustfilt")) {
+        free(beside);
+        return command_copy("rustfilt");
     }
-    buffer_append(&text, report->left_out.data, report->left_out.size);
-    command_require(!text.failed, text.size);
-    done = done && write_result(report, buffer_view(&text), error);
-    coverage_free(&coverage);
-    buffer_free(&text);
-    capture_free(&capture);
+    if (beside != NULL && llvm_tool_exists(beside))
+        return beside;
+    free(beside);
+    return llvm_tool_exists("c++filt") ? command_copy("c++filt") : NULL;
+}
+
+/* Shows the index by the program that opens files, or by that of BROWSER. */
+static bool open_pages(const char *directory, struct error *error)
+{
+    const char *browser = getenv("BROWSER");
+    char *page = command_text("%s/index.html", directory);
+    char *words[] = {command_copy(browser != NULL && browser[0] != '\0' ? browser : "xdg-open"),
+                     page, NULL};
+    struct child child = {0};
+    int status = 0;
+    bool done = child_run(&child, words, &status, error) &&
+                (status == 0 ||
+                 error_set(error, "%s: '%s' cannot show it; open it yourself, or set BROWSER", page,
+                           words[0]));
+
+    free(words[0]);
+    free(page);
     return done;
 }
 
 static bool write_html(struct report *report, struct error *error)
 {
     const char *directory = option_text(report->options, OPTION_HTML);
-    char *option = command_text("-output-dir=%s", directory);
-    char *title = report->left_out.size == 0
-                      ? NULL
-                      : command_text("-project-title=%.*s", (int)report->left_out.size - 1,
-                                     (const char *)report->left_out.data);
-    bool done = run_llvm_cov(report, "show", option, title, NULL, directory, error);
+    char *option = command_text("-output-dir=%s", directory), *title = NULL, *demangler = NULL;
+    const char *more[8] = {"-format=html", option};
+    size_t count = 2;
+    bool done;
 
+    /* First, as the pages tell what is left out. */
+    done = directory_make(directory, error) && read_totals(report, error);
+    demangler = find_demangler(report);
+    if (report->left_out.size != 0)
+        more[count++] = title = command_text("-project-title=%.*s", (int)report->left_out.size - 1,
+                                             (const char *)report->left_out.data);
+    if (demangler != NULL) {
+        more[count++] = "-Xdemangler";
+        more[count++] = demangler;
+    }
+    if (!option_given(report->options, OPTION_INSTANTIATIONS))
+        more[count++] = "-show-instantiations=false";
+    if (llvm_tool_release(report->program) >= 18)
+        more[count++] = "-show-directory-coverage";
+    done = done && run_llvm_cov(report, "show", more, NULL, error) &&
+           (!option_given(report->options, OPTION_OPEN) || open_pages(directory, error));
+    free(demangler);
     free(option);
     free(title);
     return done;
@@ -237,72 +400,44 @@ static bool find_total(struct bytes json, const char *metric, uint64_t *count, u
     return sscanf(number, "%ju,\"covered\":%ju", count, covered) == 2;
 }
 
-static bool check_limit(const char *metric, uint64_t count, uint64_t covered, double percent,
-                        struct error *error)
+static bool check_limits(struct report *report, struct error *error)
 {
-    double have = count == 0 ? 100 : (double)covered * 100 / (double)count;
-    char all[COUNT_TEXT_MAX], some[COUNT_TEXT_MAX];
+    bool done = report->totals.size != 0 || read_totals(report, error);
+    const char *limit;
 
-    return have >= percent ||
-           error_set(error, "%s: %.2f%% covered (%s of %s), and --fail-under wants %g%%", metric,
-                     have, number_text(covered, some), number_text(count, all), percent);
-}
-
-/* ---- a change ---- */
-
-/* Prints the coverage of the lines that --diff adds, of which --fail-under is then, and how it
- * differs from the baseline. */
-static bool report_change(struct report *report, struct error *error)
-{
-    const char *path = option_text(report->options, OPTION_DIFF), *limit;
-    uint64_t size_limit = option_number(report->options, OPTION_MEMORY_LIMIT);
-    struct change_coverage change = {0};
-    struct coverage coverage = {0}, before = {0};
-    struct capture capture = {.output.fd = -1, .text.fd = -1};
-    struct input diff = {.fd = -1};
-    char added[COUNT_TEXT_MAX], code[COUNT_TEXT_MAX], covered[COUNT_TEXT_MAX];
-    bool done = (path == NULL || stream_read_input(&diff, path, memory_limit_given(size_limit),
-                                                   NULL, NULL, error)) &&
-                run_llvm_cov(report, "export", "-format=lcov", NULL, &capture, NULL, error) &&
-                coverage_read(&coverage, capture.text.bytes, error);
-
-    if (done && path != NULL) {
-        done = coverage_of_change(&coverage, diff.bytes, stream_name(path), report->root, &change,
-                                  error);
-        coverage_print(
-            &change.table, "%s added, %s with code, %s covered (%.2f%%)\n",
-            count_text(change.added, "line", added), number_text(change.with_code, code),
-            number_text(change.covered, covered),
-            change.with_code == 0 ? 100 : (double)change.covered * 100 / (double)change.with_code);
-    }
-    if (done && option_given(report->options, OPTION_BASELINE)) {
-        done = coverage_read(&before, buffer_view(&report->lines), error);
-        coverage_compare(&before, &coverage, path == NULL ? NULL : &diff.bytes, report->root,
-                         &change.table);
-    }
-    buffer_append(&change.table, report->left_out.data, report->left_out.size);
-    done = done && write_result(report, buffer_view(&change.table), error);
-    for (size_t i = 0; done && path != NULL &&
-                       (limit = option_text_at(report->options, OPTION_FAIL_UNDER, i)) != NULL;
-         i++) {
-        double percent = 0;
+    for (size_t i = 0;
+         done && (limit = option_text_at(report->options, OPTION_FAIL_UNDER, i)) != NULL; i++) {
+        char all[COUNT_TEXT_MAX], some[COUNT_TEXT_MAX];
+        uint64_t count, covered;
+        double percent = 0, have;
         size_t metric;
 
         report_read_limit(limit, &metric, &percent);
-        done = check_limit("new lines", change.with_code, change.covered, percent, error);
+        if (!find_total(buffer_view(&report->totals), metrics[metric], &count, &covered))
+            return error_set(error,
+                             "--fail-under %s: this llvm-cov does not tell these; give another "
+                             "--llvm-cov",
+                             limit);
+        if (count == 0)
+            return error_set(error,
+                             "--fail-under %s: the report has no %s, so nothing is known of them; "
+                             "leave out this limit",
+                             limit, metrics[metric]);
+        have = (double)covered * 100 / (double)count;
+        done = have >= percent ||
+               error_set(error, "%s: %.2f%% covered (%s of %s), and --fail-under wants %g%%",
+                         metrics[metric], have, number_text(covered, some), number_text(count, all),
+                         percent);
     }
-    buffer_free(&change.table);
-    coverage_free(&coverage);
-    coverage_free(&before);
-    capture_free(&capture);
-    input_close(&diff);
     return done;
 }
+
+/* ---- the baseline ---- */
 
 bool report_keep_lines(struct report *report, struct error *error)
 {
     struct capture capture;
-    bool done = run_llvm_cov(report, "export", "-format=lcov", NULL, &capture, NULL, error);
+    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error);
 
     if (done)
         command_require(
@@ -312,27 +447,25 @@ bool report_keep_lines(struct report *report, struct error *error)
     return done;
 }
 
-static bool check_limits(struct report *report, struct error *error)
+static bool write_changes(struct report *report, struct error *error)
 {
+    struct coverage coverage = {0}, before = {0};
+    struct buffer changes = {0}, text = {0};
     struct capture capture;
-    bool done =
-        run_llvm_cov(report, "export", "-format=text", "-summary-only", &capture, NULL, error);
-    const char *limit;
+    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
+                coverage_read(&coverage, report, capture.text.bytes, error) &&
+                coverage_read(&before, report, buffer_view(&report->lines), error);
 
-    for (size_t i = 0;
-         done && (limit = option_text_at(report->options, OPTION_FAIL_UNDER, i)) != NULL; i++) {
-        uint64_t count, covered;
-        double percent = 0;
-        size_t metric;
-
-        report_read_limit(limit, &metric, &percent);
-        done = find_total(capture.text.bytes, metrics[metric], &count, &covered)
-                   ? check_limit(metrics[metric], count, covered, percent, error)
-                   : error_set(error,
-                               "--fail-under %s: this llvm-cov does not tell these; give another "
-                               "--llvm-cov",
-                               limit);
-    }
+    if (done)
+        coverage_compare(&before, &coverage, &changes);
+    append_printable(&text, buffer_view(&changes));
+    buffer_append(&text, report->left_out.data, report->left_out.size);
+    command_require(!text.failed, text.size);
+    done = done && write_result(report, buffer_view(&text), error);
+    buffer_free(&changes);
+    buffer_free(&text);
+    coverage_free(&coverage);
+    coverage_free(&before);
     capture_free(&capture);
     return done;
 }
@@ -341,10 +474,8 @@ bool report_write(struct report *report, struct error *error)
 {
     const struct parsed_options *options = report->options;
 
-    if (option_given(options, OPTION_DIFF) || option_given(options, OPTION_BASELINE))
-        return report_change(report, error);
-    return (option_given(options, OPTION_HTML)     ? write_html
-            : option_given(options, OPTION_FORMAT) ? write_format
-                                                   : write_table)(report, error) &&
+    return (option_given(options, OPTION_BASELINE) ? write_changes
+            : option_given(options, OPTION_HTML)   ? write_html
+                                                   : write_text)(report, error) &&
            (!option_given(options, OPTION_FAIL_UNDER) || check_limits(report, error));
 }

@@ -36,6 +36,7 @@
 #include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
+#include "split/cli/source_paths.h"
 
 struct export
 {
@@ -47,7 +48,7 @@ struct export
     bool failed;              /* some object could not be made */
     struct union_writer *all; /* NULL: each object has a file of its own */
     struct timespec newest;   /* of the sidecars and images in the object or union */
-    struct path_maps maps;
+    struct path_maps maps;    /* for unions */
     struct unmapped_images unmapped;
 };
 
@@ -393,9 +394,11 @@ static bool export_union(struct export *export, struct error *error)
     const char *path = option_text(export->options, OPTION_OUTPUT);
     const struct output_options options = {.mode = file_new_mode()};
     struct output output;
-    struct union_writer all = {
-        .name = path, .sink = output_sink, .context = &output, .maps = export->maps};
+    struct union_writer all = {.name = path, .sink = output_sink, .context = &output};
     bool done;
+
+    if (export->maps.count != 0)
+        all.renamer = (struct covmap_renamer){path_maps_apply, &export->maps};
 
     if (!check_existing(export, path, error) || !output_create(&output, path, &options, error))
         return false;
@@ -405,6 +408,7 @@ static bool export_union(struct export *export, struct error *error)
     if (done && !export->failed) {
         done = tell_left_out(export, error) && union_finish(&all, error) &&
                commit(export, &output, error);
+        path_maps_warn(&export->maps);
         if (done && option_given(export->options, OPTION_VERBOSE))
             message_line(stdout, "%s: images: %zu; records of functions: %" PRIu64 " of %" PRIu64,
                          path, all.member_count, all.records_kept, all.records_read);
@@ -493,8 +497,10 @@ int command_export(const struct parsed_options *options)
 
     if (status == STATUS_DONE)
         status = path_maps_read(&export.maps, options);
-    if (status != STATUS_DONE)
+    if (status != STATUS_DONE) {
+        path_maps_free(&export.maps);
         return status;
+    }
     sidecar_places_open(&export.places, options, false);
     if (is_union ? !export_union(&export, &error)
                  : !export_all(&export, &error) || !tell_left_out(&export, &error))
@@ -502,6 +508,6 @@ int command_export(const struct parsed_options *options)
     progress_finish(&export.progress);
     sidecar_places_close(&export.places);
     unmapped_images_free(&export.unmapped);
-    free(export.maps.items);
+    path_maps_free(&export.maps);
     return export.failed ? STATUS_FAILED : STATUS_DONE;
 }

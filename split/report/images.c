@@ -1,0 +1,433 @@
+/*
+ * The images of a report: those that the profiles are of, by their sidecars, and those that are
+ * named. See report.h.
+ *
+ * A directory of profiles gathers those of earlier builds, too. They must not be added up: the
+ * counts would be shown at the lines of one build or the other. Two images are builds of one if
+ * they have the same name and a function in common, in the same source file.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/base/file.h"
+#include "common/store/store.h"
+#include "formats/image.h"
+#include "formats/object/object.h"
+#include "split/cli/images.h"
+#include "split/cli/memory.h"
+#include "split/cli/table.h"
+#include "split/profiles/function_places.h"
+#include "split/report/report.h"
+
+/* ---- finding them ---- */
+
+static void release(struct report *report, struct report_image *image)
+{
+    sidecar_close(image->own);
+    profile_sidecars_release(&report->sidecars, image->found);
+}
+
+void report_free_images(struct report *report)
+{
+    for (size_t i = 0; i < report->image_count; i++)
+        release(report, &report->images[i]);
+    free(report->images);
+    free(report->links);
+    free(report->profiles);
+    free(report->indexed);
+}
+
+/* The image of this UUID; NULL if there is none yet. */
+static struct report_image *find_image(const struct report *report, const struct uuid *uuid)
+{
+    for (size_t i = 0; uuid->size != 0 && i < report->image_count; i++) {
+        if (uuid_equal(&report->images[i].sidecar->facts.uuid, uuid))
+            return &report->images[i];
+    }
+    return NULL;
+}
+
+/* Adds an image, unless it is there already or has nothing for a report: then returns NULL. */
+static struct report_image *add_image(struct report *report, struct report_image image)
+{
+    if (sidecar_holds_nothing(image.sidecar) ||
+        find_image(report, &image.sidecar->facts.uuid) != NULL) {
+        release(report, &image);
+        return NULL;
+    }
+    COMMAND_ROOM_FOR_ONE(report->images, report->image_capacity, report->image_count);
+    report->images[report->image_count] = image;
+    return &report->images[report->image_count++];
+}
+
+bool report_read_operands(struct report *report, const char *const *operands, size_t count,
+                          struct error *error)
+{
+    const struct parsed_options *options = report->options;
+    uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);
+
+    report->profiles = command_array(count, sizeof(*report->profiles));
+    report->indexed = command_array(count, sizeof(*report->indexed));
+    for (size_t i = 0; i < count; i++) {
+        const char *path = operands[i];
+        struct report_image image = {.is_named = true};
+        struct split_image split;
+        struct input input;
+        struct stat status;
+        bool is_image, is_sidecar, is_indexed;
+
+        if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
+            report->profiles[report->profile_count++] = path;
+            continue;
+        }
+        if (!input_open(&input, path, error))
+            return false;
+        is_sidecar = sidecar_recognize(input.bytes);
+        is_indexed = profile_recognize_indexed(input.bytes);
+        is_image = !is_sidecar && (image_is_linked(input.bytes) || object_is_packed(input.bytes));
+        error->message[0] = '\0';
+        error->number = 0;
+        if (is_sidecar) {
+            image.own = sidecar_read_for(options, path, error);
+        } else if (is_image && image_find_split(&input, &split, error)) {
+            image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
+        } else if (is_image && !error_is_of_memory(error)) {
+            image.own = image_sidecar_make(&input, limit, error);
+        }
+        input_close(&input);
+        image.sidecar = image.own;
+        if (is_indexed)
+            report->indexed[report->indexed_count++] = path;
+        else if (!is_image && !is_sidecar)
+            report->profiles[report->profile_count++] = path;
+        else if (image.own == NULL)
+            return false;
+        else
+            add_image(report, image);
+    }
+    return true;
+}
+
+bool report_add_indexed(struct report *report, const char *path, struct error *error)
+{
+    bool is_any = report->image_count != 0, done = true;
+    struct profile_uuids uuids = {0};
+    enum profile_uuid_source source;
+    struct profile profile;
+    struct input input;
+    struct uuid uuid;
+
+    if (!input_open(&input, path, error))
+        return false;
+    profile_open_indexed(&profile, input.bytes);
+    uuids.profile = &profile;
+    while (done && profile_next_uuid(&uuids, &uuid, &source)) {
+        struct report_image image = {.is_indexed = true}, *known = find_image(report, &uuid);
+        char hex[UUID_HEX_MAX];
+
+        is_any = true;
+        if (known != NULL) {
+            known->is_indexed = true;
+            continue;
+        }
+        image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
+        if (image.found != NULL) {
+            image.sidecar = image.found->sidecar;
+            add_image(report, image);
+        } else if (report_ignores(report, LEFT_OUT_MISSING) && error->number == ENODATA) {
+            report_leave_out(report, LEFT_OUT_MISSING,
+                             "%s: no sidecar of the image with UUID %s was found, so the report "
+                             "lacks it",
+                             path, uuid_format(&uuid, hex));
+        } else {
+            done = false;
+        }
+    }
+    input_close(&input);
+    return done && (is_any || error_set(error,
+                                        "%s: does not say of which images it is, as LLVM 16 and "
+                                        "later write it; name the images, too",
+                                        path));
+}
+
+/* True if the profiles of the group are of this build of the image. A UUID that was chosen by hand
+ * may stand for several. */
+static bool is_of_build(const struct report_image *image, const struct profile_group *group,
+                        struct error *error)
+{
+    const struct profile_sidecar *found = profile_group_sidecar(group);
+    struct profile sum;
+    struct error why;
+
+    if (found != NULL &&
+        (found->sidecar == image->sidecar || digest_equal(&found->sidecar->facts.original_digest,
+                                                          &image->sidecar->facts.original_digest)))
+        return true;
+    if (!group->can_be_summed ||
+        (profile_parse(profile_sum_combined(group->sum), 0, group->name, &sum, error) &&
+         correlation_check(image->sidecar, &sum, group->name, &why)))
+        return true;
+    return error_set(error,
+                     "%s: of another build than %s, which has the same UUID; name only the image "
+                     "that wrote it, and let the linker make build IDs (--build-id=sha1)",
+                     group->name, image->sidecar->name);
+}
+
+bool report_add_merged(struct report *report, const struct merge *merge, struct error *error)
+{
+    bool has_operands = report->image_count != 0;
+
+    report->links = command_array(merge->groups.count, sizeof(*report->links));
+    for (size_t i = 0; i < merge->groups.count; i++) {
+        const struct profile_group *group = merge->groups.list[i];
+        struct profile_sidecar *found = profile_group_sidecar(group);
+        struct uuid uuid = profile_group_uuid(group);
+        struct report_image image = {0}, *known = find_image(report, &uuid);
+
+        if (known == NULL && uuid.size == 0 && found == NULL && has_operands) {
+            report->has_strangers = true;
+            continue;
+        }
+        if (known != NULL && !is_of_build(known, group, error))
+            return false;
+        if (known == NULL && found == NULL && uuid.size == 0)
+            return error_set(error,
+                             "%s: a profile of an image that was not split, and it does not say of "
+                             "which; name the image, too",
+                             group->name);
+        if (known == NULL && found == NULL)
+            found = image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
+        if (known == NULL && found == NULL)
+            return false;
+        if (known == NULL) {
+            image.sidecar = found->sidecar;
+            known = add_image(report, image);
+        }
+        if (known == NULL)
+            continue;
+        if (group->newest > known->newest)
+            known->newest = group->newest;
+        known->profile_count += group->sum->profile_count;
+        report->links[report->link_count++] =
+            (struct group_link){group, (size_t)(known - report->images)};
+    }
+    return true;
+}
+
+/* A store_visitor. */
+static bool add_stored(void *context, const char *path, const struct uuid *uuid,
+                       struct error *error)
+{
+    struct report *report = context;
+    struct report_image image = {.own = sidecar_read_for(report->options, path, error)};
+
+    image.sidecar = image.own;
+    if (image.own == NULL)
+        return false;
+    if (!store_check_uuid(path, &image.own->facts.uuid, uuid, error)) {
+        sidecar_close(image.own);
+        return false;
+    }
+    add_image(report, image);
+    return true;
+}
+
+bool report_add_stored(struct report *report, struct error *error)
+{
+    return store_list_walk(&report->sidecars.places.store, add_stored, report, error) &&
+           store_list_walk(&report->sidecars.places.environment, add_stored, report, error);
+}
+
+/* ---- builds of one image ---- */
+
+/* True if a function of the one is in the same file of the other, but not if both have a `main` and
+ * these are in different files. The names of the files are in one table. */
+static bool have_common_function(const struct function_places *left,
+                                 const struct function_places *right)
+{
+    uint64_t main_ref = md5_name_reference((struct bytes){(const uint8_t *)"main", 4});
+    bool is_common = false;
+
+    for (size_t i = 0; i < left->count; i++) {
+        const struct function_place *place = &left->items[i];
+        const struct function_place *other =
+            function_places_find(right, place->name_ref, place->hash);
+
+        if (other != NULL && other->file != place->file && place->name_ref == main_ref)
+            return false;
+        is_common |= other != NULL && other->file == place->file && !place->is_dummy;
+    }
+    return is_common;
+}
+
+static bool are_builds_of_one(const struct sidecar *one, const struct sidecar *other,
+                              struct error *error, bool *are_builds)
+{
+    struct function_places left = {0}, right = {0};
+    struct names files = {0};
+    bool done = function_places_read(&left, one, NULL, &files, error) &&
+                function_places_read(&right, other, NULL, &files, error);
+
+    *are_builds = done && have_common_function(&left, &right);
+    function_places_free(&left);
+    function_places_free(&right);
+    names_free(&files);
+    return done;
+}
+
+/* When the sidecar was made. */
+static int64_t sidecar_time(const struct report_image *image)
+{
+    struct stat status;
+
+    return stat(image->sidecar->name, &status) == 0
+               ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
+               : 0;
+}
+
+/* Compares two builds of an image: more than 0 if the first one is to be reported. */
+static int compare_builds(const struct report_image *one, const struct report_image *other)
+{
+    int64_t left = sidecar_time(one), right = sidecar_time(other);
+
+    if (one->is_named != other->is_named)
+        return one->is_named ? 1 : -1;
+    if (one->newest != other->newest)
+        return one->newest > other->newest ? 1 : -1;
+    return (left > right) - (left < right);
+}
+
+/* Takes an image out, with its groups. */
+static void drop_image(struct report *report, struct merge *merge, size_t index)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < report->link_count; i++) {
+        struct group_link link = report->links[i];
+
+        for (size_t k = 0; link.image == index && k < merge->groups.count; k++) {
+            if (merge->groups.list[k] == link.group) {
+                profile_groups_drop(&merge->groups, k);
+                break;
+            }
+        }
+        if (link.image == index)
+            continue;
+        link.image -= link.image > index;
+        report->links[kept++] = link;
+    }
+    report->link_count = kept;
+    release(report, &report->images[index]);
+    report->image_count--;
+    memmove(&report->images[index], &report->images[index + 1],
+            (report->image_count - index) * sizeof(*report->images));
+}
+
+static const char *first_profile(const struct report *report, size_t index)
+{
+    for (size_t i = 0; i < report->link_count; i++) {
+        if (report->links[i].image == index)
+            return report->links[i].group->name;
+    }
+    return "";
+}
+
+/* Takes out the build that is not to be reported. */
+static bool drop_build(struct report *report, struct merge *merge, size_t index,
+                       const struct report_image *kept, struct error *error)
+{
+    const struct report_image *image = &report->images[index];
+    char hex[UUID_HEX_MAX], other[UUID_HEX_MAX], profiles[COUNT_TEXT_MAX];
+
+    uuid_format(&image->sidecar->facts.uuid, hex);
+    uuid_format(&kept->sidecar->facts.uuid, other);
+    if (image->is_indexed)
+        return error_set(error,
+                         "%s: two builds of it, with UUIDs %s and %s, are in indexed profiles, "
+                         "which do not tell whose counts they have; merge the profiles of one "
+                         "build, or give --all-builds",
+                         image->sidecar->image_name, hex, other);
+    if (compare_builds(image, kept) == 0)
+        return error_set(error,
+                         "%s: there are profiles of two builds of it, with UUIDs %s and %s, and "
+                         "their times do not tell which is newer; name the image, or give "
+                         "--all-builds",
+                         image->sidecar->image_name, hex, other);
+    if (image->profile_count != 0)
+        report_leave_out(report, LEFT_OUT_EARLIER,
+                         "%s, such as %s: left out, of %s build of '%s' (UUID %s); remove them, or "
+                         "give --all-builds",
+                         count_text(image->profile_count, "profile", profiles),
+                         first_profile(report, index),
+                         image->newest < kept->newest ? "an earlier" : "another",
+                         image->sidecar->image_name, hex);
+    else if (image->is_named)
+        report_leave_out(report, LEFT_OUT_EARLIER,
+                         "%s: left out, another build of '%s' than that of the newest profiles; "
+                         "leave it out, or give --all-builds",
+                         image->sidecar->name, image->sidecar->image_name);
+    drop_image(report, merge, index);
+    return true;
+}
+
+static bool choose_builds(struct report *report, struct merge *merge, struct error *error)
+{
+    for (size_t i = 0; i < report->image_count; i++) {
+        for (size_t k = i + 1; k < report->image_count;) {
+            struct report_image *one = &report->images[i], *other = &report->images[k];
+            bool are_builds = false, is_first;
+
+            if (one->sidecar->image_name[0] != '\0' &&
+                strcmp(one->sidecar->image_name, other->sidecar->image_name) == 0 &&
+                !are_builds_of_one(one->sidecar, other->sidecar, error, &are_builds))
+                return false;
+            if (!are_builds) {
+                k++;
+                continue;
+            }
+            is_first = compare_builds(one, other) >= 0;
+            if (!is_first) {
+                struct report_image newer = *other;
+
+                if (!drop_build(report, merge, i, &newer, error))
+                    return false;
+                k = i + 1;
+            } else if (!drop_build(report, merge, k, one, error)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- all of them ---- */
+
+bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
+{
+    const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
+    struct unmapped_images unmapped = {0};
+    struct error text;
+    size_t kept = 0;
+
+    if (!option_given(report->options, OPTION_ALL_BUILDS) && !choose_builds(report, merge, error))
+        return false;
+    for (size_t i = 0; i < report->image_count; i++) {
+        struct report_image *image = &report->images[i];
+
+        if (unmapped_images_note(&unmapped, image->sidecar))
+            release(report, image);
+        else
+            report->images[kept++] = *image;
+    }
+    report->image_count = kept;
+    report->link_count = 0;
+    if (unmapped_images_tell(&unmapped, &text) && kept != 0)
+        report_leave_out(report, LEFT_OUT_UNMAPPED, "%s", text.message);
+    unmapped_images_free(&unmapped);
+    return kept != 0 || error_set(error,
+                                  "%s: no image of the profiles has coverage mapping; compile with "
+                                  "-fcoverage-mapping for reports",
+                                  first);
+}

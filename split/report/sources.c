@@ -1,0 +1,452 @@
+/*
+ * The source files of a report: which ones it has, and how they are called. See report.h.
+ *
+ * Compilers write one file in many ways: relative to the directory of the compilation or to a
+ * prefix that was cut off, through symbolic links, with "..", or with '\'. Here each file has one
+ * name, so that it has one line in a table and is counted once. Files that are left out get a mark
+ * in front of their names in the union, for a regular expression that llvm-cov is given: the files
+ * themselves need not be here, and need not be many arguments.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <regex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/base/file.h"
+#include "split/cli/memory.h"
+#include "split/cli/message.h"
+#include "split/cli/table.h"
+#include "split/profiles/function_places.h"
+#include "split/report/report.h"
+
+/* A directory of --include, as it is named, from the current directory, and where it leads to. */
+struct included {
+    struct bytes named, real;
+    const char *text;
+};
+
+struct source_files {
+    struct arena memory;
+    char *here, *root; /* the current directory, and the root of the source tree */
+    struct included *included;
+    size_t included_count;
+    regex_t *ignored;
+    size_t ignored_count;
+    struct names paths;    /* as they are in the mapping */
+    struct bytes *renamed; /* for each path */
+    size_t count;
+    bool are_missing;
+    /* The directory that was looked at last, and where it leads to. */
+    char *directory, *real;
+    struct buffer path;
+};
+
+static char *text_of(struct bytes path)
+{
+    return command_text("%.*s", (int)path.size, (const char *)path.data);
+}
+
+static struct bytes bytes_of(const char *text)
+{
+    return (struct bytes){(const uint8_t *)text, strlen(text)};
+}
+
+/* ---- the root ---- */
+
+/* The top of the git work tree that the directory is in, or else the directory. */
+static char *find_top(const char *directory)
+{
+    char *top = command_copy(directory), *slash;
+
+    while ((slash = strrchr(top, '/')) != NULL) {
+        char *mark = command_text("%s/.git", top);
+        bool is_top = access(mark, F_OK) == 0;
+
+        free(mark);
+        if (is_top)
+            return top;
+        *slash = '\0';
+    }
+    free(top);
+    return command_copy(directory);
+}
+
+/* The current directory, by the name that the shell has for it, as compilers record it. */
+static char *current_directory(void)
+{
+    const char *named = getenv("PWD");
+    struct stat here, there;
+
+    return named != NULL && named[0] == '/' && stat(".", &here) == 0 && stat(named, &there) == 0 &&
+                   file_is_same(&here, &there)
+               ? strdup(named)
+               : getcwd(NULL, 0);
+}
+
+static bool find_root(struct source_files *sources, const struct parsed_options *options,
+                      struct error *error)
+{
+    const char *given = option_text(options, OPTION_ROOT);
+    char *real = realpath(given != NULL ? given : ".", NULL);
+
+    sources->here = current_directory();
+    command_require((real != NULL && sources->here != NULL) || errno != ENOMEM, PATH_MAX);
+    if (real != NULL && sources->here != NULL)
+        sources->root = given != NULL ? command_copy(real) : find_top(real);
+    free(real);
+    return sources->root != NULL ||
+           (given != NULL
+                ? error_set_errno(error, errno, "%s: not the root of a source tree; name one",
+                                  given)
+                : error_set_errno(error, errno,
+                                  ".: no path leads to this directory; run it in another"));
+}
+
+const char *sources_root(const struct report *report)
+{
+    return report->sources->root;
+}
+
+/* ---- where a path leads to ---- */
+
+/* The path with its directory, or what is there of it, by its real name. Valid until the next
+ * call. */
+static struct bytes real_path(struct source_files *sources, struct bytes path)
+{
+    struct bytes name = path;
+    size_t size = (size_t)path.size;
+
+    sources->path.size = 0;
+    if (path.size == 0 || path.data[0] != '/')
+        return path;
+    while (size > 1 && path.data[size - 1] != '/')
+        size--;
+    name = (struct bytes){path.data + size, path.size - size};
+    if (sources->directory == NULL || strlen(sources->directory) != size ||
+        memcmp(sources->directory, path.data, size) != 0) {
+        char *part = text_of((struct bytes){path.data, size}), *real;
+        size_t left = size;
+
+        free(sources->directory);
+        free(sources->real);
+        sources->directory = text_of((struct bytes){path.data, size});
+        while ((real = realpath(part, NULL)) == NULL && left > 1) {
+            command_require(errno != ENOMEM, PATH_MAX);
+            for (left--; left > 1 && part[left - 1] != '/';)
+                left--;
+            part[left] = '\0';
+        }
+        sources->real = real == NULL ? command_copy(sources->directory)
+                                     : command_text("%s/%.*s", strcmp(real, "/") == 0 ? "" : real,
+                                                    (int)(size - left), path.data + left);
+        free(real);
+        free(part);
+        size = strlen(sources->real);
+        while (size > 0 && sources->real[size - 1] == '/')
+            sources->real[--size] = '\0';
+    }
+    buffer_append(&sources->path, sources->real, strlen(sources->real));
+    buffer_append(&sources->path, "/", 1);
+    buffer_append(&sources->path, name.data, (size_t)name.size);
+    command_require(!sources->path.failed, sources->path.size);
+    return buffer_view(&sources->path);
+}
+
+/* True if the path is below the root; relative ones are. */
+static bool is_below_root(struct source_files *sources, struct bytes path, struct bytes *rest)
+{
+    static const struct bytes here = {(const uint8_t *)".", 1};
+
+    return source_is_below(path, here, rest) ||
+           source_is_below(real_path(sources, path), bytes_of(sources->root), rest);
+}
+
+struct bytes sources_below_root(struct report *report, struct bytes path)
+{
+    struct bytes rest;
+
+    return is_below_root(report->sources, path, &rest) && rest.size != 0 ? rest : path;
+}
+
+/* ---- which are in the report ---- */
+
+static bool read_choice(struct source_files *sources, const struct parsed_options *options,
+                        struct error *error)
+{
+    const char *text;
+    size_t count = 0;
+
+    while (option_text_at(options, OPTION_INCLUDE, count) != NULL)
+        count++;
+    sources->included = command_array(count, sizeof(*sources->included));
+    for (; (text = option_text_at(options, OPTION_INCLUDE, sources->included_count)) != NULL;
+         sources->included_count++) {
+        struct included *included = &sources->included[sources->included_count];
+        char *real = realpath(text, NULL);
+        char *named =
+            text[0] == '/' ? command_copy(text) : command_text("%s/%s", sources->here, text);
+
+        command_require(real != NULL || errno != ENOMEM, PATH_MAX);
+        included->text = text;
+        included->named = source_directory(bytes_of(named), &sources->memory);
+        included->real =
+            real == NULL ? included->named : source_directory(bytes_of(real), &sources->memory);
+        free(real);
+        free(named);
+    }
+    for (count = 0; option_text_at(options, OPTION_IGNORE_FILES, count) != NULL;)
+        count++;
+    sources->ignored = command_array(count, sizeof(*sources->ignored));
+    for (; (text = option_text_at(options, OPTION_IGNORE_FILES, sources->ignored_count)) != NULL;
+         sources->ignored_count++) {
+        char why[200];
+        int result =
+            regcomp(&sources->ignored[sources->ignored_count], text, REG_EXTENDED | REG_NOSUB);
+
+        command_require(result != REG_ESPACE, strlen(text));
+        if (result == 0)
+            continue;
+        regerror(result, &sources->ignored[sources->ignored_count], why, sizeof(why));
+        return error_set(error,
+                         "--ignore-filename-regex '%s': not an extended regular expression: %s; "
+                         "see regex(7)",
+                         text, why);
+    }
+    command_require(!sources->memory.failed, count);
+    return true;
+}
+
+static bool is_included(struct source_files *sources, struct bytes path)
+{
+    struct bytes rest, whole = path;
+    char *text = NULL;
+    bool is_in = sources->included_count == 0 && is_below_root(sources, path, &rest);
+
+    if (path.size != 0 && path.data[0] != '/' && sources->included_count != 0) {
+        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+        whole = bytes_of(text);
+    }
+    for (size_t i = 0; !is_in && i < sources->included_count; i++) {
+        const struct included *included = &sources->included[i];
+
+        is_in = included->named.size == 0 || source_is_below(whole, included->named, &rest) ||
+                source_is_below(real_path(sources, whole), included->real, &rest);
+    }
+    free(text);
+    return is_in;
+}
+
+static bool is_ignored(const struct source_files *sources, struct bytes path)
+{
+    char *text = sources->ignored_count == 0 ? NULL : text_of(path);
+    bool is_out = false;
+
+    for (size_t i = 0; !is_out && i < sources->ignored_count; i++)
+        is_out = regexec(&sources->ignored[i], text, 0, NULL, 0) == 0;
+    free(text);
+    return is_out;
+}
+
+/* Marks what is to be in the report. Without --include, if nothing is below the root, all is. */
+static bool select_files(struct source_files *sources, const struct parsed_options *options,
+                         bool *is_selected, struct error *error)
+{
+    bool is_told = sources->included_count != 0;
+    size_t included = 0, selected = 0;
+
+    for (size_t i = 0; i < sources->count; i++) {
+        is_selected[i] = is_included(sources, sources->renamed[i]);
+        included += is_selected[i];
+    }
+    if (included == 0 && is_told)
+        return error_set(error, "%s: no source file of the report is there; name another directory",
+                         sources->included[0].text);
+    for (size_t i = 0; i < sources->count; i++) {
+        is_selected[i] =
+            (is_selected[i] || included == 0) && !is_ignored(sources, sources->renamed[i]);
+        selected += is_selected[i];
+    }
+    if (selected == 0 && sources->count != 0)
+        return error_set(error,
+                         "--ignore-filename-regex '%s': leaves out all source files; give another",
+                         option_text(options, OPTION_IGNORE_FILES));
+    if (!is_told && included != 0 && included != sources->count)
+        fprintf(stderr,
+                "covsplit: %zu of %zu source files are not below %s and left out; '--include /' "
+                "shows all\n",
+                sources->count - included, sources->count, sources->root);
+    return true;
+}
+
+/* Names a source file that is not there, of those whose text is to be shown; llvm-cov would name
+ * each, twice. */
+static void check_texts(struct source_files *sources, const bool *is_selected)
+{
+    char *first = NULL, more[COUNT_TEXT_MAX];
+    uint64_t missing = 0;
+
+    for (size_t i = 0; i < sources->count; i++) {
+        char *path = text_of(sources->renamed[i]);
+
+        if (is_selected[i] && file_is_missing(path, 0) && missing++ == 0)
+            first = command_copy(path);
+        free(path);
+    }
+    sources->are_missing = missing != 0;
+    if (missing == 1)
+        message_warning("%s: is not there, so its text cannot be shown; if sources are elsewhere "
+                        "here, give --path-map FROM=TO",
+                        first);
+    else if (missing != 0)
+        message_warning("%s and %s: are not there, so their text cannot be shown; if sources are "
+                        "elsewhere here, give --path-map FROM=TO",
+                        first, count_text(missing - 1, "other source file", more));
+    free(first);
+}
+
+/* ---- their names ---- */
+
+static struct bytes keep(struct source_files *sources, struct bytes name)
+{
+    struct bytes kept = {arena_copy(&sources->memory, name), name.size};
+
+    command_require(kept.data != NULL, name.size);
+    return kept;
+}
+
+/* Gives all ways to write one file the same name, an absolute one if there is one. */
+static void unite_names(struct source_files *sources)
+{
+    size_t *first = command_array(sources->count, sizeof(*first));
+    size_t *number = command_array(sources->count, sizeof(*number));
+    struct names below = {0};
+
+    for (size_t i = 0; i < sources->count; i++) {
+        struct bytes path = sources->renamed[i], rest;
+        uint64_t found = 0;
+        size_t known = below.count;
+
+        if (!is_below_root(sources, path, &rest))
+            rest = path;
+        command_require(names_add(&below, rest, &found), rest.size);
+        number[i] = (size_t)found;
+        if (found == known || (sources->renamed[first[found]].data[0] != '/' && path.size != 0 &&
+                               path.data[0] == '/'))
+            first[found] = i;
+    }
+    for (size_t i = 0; i < sources->count; i++)
+        sources->renamed[i] = sources->renamed[first[number[i]]];
+    names_free(&below);
+    free(first);
+    free(number);
+}
+
+/* The name that a file has in the union. llvm-cov opens those whose text is shown; with --root, the
+ * others are relative to it. */
+static void set_name(struct report *report, size_t index, bool is_selected)
+{
+    struct source_files *sources = report->sources;
+    struct bytes path = sources->renamed[index], rest;
+    char *text = NULL;
+
+    if (!is_selected)
+        text = command_text(SOURCES_LEFT_OUT "%.*s", (int)path.size, (const char *)path.data);
+    else if (report_shows_sources(report) && path.size != 0 && path.data[0] != '/')
+        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+    if (text != NULL)
+        sources->renamed[index] = keep(sources, bytes_of(text));
+    else if (option_given(report->options, OPTION_ROOT) && !report_shows_sources(report) &&
+             is_below_root(sources, path, &rest) && rest.size != 0)
+        sources->renamed[index] = keep(sources, rest);
+    free(text);
+}
+
+/* The `rename` of a covmap_renamer. */
+static bool rename_file(void *context, struct bytes path, struct bytes *name)
+{
+    struct source_files *sources = context;
+    uint64_t number = 0;
+
+    if (!names_add(&sources->paths, path, &number))
+        return false;
+    *name = number < sources->count ? sources->renamed[number] : path;
+    return true;
+}
+
+struct covmap_renamer sources_renamer(struct report *report)
+{
+    return (struct covmap_renamer){rename_file, report->sources};
+}
+
+bool sources_are_missing(const struct report *report)
+{
+    return report->sources->are_missing;
+}
+
+bool sources_are_rust(const struct report *report)
+{
+    const struct source_files *sources = report->sources;
+    size_t i = 0;
+
+    while (i < sources->count) {
+        struct bytes path = names_get(&sources->paths, i++), end;
+
+        if (bytes_slice(path, path.size - 3, 3, &end) && memcmp(end.data, ".rs", 3) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* ---- the whole ---- */
+
+bool sources_choose(struct report *report, struct error *error)
+{
+    struct source_files *sources = report->sources = command_array(1, sizeof(*report->sources));
+    bool *is_selected, done = find_root(sources, report->options, error) &&
+                              read_choice(sources, report->options, error);
+
+    for (size_t i = 0; done && i < report->image_count; i++)
+        done = covered_files_read(report->images[i].sidecar, &sources->paths, error);
+    if (!done)
+        return false;
+    sources->count = sources->paths.count;
+    sources->renamed = command_array(sources->count, sizeof(*sources->renamed));
+    is_selected = command_array(sources->count, sizeof(*is_selected));
+    for (size_t i = 0; i < sources->count; i++) {
+        struct bytes path = names_get(&sources->paths, i), mapped;
+
+        command_require(path_maps_apply(report->maps, path, &mapped), path.size);
+        sources->renamed[i] = keep(sources, mapped);
+    }
+    unite_names(sources);
+    done = select_files(sources, report->options, is_selected, error);
+    for (size_t i = 0; done && i < sources->count; i++)
+        set_name(report, i, is_selected[i]);
+    if (done && report_shows_sources(report))
+        check_texts(sources, is_selected);
+    free(is_selected);
+    return done;
+}
+
+void sources_free(struct source_files *sources)
+{
+    if (sources == NULL)
+        return;
+    for (size_t i = 0; i < sources->ignored_count; i++)
+        regfree(&sources->ignored[i]);
+    free(sources->ignored);
+    free(sources->included);
+    free(sources->here);
+    free(sources->root);
+    free(sources->renamed);
+    free(sources->directory);
+    free(sources->real);
+    buffer_free(&sources->path);
+    names_free(&sources->paths);
+    arena_free(&sources->memory);
+    free(sources);
+}
