@@ -51,7 +51,7 @@ struct unit {
 /* A record that counts in its object. */
 struct entry {
     struct digest digest; /* of what makes records equal */
-    uint64_t hash, files; /* FuncHash, and a digest of the files: see struct union_function */
+    uint64_t files;       /* a digest of their names */
     size_t offset, size;  /* in `records`, if it is held there */
     size_t name, unit;    /* their numbers */
     bool is_dummy;
@@ -280,7 +280,6 @@ static bool compute_digest(struct chooser *chooser, const struct covfun_record *
             return decline(chooser);
         buffer_append(scratch, &chooser->files[unit->first_file + number], sizeof(struct digest));
     }
-    entry->hash = record->function_hash;
     named = scratch->failed ? (struct digest){{0}}
                             : digest_of((struct bytes){scratch->data + sizeof(uint64_t),
                                                        scratch->size - sizeof(uint64_t)});
@@ -577,8 +576,7 @@ static bool remember(struct union_writer *writer, const struct chooser *chooser)
         if (writer->visit != NULL)
             writer->visit(writer->visit_context,
                           &(struct union_function){names_get(&chooser->names, entry->name),
-                                                   entry->hash, entry->files, entry->digest,
-                                                   entry->is_dummy});
+                                                   entry->files, entry->digest, entry->is_dummy});
         if (entry->is_kept && !digest_set_add(&writer->seen, &entry->digest))
             return error_out_of_memory(chooser->error, writer->name,
                                        writer->seen.count * DIGEST_SIZE);

@@ -40,7 +40,6 @@
 /* A function of a sidecar that llvm-cov would load from its image. */
 struct union_function {
     struct bytes name;
-    uint64_t hash;        /* FuncHash */
     uint64_t files;       /* a digest of the names of its files */
     struct digest digest; /* of the whole record, with these names */
     bool is_dummy;        /* covfun_tell_dummy */

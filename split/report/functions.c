@@ -23,8 +23,15 @@
 
 /* A function as the first image has it that has one of this name in these files. */
 struct form {
-    uint64_t digest, hash;
+    uint64_t digest;
     size_t image;
+};
+
+/* A function that llvm-cov has dropped. */
+struct mismatch {
+    char *name;
+    uint64_t name_ref, hash, hash_in_profile;
+    const char *image; /* NULL: not known yet */
 };
 
 struct function_table {
@@ -34,9 +41,9 @@ struct function_table {
     size_t image; /* the number of the image whose functions come */
     uint64_t differing;
     char *differing_name;
-    struct form differing_form;
-    size_t differing_image;
-    struct digest_set told; /* functions with another hash, which have been named */
+    size_t differing_first, differing_other; /* images */
+    struct mismatch *mismatches;             /* as llvm-cov lists them, with equal ones */
+    size_t mismatch_count, mismatch_capacity;
 };
 
 struct function_table *functions_new(void)
@@ -49,7 +56,9 @@ void functions_free(struct function_table *table)
     if (table == NULL)
         return;
     intern_table_free(&table->by_name);
-    digest_set_free(&table->told);
+    for (size_t i = 0; i < table->mismatch_count; i++)
+        free(table->mismatches[i].name);
+    free(table->mismatches);
     free(table->forms);
     free(table->differing_name);
     free(table);
@@ -78,7 +87,7 @@ void functions_next_image(struct report *report)
 void functions_visit(void *context, const struct union_function *function)
 {
     struct function_table *table = ((struct report *)context)->functions;
-    struct form form = {load_u64(function->digest.bytes, false), function->hash, table->image};
+    struct form form = {load_u64(function->digest.bytes, false), table->image};
     uint64_t number;
 
     if (function->is_dummy)
@@ -92,25 +101,28 @@ void functions_visit(void *context, const struct union_function *function)
     } else if (table->forms[number].digest != form.digest && table->differing++ == 0) {
         table->differing_name =
             command_text("%.*s", (int)function->name.size, (const char *)function->name.data);
-        table->differing_form = table->forms[number];
-        table->differing_image = form.image;
+        table->differing_first = table->forms[number].image;
+        table->differing_other = form.image;
     }
 }
 
 void functions_check_forms(struct report *report)
 {
     const struct function_table *table = report->functions;
-    char count[COUNT_TEXT_MAX];
+    const struct report_image *first, *other;
+    char count[COUNT_TEXT_MAX], hex[UUID_HEX_MAX];
 
     if (table->differing == 0)
         return;
+    first = &report->images[table->differing_first];
+    other = &report->images[table->differing_other];
     report_leave_out(report, LEFT_OUT_MISMATCHED,
-                     "%s, such as '%s': %s and %s have different forms of it, of which the report "
-                     "shows that of %s; build both from the same sources, in the same way",
-                     count_text(table->differing, "function", count), table->differing_name,
-                     name_of(&report->images[table->differing_form.image]),
-                     name_of(&report->images[table->differing_image]),
-                     name_of(&report->images[table->differing_form.image]));
+                     "%s of %s (UUID %s) left out, such as '%s': %s has another form of it in the "
+                     "same file, and llvm-cov shows one of them; build both from the same sources, "
+                     "in the same way",
+                     count_text(table->differing, "function", count), name_of(other),
+                     uuid_format(&other->sidecar->facts.uuid, hex), table->differing_name,
+                     name_of(first));
 }
 
 /* ---- the profile ---- */
@@ -164,75 +176,97 @@ static bool read_profile(const struct report *report, function_user use, void *c
 
 /* ---- other hashes ---- */
 
-struct hash_search {
-    struct bytes name;
-    uint64_t hash;
-    bool is_found;
-};
+/* So many functions are named. */
+#define NAMED_MAX 10
 
-static void find_hash(void *context, struct bytes name, uint64_t hash)
+/* "hash-mismatch: No profile record found for 'NAME' with hash = 0x..." */
+void functions_note_mismatch(struct report *report, const char *line)
 {
-    struct hash_search *search = context;
+    static const char before[] = "hash-mismatch: No profile record found for '";
+    static const char middle[] = "' with hash = 0x";
+    struct function_table *table = report->functions;
+    const char *name = line + sizeof(before) - 1, *end = NULL, *next;
+    struct mismatch mismatch = {.name = NULL};
 
-    if (bytes_equal(name, search->name) && !search->is_found) {
-        search->hash = hash;
-        search->is_found = true;
+    if (strncmp(line, before, sizeof(before) - 1) != 0)
+        return;
+    for (next = name; (next = strstr(next, middle)) != NULL; next++)
+        end = next;
+    if (end == NULL || (mismatch.hash = strtoull(end + sizeof(middle) - 1, NULL, 16)) == 0)
+        return;
+    mismatch.name_ref =
+        md5_name_reference((struct bytes){(const uint8_t *)name, (uint64_t)(end - name)});
+    for (size_t i = 0; i < table->mismatch_count; i++) {
+        if (table->mismatches[i].name_ref == mismatch.name_ref &&
+            table->mismatches[i].hash == mismatch.hash)
+            return;
+    }
+    mismatch.name = command_text("%.*s", (int)(end - name), name);
+    COMMAND_ROOM_FOR_ONE(table->mismatches, table->mismatch_capacity, table->mismatch_count);
+    table->mismatches[table->mismatch_count++] = mismatch;
+}
+
+static void note_hash(void *context, struct bytes name, uint64_t hash)
+{
+    struct function_table *table = context;
+
+    for (size_t i = 0; i < table->mismatch_count && i < NAMED_MAX; i++) {
+        struct mismatch *mismatch = &table->mismatches[i];
+
+        if (mismatch->hash_in_profile == 0 && strlen(mismatch->name) == name.size &&
+            memcmp(mismatch->name, name.data, (size_t)name.size) == 0)
+            mismatch->hash_in_profile = hash;
     }
 }
 
-/* The first image whose mapping has the function with this hash. */
-static const char *find_image_of(const struct report *report, struct bytes name, uint64_t hash)
+/* Finds the images whose mapping has the functions with these hashes. */
+static bool note_images(struct report *report, struct error *error)
 {
-    uint64_t name_ref = md5_name_reference(name);
-    const char *found = "an image";
+    struct function_table *table = report->functions;
 
     for (size_t i = 0; i < report->image_count; i++) {
         struct function_places places = {0};
         struct names files = {0};
-        const struct function_place *place;
-        struct error ignored;
-        bool is_it;
+        bool done = function_places_read(&places, report->images[i].sidecar, NULL, &files, error);
 
-        is_it = function_places_read(&places, report->images[i].sidecar, NULL, &files, &ignored) &&
-                (place = function_places_find(&places, name_ref, hash)) != NULL &&
-                place->hash == hash;
+        for (size_t k = 0; done && k < table->mismatch_count && k < NAMED_MAX; k++) {
+            struct mismatch *mismatch = &table->mismatches[k];
+            const struct function_place *place =
+                function_places_find(&places, mismatch->name_ref, mismatch->hash);
+
+            if (mismatch->image == NULL && place != NULL && place->hash == mismatch->hash)
+                mismatch->image = name_of(&report->images[i]);
+        }
         function_places_free(&places);
         names_free(&files);
-        if (is_it) {
-            found = name_of(&report->images[i]);
-            break;
-        }
+        if (!done)
+            return false;
     }
-    return found;
+    return true;
 }
 
-/* "hash-mismatch: No profile record found for 'NAME' with hash = 0x..." */
-void functions_check_mismatch(struct report *report, const char *line)
+bool functions_check_mismatches(struct report *report, struct error *error)
 {
-    static const char before[] = "hash-mismatch: No profile record found for '";
-    static const char middle[] = "' with hash = 0x";
-    struct hash_search search = {0};
-    const char *name = line + sizeof(before) - 1, *end, *next;
-    struct digest digest = digest_of((struct bytes){(const uint8_t *)line, strlen(line)});
-    struct error ignored;
-    uint64_t hash;
+    struct function_table *table = report->functions;
+    char more[COUNT_TEXT_MAX];
 
-    if (strncmp(line, before, sizeof(before) - 1) != 0)
-        return;
-    end = strstr(name, middle);
-    while (end != NULL && (next = strstr(end + 1, middle)) != NULL)
-        end = next;
-    if (end == NULL || (hash = strtoull(end + sizeof(middle) - 1, NULL, 16)) == 0 ||
-        digest_set_has(&report->functions->told, &digest))
-        return;
-    command_require(digest_set_add(&report->functions->told, &digest), strlen(line));
-    search.name = (struct bytes){(const uint8_t *)name, (uint64_t)(end - name)};
-    read_profile(report, find_hash, &search, &ignored);
-    report_leave_out(report, LEFT_OUT_MISMATCHED,
-                     "function '%.*s' of %s: left out, as its hash is 0x%" PRIx64
-                     " there and 0x%" PRIx64 " in the profile; give profiles of this build",
-                     (int)search.name.size, (const char *)search.name.data,
-                     find_image_of(report, search.name, hash), hash, search.hash);
+    if (table->mismatch_count == 0)
+        return true;
+    if (!note_images(report, error) || !read_profile(report, note_hash, table, error))
+        return false;
+    for (size_t i = 0; i < table->mismatch_count && i < NAMED_MAX; i++) {
+        const struct mismatch *mismatch = &table->mismatches[i];
+
+        report_leave_out(report, LEFT_OUT_MISMATCHED,
+                         "function '%s' of %s: left out, as its hash is 0x%" PRIx64
+                         " there and 0x%" PRIx64 " in the profile; give profiles of this build",
+                         mismatch->name, mismatch->image != NULL ? mismatch->image : "an image",
+                         mismatch->hash, mismatch->hash_in_profile);
+    }
+    if (table->mismatch_count > NAMED_MAX)
+        report_leave_out(report, LEFT_OUT_MISMATCHED, "%s left out, as their hashes differ, too",
+                         count_text(table->mismatch_count - NAMED_MAX, "more function", more));
+    return true;
 }
 
 /* ---- functions that no image has ---- */
@@ -330,7 +364,7 @@ bool functions_check_foreign(struct report *report, struct error *error)
     done = done && read_profile(report, check_function, &known, error);
     if (done && known.foreign != 0)
         report_leave_out(report, LEFT_OUT_FOREIGN,
-                         "%s of the profile, such as '%s', are in no image of the report; name the "
+                         "counts of %s left out, such as '%s': in no image of the report; name its "
                          "image, too, or link it with --build-id",
                          count_text(known.foreign, "function", count), known.first);
     intern_table_free(&known.both);

@@ -52,6 +52,11 @@ static struct report_image *find_image(const struct report *report, const struct
 /* Adds an image, unless it is there already or has nothing for a report: then returns NULL. */
 static struct report_image *add_image(struct report *report, struct report_image image)
 {
+    if (image.is_named && sidecar_holds_nothing(image.sidecar))
+        report_leave_out(report, LEFT_OUT_UNMAPPED,
+                         "%s: left out, as it has no coverage data; compile it with "
+                         "-fprofile-instr-generate -fcoverage-mapping",
+                         image.sidecar->name);
     if (sidecar_holds_nothing(image.sidecar) ||
         find_image(report, &image.sidecar->facts.uuid) != NULL) {
         release(report, &image);
@@ -345,9 +350,9 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
     uuid_format(&kept->sidecar->facts.uuid, other);
     if (image->is_indexed)
         return error_set(error,
-                         "%s: two builds of it, with UUIDs %s and %s, are in indexed profiles, "
-                         "which do not tell whose counts they have; merge the profiles of one "
-                         "build, or give --all-builds",
+                         "%s: the profiles and images are of two builds of it, with UUIDs %s and "
+                         "%s, and in an indexed profile the counts of both may be added up; merge "
+                         "the profiles of one build, or give --all-builds",
                          image->sidecar->image_name, hex, other);
     if (compare_builds(image, kept) == 0)
         return error_set(error,

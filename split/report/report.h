@@ -163,9 +163,10 @@ void functions_next_image(struct report *report);
 /* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
 void functions_check_forms(struct report *report);
 
-/* Leaves out what llvm-cov said with -dump of a function whose hash in the profile is another one.
- */
-void functions_check_mismatch(struct report *report, const char *line);
+/* Notes what llvm-cov says with -dump of a function whose hash in the profile is another one;
+ * leaves these out. */
+void functions_note_mismatch(struct report *report, const char *line);
+bool functions_check_mismatches(struct report *report, struct error *error);
 
 /* Leaves out functions of the profile that no image has. */
 bool functions_check_foreign(struct report *report, struct error *error);

@@ -60,7 +60,7 @@ static bool take_message(void *context, const char *line)
     struct report *report = context;
 
     if (strstr(line, "functions have mismatched data") != NULL)
-        return report->has_mismatches = true;
+        return report->has_mismatches = true; /* -dump names them */
     return sources_are_missing(report) && (strstr(line, "No such file or directory") != NULL ||
                                            strstr(line, "isn't covered") != NULL);
 }
@@ -68,7 +68,7 @@ static bool take_message(void *context, const char *line)
 /* The same for a command with -dump, which says much more. */
 static bool take_dump(void *context, const char *line)
 {
-    functions_check_mismatch(context, line);
+    functions_note_mismatch(context, line);
     return true;
 }
 
@@ -109,7 +109,8 @@ static bool read_totals(struct report *report, struct error *error)
 {
     static const char *const options[] = {"-format=text", "-summary-only", "-dump", NULL};
     struct capture capture;
-    bool done = run_llvm_cov(report, "export", options, &capture, error);
+    bool done = run_llvm_cov(report, "export", options, &capture, error) &&
+                functions_check_mismatches(report, error);
 
     report->has_mismatches = false;
     if (done)
@@ -127,7 +128,7 @@ static bool capture_llvm_cov(struct report *report, const char *verb, const char
     const char *const options[] = {first, second, NULL};
 
     return run_llvm_cov(report, verb, first == NULL ? options + 2 : options, capture, error) &&
-           (!report->has_mismatches || read_totals(report, error));
+           (!report->has_mismatches || report->totals.size != 0 || read_totals(report, error));
 }
 
 /* ---- formats ---- */

@@ -1,10 +1,11 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
            run_modes runtime_api pools pool_files streams dumps)
-add_suites(merge_state consume consume_kill consume_watch which_tests explain explain_leveldb per_image report)
+add_suites(merge_state consume consume_kill consume_watch which_tests explain explain_leveldb per_image report verdict)
 add_run(merge-files merge_files)
 add_run(per-image per_image)
 add_run(report report)
+add_run(verdict verdict)
 add_run(merge-state merge_state)
 add_run(streams streams)
 add_run(consume consume)
