@@ -3,14 +3,17 @@
  */
 #include "split/cli/images.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
+#include "common/elf_file/elf_file.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"
@@ -249,6 +252,76 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     buffer_free(&readable.covfun);
     image_plan_free(readable.plan);
     return sidecar;
+}
+
+/* ---- images that were not split ---- */
+
+/* True if the file is an image that was not split and has this UUID. */
+static bool is_unsplit(const char *path, const struct uuid *uuid)
+{
+    struct image_plan *plan = NULL;
+    struct split_image split;
+    struct error ignored;
+    struct input input;
+    struct uuid found;
+    bool is_it;
+
+    if (!found_image_is_linked(path) || !input_open(&input, path, &ignored))
+        return false;
+    if (elf_file_build_id(input.bytes, &found))
+        is_it = uuid_equal(&found, uuid);
+    else
+        is_it = (plan = image_describe(&input, &ignored)) != NULL &&
+                uuid_equal(&plan->facts.uuid, uuid);
+    is_it = is_it && !image_find_split(&input, &split, &ignored);
+    image_plan_free(plan);
+    input_close(&input);
+    return is_it;
+}
+
+/* The path of such an image in the directory, as a new string; NULL if there is none. */
+static char *find_unsplit(const char *directory, const struct uuid *uuid)
+{
+    bool is_here = strcmp(directory, ".") == 0;
+    struct directory_names names = {0};
+    struct error ignored;
+    char *found = NULL;
+
+    if (directory_names_read(directory, NULL, &names, &ignored)) {
+        for (size_t i = 0; found == NULL && i < names.count; i++) {
+            char *path = is_here ? command_copy(names.items[i])
+                                 : command_text("%s/%s", directory, names.items[i]);
+            struct stat status;
+
+            if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && is_unsplit(path, uuid))
+                found = path;
+            else
+                free(path);
+        }
+    }
+    directory_names_free(&names);
+    return found;
+}
+
+void unsplit_image_tell(const struct uuid *uuid, const char *profile, struct error *error)
+{
+    char directory[PATH_MAX], *found = NULL;
+    struct error looked = *error;
+
+    if (path_directory(profile, directory))
+        found = find_unsplit(directory, uuid);
+    if (found == NULL)
+        found = find_unsplit(".", uuid);
+    if (found != NULL)
+        error_set(error,
+                  "%.400s: of the image %.400s, which was not split; name the image, too, or split "
+                  "it and run it again",
+                  profile, found);
+    else
+        error_set(error, "%.300s: perhaps of an image that was not split; name that, too (%.600s)",
+                  profile, looked.message);
+    error->number = looked.number;
+    free(found);
 }
 
 /* ---- images without coverage mapping ---- */
