@@ -330,9 +330,13 @@ bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *
 {
     const char *name = sidecar->image_name[0] != '\0' ? sidecar->image_name : sidecar->name;
 
+    struct digest uuid =
+        digest_of((struct bytes){sidecar->facts.uuid.bytes, sidecar->facts.uuid.size});
+
     if (sidecar_mapping(sidecar) != MAPPING_IS_ABSENT)
         return false;
-    if (images->count++ == 0)
+    command_require(digest_set_add(&images->uuids, &uuid), DIGEST_SIZE);
+    if (images->first == NULL)
         images->first = command_copy(name);
     return true;
 }
@@ -340,24 +344,26 @@ bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *
 bool unmapped_images_tell(const struct unmapped_images *images, struct error *text)
 {
     char more[COUNT_TEXT_MAX];
+    size_t count = images->uuids.count;
 
-    if (images->count == 1)
+    if (count == 1)
         error_set(text,
                   "%.800s: left out, as the image has no coverage mapping; compile it with "
                   "-fcoverage-mapping",
                   images->first);
-    else if (images->count != 0)
+    else if (count != 0)
         error_set(text,
                   "%.800s and %s: left out, as these images have no coverage mapping; compile them "
                   "with -fcoverage-mapping",
-                  images->first, count_text(images->count - 1, "other image", more));
-    return images->count != 0;
+                  images->first, count_text(count - 1, "other image", more));
+    return count != 0;
 }
 
 void unmapped_images_free(struct unmapped_images *images)
 {
+    digest_set_free(&images->uuids);
     free(images->first);
-    *images = (struct unmapped_images){0};
+    *images = (struct unmapped_images){.first = NULL};
 }
 
 /* ---- source paths ---- */

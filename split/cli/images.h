@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -89,7 +90,7 @@ void unsplit_image_tell(const struct uuid *uuid, const char *profile, struct err
 
 /* Initialize to {0}; free with unmapped_images_free. */
 struct unmapped_images {
-    uint64_t count;
+    struct digest_set uuids;
     char *first; /* the name of the one that was noted first */
 };
 
