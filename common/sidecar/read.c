@@ -625,8 +625,8 @@ bool sidecar_holds_nothing(const struct sidecar *sidecar)
     return true;
 }
 
-/* True unless the stub tells that the image was linked with mapping that is not here: a sidecar of
- * before KEPT notes told of it does not say so. */
+/* True unless the stub tells that the image was linked with mapping that is not here. Sidecars of
+ * earlier builds have no KEPT note about that. */
 static bool stub_knows_all(const struct sidecar *sidecar)
 {
     static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;

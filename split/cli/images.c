@@ -3,14 +3,17 @@
  */
 #include "split/cli/images.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
+#include "common/elf_file/elf_file.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
 #include "formats/machine/machine.h"
@@ -251,15 +254,89 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     return sidecar;
 }
 
+/* ---- images that were not split ---- */
+
+/* True if the file is an image that was not split and has this UUID. */
+static bool is_unsplit(const char *path, const struct uuid *uuid)
+{
+    struct image_plan *plan = NULL;
+    struct split_image split;
+    struct error ignored;
+    struct input input;
+    struct uuid found;
+    bool is_it;
+
+    if (!found_image_is_linked(path) || !input_open(&input, path, &ignored))
+        return false;
+    if (elf_file_build_id(input.bytes, &found))
+        is_it = uuid_equal(&found, uuid);
+    else
+        is_it = (plan = image_describe(&input, &ignored)) != NULL &&
+                uuid_equal(&plan->facts.uuid, uuid);
+    is_it = is_it && !image_find_split(&input, &split, &ignored);
+    image_plan_free(plan);
+    input_close(&input);
+    return is_it;
+}
+
+/* The path of such an image in the directory, as a new string; NULL if there is none. */
+static char *find_unsplit(const char *directory, const struct uuid *uuid)
+{
+    bool is_here = strcmp(directory, ".") == 0;
+    struct directory_names names = {0};
+    struct error ignored;
+    char *found = NULL;
+
+    if (directory_names_read(directory, NULL, &names, &ignored)) {
+        for (size_t i = 0; found == NULL && i < names.count; i++) {
+            char *path = is_here ? command_copy(names.items[i])
+                                 : command_text("%s/%s", directory, names.items[i]);
+            struct stat status;
+
+            if (stat(path, &status) == 0 && S_ISREG(status.st_mode) && is_unsplit(path, uuid))
+                found = path;
+            else
+                free(path);
+        }
+    }
+    directory_names_free(&names);
+    return found;
+}
+
+void unsplit_image_tell(const struct uuid *uuid, const char *profile, struct error *error)
+{
+    char directory[PATH_MAX], *found = NULL;
+    struct error looked = *error;
+
+    if (path_directory(profile, directory))
+        found = find_unsplit(directory, uuid);
+    if (found == NULL)
+        found = find_unsplit(".", uuid);
+    if (found != NULL)
+        error_set(error,
+                  "%.400s: of the image %.400s, which was not split; name the image, too, or split "
+                  "it and run it again",
+                  profile, found);
+    else
+        error_set(error, "%.300s: perhaps of an image that was not split; name that, too (%.600s)",
+                  profile, looked.message);
+    error->number = looked.number;
+    free(found);
+}
+
 /* ---- images without coverage mapping ---- */
 
 bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *sidecar)
 {
     const char *name = sidecar->image_name[0] != '\0' ? sidecar->image_name : sidecar->name;
 
+    struct digest uuid =
+        digest_of((struct bytes){sidecar->facts.uuid.bytes, sidecar->facts.uuid.size});
+
     if (sidecar_mapping(sidecar) != MAPPING_IS_ABSENT)
         return false;
-    if (images->count++ == 0)
+    command_require(digest_set_add(&images->uuids, &uuid), DIGEST_SIZE);
+    if (images->first == NULL)
         images->first = command_copy(name);
     return true;
 }
@@ -267,22 +344,24 @@ bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *
 bool unmapped_images_tell(const struct unmapped_images *images, struct error *text)
 {
     char more[COUNT_TEXT_MAX];
+    size_t count = images->uuids.count;
 
-    if (images->count == 1)
+    if (count == 1)
         error_set(text,
                   "%.800s: left out, as the image has no coverage mapping; compile it with "
                   "-fcoverage-mapping",
                   images->first);
-    else if (images->count != 0)
+    else if (count != 0)
         error_set(text,
                   "%.800s and %s: left out, as these images have no coverage mapping; compile them "
                   "with -fcoverage-mapping",
-                  images->first, count_text(images->count - 1, "other image", more));
-    return images->count != 0;
+                  images->first, count_text(count - 1, "other image", more));
+    return count != 0;
 }
 
 void unmapped_images_free(struct unmapped_images *images)
 {
+    digest_set_free(&images->uuids);
     free(images->first);
-    *images = (struct unmapped_images){0};
+    *images = (struct unmapped_images){.first = NULL};
 }

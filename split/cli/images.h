@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/base/array.h"
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -78,11 +79,18 @@ void section_row_write(const struct section_row *row, struct json_writer *json);
  * given. Close it with sidecar_close. */
 struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error);
 
+/* ---- images that were not split ---- */
+
+/* Adds to the error (ENODATA) that there is no sidecar of this UUID, which is that of a profile
+ * that is not lightweight: its image was not split. Names the image if it lies beside the profile
+ * or in the current directory. */
+void unsplit_image_tell(const struct uuid *uuid, const char *profile, struct error *error);
+
 /* ---- images without coverage mapping, which reports leave out ---- */
 
 /* Initialize to {0}; free with unmapped_images_free. */
 struct unmapped_images {
-    uint64_t count;
+    struct digest_set uuids;
     char *first; /* the name of the one that was noted first */
 };
 

@@ -5,8 +5,10 @@
  * With --counters the profile is made of a dump (common/sidecar/correlate.h). Nothing in a dump
  * says what it is a dump of, so its size must be exactly that of the section.
  */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/error.h"
@@ -19,6 +21,7 @@
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
+#include "split/profiles/merge.h"
 
 /* ---- profiles ---- */
 
@@ -38,6 +41,33 @@ static bool correlate_one(const struct profile *profile, const char *name,
            report_if_truncated(name, error);
     profile_sidecars_release(sidecars, sidecar);
     return done;
+}
+
+/* Adds to the error about the sidecar of the last profile which others are missing for those that
+ * follow. */
+static void tell_missing(struct profile_reader *reader, struct profile_sidecars *sidecars,
+                         struct error *error)
+{
+    struct merge_lacking *list = NULL;
+    size_t count = 0, capacity = 0;
+    struct profile profile;
+    struct error why;
+    bool found;
+
+    while (profile_reader_next(reader, &profile, &found, &why) && found) {
+        struct profile_sidecar *sidecar = NULL;
+
+        if (!profile_needs_sidecar(&profile))
+            continue;
+        sidecar = profile_sidecars_find(sidecars, &profile, reader->name, &why);
+        if (sidecar == NULL && why.number == ENODATA)
+            merge_lacking_note(&list, &count, &capacity, &profile, reader->name);
+        profile_sidecars_release(sidecars, sidecar);
+    }
+    merge_lacking_tell(list, count, error);
+    for (size_t i = 0; i < count; i++)
+        free(list[i].first);
+    free(list);
 }
 
 /* The first profile is checked before the output is created. */
@@ -64,6 +94,8 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
     while (done && found)
         done = correlate_one(&profile, reader.name, sidecars, &output, error) &&
                profile_reader_next(&reader, &profile, &found, error);
+    if (!done && error->number == ENODATA)
+        tell_missing(&reader, sidecars, error);
     done = done && output_commit(&output, &result, error);
     output_discard(&output);
     profile_reader_free(&reader);

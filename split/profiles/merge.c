@@ -239,6 +239,8 @@ static bool report_inputs(const struct merge *merge, const struct parsed_options
 
     if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
         *error = merge->failures[0].error;
+        if (error->number == ENODATA && !merge->stops)
+            merge_lacking_tell(merge->lacking, merge->lacking_count, error);
         return false;
     }
     for (size_t i = 0; !has_reader && i < merge->failure_count; i++)

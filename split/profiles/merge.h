@@ -46,6 +46,14 @@ struct merge_lacking {
     char *first; /* the name of the one that comes first */
 };
 
+/* Notes in a list of images that the sidecar of a profile is missing. Whatever the order of the
+ * profiles, the first one of an image is the one whose name comes first. */
+void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
+                        const struct profile *profile, const char *name);
+
+/* Adds to the error about the sidecar of one of these images which others are missing. */
+void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct error *error);
+
 /* A stream (stream.h) whose profiles cannot be summed: its bytes are kept. */
 struct merge_kept_stream {
     size_t input;
@@ -86,6 +94,7 @@ struct merge {
     /* Shared by the threads. */
     pthread_mutex_t lock;
     size_t next_input;
+    bool stops;  /* some input is bad, so no more are read */
     bool failed; /* out of memory, or a state cannot be read; see `error` */
     struct error error;
 };
@@ -98,6 +107,7 @@ void merge_start(struct merge *merge);
 void merge_free(struct merge *merge);
 
 /* Reads all inputs, or without goes_on those up to the first bad one, and adds them to the groups.
+ * One whose sidecar was not found (ENODATA) stops nothing, so that all that is missing can be told.
  * May be repeated with other inputs, after which only the groups are those of all. False if out of
  * memory, or if a state cannot be read; bad inputs are reported in `failures`.
  *

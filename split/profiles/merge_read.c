@@ -4,6 +4,7 @@
  * A file counts as a whole: all of its profiles are checked before the first one is added, so a
  * file that is cut short adds nothing to the sums.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,7 @@
 #include "common/llvm/profile_reader.h"
 #include "common/state/reached.h"
 #include "split/cli/memory.h"
+#include "split/cli/table.h"
 #include "split/profiles/merge.h"
 
 struct reader {
@@ -165,8 +167,9 @@ static bool note_failure(struct reader *reader, const struct error *why)
     COMMAND_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
     merge->failures[merge->failure_count++] =
         (struct merge_failure){.input = reader->input, .error = *why};
+    merge->stops |= !merge->goes_on && why->number != ENODATA;
     pthread_mutex_unlock(&merge->lock);
-    return merge->goes_on;
+    return merge->goes_on || why->number == ENODATA;
 }
 
 static bool read_file(struct reader *reader, struct error *error)
@@ -250,8 +253,7 @@ static bool take_input(struct reader *reader)
     if (merge->progress != NULL)
         progress_add(merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
-    taken = merge->next_input < merge->inputs->count && !merge->failed &&
-            (merge->goes_on || merge->failure_count == 0);
+    taken = merge->next_input < merge->inputs->count && !merge->failed && !merge->stops;
     if (taken)
         reader->input = merge->next_input++;
     pthread_mutex_unlock(&merge->lock);
@@ -315,7 +317,7 @@ static void read_states(struct merge *merge)
         struct state *state = NULL;
         struct error error = {0};
 
-        if (merge->failed || (!merge->goes_on && merge->failure_count != 0) || !is_state(path))
+        if (merge->failed || merge->stops || !is_state(path))
             continue;
         reader.time = file_time(path);
         if (!(state_open(&state, path, STATE_READ, merge->memory_limit, &error) &&
@@ -328,27 +330,60 @@ static void read_states(struct merge *merge)
 
 /* ---- sidecars ---- */
 
-/* Notes an input of which no sidecar was found. Whatever the number of threads, the first input of
- * an image is the one whose name comes first. */
-static void note_lacking(struct merge *merge, const struct profile *profile, const char *name)
+void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
+                        const struct profile *profile, const char *name)
 {
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);
     struct merge_lacking *image;
     size_t i = 0;
 
-    while (i < merge->lacking_count && !uuid_equal(&merge->lacking[i].uuid, &uuid))
+    while (i < *count && !uuid_equal(&(*list)[i].uuid, &uuid))
         i++;
-    if (i == merge->lacking_count) {
-        COMMAND_ROOM_FOR_ONE(merge->lacking, merge->lacking_capacity, i);
-        merge->lacking[merge->lacking_count++] = (struct merge_lacking){.uuid = uuid};
+    if (i == *count) {
+        COMMAND_ROOM_FOR_ONE(*list, *capacity, i);
+        (*list)[(*count)++] = (struct merge_lacking){.uuid = uuid};
     }
-    image = &merge->lacking[i];
+    image = &(*list)[i];
     image->profile_count++;
     if (image->first == NULL || strcmp(name, image->first) < 0) {
         free(image->first);
         image->first = command_copy(name);
     }
+}
+
+#define LACKING_NAMED 3 /* of the others, so many */
+#define LOOKED_AT_MAX 500
+
+/* The error names the first image, and where its sidecar was looked for. What to do follows the
+ * last semicolon, and stays last. */
+void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct error *error)
+{
+    const struct error first = *error;
+    const char *advice = strrchr(first.message, ';');
+    size_t start = advice == NULL ? strlen(first.message) : (size_t)(advice - first.message);
+    char hex[UUID_HEX_MAX], text[COUNT_TEXT_MAX];
+    struct error others = {.message = ""}, before;
+    size_t other_count = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (strstr(first.message, uuid_format(&list[i].uuid, hex)) != NULL)
+            continue;
+        before = others;
+        if (other_count++ < LACKING_NAMED)
+            error_set(&others, "%.600s%s %s (%.100s)", before.message, other_count == 1 ? "" : ",",
+                      hex, list[i].first);
+    }
+    if (other_count == 0)
+        return;
+    before = others;
+    if (other_count > LACKING_NAMED)
+        error_set(&others, "%.600s and %s more", before.message,
+                  number_text(other_count - LACKING_NAMED, text));
+    error_set(error, "%.*s, nor for %s:%s%s", (int)(start < LOOKED_AT_MAX ? start : LOOKED_AT_MAX),
+              first.message, count_text(other_count, "other image", text), others.message,
+              first.message + start);
+    error->number = first.number;
 }
 
 static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
@@ -358,7 +393,8 @@ static struct profile_sidecar *find_sidecar(void *context, const struct profile 
     struct profile_sidecar *sidecar = profile_sidecars_find(merge->sidecars, profile, name, error);
 
     if (sidecar == NULL && !error_is_of_memory(error))
-        note_lacking(merge, profile, name);
+        merge_lacking_note(&merge->lacking, &merge->lacking_count, &merge->lacking_capacity,
+                           profile, name);
     return sidecar;
 }
 
@@ -404,6 +440,7 @@ static void forget_inputs(struct merge *merge)
     merge->failure_count = merge->lacking_count = merge->kept_stream_count = 0;
     merge->empty_count = merge->next_input = 0;
     merge->bytes_read = 0;
+    merge->stops = false;
 }
 
 void merge_free(struct merge *merge)

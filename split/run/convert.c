@@ -332,7 +332,8 @@ bool conversion_check_profile(const struct conversion *conversion, const char *p
     return is_there ||
            error_set(text,
                      "covsplit: warning: %.400s: its UUID %s is not among those of the images that "
-                     "%.400s is of; merge the profiles of this build",
+                     "%.400s is of: it did not run, and its coverage is rightly zero; or another "
+                     "build of it ran: then merge the profiles of this one",
                      conversion->name, uuid_format(&conversion->build_id, hex), name);
 }
 

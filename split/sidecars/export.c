@@ -381,11 +381,13 @@ static bool tell_left_out(struct export *export, struct error *error)
     struct error text;
 
     progress_finish(&export->progress);
-    if (unmapped_images_tell(&export->unmapped, &text) && export->is_any)
+    if (!unmapped_images_tell(&export->unmapped, &text))
+        return true;
+    if (export->is_any)
         message_warning("%s", text.message);
-    else if (export->unmapped.count != 0)
+    else
         *error = text;
-    return export->is_any || export->unmapped.count == 0;
+    return export->is_any;
 }
 
 /* Nothing of a union gets its name if any sidecar could not be read. */

@@ -397,8 +397,9 @@ static void tell_of_sidecar(struct slice_split *split, bool is_there)
         split_warn(split->job, SPLIT_ALREADY ", and a placeholder takes the place of its sidecar",
                    image);
     else
-        split_warn(split->job, SPLIT_ALREADY ", and its sidecar is not %s, but where that put it",
-                   image, is_for_store(split->job) ? "in the store" : "beside it");
+        split_warn(split->job,
+                   SPLIT_ALREADY ", and its sidecar is not %s, but where that split put it", image,
+                   is_for_store(split->job) ? "in the store" : "beside it");
     free(found);
 }
 

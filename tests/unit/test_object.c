@@ -251,6 +251,71 @@ START_TEST(test_refusals)
 }
 END_TEST
 
+/* ---- whether an image has coverage mapping ---- */
+
+static enum sidecar_mapping mapping_of(const struct sidecar_source *source)
+{
+    struct buffer file = sample_write(source, 9, 1);
+    struct sidecar *sidecar = sample_open(&file);
+    enum sidecar_mapping mapping = sidecar_mapping(sidecar);
+
+    sidecar_close(sidecar);
+    buffer_free(&file);
+    return mapping;
+}
+
+/* The stub of an image that was linked with names and data of the sample, and with this mapping. */
+static void set_stub(struct sidecar_facts *facts, const struct sample *sample, struct bytes covmap,
+                     struct bytes covfun)
+{
+    const struct digest digests[STUB_KIND_COUNT] = {
+        digest_of(sample->sections[NAMES].content),
+        digest_of(sample->sections[DATA].content),
+        digest_of(covmap),
+        digest_of(covfun),
+    };
+
+    facts->has_stub = true;
+    facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
+}
+
+/* What is not in a sidecar was not in its image, unless a note or the stub tells that it was. */
+START_TEST(test_mapping)
+{
+    static const struct bytes nothing = {NULL, 0};
+    struct sample *sample = sample_make(&sample_shapes[0]);
+    struct section kept = {.kind = SECTION_COVFUN, .size = 5, .reason = ""};
+    struct sidecar_source source = sample->source, none;
+
+    source.facts.has_stub = false;
+    source.kept = &kept;
+    source.kept_count = 0;
+    ck_assert_int_eq(mapping_of(&source), MAPPING_IS_THERE);
+    source.kept_count = 1; /* the section is there all the same, so that it is not noted */
+    ck_assert_int_eq(mapping_of(&source), MAPPING_IS_THERE);
+    source.section_count = NAMES;
+    ck_assert_int_eq(mapping_of(&source), MAPPING_IS_APART);
+
+    none = source;
+    none.sections = &sample->sections[NAMES];
+    none.section_count = SAMPLE_SECTIONS - NAMES;
+    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
+    none.kept_count = 0;
+    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_ABSENT);
+    none.facts.is_placeholder = true;
+    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
+    none.facts.is_placeholder = false;
+
+    /* Sidecars of before the note. */
+    set_stub(&none.facts, sample, nothing, nothing);
+    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_ABSENT);
+    set_stub(&none.facts, sample, sample->sections[COVMAP].content,
+             sample->sections[COVFUN].content);
+    ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
+    sample_free(sample);
+}
+END_TEST
+
 static bool stop_at_once(void *context, struct bytes part, struct error *error)
 {
     (void)context;
@@ -309,6 +374,6 @@ int main(void)
     elf_version(EV_CURRENT);
     TCase *all = suite_case("all", 300, NULL);
     suite_loops(all, SAMPLE_SHAPES, test_coverage);
-    suite_tests(all, test_refusals, test_a_sink_that_stops, test_damaged_content);
+    suite_tests(all, test_refusals, test_mapping, test_a_sink_that_stops, test_damaged_content);
     return suite_main("object", all);
 }

@@ -88,7 +88,8 @@ START_TEST(test_union)
                 "covsplit: warning: libtwo.so and 1 other image: left out, ",
                 "compile them with -fcoverage-mapping");
     files_assert_equal(path_join(directory, "all.a"), path_join(directory, "app.a"), "union");
-    assert_says(run(directory, 0, "export --union -o all.a app libone.so"), one, ADVICE);
+    assert_says(run(directory, 0, "export --union -o all.a app libone.so one.covsplit"), one,
+                ADVICE);
     ck_assert_int_eq(unlink(path_join(directory, "two.covsplit")), 0);
     assert_says(run(directory, 0, "export --union -o all.a"), one, ADVICE);
     files_assert_equal(path_join(directory, "all.a"), path_join(directory, "app.a"), "union");

@@ -543,9 +543,9 @@ START_TEST(test_split_after_link)
         {"--store store", "--store store", "COVSPLIT_STORE=", "its sidecar is store/.build-id/"},
         {"--store store", "", "COVSPLIT_STORE=store", "its sidecar is store/.build-id/"},
         {"--store store", "",
-         "COVSPLIT_STORE=", "its sidecar is not beside it, but where that put it\n"},
+         "COVSPLIT_STORE=", "its sidecar is not beside it, but where that split put it\n"},
         {"--store store", "--store other",
-         "COVSPLIT_STORE=", "its sidecar is not in the store, but where that put it\n"},
+         "COVSPLIT_STORE=", "its sidecar is not in the store, but where that split put it\n"},
         {"--store store", "--sidecar side", "COVSPLIT_STORE=", "a placeholder takes the place"},
     };
     char *place = new_place("after");

@@ -1,7 +1,8 @@
 # The command as its users find it, and the tests' own tests.
-add_suites(harness command_line documentation)
+add_suites(harness command_line messages documentation)
 add_run(harness harness)
 add_run(command-line command_line)
+add_run(messages messages)
 target_compile_definitions(suite_documentation PRIVATE
   COVSPLIT_GENERATED_DIRECTORY="${CMAKE_BINARY_DIR}/share")
 add_run(documentation documentation)
