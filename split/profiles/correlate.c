@@ -56,12 +56,14 @@ static void tell_missing(struct profile_reader *reader, struct profile_sidecars 
 
     while (profile_reader_next(reader, &profile, &found, &why) && found) {
         struct profile_sidecar *sidecar = NULL;
+        enum profile_uuid_source source;
+        struct uuid uuid = profile_uuid(&profile, &source);
 
         if (!profile_needs_sidecar(&profile))
             continue;
         sidecar = profile_sidecars_find(sidecars, &profile, reader->name, &why);
         if (sidecar == NULL && why.number == ENODATA)
-            merge_lacking_note(&list, &count, &capacity, &profile, reader->name);
+            merge_lacking_note(&list, &count, &capacity, &uuid, 1, reader->name);
         profile_sidecars_release(sidecars, sidecar);
     }
     merge_lacking_tell(list, count, error);

@@ -46,10 +46,10 @@ struct merge_lacking {
     char *first; /* the name of the one that comes first */
 };
 
-/* Notes in a list of images that the sidecar of a profile is missing. Whatever the order of the
- * profiles, the first one of an image is the one whose name comes first. */
+/* Notes in a list of images that the sidecar of so many profiles is missing. Whatever the order of
+ * the profiles, the first one of an image is the one whose name comes first. */
 void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
-                        const struct profile *profile, const char *name);
+                        const struct uuid *uuid, uint64_t profiles, const char *name);
 
 /* Adds to the error about the sidecar of one of these images which others are missing. */
 void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct error *error);

@@ -331,21 +331,19 @@ static void read_states(struct merge *merge)
 /* ---- sidecars ---- */
 
 void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
-                        const struct profile *profile, const char *name)
+                        const struct uuid *uuid, uint64_t profiles, const char *name)
 {
-    enum profile_uuid_source source;
-    struct uuid uuid = profile_uuid(profile, &source);
     struct merge_lacking *image;
     size_t i = 0;
 
-    while (i < *count && !uuid_equal(&(*list)[i].uuid, &uuid))
+    while (i < *count && !uuid_equal(&(*list)[i].uuid, uuid))
         i++;
     if (i == *count) {
         COMMAND_ROOM_FOR_ONE(*list, *capacity, i);
-        (*list)[(*count)++] = (struct merge_lacking){.uuid = uuid};
+        (*list)[(*count)++] = (struct merge_lacking){.uuid = *uuid};
     }
     image = &(*list)[i];
-    image->profile_count++;
+    image->profile_count += profiles;
     if (image->first == NULL || strcmp(name, image->first) < 0) {
         free(image->first);
         image->first = command_copy(name);
@@ -391,10 +389,12 @@ static struct profile_sidecar *find_sidecar(void *context, const struct profile 
 {
     struct merge *merge = context;
     struct profile_sidecar *sidecar = profile_sidecars_find(merge->sidecars, profile, name, error);
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
 
     if (sidecar == NULL && !error_is_of_memory(error))
-        merge_lacking_note(&merge->lacking, &merge->lacking_count, &merge->lacking_capacity,
-                           profile, name);
+        merge_lacking_note(&merge->lacking, &merge->lacking_count, &merge->lacking_capacity, &uuid,
+                           1, name);
     return sidecar;
 }
 

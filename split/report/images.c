@@ -34,6 +34,9 @@ void report_free_images(struct report *report)
     for (size_t i = 0; i < report->image_count; i++)
         release(report, &report->images[i]);
     free(report->images);
+    for (size_t i = 0; i < report->lacking_count; i++)
+        free(report->lacking[i].first);
+    free(report->lacking);
     free(report->links);
     free(report->profiles);
     free(report->indexed);
@@ -52,13 +55,15 @@ static struct report_image *find_image(const struct report *report, const struct
 /* Adds an image, unless it is there already or has nothing for a report: then returns NULL. */
 static struct report_image *add_image(struct report *report, struct report_image image)
 {
-    if (image.is_named && sidecar_holds_nothing(image.sidecar))
+    bool is_empty =
+        sidecar_holds_nothing(image.sidecar) && sidecar_mapping(image.sidecar) == MAPPING_IS_ABSENT;
+
+    if (image.is_named && is_empty)
         report_leave_out(report, LEFT_OUT_UNMAPPED,
                          "%s: left out, as it has no coverage data; compile it with "
                          "-fprofile-instr-generate -fcoverage-mapping",
                          image.sidecar->name);
-    if (sidecar_holds_nothing(image.sidecar) ||
-        find_image(report, &image.sidecar->facts.uuid) != NULL) {
+    if (is_empty || find_image(report, &image.sidecar->facts.uuid) != NULL) {
         release(report, &image);
         return NULL;
     }
@@ -115,6 +120,23 @@ bool report_read_operands(struct report *report, const char *const *operands, si
     return true;
 }
 
+/* Finds the sidecar of the image of a profile. Where there is none, NULL without an error: these
+ * images are told of together. */
+static bool find_sidecar(struct report *report, const struct uuid *uuid, uint64_t profiles,
+                         const char *name, struct profile_sidecar **found, struct error *error)
+{
+    *found = profile_sidecars_find_uuid(&report->sidecars, uuid, error);
+    if (*found != NULL)
+        return true;
+    if (error->number != ENODATA)
+        return false;
+    if (report->lacking_count == 0)
+        report->first_lacking = *error;
+    merge_lacking_note(&report->lacking, &report->lacking_count, &report->lacking_capacity, uuid,
+                       profiles, name);
+    return true;
+}
+
 bool report_add_indexed(struct report *report, const char *path, struct error *error)
 {
     bool is_any = report->image_count != 0, done = true;
@@ -130,24 +152,16 @@ bool report_add_indexed(struct report *report, const char *path, struct error *e
     uuids.profile = &profile;
     while (done && profile_next_uuid(&uuids, &uuid, &source)) {
         struct report_image image = {.is_indexed = true}, *known = find_image(report, &uuid);
-        char hex[UUID_HEX_MAX];
 
         is_any = true;
         if (known != NULL) {
             known->is_indexed = true;
             continue;
         }
-        image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
+        done = find_sidecar(report, &uuid, 1, path, &image.found, error);
         if (image.found != NULL) {
             image.sidecar = image.found->sidecar;
             add_image(report, image);
-        } else if (report_ignores(report, LEFT_OUT_MISSING) && error->number == ENODATA) {
-            report_leave_out(report, LEFT_OUT_MISSING,
-                             "%s: no sidecar of the image with UUID %s was found, so the report "
-                             "lacks it",
-                             path, uuid_format(&uuid, hex));
-        } else {
-            done = false;
         }
     }
     input_close(&input);
@@ -180,7 +194,7 @@ static bool is_of_build(const struct report_image *image, const struct profile_g
                      group->name, image->sidecar->name);
 }
 
-bool report_add_merged(struct report *report, const struct merge *merge, struct error *error)
+bool report_add_merged(struct report *report, struct merge *merge, struct error *error)
 {
     bool has_operands = report->image_count != 0;
 
@@ -202,10 +216,16 @@ bool report_add_merged(struct report *report, const struct merge *merge, struct 
                              "%s: a profile of an image that was not split, and it does not say of "
                              "which; name the image, too",
                              group->name);
-        if (known == NULL && found == NULL)
-            found = image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
-        if (known == NULL && found == NULL)
-            return false;
+        if (known == NULL && found == NULL) {
+            if (!find_sidecar(report, &uuid, group->sum->profile_count, group->name, &image.found,
+                              error))
+                return false;
+            found = image.found;
+            if (found == NULL) {
+                profile_groups_drop(&merge->groups, i--);
+                continue;
+            }
+        }
         if (known == NULL) {
             image.sidecar = found->sidecar;
             known = add_image(report, image);
@@ -377,34 +397,32 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
     return true;
 }
 
-static bool choose_builds(struct report *report, struct merge *merge, struct error *error)
+/* Takes out all builds of the image but the one that is to be reported. */
+static bool choose_build(struct report *report, struct merge *merge, size_t index,
+                         struct error *error)
 {
-    for (size_t i = 0; i < report->image_count; i++) {
-        for (size_t k = i + 1; k < report->image_count;) {
-            struct report_image *one = &report->images[i], *other = &report->images[k];
-            bool are_builds = false, is_first;
+    bool *is_build = command_array(report->image_count, sizeof(*is_build));
+    struct report_image kept = report->images[index];
+    size_t count = report->image_count;
+    bool done = true;
 
-            if (one->sidecar->image_name[0] != '\0' &&
-                strcmp(one->sidecar->image_name, other->sidecar->image_name) == 0 &&
-                !are_builds_of_one(one->sidecar, other->sidecar, error, &are_builds))
-                return false;
-            if (!are_builds) {
-                k++;
-                continue;
-            }
-            is_first = compare_builds(one, other) >= 0;
-            if (!is_first) {
-                struct report_image newer = *other;
+    is_build[index] = true;
+    for (size_t i = index + 1; done && i < count; i++) {
+        const struct sidecar *other = report->images[i].sidecar;
 
-                if (!drop_build(report, merge, i, &newer, error))
-                    return false;
-                k = i + 1;
-            } else if (!drop_build(report, merge, k, one, error)) {
-                return false;
-            }
-        }
+        if (kept.sidecar->image_name[0] == '\0' ||
+            strcmp(kept.sidecar->image_name, other->image_name) != 0)
+            continue;
+        done = are_builds_of_one(report->images[index].sidecar, other, error, &is_build[i]);
+        if (is_build[i] && compare_builds(&report->images[i], &kept) > 0)
+            kept = report->images[i];
     }
-    return true;
+    for (size_t i = count; done && i-- > index;) {
+        if (is_build[i] && report->images[i].sidecar != kept.sidecar)
+            done = drop_build(report, merge, i, &kept, error);
+    }
+    free(is_build);
+    return done;
 }
 
 /* ---- all of them ---- */
@@ -412,12 +430,26 @@ static bool choose_builds(struct report *report, struct merge *merge, struct err
 bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
 {
     const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
+    bool may_lack = report_ignores(report, LEFT_OUT_MISSING) && report->image_count != 0;
     struct unmapped_images unmapped = {0};
     struct error text;
     size_t kept = 0;
 
-    if (!option_given(report->options, OPTION_ALL_BUILDS) && !choose_builds(report, merge, error))
+    if (report->lacking_count != 0 && !may_lack) {
+        *error = report->first_lacking;
+        if (report->lacking_count == 1)
+            unsplit_image_tell(&report->lacking[0].uuid, report->lacking[0].first, error);
+        else
+            merge_lacking_tell(report->lacking, report->lacking_count, error);
         return false;
+    }
+    for (size_t i = 0; i < report->lacking_count; i++)
+        report_leave_out_lacking(report, &report->lacking[i]);
+    for (size_t i = 0; !option_given(report->options, OPTION_ALL_BUILDS) && i < report->image_count;
+         i++) {
+        if (!choose_build(report, merge, i, error))
+            return false;
+    }
     for (size_t i = 0; i < report->image_count; i++) {
         struct report_image *image = &report->images[i];
 

@@ -64,6 +64,17 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
     }
 }
 
+void report_leave_out_lacking(struct report *report, const struct merge_lacking *image)
+{
+    char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
+
+    report_leave_out(report, LEFT_OUT_MISSING,
+                     "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
+                     "found, so the report lacks the image",
+                     count_text(image->profile_count, "profile", count),
+                     uuid_format(&image->uuid, hex), image->first);
+}
+
 /* Fails if something is left out of which there is to be a verdict. */
 static bool check_verdict(const struct report *report, struct error *error)
 {
@@ -86,17 +97,11 @@ static bool check_verdict(const struct report *report, struct error *error)
 static bool check_inputs(struct report *report, const struct merge *merge, struct error *error)
 {
     uint64_t lacking = 0;
-    char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
+    char count[COUNT_TEXT_MAX];
 
     for (size_t i = 0; i < merge->lacking_count; i++) {
-        const struct merge_lacking *image = &merge->lacking[i];
-
-        report_leave_out(report, LEFT_OUT_MISSING,
-                         "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
-                         "found, so the report lacks the image",
-                         count_text(image->profile_count, "profile", count),
-                         uuid_format(&image->uuid, hex), image->first);
-        lacking += image->profile_count;
+        report_leave_out_lacking(report, &merge->lacking[i]);
+        lacking += merge->lacking[i].profile_count;
     }
     if (merge->failure_count > lacking) {
         *error = merge->failures[0].error;

@@ -55,6 +55,9 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
 
 bool report_ignores(const struct report *report, enum left_out kind);
 
+/* The same for an image of which no sidecar was found. */
+void report_leave_out_lacking(struct report *report, const struct merge_lacking *image);
+
 /* ---- a report ---- */
 
 struct report_image {
@@ -84,6 +87,9 @@ struct report {
     size_t image_count, image_capacity;
     struct group_link *links; /* until the images are chosen */
     size_t link_count;
+    struct merge_lacking *lacking; /* of full and indexed profiles */
+    size_t lacking_count, lacking_capacity;
+    struct error first_lacking;
     bool has_strangers;   /* profiles that do not tell of which image they are */
     char *program;        /* llvm-cov */
     unsigned raw_version; /* of the profiles; 0: not known */
@@ -113,12 +119,12 @@ bool report_read_operands(struct report *report, const char *const *operands, si
 
 /* Add the images of indexed profiles, of merged ones, and of all sidecars in the store. */
 bool report_add_indexed(struct report *report, const char *path, struct error *error);
-bool report_add_merged(struct report *report, const struct merge *merge, struct error *error);
+bool report_add_merged(struct report *report, struct merge *merge, struct error *error);
 bool report_add_stored(struct report *report, struct error *error);
 
-/* Leaves out images without coverage mapping. Of several builds of one image keeps the one that the
- * newest profiles are of, and takes the others and their groups out; the merge is NULL if the
- * profiles are added up already. */
+/* Leaves out images of which no sidecar was found, and those without coverage mapping. Of several
+ * builds of one image keeps the one that the newest profiles are of, and takes the others and their
+ * groups out; the merge is NULL if the profiles are added up already. */
 bool report_choose_images(struct report *report, struct merge *merge, struct error *error);
 
 void report_free_images(struct report *report);

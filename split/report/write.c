@@ -3,9 +3,11 @@
  * coverage.c and tables.c make of its tracefile. See report.h.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/base/file.h"
@@ -320,15 +322,36 @@ static bool open_pages(const char *directory, struct error *error)
     char *words[] = {command_copy(browser != NULL && browser[0] != '\0' ? browser : "xdg-open"),
                      page, NULL};
     struct child child = {0};
-    int status = 0;
-    bool done = child_run(&child, words, &status, error) &&
-                (status == 0 ||
-                 error_set(error, "%s: '%s' cannot show it; open it yourself, or set BROWSER", page,
-                           words[0]));
+    int number = 0;
+    bool done;
 
+    child_hold_signals(&child);
+    done = child_start(&child, words, &number, error) &&
+           ((number == 0 && child_wait(&child) == 0) ||
+            error_set(error, "%s: '%s' cannot show it; open it yourself, or set BROWSER", page,
+                      words[0]));
+    sigprocmask(SIG_SETMASK, &child.mask_before, NULL);
     free(words[0]);
     free(page);
     return done;
+}
+
+/* Makes the directory, and those above it. */
+static bool make_directories(const char *path, struct error *error)
+{
+    char *copy = command_copy(path);
+
+    for (char *slash = copy; (slash = strchr(slash + 1, '/')) != NULL; *slash = '/') {
+        *slash = '\0';
+        mkdir(copy, 0777);
+    }
+    free(copy);
+    return directory_make(path, error) &&
+           (access(path, W_OK | X_OK) == 0 ||
+            error_set_errno(error, errno,
+                            "%s: no pages can be written there; name another "
+                            "directory",
+                            path));
 }
 
 static bool write_html(struct report *report, struct error *error)
@@ -340,7 +363,7 @@ static bool write_html(struct report *report, struct error *error)
     bool done;
 
     /* First, as the pages tell what is left out. */
-    done = directory_make(directory, error) && read_totals(report, error);
+    done = make_directories(directory, error) && read_totals(report, error);
     demangler = find_demangler(report);
     if (report->left_out.size != 0)
         more[count++] = title = command_text("-project-title=%.*s", (int)report->left_out.size - 1,

@@ -386,6 +386,90 @@ START_TEST(test_nothing)
 }
 END_TEST
 
+/* Images that were built, but not split: one is named if it is there, of several all UUIDs are. */
+START_TEST(test_not_split)
+{
+    char *directory =
+        build("unsplit",
+              "build a.c -o a; build b.c -o b; full a; sed 's/> 3/> 2/' a.c >c.c; build c.c -o c; "
+              "split c; run c; mkdir -p two; cp full/* two; "
+              "LLVM_PROFILE_FILE=two/%m.profraw ./b");
+    struct outcome outcome = run(directory, 1, REPORT " full");
+    ck_assert_msg(strstr(outcome.errors, "of the image a, which was not split; name the image") !=
+                      NULL,
+                  "%s", outcome.errors);
+    assert_truth(directory, "--fail-under lines=1 full a", "a");
+    outcome = run(directory, 1, REPORT " two");
+    ck_assert_msg(strstr(outcome.errors, "nor for 1 other image: ") != NULL, "%s", outcome.errors);
+    outcome = run(directory, 0, REPORT " --ignore missing two profiles");
+    ck_assert_uint_eq(text_count(outcome.errors, "no sidecar of it was found"), 2);
+    run(directory, 1, REPORT " --ignore missing two");
+}
+END_TEST
+
+/* Pages need a place. */
+START_TEST(test_pages)
+{
+    char *directory = build("pages", "build a.c -o a; split a; run a; touch file");
+    struct outcome outcome = run(directory, 1, REPORT " --html file profiles");
+    ck_assert(strstr(outcome.errors, "file: cannot be created: Not a directory") != NULL);
+    run(directory, 0, REPORT " --html deep/er/pages profiles");
+    struct command command = covsplit_words(directory, REPORT " --html h --open profiles");
+    text_list_add(&command.environment, "BROWSER=cat");
+    outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 0) && strstr(outcome.output, "Coverage Report") != NULL);
+    command.environment.items[0] = "BROWSER=false";
+    outcome = command_run(&command);
+    ck_assert(outcome_exited(&outcome, 1) &&
+              strstr(outcome.errors, "'false' cannot show it; open it yourself") != NULL);
+    run(directory, 2, REPORT " --open profiles");
+}
+END_TEST
+
+/* Names in pages are demangled, and a template is shown once unless each instantiation is asked
+ * for. */
+START_TEST(test_templates)
+{
+    char *directory = build(
+        "templates", "printf 'template <class T> T bigger(T a, T b)\n{\n    return a > b ? a : "
+                     "b;\n}\nint main()\n{\n    return bigger(1, 2) + bigger(1u, 2u) > "
+                     "9;\n}\n' >t.cc; clang++-19 " FLAGS " -Wl,--build-id t.cc -o t; split t; "
+                     "run t");
+    run(directory, 0, REPORT " --html once profiles");
+    run(directory, 0, REPORT " --html each --show-instantiations profiles");
+    const char *once =
+        run_or_abort(directory, "sh", "-c", "cat $(find once -name t.cc.html)", NULL);
+    const char *each =
+        run_or_abort(directory, "sh", "-c", "cat $(find each -name t.cc.html)", NULL);
+    ck_assert(strstr(once, "bigger&lt;") == NULL);
+    ck_assert(strstr(each, "int bigger&lt;int&gt;(int, int)") != NULL);
+    ck_assert(strstr(run(directory, 0, REPORT " --format text profiles").output, "_Z6bigger") ==
+              NULL);
+    ck_assert(
+        strstr(run(directory, 0, REPORT " --format text --show-instantiations profiles").output,
+               "_Z6bigger") != NULL);
+}
+END_TEST
+
+/* Lines that were not executed, as numbers and ranges; and a table in Markdown. */
+START_TEST(test_lines)
+{
+    char *directory =
+        build("lines", "printf 'int main(int count, char **words)\n{\n    "
+                       "(void)words;\n    if (count > 1)\n        return 1;\n    if "
+                       "(count > 2) {\n        count++;\n        count--;\n    }\n    "
+                       "return 0;\n}\n' >a.c; cp a.c 'b_*.c'; sed -i s/main/other/ "
+                       "'b_*.c'; build *_*.c a.c -o a; split a; run a");
+    struct outcome outcome = run(directory, 0, REPORT " --summary --show-missing-lines profiles");
+    assert_contains(outcome.output, "\nlines that were not executed:\na.c:5,7-9\nb_*.c:2-11\n");
+    outcome = run(directory, 0, REPORT " --format markdown profiles");
+    assert_contains(outcome.output, "| file | lines | functions | branches |\n| :--- | ---: |");
+    assert_contains(outcome.output, "\n| b\\_\\*.c | 0.00% (0/");
+    assert_contains(outcome.output, "\n| **total** | ");
+    run(directory, 2, REPORT " --format markdown --show-missing-lines profiles");
+}
+END_TEST
+
 /* What a terminal or a reader of XML may obey is not passed on. */
 START_TEST(test_strange_names)
 {
@@ -438,6 +522,7 @@ int main(void)
     TCase *all = suite_case("verdict", 120, prepare);
     suite_loops(all, KINDS, test_kind);
     suite_tests(all, test_other_programs, test_builds, test_hashes, test_moved, test_names,
-                test_nothing, test_strange_names, test_many_files);
+                test_nothing, test_not_split, test_pages, test_templates, test_lines,
+                test_strange_names, test_many_files);
     return suite_main("verdict", all);
 }
