@@ -430,6 +430,7 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
 bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
 {
     const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
+    bool all_builds = option_given(report->options, OPTION_ALL_BUILDS);
     bool may_lack = report_ignores(report, LEFT_OUT_MISSING) && report->image_count != 0;
     struct unmapped_images unmapped = {0};
     struct error text;
@@ -445,10 +446,12 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
     }
     for (size_t i = 0; i < report->lacking_count; i++)
         report_leave_out_lacking(report, &report->lacking[i]);
-    for (size_t i = 0; !option_given(report->options, OPTION_ALL_BUILDS) && i < report->image_count;
-         i++) {
+    for (size_t i = 0; !all_builds && i < report->image_count;) {
+        const struct sidecar *sidecar = report->images[i].sidecar;
+
         if (!choose_build(report, merge, i, error))
             return false;
+        i += i < report->image_count && report->images[i].sidecar == sidecar;
     }
     for (size_t i = 0; i < report->image_count; i++) {
         struct report_image *image = &report->images[i];
