@@ -117,12 +117,11 @@ void functions_check_forms(struct report *report)
     first = &report->images[table->differing_first];
     other = &report->images[table->differing_other];
     report_leave_out(report, LEFT_OUT_MISMATCHED,
-                     "%s of %s (UUID %s) left out, such as '%s': %s has another form of it in the "
+                     "%s left out, such as '%s' of %s (UUID %s): %s has another form of it in the "
                      "same file, and llvm-cov shows one of them; build both from the same sources, "
                      "in the same way",
-                     count_text(table->differing, "function", count), name_of(other),
-                     uuid_format(&other->sidecar->facts.uuid, hex), table->differing_name,
-                     name_of(first));
+                     count_text(table->differing, "function", count), table->differing_name,
+                     name_of(other), uuid_format(&other->sidecar->facts.uuid, hex), name_of(first));
 }
 
 /* ---- the profile ---- */
