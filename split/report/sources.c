@@ -345,6 +345,19 @@ static void unite_names(struct source_files *sources)
     free(number);
 }
 
+/* In a tracefile, a line end in a name would make it that of another file. */
+static void replace_line_ends(struct source_files *sources, size_t index)
+{
+    char *text = text_of(sources->renamed[index]), *end = text;
+    bool has_any = false;
+
+    for (; (end = strchr(end, '\n')) != NULL; has_any = true)
+        *end = '?';
+    if (has_any)
+        sources->renamed[index] = keep(sources, bytes_of(text));
+    free(text);
+}
+
 /* The name that a file has in the union. llvm-cov opens those whose text is shown; with --root, the
  * others are relative to it. */
 static void set_name(struct report *report, size_t index, bool is_selected)
@@ -363,6 +376,8 @@ static void set_name(struct report *report, size_t index, bool is_selected)
              is_below_root(sources, path, &rest) && rest.size != 0)
         sources->renamed[index] = keep(sources, rest);
     free(text);
+    if (!report_shows_sources(report))
+        replace_line_ends(sources, index);
 }
 
 /* The `rename` of a covmap_renamer. */
