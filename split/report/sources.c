@@ -113,8 +113,23 @@ const char *sources_root(const struct report *report)
 
 /* ---- where a path leads to ---- */
 
-/* The path with its directory, or what is there of it, by its real name. Valid until the next
- * call. */
+/* Takes the path of a link to a file for that of the file. */
+static void follow_link(struct buffer *path)
+{
+    char *text = text_of(buffer_view(path)), *real = NULL;
+    struct stat status;
+
+    if (lstat(text, &status) == 0 && S_ISLNK(status.st_mode))
+        real = realpath(text, NULL);
+    if (real != NULL) {
+        path->size = 0;
+        buffer_append(path, real, strlen(real));
+    }
+    free(real);
+    free(text);
+}
+
+/* The path, or what is there of it, by its real name. Valid until the next call. */
 static struct bytes real_path(struct source_files *sources, struct bytes path)
 {
     struct bytes name = path;
@@ -152,6 +167,7 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
     buffer_append(&sources->path, sources->real, strlen(sources->real));
     buffer_append(&sources->path, "/", 1);
     buffer_append(&sources->path, name.data, (size_t)name.size);
+    follow_link(&sources->path);
     command_require(!sources->path.failed, sources->path.size);
     return buffer_view(&sources->path);
 }
