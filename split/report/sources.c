@@ -129,12 +129,29 @@ static void follow_link(struct buffer *path)
     free(text);
 }
 
+/* Compilers write such a path in a directory for builds. Like llvm-cov, it is taken from the
+ * current directory. */
+static bool leads_up(struct bytes path)
+{
+    static const struct bytes up = {(const uint8_t *)"..", 2};
+    struct bytes rest;
+
+    return source_is_below(path, up, &rest);
+}
+
 /* The path, or what is there of it, by its real name. Valid until the next call. */
 static struct bytes real_path(struct source_files *sources, struct bytes path)
 {
     struct bytes name = path;
     size_t size = (size_t)path.size;
 
+    if (leads_up(path)) {
+        char *text = command_text("%s/%.*s", sources->here, (int)size, (const char *)path.data);
+
+        path = real_path(sources, bytes_of(text));
+        free(text);
+        return path;
+    }
     sources->path.size = 0;
     if (path.size == 0 || path.data[0] != '/')
         return path;
@@ -172,7 +189,17 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
     return buffer_view(&sources->path);
 }
 
-/* True if the path is below the root; relative ones are. */
+/* An absolute path; relative ones are below the root, but for those that lead up. A new string. */
+static char *whole_path(struct source_files *sources, struct bytes path)
+{
+    if (leads_up(path))
+        path = real_path(sources, path);
+    return path.size == 0 || path.data[0] == '/'
+               ? text_of(path)
+               : command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+}
+
+/* True if the path is below the root. */
 static bool is_below_root(struct source_files *sources, struct bytes path, struct bytes *rest)
 {
     static const struct bytes here = {(const uint8_t *)".", 1};
@@ -238,14 +265,10 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
 
 static bool is_included(struct source_files *sources, struct bytes path)
 {
-    struct bytes rest, whole = path;
-    char *text = NULL;
+    char *text = whole_path(sources, path);
+    struct bytes rest, whole = bytes_of(text);
     bool is_in = sources->included_count == 0 && is_below_root(sources, path, &rest);
 
-    if (path.size != 0 && path.data[0] != '/' && sources->included_count != 0) {
-        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
-        whole = bytes_of(text);
-    }
     for (size_t i = 0; !is_in && i < sources->included_count; i++) {
         const struct included *included = &sources->included[i];
 
@@ -384,8 +407,8 @@ static void set_name(struct report *report, size_t index, bool is_selected)
 
     if (!is_selected)
         text = command_text(SOURCES_LEFT_OUT "%.*s", (int)path.size, (const char *)path.data);
-    else if (report_shows_sources(report) && path.size != 0 && path.data[0] != '/')
-        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+    else if (report_shows_sources(report))
+        text = whole_path(sources, path);
     if (text != NULL)
         sources->renamed[index] = keep(sources, bytes_of(text));
     else if (option_given(report->options, OPTION_ROOT) && !report_shows_sources(report) &&

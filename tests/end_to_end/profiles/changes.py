@@ -500,11 +500,13 @@ def compilation_directory(r):
 
 @repository
 def compilation_directory_for_builds(r):
-    """Then nothing tells where ../src is but the user."""
+    """Paths that lead up are from the current directory; elsewhere, nothing tells where they are but the user."""
     r.start(MAIN)
-    r.change(CHANGE)
-    r.build("../src/lib.c", "../src/main.c", directory="build", flags=["-fcoverage-compilation-dir=."])
-    r.check(options=["--path-map", "..=."], over_lcov=False, own_lcov=False)
+    r.change({**CHANGE, "src/main.c": main_of("lib") + more("main")})
+    r.build("../../src/lib.c", r.top / "src/main.c", directory="out/build", flags=["-fcoverage-compilation-dir=."])
+    r.check("out/build", over_lcov=True)
+    r.check(reported_in=r.top / "out/build", over_lcov=False)
+    r.check(options=["--path-map", "../..=."], over_lcov=False, own_lcov=False)
 
 
 @repository
