@@ -318,6 +318,11 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
                 "covsplit: %zu of %zu source files are not below %s and left out; '--include /' "
                 "shows all\n",
                 sources->count - included, sources->count, sources->root);
+    else if (!is_told && sources->count != 0 && included == 0)
+        fprintf(stderr,
+                "covsplit: no source file is below %s, so all are in the report; --root or "
+                "--path-map tell where they are\n",
+                sources->root);
     return true;
 }
 

@@ -227,13 +227,13 @@ class Repository:
         return ({name: of_file["violation_lines"] for name, of_file in told["src_stats"].items()},
                 told["total_num_lines"], status)
 
-    def report(self, directory, options, kind="cobertura", pwd=None):
+    def report(self, directory, options, kind="cobertura", pwd=None, says=""):
         self.reports += 1
         path = self.out / f"{self.reports}.{'info' if kind == 'lcov' else 'xml'}"
         done = run([self.covsplit, "report", "--store", self.out / "sidecars", "--format", kind, "-o", path, *options,
                     self.out / "light.profraw"], directory, PATH=f"{self.tools}:{ENVIRONMENT['PATH']}",
                    PWD=str(pwd or directory))
-        if "warning" in done.stderr:
+        if "warning" in done.stderr or says not in done.stderr:
             raise Failure(done.stderr)
         return path
 
@@ -291,6 +291,9 @@ def plain(r):
         r.check(reported_in=link, pwd=r.top.parent / "wrong")
     r.check(reported_in=r.top.parent, options=["--root", r.top], own_lcov=False)
     r.check(options=["--include", "src"])
+    relative = r.report(r.top, ["--root", "."], "lcov")
+    assert set(read_lcov(relative)) == set(MAIN)
+    assert r.diff_cover(relative, r.top) == r.check()
 
 
 @repository
@@ -451,6 +454,7 @@ def out_of_tree(r):
     r.check()
     r.check("src")
     # No work tree is around that directory.
+    r.report(r.top.parent / "elsewhere/build", [], says="no source file is below")
     r.check(reported_in=r.top.parent / "elsewhere/build", options=["--root", "../../project"], own_lcov=False)
     # A link to it in the tree makes no difference.
     (r.top / "build").symlink_to(r.top.parent / "elsewhere/build")
