@@ -640,6 +640,7 @@ def walk(covsplit, scratch, number):
 
 def main():
     covsplit, *chosen = sys.argv[1:]
+    covsplit = os.path.abspath(covsplit)
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="covsplit-diff-cover-"))
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
