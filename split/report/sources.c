@@ -362,6 +362,25 @@ static struct bytes keep(struct source_files *sources, struct bytes name)
     return kept;
 }
 
+/* The path of a source file with --path-map, which names directories from the current one. */
+static struct bytes mapped_path(struct source_files *sources, struct path_maps *maps,
+                                struct bytes path)
+{
+    static const struct bytes here = {(const uint8_t *)".", 1};
+    struct bytes mapped, rest;
+    char *text;
+
+    command_require(path_maps_apply(maps, path, &mapped), path.size);
+    if (mapped.data == path.data || !source_is_below(mapped, here, &rest))
+        return keep(sources, mapped);
+    text = command_text("%s/%.*s", sources->here, (int)mapped.size, (const char *)mapped.data);
+    if (!is_below_root(sources, bytes_of(text), &rest))
+        rest = bytes_of(text);
+    mapped = keep(sources, rest);
+    free(text);
+    return mapped;
+}
+
 /* Gives all ways to write one file the same name, an absolute one if there is one. */
 static void unite_names(struct source_files *sources)
 {
@@ -475,12 +494,8 @@ bool sources_choose(struct report *report, struct error *error)
     sources->count = sources->paths.count;
     sources->renamed = command_array(sources->count, sizeof(*sources->renamed));
     is_selected = command_array(sources->count, sizeof(*is_selected));
-    for (size_t i = 0; i < sources->count; i++) {
-        struct bytes path = names_get(&sources->paths, i), mapped;
-
-        command_require(path_maps_apply(report->maps, path, &mapped), path.size);
-        sources->renamed[i] = keep(sources, mapped);
-    }
+    for (size_t i = 0; i < sources->count; i++)
+        sources->renamed[i] = mapped_path(sources, report->maps, names_get(&sources->paths, i));
     unite_names(sources);
     done = select_files(sources, report->options, is_selected, error);
     for (size_t i = 0; done && i < sources->count; i++)

@@ -494,6 +494,17 @@ def prefix_map_to_a_directory(r):
 
 
 @repository
+def path_map_in_a_subdirectory(r):
+    """Where "." is not the root."""
+    r.start({"src/lib.c": unit("lib"), "core/src/lib.c": unit("core"), "src/main.c": main_of("lib", "core")})
+    r.change({"core/src/lib.c": unit("core", 6, executed=False) + more("core"), "src/main.c": "\n" + main_of("lib", "core")})
+    r.prefix = "/app"
+    r.build("src/lib.c", "core/src/lib.c", "src/main.c", flags=[f"-ffile-prefix-map={r.top}=/app"])
+    r.check("core", options=["--path-map", "/app/core=.", "--path-map", "/app=.."], over_lcov=False)
+    r.check(options=["--path-map", "/app=."], over_lcov=False, own_lcov=False)
+
+
+@repository
 def compilation_directory(r):
     r.start(MAIN)
     r.change({**CHANGE, "src/main.c": main_of("lib") + more("main")})
