@@ -10,7 +10,8 @@ BEGIN {
     # The kind of value that options expect, by the names of their arguments; others expect no file.
     values["MODE"] = "any all"
     values["merge FORMAT"] = "profraw profdata"
-    values["report FORMAT"] = values["test FORMAT"] = "lcov json summary cobertura"
+    values["report FORMAT"] = values["test FORMAT"] = "lcov json summary cobertura text markdown"
+    values["KIND"] = "missing empty unmapped earlier foreign mismatched"
     values["LIST"] = "covmap covfun names data covnames covdata zeros"
     wants["DIR"] = wants["STATE"] = "directory"
     wants["FILE"] = wants["OUT"] = wants["PROGRAM"] = wants["STRIPPED"] = wants["OTHER"] = "file"

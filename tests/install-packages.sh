@@ -14,7 +14,7 @@ packages=(
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian mold musl-tools patchelf dwz bolt-19
     # for other builds, and for reports
-    meson autoconf automake libtool ccache lcov parallel jq git
+    meson autoconf automake libtool ccache lcov parallel jq git diff-cover
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")

@@ -113,13 +113,45 @@ const char *sources_root(const struct report *report)
 
 /* ---- where a path leads to ---- */
 
-/* The path with its directory, or what is there of it, by its real name. Valid until the next
- * call. */
+/* Takes the path of a link to a file for that of the file. */
+static void follow_link(struct buffer *path)
+{
+    char *text = text_of(buffer_view(path)), *real = NULL;
+    struct stat status;
+
+    if (lstat(text, &status) == 0 && S_ISLNK(status.st_mode))
+        real = realpath(text, NULL);
+    if (real != NULL) {
+        path->size = 0;
+        buffer_append(path, real, strlen(real));
+    }
+    free(real);
+    free(text);
+}
+
+/* Compilers write such a path in a directory for builds. Like llvm-cov, it is taken from the
+ * current directory. */
+static bool leads_up(struct bytes path)
+{
+    static const struct bytes up = {(const uint8_t *)"..", 2};
+    struct bytes rest;
+
+    return source_is_below(path, up, &rest);
+}
+
+/* The path, or what is there of it, by its real name. Valid until the next call. */
 static struct bytes real_path(struct source_files *sources, struct bytes path)
 {
     struct bytes name = path;
     size_t size = (size_t)path.size;
 
+    if (leads_up(path)) {
+        char *text = command_text("%s/%.*s", sources->here, (int)size, (const char *)path.data);
+
+        path = real_path(sources, bytes_of(text));
+        free(text);
+        return path;
+    }
     sources->path.size = 0;
     if (path.size == 0 || path.data[0] != '/')
         return path;
@@ -152,11 +184,22 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
     buffer_append(&sources->path, sources->real, strlen(sources->real));
     buffer_append(&sources->path, "/", 1);
     buffer_append(&sources->path, name.data, (size_t)name.size);
+    follow_link(&sources->path);
     command_require(!sources->path.failed, sources->path.size);
     return buffer_view(&sources->path);
 }
 
-/* True if the path is below the root; relative ones are. */
+/* An absolute path; relative ones are below the root, but for those that lead up. A new string. */
+static char *whole_path(struct source_files *sources, struct bytes path)
+{
+    if (leads_up(path))
+        path = real_path(sources, path);
+    return path.size == 0 || path.data[0] == '/'
+               ? text_of(path)
+               : command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+}
+
+/* True if the path is below the root. */
 static bool is_below_root(struct source_files *sources, struct bytes path, struct bytes *rest)
 {
     static const struct bytes here = {(const uint8_t *)".", 1};
@@ -222,14 +265,10 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
 
 static bool is_included(struct source_files *sources, struct bytes path)
 {
-    struct bytes rest, whole = path;
-    char *text = NULL;
+    char *text = whole_path(sources, path);
+    struct bytes rest, whole = bytes_of(text);
     bool is_in = sources->included_count == 0 && is_below_root(sources, path, &rest);
 
-    if (path.size != 0 && path.data[0] != '/' && sources->included_count != 0) {
-        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
-        whole = bytes_of(text);
-    }
     for (size_t i = 0; !is_in && i < sources->included_count; i++) {
         const struct included *included = &sources->included[i];
 
@@ -279,6 +318,11 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
                 "covsplit: %zu of %zu source files are not below %s and left out; '--include /' "
                 "shows all\n",
                 sources->count - included, sources->count, sources->root);
+    else if (!is_told && sources->count != 0 && included == 0)
+        fprintf(stderr,
+                "covsplit: no source file is below %s, so all are in the report; --root or "
+                "--path-map tell where they are\n",
+                sources->root);
     return true;
 }
 
@@ -318,6 +362,25 @@ static struct bytes keep(struct source_files *sources, struct bytes name)
     return kept;
 }
 
+/* The path of a source file with --path-map, which names directories from the current one. */
+static struct bytes mapped_path(struct source_files *sources, struct path_maps *maps,
+                                struct bytes path)
+{
+    static const struct bytes here = {(const uint8_t *)".", 1};
+    struct bytes mapped, rest;
+    char *text;
+
+    command_require(path_maps_apply(maps, path, &mapped), path.size);
+    if (mapped.data == path.data || !source_is_below(mapped, here, &rest))
+        return keep(sources, mapped);
+    text = command_text("%s/%.*s", sources->here, (int)mapped.size, (const char *)mapped.data);
+    if (!is_below_root(sources, bytes_of(text), &rest))
+        rest = bytes_of(text);
+    mapped = keep(sources, rest);
+    free(text);
+    return mapped;
+}
+
 /* Gives all ways to write one file the same name, an absolute one if there is one. */
 static void unite_names(struct source_files *sources)
 {
@@ -345,6 +408,19 @@ static void unite_names(struct source_files *sources)
     free(number);
 }
 
+/* In a tracefile, a line end in a name would make it that of another file. */
+static void replace_line_ends(struct source_files *sources, size_t index)
+{
+    char *text = text_of(sources->renamed[index]), *end = text;
+    bool has_any = false;
+
+    for (; (end = strchr(end, '\n')) != NULL; has_any = true)
+        *end = '?';
+    if (has_any)
+        sources->renamed[index] = keep(sources, bytes_of(text));
+    free(text);
+}
+
 /* The name that a file has in the union. llvm-cov opens those whose text is shown; with --root, the
  * others are relative to it. */
 static void set_name(struct report *report, size_t index, bool is_selected)
@@ -355,14 +431,16 @@ static void set_name(struct report *report, size_t index, bool is_selected)
 
     if (!is_selected)
         text = command_text(SOURCES_LEFT_OUT "%.*s", (int)path.size, (const char *)path.data);
-    else if (report_shows_sources(report) && path.size != 0 && path.data[0] != '/')
-        text = command_text("%s/%.*s", sources->root, (int)path.size, (const char *)path.data);
+    else if (report_shows_sources(report))
+        text = whole_path(sources, path);
     if (text != NULL)
         sources->renamed[index] = keep(sources, bytes_of(text));
     else if (option_given(report->options, OPTION_ROOT) && !report_shows_sources(report) &&
              is_below_root(sources, path, &rest) && rest.size != 0)
         sources->renamed[index] = keep(sources, rest);
     free(text);
+    if (!report_shows_sources(report))
+        replace_line_ends(sources, index);
 }
 
 /* The `rename` of a covmap_renamer. */
@@ -416,12 +494,8 @@ bool sources_choose(struct report *report, struct error *error)
     sources->count = sources->paths.count;
     sources->renamed = command_array(sources->count, sizeof(*sources->renamed));
     is_selected = command_array(sources->count, sizeof(*is_selected));
-    for (size_t i = 0; i < sources->count; i++) {
-        struct bytes path = names_get(&sources->paths, i), mapped;
-
-        command_require(path_maps_apply(report->maps, path, &mapped), path.size);
-        sources->renamed[i] = keep(sources, mapped);
-    }
+    for (size_t i = 0; i < sources->count; i++)
+        sources->renamed[i] = mapped_path(sources, report->maps, names_get(&sources->paths, i));
     unite_names(sources);
     done = select_files(sources, report->options, is_selected, error);
     for (size_t i = 0; done && i < sources->count; i++)

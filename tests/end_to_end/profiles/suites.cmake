@@ -6,6 +6,11 @@ add_run(merge-files merge_files)
 add_run(per-image per_image)
 add_run(report report)
 add_run(verdict verdict)
+# What diff-cover makes of reports; it is a module of the system's Python.
+if(NOT COVSPLIT_SANITIZE)
+  add_test(NAME diff-cover COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/changes.py
+           $<TARGET_FILE:covsplit>)
+endif()
 add_run(merge-state merge_state)
 add_run(streams streams)
 add_run(consume consume)
