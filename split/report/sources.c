@@ -27,6 +27,7 @@
 struct included {
     struct bytes named, real;
     const char *text;
+    bool is_used; /* a file is there */
 };
 
 struct source_files {
@@ -129,8 +130,8 @@ static void follow_link(struct buffer *path)
     free(text);
 }
 
-/* Compilers write such a path in a directory for builds. Like llvm-cov, it is taken from the
- * current directory. */
+/* Compilers write such a path in a directory for builds. If the file is there from the current
+ * directory, it is meant, as llvm-cov takes it. */
 static bool leads_up(struct bytes path)
 {
     static const struct bytes up = {(const uint8_t *)"..", 2};
@@ -148,7 +149,8 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
     if (leads_up(path)) {
         char *text = command_text("%s/%.*s", sources->here, (int)size, (const char *)path.data);
 
-        path = real_path(sources, bytes_of(text));
+        if (!file_is_missing(text, 0))
+            path = real_path(sources, bytes_of(text));
         free(text);
         return path;
     }
@@ -269,11 +271,12 @@ static bool is_included(struct source_files *sources, struct bytes path)
     struct bytes rest, whole = bytes_of(text);
     bool is_in = sources->included_count == 0 && is_below_root(sources, path, &rest);
 
-    for (size_t i = 0; !is_in && i < sources->included_count; i++) {
-        const struct included *included = &sources->included[i];
+    for (size_t i = 0; i < sources->included_count; i++) {
+        struct included *included = &sources->included[i];
 
-        is_in = included->named.size == 0 || source_is_below(whole, included->named, &rest) ||
-                source_is_below(real_path(sources, whole), included->real, &rest);
+        if (included->named.size == 0 || source_is_below(whole, included->named, &rest) ||
+            source_is_below(real_path(sources, whole), included->real, &rest))
+            is_in = included->is_used = true;
     }
     free(text);
     return is_in;
@@ -301,9 +304,12 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
         is_selected[i] = is_included(sources, sources->renamed[i]);
         included += is_selected[i];
     }
-    if (included == 0 && is_told)
-        return error_set(error, "%s: no source file of the report is there; name another directory",
-                         sources->included[0].text);
+    for (size_t i = 0; i < sources->included_count; i++) {
+        if (!sources->included[i].is_used)
+            return error_set(error,
+                             "%s: no source file of the report is there; name another directory",
+                             sources->included[i].text);
+    }
     for (size_t i = 0; i < sources->count; i++) {
         is_selected[i] =
             (is_selected[i] || included == 0) && !is_ignored(sources, sources->renamed[i]);

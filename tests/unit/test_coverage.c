@@ -93,12 +93,62 @@ START_TEST(test_files_of_function)
 }
 END_TEST
 
+/* ---- paths ---- */
+
+static const struct {
+    const char *directory, *name;
+    bool is_windows;
+    const char *path;
+} paths[] = {
+    {"/src", "a.c", false, "/src/a.c"},
+    {"/src", "/inc/a.h", false, "/inc/a.h"},
+    {"", "a.c", false, "a.c"},
+    {"", "./a//b.c", false, "a/b.c"},
+    {"/src/build", "../a.c", false, "/src/a.c"},
+    {"/src", "/src/x/../../inc/./a.h", false, "/inc/a.h"},
+    {"/src", "../../../a.c", false, "/a.c"},
+    {".", "src/a.c", false, "src/a.c"},
+    {"./build", "../src/a.c", false, "src/a.c"},
+    {".", "../src/a.c", false, "../src/a.c"},
+    {"..", "../a.c", false, "../../a.c"},
+    {"/src", "a\\b.c", false, "/src/a\\b.c"},
+    {"/src", "a\\b.c", true, "/src/a/b.c"},
+    {"C:\\proj", "src\\a.c", false, "C:/proj/src/a.c"},
+    {"C:\\proj", "C:\\proj\\..\\inc\\a.h", false, "C:/inc/a.h"},
+    {"/src", "C:/proj/a.c", false, "C:/proj/a.c"},
+    {"C:\\", "..\\..\\a.c", true, "C:/a.c"},
+    {"\\\\host\\share", "a.c", true, "/host/share/a.c"},
+    {"/", "a.c", false, "/a.c"},
+    {"", ".", false, "."},
+    {"", "", false, ""},
+};
+
+/* Each file has one name, also when it is normalized once more. */
+START_TEST(test_paths)
+{
+    struct buffer scratch = {0}, again = {0};
+    const char *texts[] = {paths[_i].directory, paths[_i].name};
+    struct bytes parts[2], path;
+
+    for (size_t i = 0; i < 2; i++)
+        parts[i] = (struct bytes){(const uint8_t *)texts[i], strlen(texts[i])};
+    ck_assert(covmap_path(parts[0], parts[1], paths[_i].is_windows, &scratch, &path));
+    ck_assert_uint_eq(path.size, strlen(paths[_i].path));
+    ck_assert_mem_eq(path.data, paths[_i].path, (size_t)path.size);
+    ck_assert(covmap_path((struct bytes){0}, path, paths[_i].is_windows, &again, &parts[0]));
+    ck_assert(bytes_equal(parts[0], path));
+    buffer_free(&scratch);
+    buffer_free(&again);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 10, NULL);
 
     suite_loops(all, (int)(sizeof(filenames) / sizeof(filenames[0])), test_filenames);
     suite_loops(all, (int)(sizeof(mappings) / sizeof(mappings[0])), test_dummies);
+    suite_loops(all, (int)(sizeof(paths) / sizeof(paths[0])), test_paths);
     suite_tests(all, test_files_of_function);
     return suite_main("coverage", all);
 }

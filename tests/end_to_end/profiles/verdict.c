@@ -371,6 +371,7 @@ START_TEST(test_nothing)
         {"--ignore-filename-regex .* profiles", "leaves out all source files"},
         {"--ignore-filename-regex ( profiles", "not an extended regular expression"},
         {"--include nowhere profiles", "no source file of the report is there"},
+        {"--include a.c --include b.c profiles", "b.c: no source file of the report is there"},
         {"--root nowhere profiles", "not the root of a source tree"},
         {"--fail-under branches=0 plain", "the report has no branches"},
     };
