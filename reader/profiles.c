@@ -152,9 +152,11 @@ bool covsplit_profile_correlate(const covsplit_profile *profile, covsplit_sideca
     struct caller_sink caller = {sink, context, profile->name};
     struct error why = {0};
 
-    return check_result(profile_sidecar_correlate(sidecar == NULL ? NULL : &sidecar->opened,
-                                                  &profile->profile, profile->name, pass_to_caller,
-                                                  &caller, &why),
+    return check_result((profile_needs_sidecar(&profile->profile) ||
+                         profile_check_functions(&profile->profile, profile->name, &why)) &&
+                            profile_sidecar_correlate(sidecar == NULL ? NULL : &sidecar->opened,
+                                                      &profile->profile, profile->name,
+                                                      pass_to_caller, &caller, &why),
                         error, &why);
 }
 

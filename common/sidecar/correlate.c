@@ -21,6 +21,7 @@
 
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
+#include "common/llvm/profile_sum.h"
 #include "common/sidecar/difference.h"
 
 /* ---- fields of records ---- */
@@ -492,7 +493,8 @@ bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile 
         full->has_tripwire = false;
     }
     profile_set_padding(full);
-    return true;
+    /* Of records that are the profile's own, only NameRef and FuncHash were compared. */
+    return opened->has_data || profile_check_places(full, name, error);
 }
 
 bool profile_sidecar_correlate(struct profile_sidecar *opened, const struct profile *profile,

@@ -134,7 +134,8 @@ static struct profile_group *start_group(struct profile_groups *groups,
         .weight = weight,
         .uuid = profile_uuid(profile, &uuid_source),
         .first.input = NO_INPUT};
-    done = group->sum != NULL;
+    done = group->sum != NULL &&
+           (profile_needs_sidecar(profile) || profile_check_functions(profile, name, error));
     if (done && source != NULL && profile_needs_sidecar(profile)) {
         group->sidecar = source->find(source->context, profile, name, error);
         done = group->sidecar != NULL;
