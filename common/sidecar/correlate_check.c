@@ -27,7 +27,8 @@ static bool has_other_functions(const struct check *check)
 {
     return error_set(check->error,
                      "%s: written by another build than that of %s, which has the same UUID "
-                     "but other functions; give the sidecar of the image that wrote it, and let "
+                     "but other functions, or the same in other lines; give the sidecar of the "
+                     "image that wrote it, and let "
                      "the linker make build IDs (--build-id=sha1)",
                      check->name, check->sidecar->name);
 }
@@ -232,8 +233,8 @@ bool correlation_check(const struct sidecar *sidecar, const struct profile *prof
                                 .error = error};
 
     return check_holds(&check) && check_build(&check) && check_has_records(&check) &&
-           check_sizes(&check) && check_stub(&check) && check_records(&check) &&
-           check_names(&check);
+           check_sizes(&check) && check_stub(&check) && check_names(&check) &&
+           check_records(&check);
 }
 
 bool correlation_check_full(const struct sidecar *sidecar, const struct profile *head,
