@@ -30,6 +30,7 @@ struct planning {
     size_t section_index[SECTION_KIND_MAX + 1];
     struct bounds whole[SECTION_KIND_MAX + 1]; /* each section, including its markers */
     bool has_record_layout; /* the raw version is known, and so are its records */
+    bool has_other_bounds;  /* a section does not have the bounds that profiles are written by */
     struct profile_record_layout record_layout;
 
     /* What a split leaves of sections that it removes; it carries the UUID. */

@@ -65,10 +65,12 @@ static bool check_bounds(struct planning *planning, enum section_kind kind,
         return false;
     if (format->are_bounds != NULL
             ? !format->are_bounds(planning, kind, &bounds)
-            : bounds.begin != section->address || bounds.end != section->address + section->size)
+            : bounds.begin != section->address || bounds.end != section->address + section->size) {
+        planning->has_other_bounds = true;
         return image_plan_keep(
             planning->plan, victim, "%s and %s do not return the bounds of the section",
             runtime_symbol_name(begin_of(kind)), runtime_symbol_name(end_of(kind)));
+    }
     section->offset += bounds.begin - section->address;
     section->address = bounds.begin;
     section->size = bounds.end - bounds.begin;
@@ -251,11 +253,18 @@ static bool check_records(struct planning *planning)
     return true;
 }
 
+static void digest_sections(const struct planning *planning, struct digest digests[STUB_KIND_COUNT])
+{
+    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
+
+    for (size_t i = 0; i < STUB_KIND_COUNT; i++)
+        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
+}
+
 /* The stub covers whole counters: with markers, those behind the padding that aligns the first
  * one. */
 static bool encode_stub(struct planning *planning, uint64_t address)
 {
-    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
     struct sidecar_facts *facts = &planning->plan->facts;
     struct digest digests[STUB_KIND_COUNT];
     const struct section *counters = section_of(planning, SECTION_COUNTERS);
@@ -275,8 +284,7 @@ static bool encode_stub(struct planning *planning, uint64_t address)
         place.bitmap = bitmap->address;
         place.bitmap_size = bitmap->size;
     }
-    for (size_t i = 0; i < STUB_KIND_COUNT; i++)
-        digests[i] = digest_of(image_plan_bytes(planning->plan, planning->input, kinds[i]));
+    digest_sections(planning, digests);
     facts_make_stub_id(facts->stub_id, &facts->uuid, digests);
     if (!stub_encode(&planning->record_layout, facts->raw_version, &place, facts->stub_id,
                      planning->big_endian, planning->stub))
@@ -310,9 +318,9 @@ static bool check_data(struct planning *planning, bool names_go)
 
 /* ---- names without data ---- */
 
-/* If names go and records stay, the first record gets a new NameRef, so that the runtime still
- * tells the image from others (tripwire_signature). So that record must be known (*records begins
- * with it), and no code may look at it. (With value profiling, code passes it to the
+/* If names go and records stay, the first record gets a new NameRef, so that runtime and sidecar
+ * tell the image from others (facts_make_record_change). So that record must be known (*records
+ * begins with it), and no code may look at it. (With value profiling, code passes it to the
  * runtime, which only counts.) */
 static bool check_first_record(struct planning *planning, struct bytes *records)
 {
@@ -349,13 +357,14 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
 
 static bool change_first_record(struct planning *planning, struct bytes records)
 {
-    uint64_t names_size = section_of(planning, SECTION_NAMES)->size;
+    struct sidecar_facts *facts = &planning->plan->facts;
+    struct digest digests[STUB_KIND_COUNT];
     uint8_t name_ref[sizeof(uint64_t)];
     struct bytes file = planning->input->bytes;
 
-    store_u64(name_ref,
-              load_u64(records.data, planning->big_endian) +
-                  tripwire_signature(names_size, planning->tripwire_size),
+    digest_sections(planning, digests);
+    facts->record_change = facts_make_record_change(digests);
+    store_u64(name_ref, load_u64(records.data, planning->big_endian) + facts->record_change,
               planning->big_endian);
     return edit_overwrite_differences(&planning->plan->edits, file,
                                       (uint64_t)(records.data - file.data),
@@ -399,19 +408,23 @@ bool data_move(struct planning *planning, uint64_t address, struct error *error)
     return check_edited(planning, done, error);
 }
 
+/* The runtime fills up a record that is not whole with whatever follows it. */
+static void note_records(struct planning *planning, struct bytes records)
+{
+    const struct profile_record_layout *layout = &planning->record_layout;
+    uint64_t rest = planning->has_record_layout ? records.size % layout->record_size : 1;
+
+    if (records.size != 0 && (rest == 0 || rest >= layout->fields_size))
+        planning->plan->facts.records =
+            profile_records_digest(layout, records, 0, planning->big_endian);
+}
+
 static bool rewrite_names(struct planning *planning, bool data_goes, struct bytes records,
                           struct error *error)
 {
-    const struct profile_record_layout *layout = &planning->record_layout;
-    uint64_t rest = records.size % layout->record_size;
-
     tripwire_write(planning->tripwire, planning->tripwire_size, &planning->plan->facts.uuid);
     if (!data_goes && !check_edited(planning, change_first_record(planning, records), error))
         return false;
-    /* The runtime fills up a record that is not whole with whatever follows it. */
-    if (!data_goes && (rest == 0 || rest >= layout->fields_size))
-        planning->plan->facts.records =
-            profile_records_digest(layout, records, 0, planning->big_endian);
     return planning->format->moves_names ||
            names_move(planning,
                       section_of(planning, SECTION_NAMES)->address + planning->tripwire_padding,
@@ -428,6 +441,10 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
     names = image_plan_removes(plan, SECTION_NAMES) && check_names(planning);
     data = image_plan_removes(plan, SECTION_DATA) && check_data(planning, names);
     names = names && (data || check_first_record(planning, &records));
+    /* Profiles have exactly the records of the section if these go, or if it can hold no others. */
+    if (data || (!names && !planning->format->has_markers && !planning->has_other_bounds))
+        records = image_plan_bytes(plan, planning->input, SECTION_DATA);
+    note_records(planning, records);
     planning->tripwire_size = names ? planning->tripwire_size : 0;
     planning->tripwire_padding = names ? planning->tripwire_padding : 0;
     return check_edited(planning, true, error) &&

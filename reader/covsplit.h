@@ -313,8 +313,10 @@ uint64_t covsplit_profile_counter_count(const covsplit_profile *profile);
 uint64_t covsplit_profile_counter(const covsplit_profile *profile, uint64_t index);
 
 /* Checks whether the sidecar belongs to the image that wrote the profile: by UUID if the profile
- * contains one, and by the profile version and the numbers of counters and bitmap bytes.
- * Decompresses nothing. Returns true if it does; otherwise the error says why not. */
+ * contains one, by the profile version, the numbers of counters and bitmap bytes, and what tells
+ * builds of one UUID apart: a digest in what the split left in the image, or the records of a full
+ * profile. A profile without records does not fit the sidecar of a split that left them in the
+ * image. Decompresses nothing. Returns true if it does; otherwise the error says why not. */
 bool covsplit_profile_check(const covsplit_profile *profile, const covsplit_sidecar *sidecar,
                             covsplit_error **error);
 
@@ -350,7 +352,9 @@ char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size
                           covsplit_error **error);
 
 /* Finds the sidecar of the image that wrote the profile: by the profile's binary IDs, then by its
- * stub record. Returns its path as covsplit_store_path does. */
+ * stub record, in the first directory where it fits (covsplit_profile_check). Fails if nothing
+ * tells it from one of another build in another directory. Returns its path as covsplit_store_path
+ * does. */
 char *covsplit_store_path_for_profile(const covsplit_store *store, const covsplit_profile *profile,
                                       covsplit_error **error);
 

@@ -152,9 +152,11 @@ bool covsplit_profile_correlate(const covsplit_profile *profile, covsplit_sideca
     struct caller_sink caller = {sink, context, profile->name};
     struct error why = {0};
 
-    return check_result(profile_sidecar_correlate(sidecar == NULL ? NULL : &sidecar->opened,
-                                                  &profile->profile, profile->name, pass_to_caller,
-                                                  &caller, &why),
+    return check_result((profile_needs_sidecar(&profile->profile) ||
+                         profile_check_functions(&profile->profile, profile->name, &why)) &&
+                            profile_sidecar_correlate(sidecar == NULL ? NULL : &sidecar->opened,
+                                                      &profile->profile, profile->name,
+                                                      pass_to_caller, &caller, &why),
                         error, &why);
 }
 
@@ -208,28 +210,20 @@ static struct store_match match_uuid(const covsplit_store *store, const uint8_t 
     return match;
 }
 
-static struct store_match match_profile(const covsplit_store *store, const struct profile *profile,
-                                        const char *name, struct error *error)
+/* In one directory. False with an error; the path of the match is NULL if there is none. */
+static bool match_profile(const char *directory, const struct profile *profile,
+                          struct store_match *match, struct error *error)
 {
     struct profile_uuids uuids = {.profile = profile};
-    struct store_match match = {0};
     enum profile_uuid_source source;
-    struct uuid uuid, first = profile_uuid(profile, &source);
-    bool found = true;
+    struct uuid uuid;
 
-    if (first.size == 0)
-        found = profile_has_no_uuid(profile, name, error);
-    while (found && match.path == NULL && profile_next_uuid(&uuids, &uuid, &source))
-        found =
-            store_list_find(&store->list, &uuid,
-                            source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT, &match, error);
-    if (found && match.path == NULL)
-        found = store_list_not_found(&store->list, &first, name, error);
-    if (!found) {
-        free(match.path);
-        match.path = NULL;
+    while (match->path == NULL && profile_next_uuid(&uuids, &uuid, &source)) {
+        if (!store_find(directory, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT,
+                        match, error))
+            return false;
     }
-    return match;
+    return true;
 }
 
 /* Opens the sidecar of a match and frees the match. NULL if there is no match, for which the error
@@ -245,6 +239,53 @@ static struct sidecar *open_match(struct store_match match, struct error *error)
     }
     free(match.path);
     return sidecar;
+}
+
+static bool fits_no_other(const char *path, const char *other, struct error *error)
+{
+    return error_set(error, "%s: fits as well as %s, and is of another build; give the right one",
+                     path, other);
+}
+
+/* The sidecar that fits the profile: that of another build, or of another split, may have its UUID
+ * in another directory of the store. NULL with an error: that of the first which does not fit. */
+static struct sidecar *find_for_profile(const covsplit_store *store, const struct profile *profile,
+                                        const char *name, struct error *error)
+{
+    struct sidecar *found = NULL;
+    struct error first = {0}, why;
+    enum profile_uuid_source source;
+    struct uuid uuid = profile_uuid(profile, &source);
+    bool goes_on = uuid.size != 0 || profile_has_no_uuid(profile, name, &first);
+
+    for (size_t i = 0; goes_on && i < store->list.count; i++) {
+        struct store_match match = {0};
+        struct sidecar *sidecar = NULL;
+        bool is_there =
+            !match_profile(store->list.directories[i], profile, &match, &why) || match.path != NULL;
+
+        if (match.path != NULL)
+            sidecar = open_match(match, &why);
+        if (sidecar != NULL && correlation_check(sidecar, profile, name, &why)) {
+            if (found == NULL) {
+                found = sidecar;
+                continue;
+            }
+            goes_on =
+                sidecar_agrees(found, sidecar) || fits_no_other(sidecar->name, found->name, &first);
+        } else if (is_there && (first.message[0] == '\0' || error_is_of_memory(&why))) {
+            first = why;
+            goes_on = !error_is_of_memory(&why);
+        }
+        sidecar_close(sidecar);
+    }
+    if (goes_on && found != NULL)
+        return found;
+    sidecar_close(found);
+    *error = first;
+    if (first.message[0] == '\0')
+        store_list_not_found(&store->list, &uuid, name, error);
+    return NULL;
 }
 
 char *covsplit_store_path(const covsplit_store *store, const uint8_t *uuid, size_t size,
@@ -270,10 +311,14 @@ char *covsplit_store_path_for_profile(const covsplit_store *store, const covspli
                                       covsplit_error **error)
 {
     struct error why = {0};
-    struct store_match match = match_profile(store, &profile->profile, profile->name, &why);
+    struct sidecar *found = find_for_profile(store, &profile->profile, profile->name, &why);
+    char *path = found == NULL ? NULL : strdup(found->name);
 
-    check_result(match.path != NULL, error, &why);
-    return match.path;
+    if (found != NULL && path == NULL)
+        error_out_of_memory(&why, profile->name, strlen(found->name));
+    sidecar_close(found);
+    check_result(path != NULL, error, &why);
+    return path;
 }
 
 covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
@@ -281,9 +326,9 @@ covsplit_sidecar *covsplit_store_find_for_profile(const covsplit_store *store,
                                                   covsplit_error **error)
 {
     struct error why = {0};
-    struct store_match match = match_profile(store, &profile->profile, profile->name, &why);
 
-    return cover_sidecar(open_match(match, &why), profile->name, &why, error);
+    return cover_sidecar(find_for_profile(store, &profile->profile, profile->name, &why),
+                         profile->name, &why, error);
 }
 
 struct caller_visit {
@@ -325,7 +370,7 @@ static struct sidecar *find_sidecar(const struct sidecar_choice *choice,
                                     const struct profile *profile, const char *name,
                                     struct error *error)
 {
-    struct sidecar *sidecar;
+    struct sidecar *sidecar, *found = NULL;
 
     if ((profile->header.version & PROFILE_VARIANT_DEBUG_INFO) != 0) {
         profile_needs_debug_info(name, error);
@@ -335,23 +380,25 @@ static struct sidecar *find_sidecar(const struct sidecar_choice *choice,
         struct error why = {0};
 
         sidecar = choice->given[i]->opened.sidecar;
-        if (correlation_check(sidecar, profile, name, &why))
-            return sidecar;
+        if (correlation_check(sidecar, profile, name, &why)) {
+            if (found != NULL && !sidecar_agrees(found, sidecar)) {
+                fits_no_other(sidecar->name, found->name, error);
+                return NULL;
+            }
+            found = found != NULL ? found : sidecar;
+            continue;
+        }
         if (i == 0 || error_is_of_memory(&why))
             *error = why; /* why the first does not fit */
         if (error_is_of_memory(&why))
             return NULL;
     }
-    if (choice->store == NULL) {
-        if (choice->given_count == 0)
+    if (found != NULL || choice->store == NULL) {
+        if (found == NULL && choice->given_count == 0)
             error_set(error, "%s: needs the sidecar of its image; give that, or a store", name);
-        return NULL;
+        return found;
     }
-    sidecar = open_match(match_profile(choice->store, profile, name, error), error);
-    if (sidecar == NULL || correlation_check(sidecar, profile, name, error))
-        return sidecar;
-    sidecar_close(sidecar);
-    return NULL;
+    return find_for_profile(choice->store, profile, name, error);
 }
 
 /* Finds the sidecar of a group: a profile_sidecar_source's find. */

@@ -101,10 +101,10 @@ bool profile_record_layout(uint64_t raw_version, size_t pointer_size,
 bool profile_record_has_value_sites(const struct profile_record_layout *layout,
                                     const uint8_t *record, bool big_endian);
 
-/* The digest of NameRef and FuncHash of each record, one after the other, where `signature` was
- * added to the first NameRef (tripwire_signature). */
+/* The digest of NameRef, FuncHash and NumCounters of each record, one after the other, where
+ * `change` was added to the first NameRef (facts_make_record_change). */
 struct digest profile_records_digest(const struct profile_record_layout *layout,
-                                     struct bytes records, uint64_t signature, bool big_endian);
+                                     struct bytes records, uint64_t change, bool big_endian);
 
 /* True if the record is for GPU code: it has uniform counters, or a wave size. */
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,

@@ -123,7 +123,7 @@ bool profile_record_has_value_sites(const struct profile_record_layout *layout,
 }
 
 struct digest profile_records_digest(const struct profile_record_layout *layout,
-                                     struct bytes records, uint64_t signature, bool big_endian)
+                                     struct bytes records, uint64_t change, bool big_endian)
 {
     struct digest_stream stream;
 
@@ -134,8 +134,10 @@ struct digest profile_records_digest(const struct profile_record_layout *layout,
 
         memcpy(id, records.data + start, sizeof(id));
         if (start == 0)
-            store_u64(id, load_u64(id, big_endian) - signature, big_endian);
+            store_u64(id, load_u64(id, big_endian) - change, big_endian);
         digest_stream_add(&stream, (struct bytes){id, sizeof(id)});
+        digest_stream_add(
+            &stream, (struct bytes){records.data + start + layout->num_counters, sizeof(uint32_t)});
     }
     return digest_stream_finish(&stream);
 }

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/llvm/names.h"
+
 /* llvm-profdata's limit: 2^64 - 1 and 2^64 - 2 have a special meaning, "hot" and "warm". */
 #define COUNT_MAX    (UINT64_MAX - 2)
 
@@ -46,21 +48,32 @@ static void add_number(struct digest_stream *digest, uint64_t number)
     digest_stream_add(digest, (struct bytes){bytes, sizeof(bytes)});
 }
 
-/* On Windows distances have 32 bits, whatever the size of the field, and no section of counters is
- * larger. */
+/* On Windows distances have 32 bits, whatever the size of the field: the upper half is 0 in records
+ * and header. No section of counters is larger, so these bits are enough elsewhere, too, unless the
+ * profile is damaged: *is_sound tells. */
+static uint64_t counters_offset(const struct profile *profile, uint64_t index, bool *is_sound)
+{
+    const struct profile_record_layout *layout = &profile->layout;
+    const uint8_t *pointer = profile->data.data + index * layout->record_size + layout->counter_ptr;
+    uint64_t position = layout->relative ? index * layout->record_size : 0;
+    uint64_t counters = profile->is_64_bit ? load_u64(pointer, profile->big_endian)
+                                           : load_u32(pointer, profile->big_endian);
+    uint64_t delta = profile->header.counters_delta, offset = counters - delta + position;
+
+    *is_sound = !profile->is_64_bit || (counters | delta) <= UINT32_MAX || offset <= UINT32_MAX;
+    return offset & UINT32_MAX;
+}
+
 struct profile_function profile_get_function(const struct profile *profile, uint64_t index)
 {
     const struct profile_record_layout *layout = &profile->layout;
     const uint8_t *record = profile->data.data + index * layout->record_size;
-    const uint8_t *pointer = record + layout->counter_ptr;
-    uint64_t position = layout->relative ? index * layout->record_size : 0;
-    uint64_t counters = profile->is_64_bit ? load_u64(pointer, profile->big_endian)
-                                           : load_u32(pointer, profile->big_endian);
+    bool is_sound;
 
     return (struct profile_function){
         .name_ref = load_u64(record, profile->big_endian),
         .hash = load_u64(record + sizeof(uint64_t), profile->big_endian),
-        .offset = (counters - profile->header.counters_delta + position) & UINT32_MAX,
+        .offset = counters_offset(profile, index, &is_sound),
         .counter_count = load_u32(record + layout->num_counters, profile->big_endian),
     };
 }
@@ -129,6 +142,46 @@ bool profile_check_counters(const struct profile *profile, const char *name, str
                              name, i / sizeof(uint64_t), count);
     }
     return true;
+}
+
+static bool is_out_of_place(const char *name, uint64_t index, struct error *error)
+{
+    return error_set(error,
+                     "%s: damaged: its record %" PRIu64 " is of no function that it has a name "
+                     "and counters of; " PROFILE_CUT_REMEDY,
+                     name, index);
+}
+
+bool profile_check_places(const struct profile *profile, const char *name, struct error *error)
+{
+    uint64_t counter_size = profile_counter_size(profile->header.version);
+    uint64_t counters_size = profile_whole_counters(profile).size;
+
+    for (uint64_t i = 0; i < profile_function_count(profile); i++) {
+        struct profile_function function = profile_get_function(profile, i);
+        bool is_sound;
+
+        counters_offset(profile, i, &is_sound);
+        if (!is_sound || function.counter_count == 0 ||
+            !range_within(function.offset - profile->counter_skew,
+                          function.counter_count * counter_size, 0, counters_size))
+            return is_out_of_place(name, i, error);
+    }
+    return true;
+}
+
+bool profile_check_functions(const struct profile *profile, const char *name, struct error *error)
+{
+    struct names names = {0};
+    bool done = profile_check_places(profile, name, error) &&
+                names_read(&names, profile->names, name, error);
+
+    for (uint64_t i = 0; done && i < profile_function_count(profile); i++) {
+        if (names_find(&names, profile_get_function(profile, i).name_ref) == NULL)
+            done = is_out_of_place(name, i, error);
+    }
+    names_free(&names);
+    return done;
 }
 
 /* ---- the sum ---- */

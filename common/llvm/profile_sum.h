@@ -59,6 +59,14 @@ bool profile_can_be_summed(const struct profile *profile);
  * were read, but not for sums. */
 bool profile_check_counters(const struct profile *profile, const char *name, struct error *error);
 
+/* Fails if a profile that lacks nothing has a record of a function that is not among its names, or
+ * whose counters are not among its own: a byte was lost or added on the way, and counts are not in
+ * their places. Not every llvm-profdata looks. */
+bool profile_check_functions(const struct profile *profile, const char *name, struct error *error);
+
+/* The same of the counters alone, also for a profile that lacks names. */
+bool profile_check_places(const struct profile *profile, const char *name, struct error *error);
+
 /* The sum of the profiles of one image: in memory, in a state, in a batch (common/state). Of
  * profiles that cannot be summed it is only the number. */
 struct profile_sum {

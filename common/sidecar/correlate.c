@@ -21,7 +21,7 @@
 
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
-#include "common/llvm/tripwire.h"
+#include "common/llvm/profile_sum.h"
 #include "common/sidecar/difference.h"
 
 /* ---- fields of records ---- */
@@ -433,21 +433,20 @@ static bool is_name_ref(const struct profile_sidecar *opened, uint64_t name_ref,
 }
 
 /* If the records stayed in the image, the profile has them unchanged, except for the first one's
- * NameRef, which is restored here: see tripwire_signature. */
+ * NameRef, which is restored here: see sidecar_record_change. */
 static bool put_name_ref_back(const struct profile_sidecar *opened, const struct profile *profile,
                               const char *name, struct buffer *changed, struct profile *full,
                               struct error *error)
 {
-    const struct section *names = sidecar_find(opened->sidecar, SECTION_NAMES);
     uint64_t name_ref;
 
-    if (names == NULL || profile->data.size < profile->layout.record_size)
+    if (profile->data.size < profile->layout.record_size)
         return true;
     changed->size = 0;
     if (!buffer_append(changed, profile->data.data, (size_t)profile->data.size))
         return error_out_of_memory(error, name, profile->data.size);
     name_ref = load_u64(changed->data, profile->big_endian) -
-               tripwire_signature(names->size, profile->names.size);
+               sidecar_record_change(opened->sidecar, profile->names);
     if (opened->sidecar->facts.is_inexact && !is_name_ref(opened, name_ref, name, error))
         return false;
     store_u64(changed->data, name_ref, profile->big_endian);
@@ -494,7 +493,8 @@ bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile 
         full->has_tripwire = false;
     }
     profile_set_padding(full);
-    return true;
+    /* Of records that are the profile's own, only NameRef and FuncHash were compared. */
+    return opened->has_data || profile_check_places(full, name, error);
 }
 
 bool profile_sidecar_correlate(struct profile_sidecar *opened, const struct profile *profile,

@@ -7,7 +7,7 @@
  *   - the stub record stands for the data: data and names come from the sidecar;
  *   - the data was kept in the image (value profiling, or --sections): only the names are added,
  * and the NameRef of the first record, which was changed in the image, is restored
- *     (tripwire_signature in tripwire.h);
+ *     (sidecar_record_change);
  *   - the image was built with -profile-correlate=binary: its profiles have no data and no names by
  *     design. Both come from __llvm_covdata and __llvm_covnames; the records hold addresses instead
  *     of distances and are converted.
@@ -69,10 +69,24 @@ struct profile_range {
 bool profile_sidecar_range(const struct profile_sidecar *opened, uint64_t index,
                            struct profile_range *range);
 
-/* Checks that the sidecar belongs to the image that wrote the profile, and that the stub record in
- * the profile is unchanged. `name` is the profile's. */
+/* Checks that the sidecar belongs to the image that wrote the profile, which may be full, and that
+ * the stub record in the profile is unchanged. `name` is the profile's. What proves it:
+ *
+ *   - of a lightweight profile, its stub record: it has a digest of names, records and mapping. A
+ *     sidecar that was made without a stub is not of its image;
+ *   - of one whose names were taken out and whose records were not, these and what was added to the
+ *     first: a digest of the same (sidecar_record_change);
+ *   - of a full profile, its records: NameRefs and FuncHashes. They do not tell builds apart that
+ *     have the same functions in other places, and neither does anything else in it but the UUID;
+ *   - with -profile-correlate=binary, the UUID and the number of counters alone. */
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error);
+
+/* The same for a full profile of which nothing is left but its header (in a profile that has no
+ * parts), its UUID, if it has one, and the digest of its records. */
+bool correlation_check_full(const struct sidecar *sidecar, const struct profile *head,
+                            const struct uuid *uuid, const struct digest *records, const char *name,
+                            struct error *error);
 
 /* Sets *full to the profile with data and names added, which are loaded if that has not been done;
  * a profile that lacks nothing is unchanged. *full points into the profile's bytes, the loaded

@@ -15,7 +15,9 @@ struct check {
     const struct sidecar *sidecar;
     const struct sidecar_facts *facts;
     const struct profile *profile;
-    const char *name; /* of the profile */
+    bool is_full;                 /* the profile lacks nothing */
+    const struct digest *records; /* of a profile whose records are gone; NULL: they are there */
+    const char *name;             /* of the profile */
     struct error *error;
 };
 
@@ -25,9 +27,21 @@ static bool has_other_functions(const struct check *check)
 {
     return error_set(check->error,
                      "%s: written by another build than that of %s, which has the same UUID "
-                     "but other functions; give the sidecar of the image that wrote it, and let "
+                     "but other functions, or the same in other lines; give the sidecar of the "
+                     "image that wrote it, and let "
                      "the linker make build IDs (--build-id=sha1)",
                      check->name, check->sidecar->name);
+}
+
+static bool is_of_other_build(const struct check *check, const struct uuid *uuid)
+{
+    char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
+
+    return error_set(check->error,
+                     "%s: written by another build than that of %s: its UUID is %s, not %s; "
+                     "give the sidecar of the image that wrote it",
+                     check->name, check->sidecar->name, uuid_format(uuid, found),
+                     uuid_format(&check->facts->uuid, wanted));
 }
 
 /* Compares what the profile says of its image: the UUID in the tripwire, the stub record, and
@@ -38,7 +52,6 @@ static bool check_build(const struct check *check)
     const struct sidecar_facts *facts = check->facts;
     const struct profile *profile = check->profile;
     struct bytes rest = profile->binary_ids, binary_id, own = {facts->uuid.bytes, facts->uuid.size};
-    char found[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
     bool has_stub = facts->has_stub && profile->lightweight, tripwire_agrees = true, agrees;
     enum profile_uuid_source source;
     struct uuid uuid;
@@ -57,11 +70,7 @@ static bool check_build(const struct check *check)
     if (has_stub && tripwire_agrees && uuid_has_stub(&facts->uuid, profile->stub_id))
         return has_other_functions(check);
     uuid = profile_uuid(profile, &source);
-    return error_set(check->error,
-                     "%s: written by another build than that of %s: its UUID is %s, not %s; "
-                     "give the sidecar of the image that wrote it",
-                     check->name, check->sidecar->name, uuid_format(&uuid, found),
-                     uuid_format(&facts->uuid, wanted));
+    return is_of_other_build(check, &uuid);
 }
 
 /* ---- sizes ---- */
@@ -116,64 +125,133 @@ static bool check_has_records(const struct check *check)
         check->name, check->sidecar->name);
 }
 
+/* An image can be split in several ways, each of which has a sidecar of its own. */
+static bool needs_other_split(const struct check *check, const char *what)
+{
+    return error_set(check->error,
+                     "%s: its image lacks its %s, which that of %s still has; give the sidecar of "
+                     "the split that took them out",
+                     check->name, what, check->sidecar->name);
+}
+
 /* A program can change its records at run time. The sidecar's records do not reflect that, so what
  * the runtime wrote afterwards need not fit them. Where the split left no stub, only damage puts a
  * UUID in a record; nothing would replace it, and no tool could read what is written then. */
 static bool check_stub(const struct check *check)
 {
-    if (check->profile->has_changed_stub && !check->facts->has_stub)
+    const struct profile *profile = check->profile;
+
+    if (profile->has_changed_stub && !check->facts->has_stub)
         return error_set(check->error,
                          "%s: damaged: its record has the UUID of the image in place of a "
                          "function's hash; copy it again, or run the program again",
                          check->name);
-    return check->profile->lightweight || !profile_needs_sidecar(check->profile) ||
-           check->profile->header.num_data != 1 || !check->facts->has_stub ||
-           error_set(check->error,
+    if (profile->lightweight || check->is_full || profile->header.num_data == 0 ||
+        !check->facts->has_stub)
+        return true;
+    if (profile->header.num_data != 1)
+        return error_set(check->error,
+                         "%s: its image has its records, which %s was made without; give the "
+                         "sidecar of the split that left them in the image",
+                         check->name, check->sidecar->name);
+    return error_set(check->error,
                      "%s: the stub record that the split left in the image of %s was changed, so "
                      "its counters cannot be trusted; if the program changes its "
                      "records, split it with --sections covmap,covfun",
                      check->name, check->sidecar->name);
 }
 
-/* Records that stayed must be those of the image, if the sidecar tells these; the NameRef of the
- * first one was changed as tripwire_signature says. The tripwire is the last part that the image
- * writes: if something else is there, bytes before it were lost or added on the way, and the
- * counters are not in their places. */
-static bool check_kept(const struct check *check)
+static bool has_records_digest(const struct sidecar_facts *facts)
+{
+    return !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
+}
+
+/* Records that the profile has must be those of the image. If names went and records stayed, they
+ * prove the names and the mapping, too (facts_make_record_change); a profile of a single function
+ * looks like that of a stub then. Sidecars of earlier versions need not tell the records; what has
+ * a stub cannot be of such an image. */
+static bool check_records(const struct check *check)
 {
     const struct profile *profile = check->profile;
-    const struct section *names = sidecar_find(check->sidecar, SECTION_NAMES);
+    bool is_stub = profile->lightweight && check->facts->has_stub, is_right;
     struct digest found;
+    uint64_t change;
 
-    if (names == NULL)
+    if (is_stub || profile->header.num_data == 0)
         return true;
-    if (profile->has_tripwire &&
-        !bytes_all_zero((struct bytes){check->facts->records.bytes, DIGEST_SIZE})) {
-        found = profile_records_digest(&profile->layout, profile->data,
-                                       tripwire_signature(names->size, profile->names.size),
-                                       profile->big_endian);
-        if (!digest_equal(&found, &check->facts->records))
-            return has_other_functions(check);
-    }
-    return !profile->lightweight || names->fate == FATE_COPIED || profile_lacks_names(profile) ||
+    if (!has_records_digest(check->facts))
+        return !profile->lightweight || needs_other_split(check, "records");
+    change = profile->has_tripwire ? sidecar_record_change(check->sidecar, profile->names) : 0;
+    found = check->records != NULL ? *check->records
+                                   : profile_records_digest(&profile->layout, profile->data, change,
+                                                            profile->big_endian);
+    is_right = digest_equal(&found, &check->facts->records);
+    if (!is_right && profile->lightweight)
+        return needs_other_split(check, "records");
+    return is_right || has_other_functions(check);
+}
+
+/* A profile without names gets those that the split took out of its image. The tripwire is the last
+ * part that the image writes: if something else is there, bytes before it were lost or added on the
+ * way, and the counters are not in their places. */
+static bool check_names(const struct check *check)
+{
+    const struct section *names = sidecar_find(check->sidecar, SECTION_NAMES);
+    bool is_binary = sidecar_find(check->sidecar, SECTION_COVNAMES) != NULL;
+
+    if (check->is_full)
+        return true;
+    if (profile_lacks_names(check->profile))
+        return is_binary || (names != NULL && names->fate == FATE_REMOVED) ||
+               needs_other_split(check, "names");
+    return names == NULL || names->fate == FATE_COPIED ||
            error_set(check->error,
                      "%s: damaged: bytes before its names are missing, or too many; copy it again, "
                      "or run the program again",
                      check->name);
 }
 
+/* True if the sidecar has something of an image. */
+static bool check_holds(const struct check *check)
+{
+    return sidecar_is_real(check->sidecar, check->error) &&
+           (check->sidecar->section_count != 0 ||
+            error_set(check->error,
+                      "%s: holds nothing: its image has no coverage data; give the sidecar of "
+                      "the image that wrote %s",
+                      check->sidecar->name, check->name));
+}
+
 bool correlation_check(const struct sidecar *sidecar, const struct profile *profile,
                        const char *name, struct error *error)
 {
-    const struct check check = {sidecar, &sidecar->facts, profile, name, error};
+    const struct check check = {.sidecar = sidecar,
+                                .facts = &sidecar->facts,
+                                .profile = profile,
+                                .is_full = !profile_needs_sidecar(profile),
+                                .name = name,
+                                .error = error};
 
-    if (!sidecar_is_real(sidecar, error))
-        return false;
-    if (sidecar->section_count == 0)
-        return error_set(error,
-                         "%s: holds nothing: its image has no coverage data; give the sidecar of "
-                         "the image that wrote %s",
-                         sidecar->name, name);
-    return check_build(&check) && check_has_records(&check) && check_sizes(&check) &&
-           check_stub(&check) && check_kept(&check);
+    return check_holds(&check) && check_build(&check) && check_has_records(&check) &&
+           check_sizes(&check) && check_stub(&check) && check_names(&check) &&
+           check_records(&check);
+}
+
+bool correlation_check_full(const struct sidecar *sidecar, const struct profile *head,
+                            const struct uuid *uuid, const struct digest *records, const char *name,
+                            struct error *error)
+{
+    const struct sidecar_facts *facts = &sidecar->facts;
+    const struct check check = {.sidecar = sidecar,
+                                .facts = facts,
+                                .profile = head,
+                                .is_full = true,
+                                .records = records,
+                                .name = name,
+                                .error = error};
+
+    return check_holds(&check) &&
+           (uuid->size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID ||
+            uuid_equal(uuid, &facts->uuid) || is_of_other_build(&check, uuid)) &&
+           check_sizes(&check) && check_records(&check);
 }

@@ -115,23 +115,27 @@ static struct profile_group *start_group(struct profile_groups *groups,
     const struct profile_sidecar_source *source = groups->source;
     struct profile_group *group = calloc(1, sizeof(*group));
     enum profile_uuid_source uuid_source;
+    struct profile head = *profile;
     bool done;
 
     if (group == NULL) {
         error_out_of_memory(error, name, sizeof(*group));
         return NULL;
     }
-    *group = (struct profile_group){.sum = profile_sum_new(identity, error),
-                                    .version = profile->version,
-                                    .raw_version = profile->header.version,
-                                    .counter_count = profile->header.num_counters,
-                                    .can_be_summed = profile_can_be_summed(profile),
-                                    .is_temporal =
-                                        (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0,
-                                    .weight = weight,
-                                    .uuid = profile_uuid(profile, &uuid_source),
-                                    .first.input = NO_INPUT};
-    done = group->sum != NULL;
+    head.binary_ids = head.data = head.counters = head.bitmap = head.names = head.vtables =
+        head.vtable_names = head.value_data = (struct bytes){0};
+    *group = (struct profile_group){
+        .sum = profile_sum_new(identity, error),
+        .version = profile->version,
+        .can_be_summed = profile_can_be_summed(profile),
+        .is_temporal = (profile->header.version & PROFILE_VARIANT_TEMPORAL) != 0,
+        .head = head,
+        .records = profile_records_digest(&profile->layout, profile->data, 0, profile->big_endian),
+        .weight = weight,
+        .uuid = profile_uuid(profile, &uuid_source),
+        .first.input = NO_INPUT};
+    done = group->sum != NULL &&
+           (profile_needs_sidecar(profile) || profile_check_functions(profile, name, error));
     if (done && source != NULL && profile_needs_sidecar(profile)) {
         group->sidecar = source->find(source->context, profile, name, error);
         done = group->sidecar != NULL;
@@ -179,6 +183,21 @@ struct uuid profile_group_uuid(const struct profile_group *group)
     const struct profile_sidecar *sidecar = profile_group_sidecar(group);
 
     return sidecar != NULL ? sidecar->sidecar->facts.uuid : group->uuid;
+}
+
+bool profile_group_check(const struct profile_group *group, const struct sidecar *sidecar,
+                         struct error *error)
+{
+    const struct profile_sidecar *own = profile_group_sidecar(group);
+
+    if (own == NULL)
+        return correlation_check_full(sidecar, &group->head, &group->uuid, &group->records,
+                                      group->name, error);
+    return sidecar_agrees(own->sidecar, sidecar) ||
+           error_set(error,
+                     "%s: written by another build than that of %s: its sidecar is %s; name the "
+                     "image that wrote it, and let the linker make build IDs (--build-id=sha1)",
+                     group->name, sidecar->name, own->sidecar->name);
 }
 
 /* ---- adding ---- */
@@ -279,9 +298,9 @@ static struct profile_group *find_full_group(const struct profile_groups *groups
         struct profile_group *full = groups->list[i];
 
         if (full->can_be_summed && full->sidecar == NULL && full->weight == of->weight &&
-            (identity == NULL
-                 ? full->raw_version == of->raw_version && full->counter_count == of->counter_count
-                 : digest_equal(&full->sum->identity, identity)))
+            (identity == NULL ? full->head.header.version == of->head.header.version &&
+                                    full->head.header.num_counters == of->head.header.num_counters
+                              : digest_equal(&full->sum->identity, identity)))
             return full;
     }
     return NULL;

@@ -44,12 +44,13 @@ struct profile_place {
 };
 
 struct profile_group {
-    struct profile_sum *sum;             /* without counters if its profiles cannot be summed */
-    unsigned version;                    /* of its raw profiles */
-    uint64_t raw_version, counter_count; /* in their headers */
+    struct profile_sum *sum; /* without counters if its profiles cannot be summed */
+    unsigned version;        /* of its raw profiles */
     bool can_be_summed;
     bool is_temporal;
-    uint64_t weight; /* by which llvm-profdata has to multiply the counts; 1 for most */
+    struct profile head;   /* of its first profile that was found, without its parts */
+    struct digest records; /* of these profiles: profile_records_digest */
+    uint64_t weight;       /* by which llvm-profdata has to multiply the counts; 1 for most */
     struct profile_sidecar *sidecar; /* NULL if its profiles need none, or there is no source */
     /* If profiles of the split image were added to those of the image before the split: the sidecar
      * that they needed. */
@@ -106,6 +107,11 @@ bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
 /* The UUID of the image: that of the sidecar, if there is one, or else of the profiles; its size is
  * 0 if these contain none. */
 struct uuid profile_group_uuid(const struct profile_group *group);
+
+/* Checks that the sidecar belongs to the image that wrote the group's profiles, as far as these can
+ * prove it (correlation_check): if they needed a sidecar, it must agree with that one. */
+bool profile_group_check(const struct profile_group *group, const struct sidecar *sidecar,
+                         struct error *error);
 
 /* The sidecar that has the coverage mapping of the image; NULL if there is none. */
 static inline struct profile_sidecar *profile_group_sidecar(const struct profile_group *group)

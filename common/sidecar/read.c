@@ -14,6 +14,7 @@
 #include "common/codec/codec.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
+#include "common/llvm/tripwire.h"
 #include "common/sidecar/difference.h"
 #include "common/sidecar/sidecar.h"
 
@@ -138,6 +139,7 @@ static bool take_kept(struct opening *opening, struct cursor *fields)
 static bool take_fields(struct opening *opening, const struct elf_note *note, struct cursor *fields)
 {
     struct sidecar *sidecar = opening->sidecar;
+    struct digest records;
     struct bytes stub;
 
     switch ((enum sidecar_note_type)note->type) {
@@ -170,6 +172,13 @@ static bool take_fields(struct opening *opening, const struct elf_note *note, st
             memcpy(sidecar->facts.stub_id, stub.data, PROFILE_STUB_ID_SIZE);
         return true;
     case SIDECAR_NOTE_RECORDS:
+        records = take_digest(fields);
+        if (cursor_finished(fields)) /* of earlier versions, which digested less */
+            return true;
+        sidecar->facts.records = records;
+        sidecar->facts.record_change = cursor_u64(fields);
+        return true;
+    case SIDECAR_NOTE_FUNCTIONS:
         sidecar->facts.records = take_digest(fields);
         return true;
     case SIDECAR_NOTE_BASE:
@@ -187,7 +196,7 @@ static bool take_note(struct opening *opening, const struct elf_note *note)
     const unsigned several = SEEN(SIDECAR_NOTE_REMOVED) | SEEN(SIDECAR_NOTE_KEPT);
     struct cursor fields = cursor_open(note->description, opening->big, false);
 
-    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_BASE)
+    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_FUNCTIONS)
         return true;
     if ((SEEN(note->type) & opening->seen & ~several) != 0)
         return bad_notes(opening, "a note occurs twice");
@@ -597,14 +606,36 @@ const char *uuid_source_name(enum uuid_source source)
     return names[source <= UUID_FROM_DIGEST ? source : 0];
 }
 
+static struct digest digest_of_digests(const struct digest sections[STUB_KIND_COUNT])
+{
+    return digest_of(
+        (struct bytes){(const uint8_t *)sections, STUB_KIND_COUNT * sizeof(*sections)});
+}
+
 void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
                         const struct digest sections[STUB_KIND_COUNT])
 {
-    struct digest all =
-        digest_of((struct bytes){(const uint8_t *)sections, STUB_KIND_COUNT * sizeof(*sections)});
+    struct digest all = digest_of_digests(sections);
 
     uuid_stub(uuid, stub_id);
     memcpy(stub_id + UUID_STUB_SIZE, all.bytes, PROFILE_STUB_ID_SIZE - UUID_STUB_SIZE);
+}
+
+uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT])
+{
+    struct digest all = digest_of_digests(sections);
+    uint64_t change = load_u64(all.bytes, true);
+
+    return change != 0 ? change : 1;
+}
+
+uint64_t sidecar_record_change(const struct sidecar *sidecar, struct bytes profile_names)
+{
+    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
+
+    if (sidecar->facts.record_change != 0 || names == NULL)
+        return sidecar->facts.record_change;
+    return tripwire_signature(names->size, profile_names.size);
 }
 
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
@@ -704,6 +735,21 @@ bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other)
             return false;
     }
     return true;
+}
+
+bool sidecar_agrees(const struct sidecar *one, const struct sidecar *other)
+{
+    if (digest_equal(&one->facts.original_digest, &other->facts.original_digest))
+        return true;
+    for (size_t i = 0; i < one->section_count; i++) {
+        const struct section *mine = &one->sections[i];
+        const struct section *theirs = sidecar_find(other, mine->kind);
+
+        if (theirs == NULL || mine->size != theirs->size ||
+            !digest_equal(&mine->digest, &theirs->digest))
+            return false;
+    }
+    return one->section_count == other->section_count;
 }
 
 const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind)

@@ -86,9 +86,13 @@ struct sidecar_facts {
      * are then stub_id: see formats/runtime/runtime.h. */
     bool has_stub;
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
-    /* If names went and records stayed: the digest of these (profile_records_digest), by which the
-     * profiles of two builds of one UUID are told apart. Zeros if it is not known. */
+    /* The digest of the image's records (profile_records_digest), by which full profiles, and those
+     * of an image whose records stayed, are told from the ones of other builds. Zeros if it is not
+     * known. */
     struct digest records;
+    /* If names went and records stayed: what was added to the NameRef of the first record
+     * (facts_make_record_change). 0 also for sidecars of earlier versions. */
+    uint64_t record_change;
     /* True if the image had been split before, so that this sidecar holds nothing and only takes
      * the place of the real one. The original cannot be restored from it. */
     bool is_placeholder;
@@ -108,6 +112,13 @@ struct sidecar_facts {
  * were linked (of no bytes for one that the image does not have). */
 void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
                         const struct digest sections[STUB_KIND_COUNT]);
+
+/* Makes a number of the same digest of digests, never 0. If names go and records stay, it is added
+ * to the NameRef of the first record in the image (modulo 2^64). So the profiles of builds whose
+ * functions are the same, and whose mapping is not, differ; and so do the sums by which the runtime
+ * tells images apart (%m, and where it adds to a file). It is subtracted when a profile is
+ * correlated. */
+uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT]);
 
 /* ---- differences ---- */
 
@@ -245,6 +256,11 @@ bool sidecar_is_compact(const struct sidecar *sidecar);
 /* True if both hold the same of the same image, in whatever forms, by the digests that they record:
  * so that each may stand for the other. How the image is called does not count. */
 bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other);
+/* True if both give the same reports: they are of one image, or have the same sections. */
+bool sidecar_agrees(const struct sidecar *one, const struct sidecar *other);
+/* What the split added to the NameRef of the first record of the profiles with these names: in
+ * sidecars of earlier versions, that depends on the sizes of names. */
+uint64_t sidecar_record_change(const struct sidecar *sidecar, struct bytes profile_names);
 /* NULL if there is no such section. */
 const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
 
@@ -317,6 +333,7 @@ enum sidecar_note_type {
     SIDECAR_NOTE_STUB = 0x1007,
     SIDECAR_NOTE_RECORDS = 0x1008,
     SIDECAR_NOTE_BASE = 0x1009,
+    SIDECAR_NOTE_FUNCTIONS = 0x100a,
 };
 
 /* The ch_type of the sections of a difference; beside those of enum transform_id. */

@@ -291,9 +291,12 @@ static bool add_notes(struct writer *writer)
         buffer_append(&note.description, facts->stub_id, PROFILE_STUB_ID_SIZE);
         end_note(&note, SIDECAR_NOTE_STUB);
     }
-    if (!bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE})) {
+    if (facts->record_change != 0 ||
+        !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE})) {
         put_digest(&note, &facts->records);
-        end_note(&note, SIDECAR_NOTE_RECORDS);
+        if (facts->record_change != 0)
+            put_u64(&note, facts->record_change);
+        end_note(&note, facts->record_change != 0 ? SIDECAR_NOTE_RECORDS : SIDECAR_NOTE_FUNCTIONS);
     }
     if (source->difference != NULL) {
         put_digest(&note, &source->difference->base.digest);

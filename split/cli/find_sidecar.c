@@ -19,10 +19,10 @@ struct sidecar_spot {
     enum {
         SPOT_FILE, /* a candidate whatever its UUID is; if not named by options: if it exists */
         SPOT_DIRECTORY, /* its *.covsplit files, or the files of --sidecar, by UUID */
-        SPOT_STORES,    /* by UUID */
+        SPOT_STORE,     /* by UUID */
     } kind;
-    const char *path; /* of a file, or as sidecar_index_find takes it; NULL for stores */
-    const struct store_list *stores;
+    const char *path; /* of a file, or as sidecar_index_find takes it; NULL for a store */
+    struct store_list store;
 };
 
 struct search {
@@ -30,7 +30,8 @@ struct search {
     const struct sidecar_wanted *wanted;
     struct sidecar_spot *spots;
     size_t spot_count, next_spot;
-    size_t named_count; /* so many of the first spots were named by options */
+    size_t given_count; /* so many of the first spots were named by --sidecar */
+    size_t named_count; /* and so many by any option */
     struct wanted_uuid *uuids;
     size_t uuid_count, uuid_capacity;
     bool has_uuids;              /* `uuids` is filled in */
@@ -54,10 +55,14 @@ static void add_spot(struct search *search, struct sidecar_spot spot)
     search->spots[search->spot_count++] = spot;
 }
 
+/* Each by itself: what the first one has need not fit. */
 static void add_stores(struct search *search, const struct store_list *stores)
 {
-    if (stores->count != 0)
-        add_spot(search, (struct sidecar_spot){.kind = SPOT_STORES, .stores = stores});
+    for (size_t i = 0; i < stores->count; i++)
+        add_spot(search, (struct sidecar_spot){
+                             .kind = SPOT_STORE,
+                             .store = {.directories = &stores->directories[i], .count = 1},
+                         });
 }
 
 /* Adds a directory, unless it is there already, perhaps under another name. */
@@ -72,6 +77,11 @@ static void add_directory(struct search *search, const char *directory)
     add_spot(search, (struct sidecar_spot){.kind = SPOT_DIRECTORY, .path = directory});
 }
 
+static bool is_of_profile(const struct sidecar_wanted *wanted)
+{
+    return wanted->profile != NULL || wanted->group != NULL;
+}
+
 /* Call end_search in any case. */
 static bool start_search(struct search *search, const struct sidecar_places *places,
                          const struct sidecar_wanted *wanted, struct error *error)
@@ -84,7 +94,9 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
     *search = (struct search){.places = places, .wanted = wanted};
     while (wanted->names != NULL && wanted->names[name_count] != NULL)
         name_count++;
-    search->spots = arena_array(&search->memory, directories->count + 2 * name_count + 5,
+    search->spots = arena_array(&search->memory,
+                                2 * directories->count + places->store.count +
+                                    places->environment.count + 2 * name_count + 3,
                                 sizeof(*search->spots));
     if (search->spots == NULL)
         return error_out_of_memory(error, "the search for sidecars", name_count);
@@ -97,13 +109,14 @@ static bool start_search(struct search *search, const struct sidecar_places *pla
         for (size_t i = 0; i < directories->count; i++)
             add_directory(search, directories->directories[i]);
     }
+    search->given_count = search->spot_count;
     if (!places->are_given)
         add_stores(search, &places->store);
     search->named_count = search->spot_count;
     if (places->are_given)
         return true;
     /* IMAGE.covsplit is only for images: a sidecar is not named after a profile. */
-    for (size_t i = 0; wanted->profile == NULL && i < name_count; i++) {
+    for (size_t i = 0; !is_of_profile(wanted) && i < name_count; i++) {
         path = arena_text(&search->memory, "%s" STORE_SUFFIX, wanted->names[i]);
         add_spot(search, (struct sidecar_spot){.kind = SPOT_FILE, .path = path});
     }
@@ -194,6 +207,10 @@ static bool need_uuids(struct search *search, struct error *error)
                         wanted->image->uuid_is_stub ? STORE_STUB : STORE_EXACT, error);
     else if (wanted->uuid != NULL)
         done = add_uuid(search, wanted->uuid, STORE_EXACT, error);
+    else if (wanted->group != NULL && wanted->group->uuid.size != 0)
+        done = add_uuid(search, &wanted->group->uuid, STORE_EXACT, error);
+    else if (wanted->group != NULL)
+        profile_has_no_uuid(&wanted->group->head, wanted->name, &search->no_uuid);
     else {
         while (done && profile_next_uuid(&uuids, &uuid, &source))
             done = add_uuid(search, &uuid, source == PROFILE_UUID_STUB ? STORE_STUB : STORE_EXACT,
@@ -245,9 +262,9 @@ static bool look_by_uuid(const struct sidecar_places *places, const struct sidec
         struct store_match match = {0};
 
         if (wanted[i].uuid.size == 0)
-            done = store_list_walk(spot->stores, found_sidecars_collect, found, error);
+            done = store_list_walk(&spot->store, found_sidecars_collect, found, error);
         else
-            done = store_list_find(spot->stores, &wanted[i].uuid, wanted[i].query, &match, error) &&
+            done = store_list_find(&spot->store, &wanted[i].uuid, wanted[i].query, &match, error) &&
                    (match.path == NULL ||
                     found_sidecars_add(found, &match.uuid, match.path, true, error));
         free(match.path);
@@ -338,36 +355,25 @@ static bool fits(struct search *search, const struct sidecar *sidecar, struct er
 
     if (wanted->profile != NULL)
         return correlation_check(sidecar, wanted->profile, wanted->name, error);
+    if (wanted->group != NULL)
+        return profile_group_check(wanted->group, sidecar, error);
     if (wanted->stripped != NULL)
         return fits_stripped(search, sidecar, error);
     search->is_other = !sidecar_is_real(sidecar, error);
     return !search->is_other && (wanted->image == NULL || fits_image(wanted, sidecar, error));
 }
 
-/* True if two sidecars give the same reports: they belong to one image, or have the same
- * sections. */
-static bool agree(const struct sidecar *a, const struct sidecar *b)
-{
-    if (digest_equal(&a->facts.original_digest, &b->facts.original_digest))
-        return true;
-    for (size_t i = 0; i < a->section_count; i++) {
-        const struct section *mine = &a->sections[i];
-        const struct section *other = sidecar_find(b, mine->kind);
-
-        if (other == NULL || !digest_equal(&mine->digest, &other->digest))
-            return false;
-    }
-    return true;
-}
-
 /* True if no other candidate fits equally well. Several builds can have the same UUID if it was
- * chosen by hand, and even the same number of counters. If a place has sidecars of several such
- * builds, it is unknown which one is right. Places that options name are preferred to others, but
- * among those that are searched by default, an earlier one is no more likely to be right: all of
- * them are searched. */
+ * chosen by hand, and even the same functions. If there are sidecars of several such builds, it is
+ * unknown which one is right. Places that --sidecar names are preferred to that of --store, and
+ * this to the others; but among those of one kind, an earlier one is no more likely to be right:
+ * all of them are searched. */
 static bool has_no_rival(struct search *search, const struct sidecar *sidecar, struct error *error)
 {
-    bool is_named = search->next_spot <= search->named_count, alone = true;
+    size_t end = search->next_spot <= search->given_count   ? search->given_count
+                 : search->next_spot <= search->named_count ? search->named_count
+                                                            : search->spot_count;
+    bool alone = true;
 
     for (size_t i = search->next_found; alone; i++) {
         const char *path;
@@ -375,7 +381,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         struct error why;
 
         while (i == search->found.count) {
-            if (is_named || search->next_spot == search->spot_count)
+            if (search->next_spot == end)
                 return true;
             if (!look(search, &why) && error_is_of_machine(&why)) {
                 *error = why;
@@ -390,7 +396,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         if (rival == NULL && error_is_of_machine(&why)) {
             *error = why;
             alone = false;
-        } else if (rival != NULL && fits(search, rival, &why) && !agree(sidecar, rival)) {
+        } else if (rival != NULL && fits(search, rival, &why) && !sidecar_agrees(sidecar, rival)) {
             alone = error_set(error,
                               "%s: fits as well as %s, and is of another build; give the right one "
                               "with --sidecar",
@@ -444,17 +450,15 @@ static void list_spots(const struct search *search, struct buffer *list)
             list_path(list, spot->path, "");
         } else if (search->uuid_count == 0) {
             continue;
-        } else if (spot->kind == SPOT_STORES) {
-            for (size_t k = 0; k < spot->stores->count; k++) {
-                const char *directory = spot->stores->directories[k], *state;
-                struct stat status;
+        } else if (spot->kind == SPOT_STORE) {
+            const char *directory = spot->store.directories[0], *state;
+            struct stat status;
 
-                if (stat(directory, &status) == 0)
-                    state = S_ISDIR(status.st_mode) ? "" : " (not a directory)";
-                else
-                    state = errno == ENOENT ? " (no such directory)" : "";
-                list_path(list, directory, state);
-            }
+            if (stat(directory, &status) == 0)
+                state = S_ISDIR(status.st_mode) ? "" : " (not a directory)";
+            else
+                state = errno == ENOENT ? " (no such directory)" : "";
+            list_path(list, directory, state);
         } else if (strcmp(spot->path, INDEX_FILES) != 0) {
             list_path(list, spot->path, "/*" STORE_SUFFIX);
         } else {
@@ -501,7 +505,7 @@ static void report_failure(struct search *search, struct error *error)
         places = (const char *)list.data;
         if (list.failed)
             error_out_of_memory(error, "the search for sidecars", list.size);
-        else if (search->uuid_count == 0 && search->wanted->profile != NULL)
+        else if (search->uuid_count == 0 && is_of_profile(search->wanted))
             *error = search->no_uuid;
         else if (search->uuid_count == 0 || is_any(search))
             error_set(error,

@@ -114,9 +114,10 @@ void sidecar_set_up(struct sidecar *sidecar, const struct parsed_options *option
 
 /* ---- searches ---- */
 
-/* The purpose of a sidecar: exactly one of the last four members. The sidecar that fits is, for
+/* The purpose of a sidecar: exactly one of the last five members. The sidecar that fits is, for
  *
  *   profile    the one of the image that wrote it (correlation_check);
+ *   group      the one of the image that wrote these profiles (profile_group_check);
  *   stripped   the one that was made with this file (sidecar_check_stripped);
  *   image      one with the same UUID and the same numbers of counters; the image may have been
  *              changed since, by strip for example;
@@ -125,6 +126,7 @@ struct sidecar_wanted {
     const char *name;         /* of the file, for messages; NULL for a UUID */
     const char *const *names; /* the file's paths, ending with NULL; or NULL */
     const struct profile *profile;
+    const struct profile_group *group;
     const struct input *stripped;
     const struct split_image *image;
     const struct uuid *uuid;
@@ -169,6 +171,12 @@ void profile_sidecars_close(struct profile_sidecars *sidecars);
 struct profile_sidecar *profile_sidecars_find(void *sidecars, const struct profile *profile,
                                               const char *name, struct error *error);
 void profile_sidecars_release(void *sidecars, struct profile_sidecar *sidecar);
+
+/* Finds the sidecar of the image that wrote full profiles, for its coverage mapping. If nothing
+ * tells several builds of one UUID apart whose sidecars are found, that is an error. */
+struct profile_sidecar *profile_sidecars_find_group(struct profile_sidecars *sidecars,
+                                                    const struct profile_group *group,
+                                                    struct error *error);
 
 /* Finds the sidecar of the image with that UUID, which may be given by its beginning. */
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,

@@ -374,6 +374,18 @@ struct profile_sidecar *profile_sidecars_find(void *context, const struct profil
                                                                             : NULL;
 }
 
+struct profile_sidecar *profile_sidecars_find_group(struct profile_sidecars *sidecars,
+                                                    const struct profile_group *group,
+                                                    struct error *error)
+{
+    const char *const names[] = {group->name, NULL};
+    const struct sidecar_wanted wanted = {.name = group->name, .names = names, .group = group};
+
+    if (sidecars->given.sidecar == NULL)
+        return use(&sidecars->places, sidecar_search(&sidecars->places, &wanted, error), error);
+    return profile_group_check(group, sidecars->given.sidecar, error) ? &sidecars->given : NULL;
+}
+
 struct profile_sidecar *profile_sidecars_find_uuid(struct profile_sidecars *sidecars,
                                                    const struct uuid *start, struct error *error)
 {

@@ -17,6 +17,7 @@
 #include "common/base/output.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
+#include "common/llvm/profile_sum.h"
 #include "common/sidecar/correlate.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
@@ -32,10 +33,14 @@ static bool correlate_one(const struct profile *profile, const char *name,
     struct profile_sidecar *sidecar = NULL;
     bool done;
 
+    if (!profile_check_counters(profile, name, error))
+        return false;
     if (profile_needs_sidecar(profile)) {
         sidecar = profile_sidecars_find(sidecars, profile, name, error);
         if (sidecar == NULL)
             return false;
+    } else if (!profile_check_functions(profile, name, error)) {
+        return false;
     }
     done = profile_sidecar_write(sidecar, profile, name, output, error) ||
            report_if_truncated(name, error);

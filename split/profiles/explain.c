@@ -168,13 +168,12 @@ static bool read_places(struct explainer *explainer, size_t image,
 {
     const struct profile_group *group = explainer->merge->groups.list[image];
     struct profile_sidecar *sidecar = profile_group_sidecar(group);
-    struct uuid uuid = profile_group_uuid(group);
     struct error why;
 
-    if (sidecar == NULL && uuid.size != 0) {
+    if (sidecar == NULL && group->uuid.size != 0) {
         if (explainer->found[image] == NULL)
             explainer->found[image] =
-                profile_sidecars_find_uuid(explainer->merge->sidecars, &uuid, &why);
+                profile_sidecars_find_group(explainer->merge->sidecars, group, &why);
         sidecar = explainer->found[image];
         if (sidecar == NULL && error_is_of_memory(&why)) {
             *error = why;

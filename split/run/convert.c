@@ -44,6 +44,7 @@
 #include "common/base/memory_limit.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/profile_reader.h"
+#include "common/llvm/profile_sum.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
@@ -463,6 +464,8 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
         if (sidecar == NULL)
             return false;
         allow(conversion, sidecar->sidecar->memory_limit);
+    } else if (!profile_check_functions(profile, conversion->name, error)) {
+        return false;
     }
     allow(conversion, profile->size);
     done =

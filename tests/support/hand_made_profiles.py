@@ -107,7 +107,7 @@ def functions():
     yield "same-function", profile([("foo", 3, [1, 2, 3]), ("foo", 3, [1, 2, 3])])
     yield "two-hashes", profile([("foo", 3, [1, 2, 3]), ("foo", 4, [1])])
     yield "no-functions", profile([])
-    yield "unknown-name", profile(records=[{"name": "other"}])
+    yield "stricter-unknown-name", profile(records=[{"name": "other"}])
     for count in (0, 3, 4, (1 << 32) - 1):
         yield "count-%d" % count, profile(records=[{"count": count}])
     for place in (0, COUNTERS + 8, COUNTERS + 24, (1 << 64) - 8):

@@ -4,8 +4,10 @@
 #include "tests/unit/profile_maker.h"
 
 #include <check.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "common/base/digest.h"
 #include "common/base/error.h"
 
 #define MAGIC_64 UINT64_C(0xff6c70726f667281)
@@ -48,11 +50,38 @@ static uint64_t distance_of(uint64_t distance, const struct profile_recipe *reci
     return recipe->windows ? 0 - distance : distance;
 }
 
+static struct bytes function_name(uint64_t index, char text[8])
+{
+    return (struct bytes){(const uint8_t *)text,
+                          (uint64_t)snprintf(text, 8, "f%u", (unsigned)index % 100)};
+}
+
+/* A chunk that is stored as it is. */
+static struct bytes make_names(const struct profile_recipe *recipe, struct buffer *made)
+{
+    char text[8];
+
+    if (recipe->names != NULL || !recipe->is_named || recipe->stub != NULL || recipe->records == 0)
+        return (struct bytes){(const uint8_t *)recipe->names,
+                              recipe->names == NULL ? 0 : strlen(recipe->names)};
+    ck_assert(buffer_append_zeros(made, 2));
+    for (uint64_t i = 0; i < recipe->records; i++) {
+        struct bytes name = function_name(i, text);
+
+        ck_assert(i == 0 || buffer_append(made, "\1", 1));
+        ck_assert(buffer_append(made, name.data, (size_t)name.size));
+    }
+    ck_assert_uint_lt(made->size, 128 + 2);
+    made->data[0] = (uint8_t)(made->size - 2);
+    return buffer_view(made);
+}
+
 struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t counters_address)
 {
     uint64_t counter_size = profile_counter_size(recipe->raw_version);
     struct profile_record_layout layout;
     struct buffer data = {0};
+    char text[8];
 
     ck_assert(profile_record_layout(recipe->raw_version, recipe->is_32_bit ? 4 : 8, &layout));
     for (uint64_t i = 0; i < recipe->records; i++) {
@@ -69,7 +98,10 @@ struct buffer profile_make_data(const struct profile_recipe *recipe, uint64_t co
         if (recipe->stub != NULL) {
             memcpy(record, recipe->stub, PROFILE_STUB_ID_SIZE);
         } else {
-            store_u64(record, 0x1111 * (i + 1), recipe->big_endian);
+            store_u64(record,
+                      recipe->is_named ? md5_name_reference(function_name(i, text))
+                                       : 0x1111 * (i + 1),
+                      recipe->big_endian);
             store_u64(record + 8, 0xabcdef + i, recipe->big_endian);
         }
         put_pointer(record + layout.counter_ptr, narrow(from + offset, recipe), recipe);
@@ -115,7 +147,7 @@ struct profile_recipe profile_form(int number)
 struct buffer profile_make(const struct profile_recipe *recipe)
 {
     struct buffer data = profile_make_data(recipe, recipe->load_address);
-    struct buffer counters = {0}, bitmap = {0}, ids = {0}, made = {0};
+    struct buffer counters = {0}, bitmap = {0}, ids = {0}, names = {0}, made = {0};
     struct profile profile = {.version = PROFILE_VERSION(recipe->raw_version),
                               .is_64_bit = !recipe->is_32_bit,
                               .big_endian = recipe->big_endian};
@@ -140,8 +172,7 @@ struct buffer profile_make(const struct profile_recipe *recipe)
     profile.data = buffer_view(&data);
     profile.counters = buffer_view(&counters);
     profile.bitmap = buffer_view(&bitmap);
-    if (recipe->names != NULL)
-        profile.names = (struct bytes){(const uint8_t *)recipe->names, strlen(recipe->names)};
+    profile.names = make_names(recipe, &names);
     profile.header = (struct profile_header){
         .magic = recipe->is_32_bit ? MAGIC_32 : MAGIC_64,
         .version = recipe->raw_version,
@@ -164,6 +195,7 @@ struct buffer profile_make(const struct profile_recipe *recipe)
     buffer_free(&counters);
     buffer_free(&bitmap);
     buffer_free(&ids);
+    buffer_free(&names);
     return made;
 }
 

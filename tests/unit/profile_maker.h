@@ -23,6 +23,7 @@ struct profile_recipe {
     uint64_t records; /* 0: as with binary correlation */
     uint64_t counters_each;
     const char *names;      /* NULL: none */
+    bool is_named;          /* the records are of f0, f1, ...; without `names`, these are there */
     const char *binary_id;  /* of 8, 16, ... characters; NULL: none */
     uint64_t load_address;  /* of the counters, where the version has addresses */
     uint64_t stub_counters; /* not 0: the one record is a stub of so many counters, of 16 bytes: */

@@ -13,11 +13,15 @@
 #include "tests/unit/sidecar_sample.h"
 
 static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
-/* One chunk of 12 bytes, stored as it is. */
-const char fixture_names[] = "\014\0main\1first\1x";
+/* One chunk of 13 bytes, stored as it is. */
+const char fixture_names[] = "\015\0main\1f1\1f2\1f3";
 
-const struct profile_recipe full_recipe = {
-    .raw_version = 10, .bitmap = true, .records = RECORDS, .counters_each = EACH, .binary_id = ID};
+const struct profile_recipe full_recipe = {.raw_version = 10,
+                                           .bitmap = true,
+                                           .records = RECORDS,
+                                           .counters_each = EACH,
+                                           .binary_id = ID,
+                                           .is_named = true};
 
 static void write_file(const char *path, const struct buffer *bytes)
 {

@@ -19,7 +19,7 @@
 #define MAIN_HASH UINT64_C(0xdb956436e78dd5fa)
 
 /* The content of the sidecar's names section. */
-#define NAMES_SIZE 14
+#define NAMES_SIZE 15
 extern const char fixture_names[NAMES_SIZE + 1];
 
 /* A profile of the unsplit image, but for its names. */

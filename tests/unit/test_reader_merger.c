@@ -76,7 +76,6 @@ static struct buffer make_other(void)
     recipe.raw_version = 7;
     recipe.bitmap = false;
     recipe.binary_id = "other";
-    recipe.names = "some name";
     made = profile_make(&recipe);
     profile_set_counter(&made, 0, 40);
     return made;

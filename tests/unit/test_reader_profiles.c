@@ -53,6 +53,7 @@ END_TEST
 
 START_TEST(test_functions)
 {
+    static const char *const names[RECORDS] = {"main", "f1", "f2", "f3"};
     struct fixture fixture;
     covsplit_error *error = NULL;
     covsplit_sidecar *sidecar;
@@ -71,10 +72,7 @@ START_TEST(test_functions)
         ck_assert_uint_eq(function.first_bitmap_byte, i * EACH);
         ck_assert_uint_eq(function.bitmap_byte_count, EACH);
         ck_assert_uint_eq(function.hash, 0xabcdef + i);
-        if (i == 0)
-            ck_assert_str_eq(function.name, "main");
-        else
-            ck_assert_ptr_null(function.name);
+        ck_assert_str_eq(function.name, names[i]);
     }
     ck_assert(!covsplit_functions_get(functions, RECORDS, &function));
     covsplit_functions_close(functions);

@@ -19,7 +19,7 @@
 #define HAND_MADE COVSPLIT_FIXTURE_DIRECTORY "/../support/hand_made_profiles.py"
 
 /* Where a record of version 10 has them. */
-#define NUM_COUNTERS 48
+#define NUM_BITMAP_BYTES 60
 
 static char *scratch;
 
@@ -630,16 +630,16 @@ START_TEST(test_bad_for_llvm_profdata)
     run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
                  "profiles/1.profraw", NULL);
     ck_assert(raw_profile_read(path_join(scratch, "whole.profraw"), &profile, &verdict));
-    memset(profile.file.data + (profile.data.data - profile.file.data) + NUM_COUNTERS, 0, 4);
-    file_write(path_join(scratch, "no-counters.profraw"), profile.file.data, profile.file.size);
+    memset(profile.file.data + (profile.data.data - profile.file.data) + NUM_BITMAP_BYTES, 1, 4);
+    file_write(path_join(scratch, "no-bitmap.profraw"), profile.file.data, profile.file.size);
     const char *said =
-        merge(environment, "-o no.profdata no-counters.profraw profiles/1.profraw", 1);
-    assert_says(said, "no-counters.profraw: malformed instrumentation profile data");
+        merge(environment, "-o no.profdata no-bitmap.profraw profiles/1.profraw", 1);
+    assert_says(said, "no-bitmap.profraw: malformed instrumentation profile data");
     said = merge(environment,
-                 "--failure-mode=all -o rest.profdata no-counters.profraw profiles/1.profraw", 0);
-    assert_says(said, "no-counters.profraw: malformed instrumentation profile data");
+                 "--failure-mode=all -o rest.profdata no-bitmap.profraw profiles/1.profraw", 0);
+    assert_says(said, "no-bitmap.profraw: malformed instrumentation profile data");
     run_words("llvm-profdata-19 merge -failure-mode=all -num-threads=1 -o expected.profdata "
-              "no-counters.profraw whole.profraw");
+              "no-bitmap.profraw whole.profraw");
     assert_same("expected.profdata", "rest.profdata");
 }
 END_TEST

@@ -1,7 +1,8 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
            run_modes runtime_api pools pool_files streams dumps)
-add_suites(merge_state consume consume_kill consume_watch which_tests explain explain_leveldb per_image report verdict)
+add_suites(merge_state consume consume_kill consume_watch which_tests explain explain_leveldb per_image report
+           verdict pairs)
 add_run(merge-files merge_files)
 add_run(per-image per_image)
 add_run(report report)
@@ -40,6 +41,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(run-modes-clang${clang} run_modes ${clang} ${linker})
   add_run(runtime-api-clang${clang}-bfd runtime_api ${clang} bfd)
   add_run(runtime-api-clang${clang}-lld runtime_api ${clang} lld)
+  add_run(pairs-clang${clang} pairs ${clang})
   add_run(pools-clang${clang} pools ${clang} ${linker})
   add_run(pool-files-clang${clang} pool_files ${clang} ${linker})
   add_run(which-tests-clang${clang} which_tests ${clang} ${linker})
