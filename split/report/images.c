@@ -120,14 +120,11 @@ bool report_read_operands(struct report *report, const char *const *operands, si
     return true;
 }
 
-/* Finds the sidecar of the image of a profile. Where there is none, NULL without an error: these
- * images are told of together. */
-static bool find_sidecar(struct report *report, const struct uuid *uuid, uint64_t profiles,
-                         const char *name, struct profile_sidecar **found, struct error *error)
+/* Notes that there is no sidecar of this image, for these are told of together. False if there is
+ * another error. */
+static bool note_lacking(struct report *report, const struct uuid *uuid, uint64_t profiles,
+                         const char *name, const struct error *error)
 {
-    *found = profile_sidecars_find_uuid(&report->sidecars, uuid, error);
-    if (*found != NULL)
-        return true;
     if (error->number != ENODATA)
         return false;
     if (report->lacking_count == 0)
@@ -158,8 +155,10 @@ bool report_add_indexed(struct report *report, const char *path, struct error *e
             known->is_indexed = true;
             continue;
         }
-        done = find_sidecar(report, &uuid, 1, path, &image.found, error);
-        if (image.found != NULL) {
+        image.found = profile_sidecars_find_uuid(&report->sidecars, &uuid, error);
+        if (image.found == NULL) {
+            done = note_lacking(report, &uuid, 1, path, error);
+        } else {
             image.sidecar = image.found->sidecar;
             add_image(report, image);
         }
@@ -169,29 +168,6 @@ bool report_add_indexed(struct report *report, const char *path, struct error *e
                                         "%s: does not say of which images it is, as LLVM 16 and "
                                         "later write it; name the images, too",
                                         path));
-}
-
-/* True if the profiles of the group are of this build of the image. A UUID that was chosen by hand
- * may stand for several. */
-static bool is_of_build(const struct report_image *image, const struct profile_group *group,
-                        struct error *error)
-{
-    const struct profile_sidecar *found = profile_group_sidecar(group);
-    struct profile sum;
-    struct error why;
-
-    if (found != NULL &&
-        (found->sidecar == image->sidecar || digest_equal(&found->sidecar->facts.original_digest,
-                                                          &image->sidecar->facts.original_digest)))
-        return true;
-    if (!group->can_be_summed ||
-        (profile_parse(profile_sum_combined(group->sum), 0, group->name, &sum, error) &&
-         correlation_check(image->sidecar, &sum, group->name, &why)))
-        return true;
-    return error_set(error,
-                     "%s: of another build than %s, which has the same UUID; name only the image "
-                     "that wrote it, and let the linker make build IDs (--build-id=sha1)",
-                     group->name, image->sidecar->name);
 }
 
 bool report_add_merged(struct report *report, struct merge *merge, struct error *error)
@@ -209,22 +185,20 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
             report->has_strangers = true;
             continue;
         }
-        if (known != NULL && !is_of_build(known, group, error))
+        if (known != NULL && !profile_group_check(group, known->sidecar, error))
             return false;
         if (known == NULL && found == NULL && uuid.size == 0)
             return error_set(error,
                              "%s: a profile of an image that was not split, and it does not say of "
                              "which; name the image, too",
                              group->name);
+        if (known == NULL && found == NULL)
+            found = image.found = profile_sidecars_find_group(&report->sidecars, group, error);
         if (known == NULL && found == NULL) {
-            if (!find_sidecar(report, &uuid, group->sum->profile_count, group->name, &image.found,
-                              error))
+            if (!note_lacking(report, &uuid, group->sum->profile_count, group->name, error))
                 return false;
-            found = image.found;
-            if (found == NULL) {
-                profile_groups_drop(&merge->groups, i--);
-                continue;
-            }
+            profile_groups_drop(&merge->groups, i--);
+            continue;
         }
         if (known == NULL) {
             image.sidecar = found->sidecar;
