@@ -218,13 +218,54 @@ static void append_json(const struct report *report, struct bytes json, struct b
     coverage_print(text, "}");
 }
 
+/* True for the forms that are made of the tracefile. */
+static bool is_own(const struct report *report)
+{
+    return format_of(report) == REPORT_COBERTURA || format_of(report) == REPORT_MARKDOWN ||
+           option_given(report->options, OPTION_SUMMARY);
+}
+
+/* Appends what llvm-cov writes in this format. */
+static bool append_from_llvm(struct report *report, struct buffer *text, struct error *error)
+{
+    static const struct {
+        const char *verb, *first, *second;
+    } formats[] = {
+        [REPORT_LCOV] = {"export", "-format=lcov", NULL},
+        [REPORT_JSON] = {"export", "-format=text", NULL},
+        [REPORT_SUMMARY] = {"export", "-format=text", "-summary-only"},
+        [REPORT_TEXT] = {"show", "-show-instantiations=false", NULL},
+        [REPORT_TABLE] = {"report", NULL, NULL},
+    };
+    enum report_format format = format_of(report);
+    const char *first = formats[format].first;
+    struct capture capture;
+    bool done;
+
+    if (format == REPORT_TEXT && option_given(report->options, OPTION_INSTANTIATIONS))
+        first = "-show-instantiations=true";
+    if (format == REPORT_TABLE && is_for_terminal(report))
+        first = "-use-color";
+    done = capture_llvm_cov(report, formats[format].verb, first, formats[format].second, &capture,
+                            error);
+    if (done && (format == REPORT_JSON || format == REPORT_SUMMARY))
+        append_json(report, capture.text.bytes, text);
+    else if (done && (format == REPORT_LCOV || (format == REPORT_TEXT && !isatty(STDOUT_FILENO))))
+        buffer_append(text, capture.text.bytes.data, (size_t)capture.text.bytes.size);
+    else if (done)
+        append_printable(text, capture.text.bytes);
+    capture_free(&capture);
+    return done;
+}
+
 /* Appends what is made of the tracefile. */
-static bool append_from_lines(struct report *report, struct bytes tracefile, struct buffer *text,
-                              struct error *error)
+static bool append_from_lines(struct report *report, struct buffer *text, struct error *error)
 {
     struct coverage coverage = {0};
     struct buffer names = {0};
-    bool done = coverage_read(&coverage, report, tracefile, error);
+    struct capture capture;
+    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
+                coverage_read(&coverage, report, capture.text.bytes, error);
 
     if (done && format_of(report) == REPORT_COBERTURA)
         coverage_write_cobertura(&coverage, report, text);
@@ -239,57 +280,26 @@ static bool append_from_lines(struct report *report, struct bytes tracefile, str
     append_printable(text, buffer_view(&names));
     buffer_free(&names);
     coverage_free(&coverage);
+    capture_free(&capture);
     return done;
 }
 
 static bool write_text(struct report *report, struct error *error)
 {
-    static const struct {
-        const char *verb, *first, *second;
-    } formats[] = {
-        [REPORT_LCOV] = {"export", "-format=lcov", NULL},
-        [REPORT_JSON] = {"export", "-format=text", NULL},
-        [REPORT_SUMMARY] = {"export", "-format=text", "-summary-only"},
-        [REPORT_COBERTURA] = {"export", "-format=lcov", NULL},
-        [REPORT_TEXT] = {"show", "-show-instantiations=false", NULL},
-        [REPORT_MARKDOWN] = {"export", "-format=lcov", NULL},
-        [REPORT_TABLE] = {"report", NULL, NULL},
-    };
-    enum report_format format = format_of(report);
-    bool is_summary = option_given(report->options, OPTION_SUMMARY);
-    bool is_missing = option_given(report->options, OPTION_MISSING_LINES), done = true;
-    bool is_llvm = format != REPORT_COBERTURA && format != REPORT_MARKDOWN && !is_summary;
-    const char *first = formats[format].first;
-    struct capture capture = {.output.fd = -1, .text.fd = -1}, lines = capture;
-    struct bytes found;
+    bool has_lines = is_own(report) || option_given(report->options, OPTION_MISSING_LINES);
     struct buffer text = {0};
+    struct bytes rest, line;
+    bool done = (is_own(report) || append_from_llvm(report, &text, error)) &&
+                (!has_lines || append_from_lines(report, &text, error));
 
-    if (format == REPORT_TEXT && option_given(report->options, OPTION_INSTANTIATIONS))
-        first = "-show-instantiations=true";
-    if (is_llvm)
-        done = capture_llvm_cov(report, formats[format].verb,
-                                first == NULL && is_for_terminal(report) ? "-use-color" : first,
-                                formats[format].second, &capture, error);
-    found = capture.text.bytes;
-    if (done && (format == REPORT_JSON || format == REPORT_SUMMARY))
-        append_json(report, found, &text);
-    else if (done && (format == REPORT_LCOV || (format == REPORT_TEXT && !isatty(STDOUT_FILENO))))
-        buffer_append(&text, found.data, (size_t)found.size);
-    else if (done)
-        append_printable(&text, found);
-    if (done && (!is_llvm || is_missing))
-        done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &lines, error) &&
-               append_from_lines(report, lines.text.bytes, &text, error);
-    if (format == REPORT_TABLE)
-        buffer_append(&text, report->left_out.data, report->left_out.size);
-    for (struct bytes rest = buffer_view(&report->left_out), line;
-         format == REPORT_MARKDOWN && take_line(&rest, &line);)
+    rest = buffer_view(&report->left_out);
+    if (format_of(report) == REPORT_TABLE)
+        buffer_append(&text, rest.data, (size_t)rest.size);
+    while (format_of(report) == REPORT_MARKDOWN && take_line(&rest, &line))
         coverage_print(&text, "\n%.*s\n", (int)line.size, (const char *)line.data);
     command_require(!text.failed, text.size);
     done = done && write_result(report, buffer_view(&text), error);
     buffer_free(&text);
-    capture_free(&lines);
-    capture_free(&capture);
     return done;
 }
 
