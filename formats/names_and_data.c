@@ -407,9 +407,12 @@ bool data_move(struct planning *planning, uint64_t address, struct error *error)
 static void note_records(struct planning *planning, struct bytes records)
 {
     const struct profile_record_layout *layout = &planning->record_layout;
-    uint64_t rest = planning->has_record_layout ? records.size % layout->record_size : 1;
+    uint64_t rest;
 
-    if (records.size != 0 && (rest == 0 || rest >= layout->fields_size))
+    if (!planning->has_record_layout || records.size == 0)
+        return;
+    rest = records.size % layout->record_size;
+    if (rest == 0 || rest >= layout->fields_size)
         planning->plan->facts.records =
             profile_records_digest(layout, records, 0, planning->big_endian);
 }
