@@ -18,8 +18,8 @@
 
 #define HAND_MADE COVSPLIT_FIXTURE_DIRECTORY "/../support/hand_made_profiles.py"
 
-/* Where a record of version 10 has them. */
-#define NUM_BITMAP_BYTES 60
+/* Where the header of version 10 has the size of the names of vtables. */
+#define VNAMES_SIZE 112
 
 static char *scratch;
 
@@ -624,22 +624,30 @@ END_TEST
  */
 START_TEST(test_bad_for_llvm_profdata)
 {
+    static const uint8_t vtable_names[8] = {0x7f, 6, 'n', 'o', 'z', 'l', 'i', 'b'};
     const char *environment = "LLVM_PROFDATA=llvm-profdata-19";
     struct verdict verdict = {0};
     struct raw_profile profile;
     run_or_abort(scratch, covsplit_path(), "correlate", "--store", "store", "-o", "whole.profraw",
                  "profiles/1.profraw", NULL);
     ck_assert(raw_profile_read(path_join(scratch, "whole.profraw"), &profile, &verdict));
-    memset(profile.file.data + (profile.data.data - profile.file.data) + NUM_BITMAP_BYTES, 1, 4);
-    file_write(path_join(scratch, "no-bitmap.profraw"), profile.file.data, profile.file.size);
+    /* Names of vtables, which nothing else reads. */
+    uint8_t *bytes = malloc(profile.file.size + sizeof vtable_names);
+    uint64_t size = sizeof vtable_names;
+    memcpy(bytes, profile.file.data, profile.file.size);
+    memcpy(bytes + profile.file.size, vtable_names, sizeof vtable_names);
+    memcpy(bytes + VNAMES_SIZE, &size, sizeof size);
+    file_write(path_join(scratch, "bad-vtables.profraw"), bytes,
+               profile.file.size + sizeof vtable_names);
+    free(bytes);
     const char *said =
-        merge(environment, "-o no.profdata no-bitmap.profraw profiles/1.profraw", 1);
-    assert_says(said, "no-bitmap.profraw: malformed instrumentation profile data");
+        merge(environment, "-o no.profdata bad-vtables.profraw profiles/1.profraw", 1);
+    assert_says(said, "bad-vtables.profraw: failed to uncompress data (zlib)");
     said = merge(environment,
-                 "--failure-mode=all -o rest.profdata no-bitmap.profraw profiles/1.profraw", 0);
-    assert_says(said, "no-bitmap.profraw: malformed instrumentation profile data");
+                 "--failure-mode=all -o rest.profdata bad-vtables.profraw profiles/1.profraw", 0);
+    assert_says(said, "bad-vtables.profraw: failed to uncompress data (zlib)");
     run_words("llvm-profdata-19 merge -failure-mode=all -num-threads=1 -o expected.profdata "
-              "no-bitmap.profraw whole.profraw");
+              "bad-vtables.profraw whole.profraw");
     assert_same("expected.profdata", "rest.profdata");
 }
 END_TEST

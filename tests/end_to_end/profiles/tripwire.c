@@ -21,7 +21,7 @@ struct variant {
     const char *clangs;   /* words; NULL: all */
     const char *pattern;  /* of the profiles' names */
     bool no_coverage;     /* IR instrumentation: nothing for llvm-cov */
-    bool keeps_records; /* %m gives other names than for the unsplit images all the same */
+    bool keeps_records;   /* %m gives other names than for the unsplit images all the same */
     const char *sections; /* for --sections; NULL: all */
     bool all_stays;       /* since it would read as zero without what was not to go */
     bool no_exact;
