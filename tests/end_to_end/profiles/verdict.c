@@ -405,6 +405,8 @@ START_TEST(test_not_split)
     outcome = run(directory, 0, REPORT " --ignore missing two profiles");
     ck_assert_uint_eq(text_count(outcome.errors, "no sidecar of it was found"), 2);
     run(directory, 1, REPORT " --ignore missing two");
+    outcome = run(directory, 1, REPORT " --ignore missing two c");
+    assert_contains(outcome.errors, "two: no raw profile is left for the report");
 }
 END_TEST
 
