@@ -54,7 +54,7 @@ struct entry {
     uint64_t files;       /* a digest of their names */
     size_t offset, size;  /* in `records`, if it is held there */
     size_t name, unit;    /* their numbers */
-    bool is_dummy;
+    bool is_dummy, is_unused;
     bool is_kept; /* it is to be in the union */
 };
 
@@ -79,6 +79,7 @@ struct chooser {
     uint32_t version;     /* that of the first unit: LLVM reads all units by it */
     struct digest *files; /* a digest for each filename of each unit */
     size_t file_count, file_capacity;
+    struct mapping mapping; /* of one record */
 
     uint64_t left;         /* bytes of __llvm_covfun that have not come yet */
     struct buffer pending; /* the beginning of a record that has not come as a whole */
@@ -101,6 +102,7 @@ static void end_choosing(struct chooser *chooser)
     free(chooser->files);
     buffer_free(&chooser->pending);
     buffer_free(&chooser->records);
+    mapping_free(&chooser->mapping);
     free(chooser->entries);
     free(chooser->covfun);
     buffer_free(&chooser->scratch);
@@ -306,6 +308,30 @@ static bool hold(struct chooser *chooser, const struct covfun_record *record, st
             out_of_memory(chooser, size));
 }
 
+/* Notes if the record is of a function that its translation unit does not use: its hash is 0, as
+ * that of a dummy, but from rustc it has all regions of the function, without counters. */
+static bool note_use(struct chooser *chooser, const struct covfun_record *record,
+                     struct entry *entry)
+{
+    struct mapping *mapping = &chooser->mapping;
+    enum result result;
+
+    entry->is_unused = entry->is_dummy;
+    if (record->function_hash != 0 || entry->is_dummy)
+        return true;
+    result = mapping_read(mapping, record->mapping);
+    if (result == RESULT_NO_MEMORY)
+        return out_of_memory(chooser, record->mapping.size);
+    entry->is_unused = result == RESULT_OK;
+    for (size_t i = 0; entry->is_unused && i < mapping->region_count; i++) {
+        const struct region *region = &mapping->regions[i];
+
+        for (unsigned k = 0; k < region_counters(region->kind); k++)
+            entry->is_unused &= region->operands[k] == COUNTER_ZERO;
+    }
+    return true;
+}
+
 /* Gives the record an entry, a new one or that of a dummy which it replaces, unless another record
  * of the function counts. The first record's bytes are held even if it is not kept: if none is
  * kept, it is written. */
@@ -332,7 +358,7 @@ static bool take_record(struct chooser *chooser, const struct covfun_record *rec
     }
     *entry = (struct entry){
         .name = (size_t)name, .unit = (size_t)(unit - chooser->units), .is_dummy = is_dummy};
-    if (!compute_digest(chooser, record, unit, entry))
+    if (!compute_digest(chooser, record, unit, entry) || !note_use(chooser, record, entry))
         return false;
     entry->is_kept = !digest_set_has(chooser->seen, &entry->digest);
     return (!entry->is_kept && entry != chooser->entries) || hold(chooser, record, entry);
@@ -576,7 +602,7 @@ static bool remember(struct union_writer *writer, const struct chooser *chooser)
         if (writer->visit != NULL)
             writer->visit(writer->visit_context,
                           &(struct union_function){names_get(&chooser->names, entry->name),
-                                                   entry->files, entry->digest, entry->is_dummy});
+                                                   entry->files, entry->digest, entry->is_unused});
         if (entry->is_kept && !digest_set_add(&writer->seen, &entry->digest))
             return error_out_of_memory(chooser->error, writer->name,
                                        writer->seen.count * DIGEST_SIZE);

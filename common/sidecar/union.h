@@ -42,7 +42,7 @@ struct union_function {
     struct bytes name;
     uint64_t files;       /* a digest of the names of its files */
     struct digest digest; /* of the whole record, with these names */
-    bool is_dummy;        /* covfun_tell_dummy */
+    bool is_unused;       /* by its translation unit: nothing is counted in it */
 };
 
 /* Set the first three members, and what else is wanted; free with union_free. The output

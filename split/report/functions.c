@@ -90,7 +90,7 @@ void functions_visit(void *context, const struct union_function *function)
     struct form form = {load_u64(function->digest.bytes, false), table->image};
     uint64_t number;
 
-    if (function->is_dummy)
+    if (function->is_unused)
         return;
     command_require(
         intern_table_add(&table->by_name, short_digest(function->name) ^ function->files, &number),

@@ -72,6 +72,19 @@ static struct report_image *add_image(struct report *report, struct report_image
     return &report->images[report->image_count++];
 }
 
+/* Two builds can have one UUID, if it was set by hand. */
+static bool check_is_same(const struct report *report, const struct sidecar *sidecar,
+                          struct error *error)
+{
+    const struct report_image *known = find_image(report, &sidecar->facts.uuid);
+
+    return known == NULL || sidecar_agrees(known->sidecar, sidecar) ||
+           error_set(error,
+                     "%s: of another build than %s, with the same UUID; leave one of them out, and "
+                     "let the linker make build IDs (--build-id=sha1)",
+                     sidecar->name, known->sidecar->name);
+}
+
 bool report_read_operands(struct report *report, const char *const *operands, size_t count,
                           struct error *error)
 {
@@ -114,8 +127,10 @@ bool report_read_operands(struct report *report, const char *const *operands, si
             report->profiles[report->profile_count++] = path;
         else if (image.own == NULL)
             return false;
-        else
+        else if (check_is_same(report, image.own, error))
             add_image(report, image);
+        else
+            return release(report, &image), false;
     }
     return true;
 }
@@ -170,6 +185,25 @@ bool report_add_indexed(struct report *report, const char *path, struct error *e
                                         path));
 }
 
+/* Checks that the profiles are of the image that is known by their UUID. Full ones can fit those of
+ * several builds, as where none is known yet. */
+static bool check_known(struct report *report, const struct profile_group *group,
+                        const struct report_image *known, struct error *error)
+{
+    struct profile_sidecar *found;
+    bool is_same;
+
+    if (!profile_group_check(group, known->sidecar, error))
+        return false;
+    if (known->is_named || profile_group_sidecar(group) != NULL)
+        return true;
+    found = profile_sidecars_find_group(&report->sidecars, group, error);
+    is_same = found != NULL ? check_is_same(report, found->sidecar, error)
+                            : error->number == ENODATA; /* none beside these profiles */
+    profile_sidecars_release(&report->sidecars, found);
+    return is_same;
+}
+
 bool report_add_merged(struct report *report, struct merge *merge, struct error *error)
 {
     bool has_operands = report->image_count != 0;
@@ -185,7 +219,7 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
             report->has_strangers = true;
             continue;
         }
-        if (known != NULL && !profile_group_check(group, known->sidecar, error))
+        if (known != NULL && !check_known(report, group, known, error))
             return false;
         if (known == NULL && found == NULL && uuid.size == 0)
             return error_set(error,

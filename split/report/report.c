@@ -203,7 +203,12 @@ static bool choose(void *context, struct merge *merge, struct error *error)
     }
     return done &&
            (!option_given(report->options, OPTION_ALL) || report_add_stored(report, error)) &&
-           report_choose_images(report, merge, error);
+           report_choose_images(report, merge, error) &&
+           (merge == NULL || merge->groups.count != 0 ||
+            error_set(error,
+                      "%s: no raw profile is left for the report; give profiles of the images "
+                      "that are named",
+                      report->profiles[0]));
 }
 
 /* Makes the report of the images that are chosen. */

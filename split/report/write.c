@@ -420,7 +420,9 @@ bool report_read_limit(const char *text, size_t *metric, double *percent)
 static bool find_total(struct bytes json, const char *metric, uint64_t *count, uint64_t *covered)
 {
     char key[64];
-    const char *at = memmem(json.data, (size_t)json.size, "\"totals\":", strlen("\"totals\":"));
+    const char *at =
+        json.size == 0 ? NULL
+                       : memmem(json.data, (size_t)json.size, "\"totals\":", strlen("\"totals\":"));
     size_t left = at == NULL ? 0 : (size_t)((const char *)json.data + json.size - at);
     char number[64];
 

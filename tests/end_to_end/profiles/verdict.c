@@ -196,6 +196,24 @@ START_TEST(test_other_programs)
 }
 END_TEST
 
+/* Two builds under one UUID: a full profile can be of both, whatever else is reported, and no image
+ * that is named is taken for another. */
+START_TEST(test_one_uuid)
+{
+    char *directory = build(
+        "one-uuid",
+        "set -- -Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567; build a.c \"$@\" -o "
+        "a; cp a a.un; split a; mv store one; run a; sed -i '1i //' a.c; build a.c \"$@\" -o b; "
+        "cp b b.un; $covsplit split --sections covmap,covfun --store two b; run b later");
+    struct outcome outcome =
+        run(directory, 1, "report " TOOLS " --sidecar one --sidecar two profiles later");
+    assert_contains(outcome.errors, "is of another build");
+    outcome = run(directory, 1, "report " TOOLS " --sidecar one profiles a.un b.un");
+    assert_contains(outcome.errors, "b.un: of another build than a.un, with the same UUID");
+    run(directory, 0, "report " TOOLS " --sidecar one profiles a.un a");
+}
+END_TEST
+
 /* Several builds: the newest profiles decide, or the image that is named; without times nothing
  * does. */
 START_TEST(test_builds)
@@ -405,6 +423,8 @@ START_TEST(test_not_split)
     outcome = run(directory, 0, REPORT " --ignore missing two profiles");
     ck_assert_uint_eq(text_count(outcome.errors, "no sidecar of it was found"), 2);
     run(directory, 1, REPORT " --ignore missing two");
+    outcome = run(directory, 1, REPORT " --ignore missing two c");
+    assert_contains(outcome.errors, "two: no raw profile is left for the report");
 }
 END_TEST
 
@@ -522,8 +542,8 @@ int main(void)
 {
     TCase *all = suite_case("verdict", 120, prepare);
     suite_loops(all, KINDS, test_kind);
-    suite_tests(all, test_other_programs, test_builds, test_hashes, test_moved, test_names,
-                test_nothing, test_not_split, test_pages, test_templates, test_lines,
+    suite_tests(all, test_other_programs, test_one_uuid, test_builds, test_hashes, test_moved,
+                test_names, test_nothing, test_not_split, test_pages, test_templates, test_lines,
                 test_strange_names, test_many_files);
     return suite_main("verdict", all);
 }
