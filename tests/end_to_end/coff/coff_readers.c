@@ -256,7 +256,7 @@ static uint64_t signature(const char *path)
     return sum;
 }
 
-/* A program and its DLL: where records stay, each has the sum that it had. */
+/* A program and its DLL: where records stay and names go, each has a sum of its own. */
 START_TEST(test_signature)
 {
     static const char *const modules[] = {"program", "second"};
@@ -273,7 +273,7 @@ START_TEST(test_signature)
     for (size_t i = 0; i < 2; i++) {
         const char *name = text_format("run%d-%s.profraw", RUN, modules[i]);
         found[i] = signature(path_join(cell.stripped, name));
-        ck_assert_uint_eq(found[i], signature(path_join(cell.original, name)));
+        ck_assert_uint_ne(found[i], signature(path_join(cell.original, name)));
     }
     ck_assert_uint_ne(found[0], found[1]);
 }
