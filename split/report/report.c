@@ -88,7 +88,7 @@ static bool check_verdict(const struct report *report, struct error *error)
                      "%.600s%s%s; --%s is about all that is given, so mend this, or give --ignore "
                      "%s",
                      report->first_unproven.message, report->unproven == 1 ? "" : ", and ",
-                     report->unproven == 1 ? "" : count_text(report->unproven - 1, "more", more),
+                     report->unproven == 1 ? "" : count_text(report->unproven - 1, "other", more),
                      option, left_out_words[report->first_kind]);
 }
 

@@ -293,6 +293,23 @@ static bool is_ignored(const struct source_files *sources, struct bytes path)
     return is_out;
 }
 
+/* A file with the mark of those that are left out would be left out, too. */
+static bool check_names(const struct source_files *sources, struct error *error)
+{
+    static const struct bytes mark = {(const uint8_t *)SOURCES_LEFT_OUT,
+                                      sizeof(SOURCES_LEFT_OUT) - 1};
+    struct bytes start;
+
+    for (size_t i = 0; i < sources->count; i++) {
+        if (bytes_slice(sources->renamed[i], 0, mark.size, &start) && bytes_equal(start, mark))
+            return error_set(error,
+                             "%.*s: source files below a directory of this name are left out of "
+                             "reports; give --path-map " SOURCES_LEFT_OUT "=TO",
+                             (int)mark.size, SOURCES_LEFT_OUT);
+    }
+    return true;
+}
+
 /* Marks what is to be in the report. Without --include, if nothing is below the root, all is. */
 static bool select_files(struct source_files *sources, const struct parsed_options *options,
                          bool *is_selected, struct error *error)
@@ -503,7 +520,8 @@ bool sources_choose(struct report *report, struct error *error)
     for (size_t i = 0; i < sources->count; i++)
         sources->renamed[i] = mapped_path(sources, report->maps, names_get(&sources->paths, i));
     unite_names(sources);
-    done = select_files(sources, report->options, is_selected, error);
+    done =
+        check_names(sources, error) && select_files(sources, report->options, is_selected, error);
     for (size_t i = 0; done && i < sources->count; i++)
         set_name(report, i, is_selected[i]);
     if (done && report_shows_sources(report))

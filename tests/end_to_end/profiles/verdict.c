@@ -398,6 +398,14 @@ START_TEST(test_nothing)
         ck_assert_msg(strstr(outcome.errors, rows[i].says) != NULL, "%s", outcome.errors);
         ck_assert_str_eq(strstr(rows[i].words, "plain") != NULL ? "" : outcome.output, "");
     }
+    /* The name by which others are left out */
+    run_or_abort(directory, "sh", "-c",
+                 "clang-19 " FLAGS
+                 " -fcoverage-prefix-map=$PWD=/.covsplit-left-out a.c -o marked && "
+                 "LLVM_PROFILE_FILE=marked.profraw ./marked",
+                 NULL);
+    run(directory, 1, REPORT " --include / marked.profraw marked");
+    run(directory, 0, REPORT " --path-map /.covsplit-left-out=. marked.profraw marked");
     /* An image that is named, and has nothing for a report. */
     run_or_abort(directory, "clang-19", "m.c", "-o", "empty", NULL);
     struct outcome outcome = run(directory, 1, REPORT " --fail-under lines=1 profiles empty");
