@@ -33,8 +33,6 @@ static bool correlate_one(const struct profile *profile, const char *name,
     struct profile_sidecar *sidecar = NULL;
     bool done;
 
-    if (!profile_check_counters(profile, name, error))
-        return false;
     if (profile_needs_sidecar(profile)) {
         sidecar = profile_sidecars_find(sidecars, profile, name, error);
         if (sidecar == NULL)
@@ -42,8 +40,11 @@ static bool correlate_one(const struct profile *profile, const char *name,
     } else if (!profile_check_functions(profile, name, error)) {
         return false;
     }
-    done = profile_sidecar_write(sidecar, profile, name, output, error) ||
-           report_if_truncated(name, error);
+    /* Behind the checks of the sidecar: where bytes are missing, those that follow look like
+     * counts. */
+    done = profile_check_counters(profile, name, error) &&
+           (profile_sidecar_write(sidecar, profile, name, output, error) ||
+            report_if_truncated(name, error));
     profile_sidecars_release(sidecars, sidecar);
     return done;
 }

@@ -97,14 +97,15 @@ static void free_operands(struct operands *operands)
     free(operands->weights);
 }
 
-/* A path_filter: passes over outputs of an earlier run, and over what is in a state. */
+/* A path_filter: passes over outputs of an earlier run, over sidecars, which may lie beside
+ * profiles, and over what is in a state. */
 static bool is_profile(void *context, const char *path, const struct stat *status)
 {
     struct operands *operands = context;
     char directory[PATH_MAX], above[PATH_MAX];
     struct stat now;
 
-    if (file_is(operands->output, status))
+    if (file_is(operands->output, status) || store_has_suffix(path_file_name(path)))
         return false;
     if (!path_directory(path, directory))
         return true;

@@ -182,7 +182,7 @@ bool coverage_read(struct coverage *coverage, struct report *report, struct byte
             is_sound = read_sum(&coverage->files[coverage->count - 1], line);
         }
     }
-    return (is_sound && !is_open) ||
+    return (is_sound && !is_open && coverage->count != 0) ||
            error_set(error,
                      "the report: llvm-cov wrote a tracefile that cannot be read; give another "
                      "--llvm-cov");

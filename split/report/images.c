@@ -275,39 +275,39 @@ bool report_add_stored(struct report *report, struct error *error)
 
 /* ---- builds of one image ---- */
 
-/* True if a function of the one is in the same file of the other, but not if both have a `main` and
- * these are in different files. The names of the files are in one table. */
-static bool have_common_function(const struct function_places *left,
-                                 const struct function_places *right)
+/* What the functions of two images of one name, whose files have one table of names, tell. */
+struct likeness {
+    bool has_common; /* a function is in the same file of both */
+    bool has_mains;  /* both have a `main`, in different files */
+    bool has_own[2]; /* each has a file that the other lacks */
+};
+
+static struct likeness compare_functions(const struct function_places places[2], size_t file_count)
 {
     uint64_t main_ref = md5_name_reference((struct bytes){(const uint8_t *)"main", 4});
-    bool is_common = false;
+    struct likeness likeness = {.has_common = false};
+    uint8_t *users = command_array(file_count, sizeof(*users));
 
-    for (size_t i = 0; i < left->count; i++) {
-        const struct function_place *place = &left->items[i];
-        const struct function_place *other =
-            function_places_find(right, place->name_ref, place->hash);
-
-        if (other != NULL && other->file != place->file && place->name_ref == main_ref)
-            return false;
-        is_common |= other != NULL && other->file == place->file && !place->is_dummy;
+    for (size_t side = 0; side < 2; side++) {
+        for (size_t i = 0; i < places[side].count; i++)
+            users[places[side].items[i].file] |= (uint8_t)(1 << side);
     }
-    return is_common;
-}
+    for (size_t i = 0; i < file_count; i++) {
+        likeness.has_own[0] |= users[i] == 1;
+        likeness.has_own[1] |= users[i] == 2;
+    }
+    for (size_t i = 0; i < places[0].count; i++) {
+        const struct function_place *place = &places[0].items[i];
+        const struct function_place *other =
+            function_places_find(&places[1], place->name_ref, place->hash);
 
-static bool are_builds_of_one(const struct sidecar *one, const struct sidecar *other,
-                              struct error *error, bool *are_builds)
-{
-    struct function_places left = {0}, right = {0};
-    struct names files = {0};
-    bool done = function_places_read(&left, one, NULL, &files, error) &&
-                function_places_read(&right, other, NULL, &files, error);
-
-    *are_builds = done && have_common_function(&left, &right);
-    function_places_free(&left);
-    function_places_free(&right);
-    names_free(&files);
-    return done;
+        if (other == NULL || place->is_dummy)
+            continue;
+        likeness.has_common |= other->file == place->file;
+        likeness.has_mains |= other->file != place->file && place->name_ref == main_ref;
+    }
+    free(users);
+    return likeness;
 }
 
 /* When the sidecar was made. */
@@ -318,6 +318,41 @@ static int64_t sidecar_time(const struct report_image *image)
     return stat(image->sidecar->name, &status) == 0
                ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
                : 0;
+}
+
+/* True if the profiles of one were written before the other was made. */
+static bool is_before(const struct report_image *one, const struct report_image *other)
+{
+    return one->newest != 0 && one->newest < sidecar_time(other);
+}
+
+/* Two images of one name are builds of one if they have a function in common. They are not if their
+ * `main` is in different files; nor if each has files of its own, as tests with a library in
+ * common, and both were there when they ran. */
+static bool are_builds_of_one(const struct report_image *one, const struct report_image *other,
+                              bool *are_builds, struct error *error)
+{
+    const char *name = one->sidecar->image_name;
+    struct function_places places[2] = {{0}, {0}};
+    struct names files = {0};
+    struct likeness likeness;
+    bool done;
+
+    *are_builds = false;
+    if (name[0] == '\0' || strcmp(name, other->sidecar->image_name) != 0)
+        return true;
+    done = function_places_read(&places[0], one->sidecar, NULL, &files, error) &&
+           function_places_read(&places[1], other->sidecar, NULL, &files, error);
+    if (done) {
+        likeness = compare_functions(places, files.count);
+        *are_builds = likeness.has_common && !likeness.has_mains &&
+                      (!likeness.has_own[0] || !likeness.has_own[1] || is_before(one, other) ||
+                       is_before(other, one));
+    }
+    function_places_free(&places[0]);
+    function_places_free(&places[1]);
+    names_free(&files);
+    return done;
 }
 
 /* Compares two builds of an image: more than 0 if the first one is to be reported. */
@@ -416,12 +451,7 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
 
     is_build[index] = true;
     for (size_t i = index + 1; done && i < count; i++) {
-        const struct sidecar *other = report->images[i].sidecar;
-
-        if (kept.sidecar->image_name[0] == '\0' ||
-            strcmp(kept.sidecar->image_name, other->image_name) != 0)
-            continue;
-        done = are_builds_of_one(report->images[index].sidecar, other, error, &is_build[i]);
+        done = are_builds_of_one(&report->images[index], &report->images[i], &is_build[i], error);
         if (is_build[i] && compare_builds(&report->images[i], &kept) > 0)
             kept = report->images[i];
     }

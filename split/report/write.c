@@ -129,8 +129,13 @@ static bool capture_llvm_cov(struct report *report, const char *verb, const char
 {
     const char *const options[] = {first, second, NULL};
 
-    return run_llvm_cov(report, verb, first == NULL ? options + 2 : options, capture, error) &&
-           (!report->has_mismatches || report->totals.size != 0 || read_totals(report, error));
+    if (!run_llvm_cov(report, verb, first == NULL ? options + 2 : options, capture, error))
+        return false;
+    /* Sources that are not there have no text. */
+    if (capture->text.bytes.size == 0 && format_of(report) != REPORT_TEXT)
+        return error_set(error, "the report: '%s %s' wrote nothing; give another --llvm-cov",
+                         report->program, verb);
+    return !report->has_mismatches || report->totals.size != 0 || read_totals(report, error);
 }
 
 /* ---- formats ---- */

@@ -689,7 +689,7 @@ START_TEST(test_hand_made)
         taken += takes;
         refused += !takes;
     }
-    ck_assert_uint_gt(taken, rounds_are_all() ? 20 : 5);
+    ck_assert_uint_gt(taken, rounds_are_all() ? 20 : 4);
     ck_assert_uint_gt(refused, rounds_are_all() ? 30 : 5);
     struct command show = command_words(scratch, "sh -c");
     text_list_add_format(&show.arguments,

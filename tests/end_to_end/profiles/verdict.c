@@ -214,6 +214,30 @@ START_TEST(test_one_uuid)
 }
 END_TEST
 
+/* Test programs of one name, which have a library in common and no `main` of their own, were both
+ * there when they ran; after a file was renamed, the first build was not. */
+START_TEST(test_own_files)
+{
+    char *directory = build(
+        "own",
+        "sed -n '/^int g/,/^}/p' b.c >lib.c; printf 'int g(int); int test_x(void) { return "
+        "g(1); }\nint test(void) { return test_x(); }\n' >x.c; sed s/test_x/test_y/ x.c >y.c; "
+        "printf 'int test(void); int main(void) { return test(); }\n' >m.c; clang-19 -c m.c; "
+        "mkdir x y; for i in x y; do build $i.c lib.c m.o -o $i/a; cp $i/a $i.un; split $i/a; "
+        "done; for i in x y; do run $i/a; full $i.un; done; "
+        "sed s/test_x/test_z/ x.c >z.c; build z.c lib.c m.o -o z; split z; run z later; mv z.c "
+        "renamed.c; "
+        "build renamed.c lib.c m.o -o z; cp z z.un; split z; run z later");
+    assert_truth(directory, "--fail-under lines=1 profiles", "x.un -object y.un");
+    struct outcome outcome = run(directory, 0, REPORT " later");
+    ck_assert_msg(strstr(outcome.errors, "of an earlier build of 'z'") != NULL, "%s",
+                  outcome.errors);
+    run_or_abort(directory, "sh", "-c", "rm -r full; LLVM_PROFILE_FILE=full/%m.profraw ./z.un",
+                 NULL);
+    assert_truth(directory, "later", "z.un");
+}
+END_TEST
+
 /* Several builds: the newest profiles decide, or the image that is named; without times nothing
  * does. */
 START_TEST(test_builds)
@@ -436,6 +460,24 @@ START_TEST(test_not_split)
 }
 END_TEST
 
+/* Sidecars may lie beside profiles, also in a directory of them; and a program that writes nothing
+ * is not llvm-cov. */
+START_TEST(test_neighbours)
+{
+    char *directory = build("neighbours", "build a.c -o a; cp a a.un; split a; run a; full a.un; "
+                                          "find store -name '*.covsplit' -exec cp {} profiles \\;");
+    assert_truth(directory, "profiles", "a.un");
+    static const char *const forms[] = {"", "--format json", "--summary", "--baseline profiles"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        struct outcome outcome =
+            run(directory, 1,
+                text_format("report --store store --llvm-cov true %s profiles", forms[i]));
+        ck_assert_msg(strstr(outcome.errors, "wrote nothing; give another --llvm-cov") != NULL,
+                      "%s", outcome.errors);
+    }
+}
+END_TEST
+
 /* Pages need a place. */
 START_TEST(test_pages)
 {
@@ -550,8 +592,8 @@ int main(void)
 {
     TCase *all = suite_case("verdict", 120, prepare);
     suite_loops(all, KINDS, test_kind);
-    suite_tests(all, test_other_programs, test_one_uuid, test_builds, test_hashes, test_moved,
-                test_names, test_nothing, test_not_split, test_pages, test_templates, test_lines,
-                test_strange_names, test_many_files);
+    suite_tests(all, test_other_programs, test_own_files, test_one_uuid, test_builds, test_hashes,
+                test_moved, test_names, test_nothing, test_not_split, test_neighbours, test_pages,
+                test_templates, test_lines, test_strange_names, test_many_files);
     return suite_main("verdict", all);
 }

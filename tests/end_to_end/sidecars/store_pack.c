@@ -168,10 +168,10 @@ static unsigned packed_build(const char *directory)
 /* Run in each place, with the numbers of a build in place of #: its UUID for %, its split image for
  * @. What is printed, and what is left in `out`, must be the same. */
 static const char *const readers[] = {
-    "report --store store ../light",
-    "report --store store --format lcov ../light",
-    "report --store store --format json ../light",
-    "report --store store --all ../light/#.profraw",
+    "report --store store --include / ../light",
+    "report --store store --include / --format lcov ../light",
+    "report --store store --include / --format json ../light",
+    "report --store store --include / --all ../light/#.profraw",
     "merge --store store -o out/merged.profdata ../light",
     "merge --store store -o out/merged.profraw ../light/#.profraw",
     "merge --store store --per-image out/each -o out/merged.profdata ../light",
