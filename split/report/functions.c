@@ -27,13 +27,6 @@ struct form {
     size_t image;
 };
 
-/* A function that llvm-cov has dropped. */
-struct mismatch {
-    char *name;
-    uint64_t name_ref, hash, hash_in_profile;
-    const char *image; /* NULL: not known yet */
-};
-
 struct function_table {
     struct intern_table by_name; /* the numbers of forms, by name and files */
     struct form *forms;
@@ -42,8 +35,6 @@ struct function_table {
     uint64_t differing;
     char *differing_name;
     size_t differing_first, differing_other; /* images */
-    struct mismatch *mismatches;             /* as llvm-cov lists them, with equal ones */
-    size_t mismatch_count, mismatch_capacity;
 };
 
 struct function_table *functions_new(void)
@@ -56,9 +47,6 @@ void functions_free(struct function_table *table)
     if (table == NULL)
         return;
     intern_table_free(&table->by_name);
-    for (size_t i = 0; i < table->mismatch_count; i++)
-        free(table->mismatches[i].name);
-    free(table->mismatches);
     free(table->forms);
     free(table->differing_name);
     free(table);
@@ -178,103 +166,18 @@ static bool read_profile(const struct report *report, function_user use, void *c
 /* So many functions are named. */
 #define NAMED_MAX 10
 
-/* "hash-mismatch: No profile record found for 'NAME' with hash = 0x..." */
-void functions_note_mismatch(struct report *report, const char *line)
-{
-    static const char before[] = "hash-mismatch: No profile record found for '";
-    static const char middle[] = "' with hash = 0x";
-    struct function_table *table = report->functions;
-    const char *name = line + sizeof(before) - 1, *end = NULL, *next;
-    struct mismatch mismatch = {.name = NULL};
+/* A function that llvm-cov drops. */
+struct mismatch {
+    char *name;
+    uint64_t name_ref, hash, hash_in_profile;
+    const struct report_image *image;
+};
 
-    if (strncmp(line, before, sizeof(before) - 1) != 0)
-        return;
-    for (next = name; (next = strstr(next, middle)) != NULL; next++)
-        end = next;
-    if (end == NULL || (mismatch.hash = strtoull(end + sizeof(middle) - 1, NULL, 16)) == 0)
-        return;
-    mismatch.name_ref =
-        md5_name_reference((struct bytes){(const uint8_t *)name, (uint64_t)(end - name)});
-    for (size_t i = 0; i < table->mismatch_count; i++) {
-        if (table->mismatches[i].name_ref == mismatch.name_ref &&
-            table->mismatches[i].hash == mismatch.hash)
-            return;
-    }
-    mismatch.name = command_text("%.*s", (int)(end - name), name);
-    COMMAND_ROOM_FOR_ONE(table->mismatches, table->mismatch_capacity, table->mismatch_count);
-    table->mismatches[table->mismatch_count++] = mismatch;
-}
-
-static void note_hash(void *context, struct bytes name, uint64_t hash)
-{
-    struct function_table *table = context;
-
-    for (size_t i = 0; i < table->mismatch_count && i < NAMED_MAX; i++) {
-        struct mismatch *mismatch = &table->mismatches[i];
-
-        if (mismatch->hash_in_profile == 0 && strlen(mismatch->name) == name.size &&
-            memcmp(mismatch->name, name.data, (size_t)name.size) == 0)
-            mismatch->hash_in_profile = hash;
-    }
-}
-
-/* Finds the images whose mapping has the functions with these hashes. */
-static bool note_images(struct report *report, struct error *error)
-{
-    struct function_table *table = report->functions;
-
-    for (size_t i = 0; i < report->image_count; i++) {
-        struct function_places places = {0};
-        struct names files = {0};
-        bool done = function_places_read(&places, report->images[i].sidecar, NULL, &files, error);
-
-        for (size_t k = 0; done && k < table->mismatch_count && k < NAMED_MAX; k++) {
-            struct mismatch *mismatch = &table->mismatches[k];
-            const struct function_place *place =
-                function_places_find(&places, mismatch->name_ref, mismatch->hash);
-
-            if (mismatch->image == NULL && place != NULL && place->hash == mismatch->hash)
-                mismatch->image = name_of(&report->images[i]);
-        }
-        function_places_free(&places);
-        names_free(&files);
-        if (!done)
-            return false;
-    }
-    return true;
-}
-
-bool functions_check_mismatches(struct report *report, struct error *error)
-{
-    struct function_table *table = report->functions;
-    char more[COUNT_TEXT_MAX];
-
-    if (table->mismatch_count == 0)
-        return true;
-    if (!note_images(report, error) || !read_profile(report, note_hash, table, error))
-        return false;
-    for (size_t i = 0; i < table->mismatch_count && i < NAMED_MAX; i++) {
-        const struct mismatch *mismatch = &table->mismatches[i];
-
-        report_leave_out(report, LEFT_OUT_MISMATCHED,
-                         "function '%s' of %s: left out, as its hash is 0x%" PRIx64
-                         " there and 0x%" PRIx64 " in the profile; give profiles of this build",
-                         mismatch->name, mismatch->image != NULL ? mismatch->image : "an image",
-                         mismatch->hash, mismatch->hash_in_profile);
-    }
-    if (table->mismatch_count > NAMED_MAX)
-        report_leave_out(report, LEFT_OUT_MISMATCHED, "%s left out, as their hashes differ, too",
-                         count_text(table->mismatch_count - NAMED_MAX, "more function", more));
-    return true;
-}
-
-/* ---- functions that no image has ---- */
-
-struct known_functions {
-    struct intern_table both;  /* names with their hashes */
-    struct intern_table names; /* names whose hashes are not known */
-    uint64_t foreign;
-    char *first;
+struct mismatches {
+    struct intern_table both;  /* the names of the profile with their hashes */
+    struct intern_table names; /* a hash for each name */
+    struct mismatch named[NAMED_MAX];
+    uint64_t count;
 };
 
 static uint64_t key_of(uint64_t name_ref, uint64_t hash)
@@ -288,6 +191,95 @@ static void add_known(struct intern_table *table, uint64_t key)
 
     command_require(intern_table_add(table, key, &number), table->count);
 }
+
+static void note_hash(void *context, struct bytes name, uint64_t hash)
+{
+    struct mismatches *mismatches = context;
+    uint64_t name_ref = md5_name_reference(name);
+
+    add_known(&mismatches->both, key_of(name_ref, hash));
+    command_require(intern_table_put(&mismatches->names, name_ref, hash), name.size);
+}
+
+static void note_name(void *context, struct bytes name, uint64_t hash)
+{
+    struct mismatches *mismatches = context;
+    uint64_t name_ref = md5_name_reference(name);
+
+    (void)hash;
+    for (size_t i = 0; i < mismatches->count && i < NAMED_MAX; i++) {
+        struct mismatch *mismatch = &mismatches->named[i];
+
+        if (mismatch->name_ref == name_ref && mismatch->name == NULL)
+            mismatch->name = command_text("%.*s", (int)name.size, (const char *)name.data);
+    }
+}
+
+/* Finds the functions of an image of which the profile has only other hashes. Like llvm-cov, takes
+ * the first record of each that is of code. */
+static bool find_mismatches(struct mismatches *mismatches, const struct report_image *image,
+                            struct error *error)
+{
+    struct function_places places = {0};
+    struct names files = {0};
+    bool done = function_places_read(&places, image->sidecar, NULL, &files, error);
+
+    for (size_t i = 0; done && i < places.count; i++) {
+        const struct function_place *place = &places.items[i];
+        struct mismatch mismatch = {
+            .name_ref = place->name_ref, .hash = place->hash, .image = image};
+        uint64_t number;
+
+        if (place->hash == 0 || place->is_dummy ||
+            !intern_table_find(&places.by_name, place->name_ref, &number) || number != i ||
+            intern_table_find(&mismatches->both, key_of(place->name_ref, place->hash), &number) ||
+            !intern_table_find(&mismatches->names, place->name_ref, &mismatch.hash_in_profile))
+            continue;
+        if (mismatches->count < NAMED_MAX)
+            mismatches->named[mismatches->count] = mismatch;
+        mismatches->count++;
+    }
+    function_places_free(&places);
+    names_free(&files);
+    return done;
+}
+
+bool functions_check_mismatches(struct report *report, struct error *error)
+{
+    struct mismatches mismatches = {.count = 0};
+    char more[COUNT_TEXT_MAX];
+    bool done = read_profile(report, note_hash, &mismatches, error);
+
+    for (size_t i = 0; done && i < report->image_count; i++)
+        done = find_mismatches(&mismatches, &report->images[i], error);
+    done = done && (mismatches.count == 0 || read_profile(report, note_name, &mismatches, error));
+    for (size_t i = 0; i < mismatches.count && i < NAMED_MAX; i++) {
+        const struct mismatch *mismatch = &mismatches.named[i];
+
+        if (done)
+            report_leave_out(report, LEFT_OUT_MISMATCHED,
+                             "function '%s' of %s: left out, as its hash is 0x%" PRIx64
+                             " there and 0x%" PRIx64 " in the profile; give profiles of this build",
+                             mismatch->name, name_of(mismatch->image), mismatch->hash,
+                             mismatch->hash_in_profile);
+        free(mismatch->name);
+    }
+    if (done && mismatches.count > NAMED_MAX)
+        report_leave_out(report, LEFT_OUT_MISMATCHED, "%s left out, as their hashes differ, too",
+                         count_text(mismatches.count - NAMED_MAX, "more function", more));
+    intern_table_free(&mismatches.both);
+    intern_table_free(&mismatches.names);
+    return done;
+}
+
+/* ---- functions that no image has ---- */
+
+struct known_functions {
+    struct intern_table both;  /* names with their hashes */
+    struct intern_table names; /* names whose hashes are not known */
+    uint64_t foreign;
+    char *first;
+};
 
 /* The functions of the data records. */
 static void add_records(struct known_functions *known, const struct profile_sidecar *opened)

@@ -99,7 +99,8 @@ struct report {
     bool (*make)(struct report *report, struct error *error); /* makes the report of all this */
     struct buffer lines;                                      /* of the baseline: its lcov */
     struct buffer totals; /* JSON of llvm-cov, once it was needed */
-    bool has_mismatches;  /* llvm-cov has dropped functions, which it has not named yet */
+    bool has_mismatches;  /* llvm-cov has dropped functions, which it does not name */
+    bool are_mismatches_told;
 
     struct path_maps *maps;
     struct source_files *sources;
@@ -169,9 +170,7 @@ void functions_next_image(struct report *report);
 /* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
 void functions_check_forms(struct report *report);
 
-/* Notes what llvm-cov says with -dump of a function whose hash in the profile is another one;
- * leaves these out. */
-void functions_note_mismatch(struct report *report, const char *line);
+/* Leaves out functions of which the profile has only other hashes: llvm-cov drops them. */
 bool functions_check_mismatches(struct report *report, struct error *error);
 
 /* Leaves out functions of the profile that no image has. */

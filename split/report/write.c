@@ -62,16 +62,9 @@ static bool take_message(void *context, const char *line)
     struct report *report = context;
 
     if (strstr(line, "functions have mismatched data") != NULL)
-        return report->has_mismatches = true; /* -dump names them */
+        return report->has_mismatches = true;
     return sources_are_missing(report) && (strstr(line, "No such file or directory") != NULL ||
                                            strstr(line, "isn't covered") != NULL);
-}
-
-/* The same for a command with -dump, which says much more. */
-static bool take_dump(void *context, const char *line)
-{
-    functions_note_mismatch(context, line);
-    return true;
 }
 
 /* Runs `llvm-cov VERB` with the two files and more options, which end with NULL. Its output goes to
@@ -87,11 +80,8 @@ static bool run_llvm_cov(struct report *report, const char *verb, const char *co
     llvm_command_add_file(&command, "", report->mapping.fd, report->mapping.path);
     llvm_command_add_file(&command, "-instr-profile=", report->profile, "the merged profile");
     llvm_command_add(&command, "-ignore-filename-regex=%s", SOURCES_LEFT_OUT_REGEX);
-    for (; *more != NULL; more++) {
+    for (; *more != NULL; more++)
         llvm_command_add(&command, "%s", *more);
-        if (strcmp(*more, "-dump") == 0)
-            command.take_line = take_dump;
-    }
     if (capture == NULL) {
         done = llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
     } else {
@@ -106,15 +96,23 @@ static bool run_llvm_cov(struct report *report, const char *verb, const char *co
     return done;
 }
 
-/* Names the functions that llvm-cov has dropped, and keeps the totals. */
+/* Names the functions that llvm-cov has dropped, once. */
+static bool tell_mismatches(struct report *report, struct error *error)
+{
+    if (!report->has_mismatches || report->are_mismatches_told)
+        return true;
+    report->are_mismatches_told = true;
+    return functions_check_mismatches(report, error);
+}
+
+/* Keeps the totals. */
 static bool read_totals(struct report *report, struct error *error)
 {
-    static const char *const options[] = {"-format=text", "-summary-only", "-dump", NULL};
+    static const char *const options[] = {"-format=text", "-summary-only", NULL};
     struct capture capture;
-    bool done = run_llvm_cov(report, "export", options, &capture, error) &&
-                functions_check_mismatches(report, error);
+    bool done =
+        run_llvm_cov(report, "export", options, &capture, error) && tell_mismatches(report, error);
 
-    report->has_mismatches = false;
     if (done)
         command_require(buffer_append(&report->totals, capture.text.bytes.data,
                                       (size_t)capture.text.bytes.size),
@@ -135,7 +133,7 @@ static bool capture_llvm_cov(struct report *report, const char *verb, const char
     if (capture->text.bytes.size == 0 && format_of(report) != REPORT_TEXT)
         return error_set(error, "the report: '%s %s' wrote nothing; give another --llvm-cov",
                          report->program, verb);
-    return !report->has_mismatches || report->totals.size != 0 || read_totals(report, error);
+    return tell_mismatches(report, error);
 }
 
 /* ---- formats ---- */
