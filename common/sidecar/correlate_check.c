@@ -26,10 +26,9 @@ struct check {
 static bool has_other_functions(const struct check *check)
 {
     return error_set(check->error,
-                     "%s: written by another build than that of %s, which has the same UUID "
-                     "but other functions, or the same in other lines; give the sidecar of the "
-                     "image that wrote it, and let "
-                     "the linker make build IDs (--build-id=sha1)",
+                     "%s: written by another build than that of %s, which has the same UUID but "
+                     "other functions, or the same in other lines; give the sidecar of the image "
+                     "that wrote it, and let the linker make build IDs (--build-id=sha1)",
                      check->name, check->sidecar->name);
 }
 
