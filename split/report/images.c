@@ -3,8 +3,7 @@
  * named. See report.h.
  *
  * A directory of profiles gathers those of earlier builds, too. They must not be added up: the
- * counts would be shown at the lines of one build or the other. Two images are builds of one if
- * they have the same name and a function in common, in the same source file.
+ * counts would be shown at the lines of one build or the other.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -277,7 +276,7 @@ bool report_add_stored(struct report *report, struct error *error)
 
 /* What the functions of two images of one name, whose files have one table of names, tell. */
 struct likeness {
-    bool has_common; /* a function is in the same file of both */
+    bool has_common; /* a file has functions of both */
     bool has_mains;  /* both have a `main`, in different files */
     bool has_own[2]; /* each has a file that the other lacks */
 };
@@ -295,16 +294,15 @@ static struct likeness compare_functions(const struct function_places places[2],
     for (size_t i = 0; i < file_count; i++) {
         likeness.has_own[0] |= users[i] == 1;
         likeness.has_own[1] |= users[i] == 2;
+        likeness.has_common |= users[i] == 3;
     }
     for (size_t i = 0; i < places[0].count; i++) {
         const struct function_place *place = &places[0].items[i];
         const struct function_place *other =
             function_places_find(&places[1], place->name_ref, place->hash);
 
-        if (other == NULL || place->is_dummy)
-            continue;
-        likeness.has_common |= other->file == place->file;
-        likeness.has_mains |= other->file != place->file && place->name_ref == main_ref;
+        likeness.has_mains |=
+            place->name_ref == main_ref && other != NULL && other->file != place->file;
     }
     free(users);
     return likeness;
@@ -326,8 +324,9 @@ static bool is_before(const struct report_image *one, const struct report_image 
     return one->newest != 0 && one->newest < sidecar_time(other);
 }
 
-/* Two images of one name are builds of one if they have a function in common. They are not if their
- * `main` is in different files; nor if each has files of its own, as tests with a library in
+/* Two images of one name are builds of one if they have a source file in common: functions may have
+ * other names in each build, as those of Rust. They are not if their `main` is in different files;
+ * nor if each has files of its own, as tests with a library in
  * common, and both were there when they ran. */
 static bool are_builds_of_one(const struct report_image *one, const struct report_image *other,
                               bool *are_builds, struct error *error)
