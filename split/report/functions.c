@@ -117,7 +117,8 @@ void functions_check_forms(struct report *report)
 /* A function_user gets a name of the profile and a hash that it has. */
 typedef void (*function_user)(void *context, struct bytes name, uint64_t hash);
 
-/* Reads what `llvm-profdata show -all-functions` prints of the profile. */
+/* Reads what `llvm-profdata show -all-functions` prints of the profile. In the end it says how many
+ * functions that are: if they were not found, it is not understood. */
 static bool read_profile(const struct report *report, function_user use, void *context,
                          struct error *error)
 {
@@ -125,6 +126,8 @@ static bool read_profile(const struct report *report, function_user use, void *c
     struct output shown = {.fd = -1};
     struct input text = {.fd = -1};
     struct bytes rest, line, name = {0};
+    bool is_understood = false;
+    uint64_t count = 0;
     char *program =
         llvm_tool_find(LLVM_PROFDATA, option_text(report->options, OPTION_LLVM_PROFDATA),
                        report->raw_version, error);
@@ -141,8 +144,8 @@ static bool read_profile(const struct report *report, function_user use, void *c
     }
     rest = text.bytes;
     while (done && take_line(&rest, &line)) {
-        static const char hash[] = "    Hash: 0x";
-        size_t size = sizeof(hash) - 1;
+        static const char hash[] = "    Hash: 0x", shown_count[] = "Functions shown: ";
+        size_t size = sizeof(hash) - 1, count_size = sizeof(shown_count) - 1;
 
         if (line.size > size && memcmp(line.data, hash, size) == 0 && name.size > 3) {
             char *digits =
@@ -151,9 +154,21 @@ static bool read_profile(const struct report *report, function_user use, void *c
             /* "  NAME:" */
             use(context, (struct bytes){name.data + 2, name.size - 3}, strtoull(digits, NULL, 16));
             free(digits);
+            count++;
+        } else if (line.size > count_size && memcmp(line.data, shown_count, count_size) == 0) {
+            char *digits = command_text("%.*s", (int)(line.size - count_size),
+                                        (const char *)line.data + count_size);
+
+            is_understood = strtoull(digits, NULL, 10) == count;
+            free(digits);
         }
         name = line;
     }
+    if (done && !is_understood)
+        done = error_set(error,
+                         "the merged profile: '%s show' does not list its functions as it should; "
+                         "give another --llvm-profdata",
+                         program);
     input_close(&text);
     output_discard(&shown);
     llvm_command_free(&command);

@@ -337,15 +337,16 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
                          "--ignore-filename-regex '%s': leaves out all source files; give another",
                          option_text(options, OPTION_IGNORE_FILES));
     if (!is_told && included != 0 && included != sources->count)
-        fprintf(stderr,
-                "covsplit: %zu of %zu source files are not below %s and left out; '--include /' "
-                "shows all\n",
-                sources->count - included, sources->count, sources->root);
+        message_line(
+            stderr,
+            "covsplit: %zu of %zu source files are not below %s and left out; '--include /' "
+            "shows all",
+            sources->count - included, sources->count, sources->root);
     else if (!is_told && sources->count != 0 && included == 0)
-        fprintf(stderr,
-                "covsplit: no source file is below %s, so all are in the report; --root or "
-                "--path-map tell where they are\n",
-                sources->root);
+        message_line(stderr,
+                     "covsplit: no source file is below %s, so all are in the report; --root or "
+                     "--path-map tell where they are",
+                     sources->root);
     return true;
 }
 

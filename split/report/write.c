@@ -96,10 +96,14 @@ static bool run_llvm_cov(struct report *report, const char *verb, const char *co
     return done;
 }
 
-/* Names the functions that llvm-cov has dropped, once. */
+/* Names the functions that llvm-cov has dropped, once. A verdict does not depend on what it says.
+ */
 static bool tell_mismatches(struct report *report, struct error *error)
 {
-    if (!report->has_mismatches || report->are_mismatches_told)
+    bool has_verdict = option_given(report->options, OPTION_FAIL_UNDER) ||
+                       option_given(report->options, OPTION_BASELINE);
+
+    if (report->are_mismatches_told || !(report->has_mismatches || has_verdict))
         return true;
     report->are_mismatches_told = true;
     return functions_check_mismatches(report, error);
@@ -163,25 +167,35 @@ static bool is_for_terminal(const struct report *report)
     return !option_given(report->options, OPTION_OUTPUT) && has_colour(STDOUT_FILENO);
 }
 
+/* The size of a sequence for colours (ECMA-48, SGR) at the start of the text; 0: there is none. */
+static size_t colour_size(const char *text)
+{
+    size_t size = text[0] == '\033' && text[1] == '[' ? 2 + strspn(text + 2, "0123456789;") : 0;
+
+    return size != 0 && text[size] == 'm' ? size + 1 : 0;
+}
+
 /* Appends lines with names in them, without what a terminal may obey but colours. */
 static void append_printable(struct buffer *text, struct bytes lines)
 {
-    for (uint64_t i = 0; i < lines.size; i++) {
-        uint8_t byte = lines.data[i];
-        uint64_t end = i + 2;
+    struct bytes line;
 
-        if (byte == 0x1b && end < lines.size && lines.data[i + 1] == '[') {
-            while (end < lines.size && strchr("0123456789;", lines.data[end]) != NULL)
-                end++;
-            if (end < lines.size && lines.data[end] == 'm') {
-                buffer_append(text, lines.data + i, (size_t)(end + 1 - i));
-                i = end;
-                continue;
-            }
+    while (take_line(&lines, &line)) {
+        char *copy = command_text("%.*s", (int)line.size, (const char *)line.data);
+
+        for (const char *rest = copy, *next; *rest != '\0'; rest = next) {
+            size_t size = colour_size(rest);
+            uint32_t character = '\t';
+
+            next = rest + size;
+            if (size != 0 || (utf8_take(&next, &character) &&
+                              (character == '\t' || !utf8_is_control(character))))
+                buffer_append(text, rest, (size_t)(next - rest));
+            else
+                buffer_append(text, "?", 1);
         }
-        if ((byte < ' ' && byte != '\n' && byte != '\t') || byte == 0x7f)
-            byte = '?';
-        buffer_append(text, &byte, 1);
+        buffer_append(text, "\n", 1);
+        free(copy);
     }
 }
 

@@ -271,6 +271,17 @@ START_TEST(test_builds)
     /* and all of them */
     outcome = run(directory, 0, REPORT " --all-builds profiles");
     ck_assert(strstr(outcome.errors, "has another form of it") != NULL);
+    /* Functions may all have other names, as those of Rust in another version. */
+    run_or_abort(
+        directory, "sh", "-c",
+        "for i in 1 2; do printf \"int v${i}_f(void) { return 0; }\\n\" >r.c; clang-19 " FLAGS
+        " -Wl,--build-id -shared -fPIC r.c -o r.so; $0 split --store store r.so; "
+        "printf \"int v${i}_f(void); int main(void) { return v${i}_f(); }\\n\" >m.c; "
+        "clang-19 m.c ./r.so -o m; LLVM_PROFILE_FILE=rp/%m.profraw ./m; done",
+        covsplit_path(), NULL);
+    outcome = run(directory, 0, REPORT " rp");
+    ck_assert_msg(strstr(outcome.errors, "of an earlier build of 'r.so'") != NULL, "%s",
+                  outcome.errors);
     /* Without a profile, an earlier build is no subject of the verdict. */
     outcome = run(directory, 0, REPORT " --all --fail-under lines=1 p3");
     ck_assert_str_eq(outcome.errors, "");
@@ -308,6 +319,23 @@ START_TEST(test_hashes)
     outcome = run(directory, 0, REPORT " --fail-under lines=1 profiles");
     ck_assert_str_eq(outcome.errors, "");
     assert_truth(directory, "profiles", "m.un");
+    /* What llvm-cov says is not needed for a verdict, and what llvm-profdata lists is counted. */
+    file_write_text(path_join(directory, "silent"),
+                    "#!/bin/sh\nexec llvm-cov-14 \"$@\" 2>/dev/null\n");
+    file_write_text(path_join(directory, "short"),
+                    "#!/bin/sh\nllvm-profdata-14 \"$@\" | sed s/Hash/Digest/\n");
+    run_or_abort(directory, "chmod", "+x", "silent", "short", NULL);
+    outcome = run(directory, 1,
+                  "report --store store --llvm-cov ./silent --llvm-profdata llvm-profdata-14 "
+                  "--fail-under lines=1 --ignore foreign old.profdata a");
+    ck_assert_msg(strstr(outcome.errors, "function 'f' of a: left out") != NULL, "%s",
+                  outcome.errors);
+    outcome =
+        run(directory, 1,
+            "report --store store --llvm-cov llvm-cov-14 --llvm-profdata ./short old.profdata "
+            "a");
+    ck_assert_msg(strstr(outcome.errors, "does not list its functions") != NULL, "%s",
+                  outcome.errors);
 }
 END_TEST
 
@@ -544,15 +572,21 @@ END_TEST
 /* What a terminal or a reader of XML may obey is not passed on. */
 START_TEST(test_strange_names)
 {
-    char *directory = build(
-        "strange", "d=$(printf 'a\\033[2Jb\\377<&\"--'); mkdir \"$d\"; mv a.c \"$d/a.c\"; build "
-                   "\"$d/a.c\" -o a; split a; run a");
+    char *directory =
+        build("strange", "d=$(printf 'a\\033[2Jb\\302\\233c\\342\\200\\256d\\377<&\"--'); mkdir "
+                         "\"$d\"; mv a.c \"$d/a.c\"; build "
+                         "\"$d/a.c\" -o a; split a; run a");
     static const char *const forms[] = {"", "--summary", "--show-missing-lines",
                                         "--format markdown", "--baseline profiles"};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         struct outcome outcome = run(directory, 0, text_format(REPORT " %s profiles", forms[i]));
-        ck_assert_msg(strchr(outcome.output, 033) == NULL && strchr(outcome.errors, 033) == NULL,
+        const char *said = text_format("%s%s", outcome.output, outcome.errors);
+        ck_assert_msg(strchr(said, 033) == NULL && strstr(said, "\302\233") == NULL &&
+                          strstr(said, "\342\200\256") == NULL,
                       "%s", forms[i]);
+        ck_assert_msg(strcmp(forms[i], "--baseline profiles") == 0 ||
+                          strstr(said, "a?[2Jb?c?d?<") || strstr(said, "a?\\[2Jb?c?d?\\<"),
+                      "%s: %s", forms[i], said);
     }
     run(directory, 0, REPORT " --format cobertura -o c.xml profiles");
     run_or_abort(directory, "python3", "-c",
