@@ -92,21 +92,21 @@ static bool check_verdict(const struct report *report, struct error *error)
                      option, left_out_words[report->first_kind]);
 }
 
-/* Tells of the inputs that the merge has left out. Other bad profiles than those that lack a
- * sidecar are errors. */
+/* Tells of the inputs that the merge has left out. It is an error if one is bad for another reason
+ * than that no sidecar of its image was found: a sidecar that is damaged or of another build is not
+ * missing. */
 static bool check_inputs(struct report *report, const struct merge *merge, struct error *error)
 {
-    uint64_t lacking = 0;
     char count[COUNT_TEXT_MAX];
 
-    for (size_t i = 0; i < merge->lacking_count; i++) {
+    for (size_t i = 0; i < merge->failure_count; i++) {
+        if (merge->failures[i].error.number != ENODATA) {
+            *error = merge->failures[i].error;
+            return false;
+        }
+    }
+    for (size_t i = 0; i < merge->lacking_count; i++)
         report_leave_out_lacking(report, &merge->lacking[i]);
-        lacking += merge->lacking[i].profile_count;
-    }
-    if (merge->failure_count > lacking) {
-        *error = merge->failures[0].error;
-        return false;
-    }
     if (merge->empty_count != 0)
         report_leave_out(report, LEFT_OUT_EMPTY,
                          "%s, such as %s: " PROFILE_EMPTY_BECAUSE "; left out",

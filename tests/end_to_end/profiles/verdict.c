@@ -488,6 +488,18 @@ START_TEST(test_not_split)
 }
 END_TEST
 
+/* A sidecar that is damaged is not missing. */
+START_TEST(test_damaged)
+{
+    char *directory = build("damaged", "build a.c -o a; build b.c -o b; split b; run b; for i in "
+                                       "store/.build-id/*/*; do head -c -40 $i >cut; cat cut >$i; "
+                                       "done; split a; run a");
+    struct outcome outcome = run(directory, 1, REPORT " --ignore missing profiles");
+    ck_assert_msg(strstr(outcome.errors, ".covsplit: ") != NULL, "%s", outcome.errors);
+    ck_assert_str_eq(outcome.output, "");
+}
+END_TEST
+
 /* Sidecars may lie beside profiles, also in a directory of them; and a program that writes nothing
  * is not llvm-cov. */
 START_TEST(test_neighbours)
@@ -627,7 +639,7 @@ int main(void)
     TCase *all = suite_case("verdict", 120, prepare);
     suite_loops(all, KINDS, test_kind);
     suite_tests(all, test_other_programs, test_own_files, test_one_uuid, test_builds, test_hashes,
-                test_moved, test_names, test_nothing, test_not_split, test_neighbours, test_pages,
-                test_templates, test_lines, test_strange_names, test_many_files);
+                test_moved, test_names, test_nothing, test_not_split, test_damaged, test_neighbours,
+                test_pages, test_templates, test_lines, test_strange_names, test_many_files);
     return suite_main("verdict", all);
 }
