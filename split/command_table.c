@@ -425,8 +425,8 @@ static const struct command commands[] = {
      "with --fail-under and --baseline, which are about all that is given, unless --ignore\n"
      "names the kind.\n"
      "\n"
-     "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one in PATH\n"
-     "that fits the profiles.\n"
+     "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one that fits\n"
+     "the profiles, in COVSPLIT_LLVM_BIN, in PATH, or where distributions and rustup put it.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(report_options), "PROFILE", 1, OPERANDS_ANY, command_report},
     {"test", "Run a command, and report what it covered",
@@ -514,8 +514,9 @@ static const struct command commands[] = {
      "Lightweight, full and sparse raw profiles may be mixed. The format is given by the end\n"
      "of OUT, .profraw or .profdata, or by --format. A profraw file has one full raw profile\n"
      "for each image. A profdata file is made from these by llvm-profdata: the one that\n"
-     "--llvm-profdata or else LLVM_PROFDATA names, or the first one in PATH that reads such\n"
-     "profiles.\n"
+     "--llvm-profdata or else LLVM_PROFDATA names, or the first one in COVSPLIT_LLVM_BIN, in\n"
+     "PATH, or where distributions and rustup put it, that reads such profiles. Profiles of\n"
+     "several LLVM versions are read by one each.\n"
      "\n"
      "With --per-image, DIR also gets a file for each image, in OUT's format and named by the\n"
      "UUID (without one: no-uuid- and a digest). Other files in DIR are left alone.\n"

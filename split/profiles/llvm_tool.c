@@ -14,7 +14,6 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
-#include "common/llvm/profile.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 
@@ -71,10 +70,8 @@ static void read_text(int fd, size_t most, struct buffer *text)
     }
 }
 
-/* Runs the command, whose first word is the program, and waits for it. Its output goes to
- * output_fd, or if that is -1, with its errors to `said`. *status is that of waitpid. Returns an
- * errno. */
-static int run(const struct llvm_command *command, int output_fd, struct buffer *said, int *status)
+int llvm_command_spawn(const struct llvm_command *command, int output_fd, struct buffer *said,
+                       int *status)
 {
     posix_spawn_file_actions_t actions;
     int ends[2], result;
@@ -106,94 +103,6 @@ static int run(const struct llvm_command *command, int output_fd, struct buffer 
     }
     close(ends[0]);
     return result;
-}
-
-/* ---- finding it ---- */
-
-unsigned llvm_tool_release(const char *program)
-{
-    struct llvm_command command = {0};
-    struct buffer text = {0};
-    unsigned release = 0;
-    int status = -1;
-
-    llvm_command_add(&command, "%s", program);
-    llvm_command_add(&command, "--version");
-    if (run(&command, -1, &text, &status) == 0 && buffer_append(&text, "", 1)) {
-        const char *found = strstr((const char *)text.data, "LLVM version ");
-
-        if (found != NULL)
-            release = (unsigned)strtoul(found + strlen("LLVM version "), NULL, 10);
-    }
-    buffer_free(&text);
-    llvm_command_free(&command);
-    return release;
-}
-
-bool llvm_tool_exists(const char *program)
-{
-    const char *path = getenv("PATH");
-
-    if (strchr(program, '/') != NULL)
-        return access(program, X_OK) == 0;
-    while (path != NULL && *path != '\0') {
-        size_t length = strcspn(path, ":");
-        char *candidate = command_text("%.*s/%s", (int)length, path, program);
-        bool found = length != 0 && access(candidate, X_OK) == 0;
-
-        free(candidate);
-        if (found)
-            return true;
-        path += length + (path[length] == ':');
-    }
-    return false;
-}
-
-char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_version,
-                     struct error *error)
-{
-    static const struct {
-        const char *name, *environment;
-    } tools[] = {{"llvm-profdata", LLVM_PROFDATA_ENVIRONMENT}, {"llvm-cov", LLVM_COV_ENVIRONMENT}};
-    /* The LLVM releases that write and read a raw version, from 7 on. */
-    static const struct {
-        unsigned first, last;
-    } releases[] = {{13, 13}, {14, 17}, {18, 18}, {19, 22}, {23, 39 /* known so far */}};
-    const char *name = tools[tool].name, *environment = getenv(tools[tool].environment);
-    size_t index = raw_version - PROFILE_VERSION_MIN;
-    bool is_known = index < sizeof(releases) / sizeof(releases[0]);
-    unsigned first = is_known ? releases[index].first : 0;
-    unsigned last = is_known ? releases[index].last : 0, release;
-
-    if (given != NULL)
-        return command_copy(given);
-    if (environment != NULL && environment[0] != '\0')
-        return command_copy(environment);
-    release = llvm_tool_exists(name) ? llvm_tool_release(name) : 0;
-    if (raw_version == 0) {
-        first = releases[0].first;
-        last = releases[sizeof(releases) / sizeof(releases[0]) - 1].last;
-    } else if (release >= first && release <= last && release != 0) {
-        return command_copy(name);
-    }
-    for (unsigned i = 0; first != 0 && i <= last - first; i++) {
-        unsigned wanted = raw_version == 0 ? last - i : first + i;
-        char *versioned = command_text("%s-%u", name, wanted);
-
-        if (llvm_tool_exists(versioned))
-            return versioned;
-        free(versioned);
-        if (wanted == release)
-            return command_copy(name);
-    }
-    if (raw_version == 0)
-        error_set(error, "%s: none is in PATH; install one, or give --%s", name, name);
-    else
-        error_set(error,
-                  "%s: none in PATH reads raw profiles of version %u (LLVM %u to %u do); "
-                  "install one, or give --%s",
-                  name, raw_version, first, last, name);
-    return NULL;
 }
 
 /* ---- what it says ---- */
@@ -289,7 +198,7 @@ bool llvm_command_run(const struct llvm_command *command, int output_fd, const c
     int status = 0, result;
     bool done;
 
-    result = run(command, output_fd, &said, &status);
+    result = llvm_command_spawn(command, output_fd, &said, &status);
     done = result != 0
                ? error_set_errno(error, result, "%s: '%s' cannot be run", name, command->words[0])
                : report_run(command, status, name, &said, error);

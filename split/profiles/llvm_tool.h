@@ -13,30 +13,53 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/bytes.h"
 #include "common/base/error.h"
 
-#define LLVM_PROFDATA_ENVIRONMENT "LLVM_PROFDATA"
-#define LLVM_COV_ENVIRONMENT      "LLVM_COV"
+/* ---- finding them (llvm_find.c) ---- */
 
 enum llvm_tool {
     LLVM_PROFDATA,
     LLVM_COV,
 };
 
-/* The program to run, as a new string: `given` (--llvm-profdata, --llvm-cov), or else the one that
- * the environment names, both unchecked; or else the first one in PATH of a release that reads raw
- * profiles of that version. The name without a version is tried first, then those with one, lowest
- * version first, since newer tools read the output of older ones but not the other way round. With
- * raw_version 0, for indexed profiles, any will do, and the highest version is the first. NULL with
- * an error that says what was looked for. */
-char *llvm_tool_find(enum llvm_tool tool, const char *given, unsigned raw_version,
+/* Directories in which they are looked for before PATH, separated by ':'. */
+#define LLVM_BIN_ENVIRONMENT "COVSPLIT_LLVM_BIN"
+
+/* The program that the user names: `option` (--llvm-profdata, --llvm-cov), or else LLVM_PROFDATA or
+ * LLVM_COV in the environment. NULL: none. */
+const char *llvm_tool_given(enum llvm_tool tool, const char *option);
+
+/* The first program, as a new string, of a release that reads raw profiles of that version; with
+ * raw_version 0, for indexed profiles, the one of the highest release. These are looked at, in this
+ * order: the directories of COVSPLIT_LLVM_BIN; in PATH, the name without a version, then those with
+ * one, lowest version first, since newer tools read the output of older ones but not the other way
+ * round; where distributions put each release; and the toolchains of rustup. NULL with an error
+ * that says what was looked for. */
+char *llvm_tool_search(enum llvm_tool tool, unsigned raw_version, struct error *error);
+
+/* The program that is given, unchecked, as a new string; or else the one that is found. */
+char *llvm_tool_find(enum llvm_tool tool, const char *option, unsigned raw_version,
                      struct error *error);
+
+/* The llvm-cov that is given, or else the one beside the llvm-profdata that llvm_tool_find finds,
+ * which reads what that writes; or else one that is found by itself. */
+char *llvm_cov_find(const char *cov_option, const char *profdata_option, unsigned raw_version,
+                    struct error *error);
+
+/* The program of another name in the same directory: llvm-cov-19 and "llvm-cxxfilt" for
+ * llvm-profdata-19. A new string; NULL if there is none. */
+char *llvm_tool_beside(const char *program, const char *name);
 
 /* True if the program, a path or a name in PATH, can be run. */
 bool llvm_tool_exists(const char *program);
 
-/* The LLVM release of a program, from its --version output; 0 if it fails or does not say. */
+/* The LLVM release of a program, as it or the other tool beside it says; or the first that reads
+ * the raw profiles that it reads; 0: not known. */
 unsigned llvm_tool_release(const char *program);
+
+/* True if the llvm-profdata reads raw profiles of that version. */
+bool llvm_profdata_reads(const char *program, unsigned raw_version);
 
 /* ---- any command ---- */
 
@@ -63,6 +86,11 @@ void llvm_command_add(struct llvm_command *command, const char *format, ...)
 void llvm_command_add_file(struct llvm_command *command, const char *before, int fd,
                            const char *name);
 void llvm_command_free(struct llvm_command *command);
+
+/* Runs it, and waits for it. Its output goes to output_fd, or if that is -1, with its errors to
+ * `said`, of which the beginning is kept. *status is that of waitpid. Returns an errno. */
+int llvm_command_spawn(const struct llvm_command *command, int output_fd, struct buffer *said,
+                       int *status);
 
 /* Runs it. Its output goes to output_fd; -1: it has none to keep. If it succeeds, what it says is
  * printed as warnings. `name` is that of the output, in messages. */

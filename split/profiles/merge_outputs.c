@@ -4,6 +4,9 @@
  * A .profraw file gets one profile for each group of profiles. For a .profdata file, each group's
  * profile is written to an unnamed file, a spool, and llvm-profdata makes the result from these: it
  * does once for each group what it would otherwise do for every profile.
+ *
+ * No llvm-profdata reads the raw profiles of every LLVM. Those of each version are given to one
+ * that reads them, and the newest puts the indexed profiles that these write together.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -47,12 +50,22 @@ struct spools {
     size_t count, capacity;
 };
 
+#define RAW_VERSIONS (PROFILE_VERSION_MAX - PROFILE_VERSION_MIN + 1)
+
+/* The llvm-profdata for raw profiles of a version. */
+struct reader {
+    unsigned version;
+    char *program;
+};
+
 struct maker {
     const struct merge *merge;
     const struct parsed_options *options;
     const char *path; /* --output: there should be room for spools beside it */
     enum profile_format format;
-    char *program; /* llvm-profdata; NULL for .profraw */
+    struct reader readers[RAW_VERSIONS]; /* for .profdata; the oldest LLVM first */
+    size_t reader_count;
+    const char *writer; /* the llvm-profdata that puts together what several readers write */
     struct spools spools;
 };
 
@@ -251,27 +264,36 @@ static void add_input(struct llvm_command *command, const struct spool *spool)
     llvm_command_add_file(command, before, spool->file.fd, spool->name);
 }
 
-/* Runs llvm-profdata with the spools of the groups, and those of their temporal profiles. */
-static bool write_indexed(const struct maker *maker, const struct selection *selection,
-                          struct output *output, struct error *error)
+/* Starts a command that merges to the output, which must be lent. */
+static void start_command(const struct maker *maker, const char *program,
+                          const struct output *output, struct llvm_command *command)
 {
-    struct temporal_target temporal = {.path = output->path};
+    llvm_command_add(command, "%s", program);
+    llvm_command_add(command, "merge");
+    if (option_given(maker->options, OPTION_SPARSE))
+        llvm_command_add(command, "-sparse");
+    if (maker->merge->goes_on)
+        llvm_command_add(command, "-failure-mode=all");
+    /* With one thread the order, and so the output, is always the same. */
+    llvm_command_add(command, "-num-threads=1");
+    llvm_command_add(command, "-o");
+    llvm_command_add_file(command, "", output->fd, output->path);
+}
+
+/* Runs llvm-profdata with the spools of the groups, which are of a version that it reads, and those
+ * of their temporal profiles. */
+static bool write_version(const struct maker *maker, const char *program,
+                          const struct selection *selection, struct output *output,
+                          struct error *error)
+{
+    struct temporal_target temporal = {.path = maker->path};
     const struct spools *spools = &maker->spools;
     struct llvm_command command = {0};
     size_t next = 0;
     bool done =
         spool_all_temporal(maker->merge, selection, &temporal, error) && output_lend(output, error);
 
-    llvm_command_add(&command, "%s", maker->program);
-    llvm_command_add(&command, "merge");
-    if (option_given(maker->options, OPTION_SPARSE))
-        llvm_command_add(&command, "-sparse");
-    if (maker->merge->goes_on)
-        llvm_command_add(&command, "-failure-mode=all");
-    /* With one thread the order, and so the output, is always the same. */
-    llvm_command_add(&command, "-num-threads=1");
-    llvm_command_add(&command, "-o");
-    llvm_command_add_file(&command, "", output->fd, output->path);
+    start_command(maker, program, output, &command);
     for (size_t i = 0; i < spools->count; i++) {
         while (next < selection->count && selection->groups[next] < spools->items[i].group)
             next++;
@@ -286,6 +308,149 @@ static bool write_indexed(const struct maker *maker, const struct selection *sel
     free_spools(&temporal.spools);
     return done;
 }
+
+/* Those groups of the selection that are of this version; free `groups`. */
+static struct selection select_version(const struct maker *maker, const struct selection *selection,
+                                       unsigned version, size_t **groups)
+{
+    struct selection found = {.groups = *groups =
+                                  command_array(selection->count, sizeof(**groups))};
+
+    for (size_t i = 0; i < selection->count; i++) {
+        if (maker->merge->groups.list[selection->groups[i]]->version == version)
+            (*groups)[found.count++] = selection->groups[i];
+    }
+    return found;
+}
+
+/* Has each reader write an indexed profile of the groups that are for it, and the writer put these
+ * together. */
+static bool write_versions(const struct maker *maker, const struct selection *selection,
+                           struct output *output, struct error *error)
+{
+    const struct output_options options = {.mode = 0600, .is_nameless = true};
+    struct output parts[RAW_VERSIONS];
+    struct llvm_command command = {0};
+    size_t part_count = 0;
+    bool done = output_lend(output, error);
+
+    start_command(maker, maker->writer, output, &command);
+    for (size_t i = 0; done && i < maker->reader_count; i++) {
+        const struct reader *reader = &maker->readers[i];
+        size_t *groups;
+        struct selection some = select_version(maker, selection, reader->version, &groups);
+
+        if (some.count != 0 &&
+            (done = output_create(&parts[part_count], maker->path, &options, error))) {
+            struct output *part = &parts[part_count++];
+
+            done = write_version(maker, reader->program, &some, part, error) &&
+                   output_lend(part, error);
+            llvm_command_add_file(&command, "", part->fd,
+                                  maker->merge->groups.list[some.groups[0]]->name);
+        }
+        free(groups);
+    }
+    done = done && llvm_command_run(&command, -1, output->path, error) &&
+           output_take_back(output, error);
+    llvm_command_free(&command);
+    for (size_t i = 0; i < part_count; i++)
+        output_discard(&parts[i]);
+    return done;
+}
+
+static bool write_indexed(const struct maker *maker, const struct selection *selection,
+                          struct output *output, struct error *error)
+{
+    const struct profile_groups *groups = &maker->merge->groups;
+    unsigned version = selection->count == 0 ? 0 : groups->list[selection->groups[0]]->version;
+    size_t same = 0, reader = 0;
+
+    while (same < selection->count && groups->list[selection->groups[same]]->version == version)
+        same++;
+    while (reader < maker->reader_count && maker->readers[reader].version != version)
+        reader++;
+    return same == selection->count
+               ? write_version(maker, maker->readers[reader].program, selection, output, error)
+               : write_versions(maker, selection, output, error);
+}
+
+/* ---- the programs ---- */
+
+/* The first group of this version; NULL if there is none. */
+static const struct profile_group *find_version(const struct maker *maker, unsigned version)
+{
+    const struct profile_groups *groups = &maker->merge->groups;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        if (groups->list[i]->version == version)
+            return groups->list[i];
+    }
+    return NULL;
+}
+
+/* Says of which version which profiles are, where no program reads those of one. What to do follows
+ * the last semicolon, and stays last. */
+static void tell_versions(const struct maker *maker, struct error *error)
+{
+    struct error list = {.message = ""}, before, why = *error;
+    const char *advice = strrchr(why.message, ';');
+
+    for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        const struct profile_group *group = find_version(maker, version);
+        struct profile_sidecar *sidecar = group == NULL ? NULL : profile_group_sidecar(group);
+        const char *image = sidecar == NULL ? "" : sidecar->sidecar->image_name;
+
+        if (group == NULL)
+            continue;
+        before = list;
+        error_set(&list, "%.400s%s%.120s%s%.60s%s is of version %u", before.message,
+                  before.message[0] == '\0' ? "" : ", ", group->name,
+                  image[0] == '\0' ? "" : " (image '", image, image[0] == '\0' ? "" : "')",
+                  version);
+    }
+    error_set(error, "%.*s; %s%s", advice == NULL ? 0 : (int)(advice - why.message), why.message,
+              list.message, advice == NULL ? "" : advice);
+    error->number = why.number;
+}
+
+/* Finds a reader for each version. The program that is given reads what it can, and writes unless
+ * it is older than another one. */
+static bool find_readers(struct maker *maker, struct error *error)
+{
+    const char *given =
+        llvm_tool_given(LLVM_PROFDATA, option_text(maker->options, OPTION_LLVM_PROFDATA));
+    unsigned newest, first = maker->merge->groups.list[0]->version;
+    bool is_one = true;
+
+    for (size_t i = 0; i < maker->merge->groups.count; i++)
+        is_one = is_one && maker->merge->groups.list[i]->version == first;
+    for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        struct reader *reader = &maker->readers[maker->reader_count];
+
+        if (find_version(maker, version) == NULL)
+            continue;
+        reader->version = version;
+        reader->program = given != NULL && (is_one || llvm_profdata_reads(given, version))
+                              ? command_copy(given)
+                              : llvm_tool_search(LLVM_PROFDATA, version, error);
+        if (reader->program == NULL) {
+            if (!is_one)
+                tell_versions(maker, error);
+            return false;
+        }
+        maker->reader_count++;
+    }
+    maker->writer = maker->readers[maker->reader_count - 1].program;
+    if (!is_one && given != NULL && strcmp(given, maker->writer) != 0) {
+        newest = llvm_tool_release(maker->writer);
+        if (llvm_tool_release(given) >= newest)
+            maker->writer = given;
+    }
+    return true;
+}
+
+/* ---- files ---- */
 
 /* Makes the next file, of some of the groups. */
 static bool make_file(const struct maker *maker, const char *path, bool in_memory,
@@ -369,9 +534,7 @@ bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge
 
     outputs->files = command_array(count + 1, sizeof(*outputs->files));
     if (maker.format == FORMAT_INDEXED) {
-        maker.program = llvm_tool_find(LLVM_PROFDATA, option_text(options, OPTION_LLVM_PROFDATA),
-                                       merge->groups.list[0]->version, error);
-        done = maker.program != NULL && spool_all(&maker, error);
+        done = find_readers(&maker, error) && spool_all(&maker, error);
     }
     if (done && option_given(options, OPTION_PER_IMAGE))
         done = make_image_files(&maker, numbers, outputs, error);
@@ -379,7 +542,8 @@ bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge
         numbers[i] = i;
     done = done && make_file(&maker, maker.path, in_memory, &all, outputs, error);
     free_spools(&maker.spools);
-    free(maker.program);
+    for (size_t i = 0; i < maker.reader_count; i++)
+        free(maker.readers[i].program);
     free(numbers);
     return done;
 }

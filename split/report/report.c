@@ -217,8 +217,9 @@ static bool make_with_images(struct report *report, struct error *error)
     struct output merged = {.fd = -1};
     bool done;
 
-    report->program = llvm_tool_find(LLVM_COV, option_text(report->options, OPTION_LLVM_COV),
-                                     report->raw_version, error);
+    report->program = llvm_cov_find(option_text(report->options, OPTION_LLVM_COV),
+                                    option_text(report->options, OPTION_LLVM_PROFDATA),
+                                    report->raw_version, error);
     done = report->program != NULL &&
            (report->indexed_count == 0 || merge_indexed(report, &merged, error));
     if (report->image_count > 1)
@@ -239,7 +240,12 @@ static bool make_merged(void *context, const struct merge *merge, int profile, s
     struct report *report = context;
 
     report->profile = profile;
-    report->raw_version = merge->groups.list[0]->version;
+    /* Newer tools read the indexed profiles of older ones. Which release wrote those that are given
+     * is not known. */
+    for (size_t i = 0; report->indexed_count == 0 && i < merge->groups.count; i++) {
+        if (merge->groups.list[i]->version > report->raw_version)
+            report->raw_version = merge->groups.list[i]->version;
+    }
     for (size_t i = 0; i < merge->inputs->count; i++)
         note_time(report, merge->inputs->paths[i]);
     return make_with_images(report, error);

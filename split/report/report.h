@@ -92,7 +92,7 @@ struct report {
     struct error first_lacking;
     bool has_strangers;   /* profiles that do not tell of which image they are */
     char *program;        /* llvm-cov */
-    unsigned raw_version; /* of the profiles; 0: not known */
+    unsigned raw_version; /* the highest of the profiles; 0: indexed ones are among them */
     int profile;          /* a .profdata file */
     struct output mapping;
     uint64_t newest; /* the modification time of the newest profile, in seconds */

@@ -326,18 +326,13 @@ static bool write_text(struct report *report, struct error *error)
  * llvm-cov, whose name may end in a version. A new string; NULL if there is none. */
 static char *find_demangler(const struct report *report)
 {
-    const char *name = strstr(path_file_name(report->program), "llvm-cov");
-    char *beside = name == NULL ? NULL
-                                : command_text("%.*sllvm-cxxfilt%s", (int)(name - report->program),
-                                               report->program, name + strlen("llvm-cov"));
+    char *beside;
 
-    if (sources_are_rust(report) && llvm_tool_exists("rustfilt")) {
-        free(beside);
+    if (sources_are_rust(report) && llvm_tool_exists("rustfilt"))
         return command_copy("rustfilt");
-    }
-    if (beside != NULL && llvm_tool_exists(beside))
+    beside = llvm_tool_beside(report->program, "llvm-cxxfilt");
+    if (beside != NULL)
         return beside;
-    free(beside);
     return llvm_tool_exists("c++filt") ? command_copy("c++filt") : NULL;
 }
 

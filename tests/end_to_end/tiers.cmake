@@ -140,7 +140,7 @@ endforeach()
 # The longest ones start first, so that none of them is left to the end alone: seconds of a processor, or of
 # waiting, with an empty cache.
 set(costs
-  fetch 50 fetch-runtimes 50 kill 30 consume-watch 30 pairs-clang22 30 verdict 27
+  fetch 50 fetch-runtimes 50 kill 30 consume-watch 30 pairs-clang22 30 verdict 27 llvm-versions 15
   profiles-clang22-lld 25 reports-leveldb-clang22 22 coff-clang22 22 raw-versions-lld 17 matrix-clang16-bfd 15
   union-clang22 15 macho-clang22-arm64 15 firmware 14 races 13 bad-runs 13 store-writers 13 matrix-clang22-lld 13
   diff-cover 13 export 12 zeros-aarch64-lld 12 zeros-clang22-lld 12 zeros-clang14-bfd 12 macho-alone 12 fault-sweep 12

@@ -398,7 +398,6 @@ START_TEST(test_which_llvm_profdata)
 {
     const char *path = text_format("PATH=%s/bin:/nowhere", scratch);
     directory_create(path_join(scratch, "bin"));
-    assert_says(merge(path, "-o out.profdata profiles", 1), "none in PATH reads raw profiles");
     add_program("bin", "llvm-profdata-22", "22.1.0");
     add_program("bin", "llvm-profdata-17", "17.0.6");
     merge(path, "-o out.profdata profiles", 0);

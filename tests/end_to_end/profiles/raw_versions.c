@@ -282,7 +282,7 @@ START_TEST(test_changed_headers)
     /* What packaged tools do not read is not given to them. */
     struct outcome merged = covsplit_run_words(application.scratch, 1,
                                                "merge --store store -o no.profdata split.profraw");
-    ck_assert_ptr_nonnull(strstr(merged.errors, "none in PATH reads raw profiles of version 11"));
+    ck_assert_ptr_nonnull(strstr(merged.errors, "reads raw profiles of version 11"));
     merged = covsplit_run_words(
         application.scratch, 1,
         text_format("merge --store store -o no.profdata --llvm-profdata %s split.profraw",

@@ -2,11 +2,12 @@
 add_suites(profiles profiles_bad profiles_leveldb merge_files tripwire raw_versions
            run_modes runtime_api pools pool_files streams dumps)
 add_suites(merge_state consume consume_kill consume_watch which_tests explain explain_leveldb per_image report
-           verdict pairs)
+           verdict pairs llvm_versions)
 add_run(merge-files merge_files)
 add_run(per-image per_image)
 add_run(report report)
 add_run(verdict verdict)
+add_run(llvm-versions llvm_versions)
 # What diff-cover makes of reports; it is a module of the system's Python.
 if(NOT COVSPLIT_SANITIZE)
   add_test(NAME diff-cover COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/changes.py
