@@ -154,22 +154,21 @@ static struct bytes remnant_of(const struct planning *planning, enum section_kin
                                                      : planning->format->remnant_of(planning, kind);
 }
 
-/* A stripped image without a UUID of its own still has it in the tripwire, or the first part of it
- * in the stub. True if it was taken from the stub. */
+/* What a split has left in the image says which UUID it had then: the tripwire all of it, the stub
+ * its first part. The build ID may have been changed since, as by debugedit -i, or be gone. True if
+ * the UUID was taken from the stub. */
 static bool take_split_uuid(struct planning *planning)
 {
     struct uuid *uuid = &planning->plan->facts.uuid, found;
     struct bytes stub;
     bool is_prefix;
 
-    if (uuid->size != 0)
-        return false;
     if (tripwire_read_uuid(remnant_of(planning, SECTION_NAMES), &found, &is_prefix) && !is_prefix) {
         *uuid = found;
         return false;
     }
     stub = remnant_of(planning, SECTION_DATA);
-    if (stub.size < UUID_STUB_SIZE)
+    if (stub.size < UUID_STUB_SIZE || (uuid->size != 0 && uuid_has_stub(uuid, stub.data)))
         return false;
     memcpy(uuid->bytes, stub.data, UUID_STUB_SIZE);
     uuid->size = UUID_STUB_SIZE;
@@ -184,6 +183,7 @@ static void describe_split(struct planning *planning, struct split_image *split)
     describe_contents(planning);
     counters = image_plan_section(planning->plan, SECTION_COUNTERS);
     bitmap = image_plan_section(planning->plan, SECTION_BITMAP);
+    split->own_uuid = planning->plan->facts.uuid;
     split->uuid_is_stub = take_split_uuid(planning);
     split->uuid = planning->plan->facts.uuid;
     split->has_stub = stub.size >= sizeof(split->stub_id);

@@ -317,6 +317,7 @@ void profile_sidecar_unload(struct profile_sidecar *opened)
         return;
     buffer_free(&opened->data);
     buffer_free(&opened->names);
+    buffer_free(&opened->binary_ids);
     *opened = (struct profile_sidecar){.sidecar = opened->sidecar};
 }
 
@@ -454,6 +455,34 @@ static bool put_name_ref_back(const struct profile_sidecar *opened, const struct
     return true;
 }
 
+/* The profile has the build ID that its image has now. Other tools may have changed that since the
+ * split (debugedit -i), but everybody searches for the full profile's image by the ID that it had
+ * then, as the sidecar does. */
+static bool put_binary_id_back(struct profile_sidecar *opened, const struct profile *profile,
+                               const char *name, struct profile *full, struct error *error)
+{
+    const struct sidecar_facts *facts = &opened->sidecar->facts;
+    struct bytes rest = profile->binary_ids, binary_id, own = {facts->uuid.bytes, facts->uuid.size};
+    bool has_id = false;
+
+    if (facts->uuid_source != UUID_FROM_BUILD_ID)
+        return true;
+    while (profile_take_binary_id(profile, &rest, &binary_id)) {
+        if (bytes_equal(binary_id, own))
+            return true;
+        has_id = true;
+    }
+    if (!has_id)
+        return true;
+    if (opened->binary_ids.size == 0 &&
+        !profile_append_binary_id(&opened->binary_ids, facts->raw_version, opened->big_endian,
+                                  &facts->uuid))
+        return error_out_of_memory(error, name, facts->uuid.size);
+    full->binary_ids = buffer_view(&opened->binary_ids);
+    full->header.binary_ids_size = full->binary_ids.size;
+    return true;
+}
+
 bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile *profile,
                            const char *name, struct buffer *relocated, struct profile *full,
                            struct error *error)
@@ -468,7 +497,8 @@ bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile 
         return error_set(error, "%s: comes from a split image; give the sidecar of that image",
                          name);
     if (!profile_sidecar_load(opened, error) ||
-        !correlation_check(opened->sidecar, profile, name, error))
+        !correlation_check(opened->sidecar, profile, name, error) ||
+        !put_binary_id_back(opened, profile, name, full, error))
         return false;
     sidecar_name = opened->sidecar->name;
     lacks_data = profile->header.num_data == (opened->is_binary ? 0 : 1);

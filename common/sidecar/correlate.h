@@ -35,8 +35,9 @@ struct profile_sidecar {
     bool has_data;  /* false if the data stayed in the image */
     bool is_binary; /* data and names are for -profile-correlate=binary */
     bool has_names;
-    struct buffer data;  /* whole records */
-    struct buffer names; /* a names section with each name once */
+    struct buffer data;       /* whole records */
+    struct buffer names;      /* a names section with each name once */
+    struct buffer binary_ids; /* with the sidecar's UUID; empty until a profile needs it */
     /* CountersDelta and BitmapDelta in the header of a profile with this data. */
     uint64_t counters_delta;
     uint64_t bitmap_delta;

@@ -52,16 +52,21 @@ static bool check_build(const struct check *check)
     const struct profile *profile = check->profile;
     struct bytes rest = profile->binary_ids, binary_id, own = {facts->uuid.bytes, facts->uuid.size};
     bool has_stub = facts->has_stub && profile->lightweight, tripwire_agrees = true, agrees;
+    bool has_whole_uuid = false;
     enum profile_uuid_source source;
     struct uuid uuid;
     bool is_prefix;
 
-    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix))
+    if (tripwire_read_uuid(profile->names, &uuid, &is_prefix)) {
+        has_whole_uuid = !is_prefix;
         tripwire_agrees = is_prefix
                               ? uuid.size < own.size && memcmp(uuid.bytes, own.data, uuid.size) == 0
                               : uuid_equal(&uuid, &facts->uuid);
-    agrees = has_stub ? memcmp(facts->stub_id, profile->stub_id, sizeof(facts->stub_id)) == 0
-                      : rest.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID;
+    }
+    /* The tripwire has the UUID of the split; the build ID may have been changed since. */
+    agrees = has_stub
+                 ? memcmp(facts->stub_id, profile->stub_id, sizeof(facts->stub_id)) == 0
+                 : has_whole_uuid || rest.size == 0 || facts->uuid_source != UUID_FROM_BUILD_ID;
     while (!agrees && !has_stub && profile_take_binary_id(profile, &rest, &binary_id))
         agrees = bytes_equal(binary_id, own);
     if (agrees && tripwire_agrees)

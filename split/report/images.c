@@ -45,7 +45,8 @@ void report_free_images(struct report *report)
 static struct report_image *find_image(const struct report *report, const struct uuid *uuid)
 {
     for (size_t i = 0; uuid->size != 0 && i < report->image_count; i++) {
-        if (uuid_equal(&report->images[i].sidecar->facts.uuid, uuid))
+        if (uuid_equal(&report->images[i].sidecar->facts.uuid, uuid) ||
+            uuid_equal(&report->images[i].changed_uuid, uuid))
             return &report->images[i];
     }
     return NULL;
@@ -115,6 +116,7 @@ bool report_read_operands(struct report *report, const char *const *operands, si
             image.own = sidecar_read_for(options, path, error);
         } else if (is_image && image_find_split(&input, &split, error)) {
             image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
+            image.changed_uuid = split.own_uuid;
         } else if (is_image && !error_is_of_memory(error)) {
             image.own = image_sidecar_make(&input, limit, error);
         }
@@ -218,15 +220,19 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
             report->has_strangers = true;
             continue;
         }
+        if (known == NULL && found != NULL)
+            known = find_image(report, &found->sidecar->facts.uuid);
         if (known != NULL && !check_known(report, group, known, error))
             return false;
-        if (known == NULL && found == NULL && uuid.size == 0)
-            return error_set(error,
-                             "%s: a profile of an image that was not split, and it does not say of "
-                             "which; name the image, too",
-                             group->name);
-        if (known == NULL && found == NULL)
+        if (known == NULL && found == NULL && uuid.size == 0) {
+            error_set(error,
+                      "%s: a profile of an image that was not split, and it does not say of "
+                      "which; name the image, too",
+                      group->name);
+            error->number = ENODATA;
+        } else if (known == NULL && found == NULL) {
             found = image.found = profile_sidecars_find_group(&report->sidecars, group, error);
+        }
         if (known == NULL && found == NULL) {
             if (!note_lacking(report, &uuid, group->sum->profile_count, group->name, error))
                 return false;

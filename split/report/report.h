@@ -64,6 +64,7 @@ struct report_image {
     const struct sidecar *sidecar;
     struct sidecar *own;           /* to be closed; NULL: it is the merge's */
     struct profile_sidecar *found; /* to be released; or NULL */
+    struct uuid changed_uuid;      /* that the file has now, if another tool changed it */
     bool is_named;                 /* by an operand */
     bool is_indexed;               /* an indexed profile is of it */
     int64_t newest;                /* the time of the newest of the others, in nanoseconds */

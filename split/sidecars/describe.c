@@ -86,22 +86,32 @@ static uint64_t address_unless_zero(uint64_t address)
 /* ---- images ---- */
 
 /* The UUID that profiles and stores use. A UUID that a split would derive from the image's digest
- * does not belong to the image yet. */
+ * does not belong to the image yet. That of a stripped image is the one with which it was split,
+ * though other tools may have given it another build ID. */
 static bool add_image_uuid(struct report *report, const struct input *input,
                            const struct image_plan *plan, struct error *error)
 {
     static const struct uuid none = {.size = 0};
-    bool is_given = plan->facts.uuid_source == UUID_FROM_DIGEST;
+    const struct sidecar_facts *facts = &plan->facts;
     struct split_image split;
+    char hex[UUID_HEX_MAX];
 
-    if (!is_given)
-        add_uuid(report, &plan->facts.uuid, uuid_source_name(plan->facts.uuid_source));
-    else if (plan->already_split && image_find_split(input, &split, error))
-        add_uuid(report, &split.uuid, split.uuid_is_stub ? uuid_from_stub : uuid_from_tripwire);
-    else if (plan->already_split && error_is_of_memory(error))
+    if (plan->already_split && image_find_split(input, &split, error)) {
+        bool is_own = split.own_uuid.size != 0 && uuid_equal(&split.uuid, &split.own_uuid);
+
+        add_uuid(report, &split.uuid,
+                 is_own               ? uuid_source_name(facts->uuid_source)
+                 : split.uuid_is_stub ? uuid_from_stub
+                                      : uuid_from_tripwire);
+        if (!is_own && split.own_uuid.size != 0)
+            report_text(report, "changed_uuid", "changed UUID", uuid_format(&split.own_uuid, hex));
+    } else if (plan->already_split && error_is_of_memory(error)) {
         return false;
-    else
+    } else if (facts->uuid_source != UUID_FROM_DIGEST) {
+        add_uuid(report, &facts->uuid, uuid_source_name(facts->uuid_source));
+    } else {
         add_uuid(report, &none, "");
+    }
     return true;
 }
 

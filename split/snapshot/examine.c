@@ -293,7 +293,8 @@ static enum finding examine_without_file(struct examination *examination, struct
     if (sidecar != NULL)
         return examine_by_sidecar(examination, sidecar, error);
     traces = traces_find(examination->memory, module);
-    if (traces.is_split && module->uuid.size == 0) {
+    /* Another tool may have changed the build ID since the split. */
+    if (traces.uuid.size != 0 && !uuid_equal(&traces.uuid, &module->uuid)) {
         sidecar = find_sidecar(examination, &traces.uuid);
         if (sidecar != NULL)
             return examine_by_sidecar(examination, sidecar, error);
@@ -313,6 +314,22 @@ static enum finding examine_without_file(struct examination *examination, struct
 
 /* ---- by the file ---- */
 
+/* Finds the sidecar of the module's file, which may have been given another build ID since the
+ * split. NULL with the reason in no_sidecar. */
+static struct sidecar *find_sidecar_of_file(struct examination *examination)
+{
+    struct sidecar *sidecar;
+    struct split_image split;
+
+    if (!image_find_split(&examination->file, &split, &examination->no_sidecar))
+        return find_sidecar(examination, &examination->module->uuid);
+    sidecar = sidecar_search_of_image(examination->places, &examination->file, &split,
+                                      &examination->no_sidecar);
+    if (sidecar == NULL)
+        command_check_memory(&examination->no_sidecar);
+    return sidecar;
+}
+
 static enum finding examine_by_file(struct examination *examination, struct error *error)
 {
     struct coverage *coverage = &examination->coverage;
@@ -328,7 +345,7 @@ static enum finding examine_by_file(struct examination *examination, struct erro
         return FINDING_NO_COVERAGE;
     /* Without a symbol table, only the sidecar knows the version of the profiles. */
     if (coverage->raw_version == 0) {
-        sidecar = find_sidecar(examination, &examination->module->uuid);
+        sidecar = find_sidecar_of_file(examination);
         if (sidecar != NULL)
             coverage->raw_version = sidecar->facts.raw_version;
         sidecar_close(sidecar);

@@ -32,7 +32,7 @@ set(campaign_suites
   runtime-api-clang16-lld runtime-api-clang19-bfd runtime-api-clang19-lld
   runtime-api-clang22-bfd explain-clang14 explain-clang16 explain-clang19
   explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
-  pairs-clang14 pairs-clang16 pairs-clang19
+  pairs-clang14 pairs-clang16 pairs-clang19 changed-ids-clang14 changed-ids-clang16 changed-ids-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
   which-tests-clang14 which-tests-clang16 which-tests-clang19
   pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19

@@ -1,5 +1,5 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format finding store store_pack store_writers store_copy repack export union
+add_suites(sidecar_format finding store store_pack store_writers store_copy repack export union changed_ids
   unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
 add_run(finding finding)
@@ -9,6 +9,9 @@ add_run(store-writers store_writers)
 add_run(store-copy store_copy)
 add_run(repack repack)
 add_run(export export)
+foreach(clang ${COVSPLIT_TEST_CLANGS})
+  add_run(changed-ids-clang${clang} changed_ids ${clang})
+endforeach()
 add_run(unmapped unmapped)
 add_run(debuginfod debuginfod)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
