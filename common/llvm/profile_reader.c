@@ -311,6 +311,32 @@ bool profile_reader_first(struct profile_reader *reader, struct profile *profile
            (found || error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again", reader->name));
 }
 
+bool profile_reader_explain(const struct profile_reader *reader, struct error *error)
+{
+    const char *advice = strrchr(error->message, ';');
+    const struct error damage = *error;
+    struct bytes rest = reader->file;
+    const uint8_t *found;
+    size_t count = 0;
+
+    if (!profile_reader_recognize(reader->file) || reader->file.size < sizeof(uint64_t) ||
+        advice == NULL || error->number != 0 || strstr(advice, "run the program again") == NULL)
+        return false;
+    while (count < 2 && (found = memmem(rest.data, (size_t)rest.size, reader->file.data,
+                                        sizeof(uint64_t))) != NULL) {
+        uint64_t end = (uint64_t)(found - rest.data) + sizeof(uint64_t);
+
+        count++;
+        bytes_slice(rest, end, rest.size - end, &rest);
+    }
+    if (count < 2)
+        return false;
+    return error_set(error,
+                     "%.*s; several processes appended to it at once, as after a fork: run the "
+                     "program again with %%m in LLVM_PROFILE_FILE",
+                     (int)(advice - error->message), damage.message);
+}
+
 void profile_reader_rewind(struct profile_reader *reader)
 {
     reader->offset = 0;

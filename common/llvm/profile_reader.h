@@ -45,6 +45,12 @@ bool profile_reader_next(struct profile_reader *reader, struct profile *profile,
 bool profile_reader_first(struct profile_reader *reader, struct profile *profile,
                           struct error *error);
 
+/* Changes the advice of an error about damage if the file has the beginnings of several profiles:
+ * then processes have appended to it at the same time, as the children of a server do that forks
+ * with %p in LLVM_PROFILE_FILE, since the runtime puts in the process's ID only once. Returns
+ * false. */
+bool profile_reader_explain(const struct profile_reader *reader, struct error *error);
+
 /* Goes back to the start of the file, or to that of another one, whose bytes and name the caller
  * sets. Keeps the memory. */
 void profile_reader_rewind(struct profile_reader *reader);

@@ -318,7 +318,8 @@ void unsplit_image_tell(const struct uuid *uuid, const char *profile, struct err
                   "it and run it again",
                   profile, found);
     else
-        error_set(error, "%.300s: perhaps of an image that was not split; name that, too (%.600s)",
+        error_set(error,
+                  "%.300s: of an image that was perhaps not split: name the image, too (%.600s)",
                   profile, looked.message);
     error->number = looked.number;
     free(found);

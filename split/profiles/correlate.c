@@ -102,6 +102,8 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
     while (done && found)
         done = correlate_one(&profile, reader.name, sidecars, &output, error) &&
                profile_reader_next(&reader, &profile, &found, error);
+    if (!done)
+        profile_reader_explain(&reader, error);
     if (!done && error->number == ENODATA)
         tell_missing(&reader, sidecars, error);
     done = done && output_commit(&output, &result, error);

@@ -5,6 +5,7 @@
  * of which it is. llvm-profdata 14 to 17 have no --version; there the llvm-cov beside it says it,
  * or if there is none, a profile of no functions is tried.
  */
+#include <errno.h>
 #include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,6 +113,7 @@ static unsigned packaged_release(const char *program)
     char *path = find_program(program), *real = path == NULL ? NULL : realpath(path, NULL);
     unsigned release = 0, found;
 
+    command_require(path == NULL || real != NULL || errno != ENOMEM, sizeof(*real));
     for (size_t i = 0; real != NULL && i < sizeof(packaged) / sizeof(packaged[0]); i++) {
         char *directory;
 
@@ -350,7 +352,10 @@ char *llvm_tool_find(enum llvm_tool tool, const char *option, unsigned raw_versi
 {
     const char *given = llvm_tool_given(tool, option);
 
-    return given != NULL ? command_copy(given) : llvm_tool_search(tool, raw_version, error);
+    if (given != NULL &&
+        (tool != LLVM_PROFDATA || raw_version == 0 || llvm_profdata_reads(given, raw_version)))
+        return command_copy(given);
+    return llvm_tool_search(tool, raw_version, error);
 }
 
 char *llvm_cov_find(const char *cov_option, const char *profdata_option, unsigned raw_version,

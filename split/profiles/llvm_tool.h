@@ -38,7 +38,8 @@ const char *llvm_tool_given(enum llvm_tool tool, const char *option);
  * that says what was looked for. */
 char *llvm_tool_search(enum llvm_tool tool, unsigned raw_version, struct error *error);
 
-/* The program that is given, unchecked, as a new string; or else the one that is found. */
+/* The program that is given, as a new string, unless it is an llvm-profdata that does not read that
+ * version, as one may be of several; or else the one that is found. */
 char *llvm_tool_find(enum llvm_tool tool, const char *option, unsigned raw_version,
                      struct error *error);
 

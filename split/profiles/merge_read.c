@@ -223,8 +223,10 @@ static bool read_one(struct reader *reader)
         pthread_mutex_unlock(&merge->lock);
         return true;
     }
-    if (!check_file(reader, &count, &first, &error))
+    if (!check_file(reader, &count, &first, &error)) {
+        profile_reader_explain(&reader->profiles, &error);
         return note_failure(reader, &error);
+    }
     /* From here on, the only possible error is lack of memory. */
     if (!add_file(reader, count, &first, &error))
         return fail(merge, &error);

@@ -41,7 +41,7 @@ void report_free_images(struct report *report)
     free(report->indexed);
 }
 
-/* The image of this UUID; NULL if there is none yet. */
+/* The image of this UUID, which it has or had when it was split; NULL if there is none yet. */
 static struct report_image *find_image(const struct report *report, const struct uuid *uuid)
 {
     for (size_t i = 0; uuid->size != 0 && i < report->image_count; i++) {
@@ -470,6 +470,17 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
 
 /* ---- all of them ---- */
 
+/* Tells of the images of full and indexed profiles, of which no sidecar was found. */
+static void tell_several(const struct report *report, struct error *error)
+{
+    struct error list;
+
+    merge_lacking_tell(report->lacking, report->lacking_count, error);
+    list = *error;
+    error_set(error, "%.940s, or if they were not split: name the images, too", list.message);
+    error->number = list.number;
+}
+
 bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
 {
     const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
@@ -481,10 +492,12 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
 
     if (report->lacking_count != 0 && !may_lack) {
         *error = report->first_lacking;
+        if (report->lacking[0].uuid.size == 0)
+            return false;
         if (report->lacking_count == 1)
             unsplit_image_tell(&report->lacking[0].uuid, report->lacking[0].first, error);
         else
-            merge_lacking_tell(report->lacking, report->lacking_count, error);
+            tell_several(report, error);
         return false;
     }
     for (size_t i = 0; i < report->lacking_count; i++)

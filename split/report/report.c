@@ -68,11 +68,17 @@ void report_leave_out_lacking(struct report *report, const struct merge_lacking 
 {
     char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
 
-    report_leave_out(report, LEFT_OUT_MISSING,
-                     "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
-                     "found, so the report lacks the image",
-                     count_text(image->profile_count, "profile", count),
-                     uuid_format(&image->uuid, hex), image->first);
+    if (image->uuid.size == 0)
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s left out, such as %s: of images that were not split and are not "
+                         "named, so the report lacks these",
+                         count_text(image->profile_count, "profile", count), image->first);
+    else
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
+                         "found, so the report lacks the image",
+                         count_text(image->profile_count, "profile", count),
+                         uuid_format(&image->uuid, hex), image->first);
 }
 
 /* Fails if something is left out of which there is to be a verdict. */

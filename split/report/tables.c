@@ -9,6 +9,7 @@
 
 #include "split/cli/memory.h"
 
+/* Only for what is not empty, or where 100% of nothing is meant. */
 static double percent(struct ratio ratio)
 {
     return ratio.count == 0 ? 100 : (double)ratio.covered * 100 / (double)ratio.count;
@@ -66,7 +67,7 @@ static void print_line(struct buffer *text, const struct file_coverage *file, in
 {
     print_percent(text, "", file->all_lines);
     if (for_terminal)
-        print_bar(text, percent(file->all_lines));
+        print_bar(text, file->all_lines.count == 0 ? 0 : percent(file->all_lines));
     coverage_print(text, "  %*" PRIu64 "/%-*" PRIu64, width, file->all_lines.covered, width,
                    file->all_lines.count);
     print_percent(text, "    ", file->functions);
@@ -195,7 +196,8 @@ static const struct file_coverage **sort_files(const struct coverage *coverage)
 }
 
 struct function_changes {
-    struct buffer up, down;
+    struct buffer up, down;         /* of functions that were there before */
+    struct buffer covered, missing; /* of those that are new */
 };
 
 static void find_functions(const struct coverage *old, const struct file_coverage *before,
@@ -212,9 +214,11 @@ static void find_functions(const struct coverage *old, const struct file_coverag
         const struct function_coverage *now = &new->functions[after->first_function + i];
         const struct function_coverage *was =
             bsearch(now, sorted, before->function_count, sizeof(*sorted), compare_functions);
-        struct buffer *list = now->count != 0 ? &changes->up : &changes->down;
+        struct buffer *list = was == NULL ? now->count != 0 ? &changes->covered : &changes->missing
+                              : now->count != 0 ? &changes->up
+                                                : &changes->down;
 
-        if (was != NULL && (was->count != 0) != (now->count != 0))
+        if (was == NULL || (was->count != 0) != (now->count != 0))
             coverage_print(list, "%s%.*s", list->size == 0 ? "" : ", ", (int)now->name.size,
                            (const char *)now->name.data);
     }
@@ -223,8 +227,11 @@ static void find_functions(const struct coverage *old, const struct file_coverag
 
 static void print_ratio(struct buffer *text, struct ratio ratio)
 {
-    coverage_print(text, "%.2f%% (%" PRIu64 " of %" PRIu64 ")", percent(ratio), ratio.covered,
-                   ratio.count);
+    if (ratio.count == 0)
+        coverage_print(text, "- (0 of 0)");
+    else
+        coverage_print(text, "%.2f%% (%" PRIu64 " of %" PRIu64 ")", percent(ratio), ratio.covered,
+                       ratio.count);
 }
 
 static void print_list(struct buffer *text, const char *what, const struct buffer *list)
@@ -250,6 +257,8 @@ static void print_change(struct buffer *text, const struct file_coverage *before
         print_ratio(text, after->all_lines);
         print_list(text, "functions now covered", &changes->up);
         print_list(text, "functions not covered any more", &changes->down);
+        print_list(text, "new functions, covered", &changes->covered);
+        print_list(text, "new functions, not covered", &changes->missing);
     }
     coverage_print(text, "\n");
 }
@@ -273,10 +282,12 @@ void coverage_compare(const struct coverage *before, const struct coverage *afte
             find_functions(before, was, after, now, &changes);
         if (was == NULL || now == NULL || was->all_lines.count != now->all_lines.count ||
             was->all_lines.covered != now->all_lines.covered || changes.up.size != 0 ||
-            changes.down.size != 0)
+            changes.down.size != 0 || changes.covered.size != 0 || changes.missing.size != 0)
             print_change(text, was, now, &changes);
         buffer_free(&changes.up);
         buffer_free(&changes.down);
+        buffer_free(&changes.covered);
+        buffer_free(&changes.missing);
     }
     print_change(text, &old_sum, &new_sum, &(struct function_changes){.up = {0}});
     free(old);

@@ -472,10 +472,13 @@ static bool check_limits(struct report *report, struct error *error)
                              "leave out this limit",
                              limit, metrics[metric]);
         have = (double)covered * 100 / (double)count;
-        done = have >= percent ||
-               error_set(error, "%s: %.2f%% covered (%s of %s), and --fail-under wants %g%%",
-                         metrics[metric], have, number_text(covered, some), number_text(count, all),
-                         percent);
+        done =
+            have >= percent ||
+            error_set(
+                error,
+                "%s: %.2f%% covered (%s of %s in llvm-cov's totals), and --fail-under wants %g%%",
+                metrics[metric], have, number_text(covered, some), number_text(count, all),
+                percent);
     }
     return done;
 }

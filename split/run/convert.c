@@ -486,6 +486,8 @@ static bool convert_profiles(struct conversion *conversion, struct error *error)
     while (done && found)
         done = convert_profile(conversion, &profile, error) &&
                profile_reader_next(&reader, &profile, &found, error);
+    if (!done)
+        profile_reader_explain(&reader, error);
     profile_reader_free(&reader);
     return done;
 }

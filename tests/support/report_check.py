@@ -108,7 +108,7 @@ def read_sums(path):
 
 
 def share(covered, count):
-    return "%.2f%%" % (100 * covered / count if count else 100)
+    return "%.2f%%" % (100 * covered / count) if count else "-"
 
 
 def check_summary(lcov, output):
@@ -150,6 +150,11 @@ def check_baseline(first, second, output):
                      and bool(functions1[name][f]) != is_up]
             if found:
                 text += "; functions %s: %s" % (title, ", ".join(found))
+        for title, is_covered in (("covered", True), ("not covered", False)):
+            found = [f for f, count in functions2[name].items()
+                     if f not in functions1[name] and bool(count) == is_covered]
+            if found:
+                text += "; new functions, %s: %s" % (title, ", ".join(found))
         if text != plain or (old["LF"], old["LH"]) != (new["LF"], new["LH"]):
             expected[name] = text
     text = open(output).read().splitlines()

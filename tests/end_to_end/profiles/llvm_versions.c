@@ -160,8 +160,9 @@ START_TEST(test_versions)
                 {{"19", "22"}, {"app19", "app22"}, 2},
                 {{"14", "16", "19", "22"}, {"app14", "app16", "app19", "app22"}, 4}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (!rounds_have((unsigned)i, 4))
+        if (!rounds_have((unsigned)i, 4)) {
             continue;
+        }
         assert_same_reports(rows[i].releases, rows[i].images, rows[i].count);
     }
 }
@@ -216,12 +217,15 @@ START_TEST(test_given_program)
     const char *releases[] = {"14", "22"}, *images[] = {"app14", "app22"};
     const char *expected = expect(releases, images, 2, "report");
     for (size_t i = 0; i < CLANG_COUNT; i++) {
-        struct outcome found =
-            run_with(NULL, 0,
-                     text_format("report --store store --include / --llvm-profdata %s --llvm-cov "
-                                 "llvm-cov-22 light/app14.profraw light/app22.profraw",
-                                 given[i]));
-        ck_assert_str_eq(found.output, expected);
+        if (!rounds_have((unsigned)i, 3)) {
+            continue;
+        }
+        /* The llvm-cov of the one that has put them together. */
+        const char *words = text_format("report --store store --include / --llvm-profdata %s "
+                                        "light/app14.profraw light/app22.profraw",
+                                        given[i]);
+        assert_contains(run_with(NULL, 0, words).output, "app22.cc");
+        ck_assert_str_eq(run_with("LLVM_COV=llvm-cov-22", 0, words).output, expected);
     }
 }
 END_TEST
@@ -255,8 +259,9 @@ static void assert_runs(const char *environment, const char *image, const char *
 START_TEST(test_directories)
 {
     for (size_t i = 0; i < CLANG_COUNT; i++) {
-        if (!rounds_have((unsigned)i, 2))
+        if (!rounds_have((unsigned)i, 2)) {
             continue;
+        }
         const char *directory = text_format("/usr/lib/llvm-%s/bin", clangs[i]);
         const char *image = text_format("app%s", clangs[i]);
         const char *bin = text_format("bin%s", clangs[i]);

@@ -352,7 +352,8 @@ START_TEST(test_baseline)
     file_write_text(path_join(directory, "before/gone.c"), "int gone(void)\n{\n return 1;\n}\n");
     run_or_abort(directory, "sh", "-c",
                  "cp -r before after; mv after/gone.c after/new.c; "
-                 "sed -i '2i static int added(int n)\\n{\\n    return n;\\n}\\n' after/a.c; "
+                 "sed -i '2i static int added(int n)\\n{\\n    return n;\\n}\\n"
+                 "int unused(int n)\\n{\\n    return n;\\n}\\n' after/a.c; "
                  "sed -i 's/first(count)/added(first(count))/; s/return 3/return 4/' after/a.c; "
                  "for i in before after; do (cd $i && clang-19 -fprofile-instr-generate "
                  "-fcoverage-mapping -Wl,--build-id *.c -o app); done",
@@ -381,6 +382,8 @@ START_TEST(test_baseline)
             text_format("%s --baseline one.profraw -o found %s.profraw", words, after));
         check(directory, "baseline lines1 lines2 found");
     }
+    assert_contains((const char *)file_read(path_join(directory, "found")).data,
+                    "; new functions, covered: a.c:added; new functions, not covered: unused\n");
     run(directory, 0,
         "report --store store --baseline one.profraw --fail-under lines=1 two.profraw");
     assert_says(run(directory, 1,

@@ -243,11 +243,51 @@ START_TEST(test_killed)
 }
 END_TEST
 
+/* A server that forks and does not exec: its children share the file of %p, whose number the
+ * runtime puts in once, and append to it all at once. With %m they add up. */
+START_TEST(test_server)
+{
+    start_place();
+    source_generate(text_format("%s/original/second.c", place), LANGUAGE_C, "second", 900);
+    file_write_text(text_format("%s/original/server.c", place),
+                    "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+                    "long second_run(long seed);\n"
+                    "int main(void)\n{\n    char byte;\n    int gate[2];\n"
+                    "    if (pipe(gate) != 0)\n        return 1;\n"
+                    "    for (int i = 0; i < 40; i++) {\n        if (fork() == 0) {\n"
+                    "            close(gate[1]);\n"
+                    "            if (read(gate[0], &byte, 1) == 0)\n"
+                    "                second_run(i);\n            exit(0);\n        }\n    }\n"
+                    "    close(gate[1]);\n    while (wait(NULL) > 0)\n        continue;\n"
+                    "    return 3;\n}\n");
+    build("server.c second.c -o server");
+    split("server");
+    check_runs("server", "", "server/%m.profraw");
+    check_profiles("server", 1);
+
+    const char *said = "";
+    for (int i = 0; i < 20 && said[0] == '\0'; i++) { /* they do not get mixed every time */
+        char *file = text_format("%s/split/work/mixed%d", place, i);
+        struct command command = command_of("split", "server", "");
+        text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s/%%p.profraw", file);
+        command_expect(&command, 3);
+        ck_assert_uint_eq(directory_list(file).count, 1);
+        struct command merge = covsplit_words(
+            place, text_format("merge --store sidecars -o mixed.profdata --llvm-profdata %s %s",
+                               versioned_tool("llvm-profdata", clang_version), file));
+        said = command_run(&merge).errors;
+        said = strstr(said, "covsplit: error") != NULL ? said : "";
+    }
+    assert_contains(said, "several processes appended to it at once, as after a fork: run the "
+                          "program again with %m in LLVM_PROFILE_FILE");
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *test_case = suite_case("modes", 300, NULL);
-    suite_tests(test_case, test_calls, test_no_relocation, test_killed);
+    suite_tests(test_case, test_calls, test_no_relocation, test_killed, test_server);
     suite_loops(test_case, sizeof namings / sizeof *namings, test_naming);
     return suite_main(text_format("run modes clang-%s %s", clang_version, linker_name), test_case);
 }

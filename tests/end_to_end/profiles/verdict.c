@@ -480,11 +480,37 @@ START_TEST(test_not_split)
     assert_truth(directory, "--fail-under lines=1 full a", "a");
     outcome = run(directory, 1, REPORT " two");
     ck_assert_msg(strstr(outcome.errors, "nor for 1 other image: ") != NULL, "%s", outcome.errors);
+    assert_contains(outcome.errors, "not split: name the images, too");
     outcome = run(directory, 0, REPORT " --ignore missing two profiles");
     ck_assert_uint_eq(text_count(outcome.errors, "no sidecar of it was found"), 2);
     run(directory, 1, REPORT " --ignore missing two");
     outcome = run(directory, 1, REPORT " --ignore missing two c");
     assert_contains(outcome.errors, "two: no raw profile is left for the report");
+
+    /* Where the image is not to be seen; in an indexed profile; and one that tells no UUID. */
+    run_or_abort(directory, "sh", "-c",
+                 "mkdir elsewhere images && mv a b images && cp full/* elsewhere && "
+                 "llvm-profdata-19 merge -o elsewhere.profdata elsewhere && mkdir none && "
+                 "clang-19 " FLAGS " -Wl,--build-id=none a.c -o n && "
+                 "LLVM_PROFILE_FILE=none/n.profraw ./n && mv n images",
+                 NULL);
+    static const char *const missing[] = {"elsewhere", "elsewhere.profdata", "none"};
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        outcome = run(directory, 1, text_format(REPORT " %s profiles", missing[i]));
+        assert_contains(outcome.errors, "not split");
+        assert_contains(outcome.errors, "name the image, too");
+        const char *alone = run(directory, 0, REPORT " profiles").output;
+        outcome =
+            run(directory, 0, text_format(REPORT " --ignore missing %s profiles", missing[i]));
+        assert_contains(outcome.errors, "the report lacks the");
+        if (i != 1)
+            ck_assert_int_eq(strncmp(outcome.output, alone, strlen(alone)), 0);
+        run(directory, 1, text_format(REPORT " --ignore missing %s", missing[i]));
+        outcome = run(directory, 1,
+                      text_format(REPORT " --fail-under lines=1 --ignore empty "
+                                         "%s profiles",
+                                  missing[i]));
+    }
 }
 END_TEST
 
