@@ -262,7 +262,7 @@ START_TEST(test_server)
                     "    return 3;\n}\n");
     build("server.c second.c -o server");
     split("server");
-    check_runs("server", "", "server/%m.profraw");
+    check_runs("server", "", "server%m.profraw");
     check_profiles("server", 1);
 
     const char *said = "";
