@@ -414,9 +414,14 @@ bool store_make_directory(const char *path, struct error *error)
 {
     if (mkdir(path, 0777) != 0)
         return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
-    if (share_directory(path) && path_sync_name(path))
+    if (!share_directory(path))
+        error_set_errno(error, errno, "%s: cannot be created with the permissions that it needs",
+                        path);
+    else if (path_sync_name(path))
         return true;
-    error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced", path);
+    else
+        error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced",
+                        path);
     rmdir(path);
     return false;
 }
