@@ -98,19 +98,22 @@ static bool check_counted(struct planning *planning, enum section_kind victim)
 /* True if enough is known about the image's profiles. */
 static bool check_known(struct planning *planning, enum section_kind kind)
 {
-    unsigned version = PROFILE_VERSION(planning->plan->facts.raw_version);
+    uint64_t raw_version = planning->plan->facts.raw_version;
+    unsigned version = PROFILE_VERSION(raw_version);
+    const struct runtime_symbols *symbols = &planning->code.symbols;
 
     if (!planning->format->check_known(planning, kind))
         return false;
-    if (planning->plan->facts.raw_version == 0 && !planning->code.symbols.from_symbol_table)
-        return image_plan_keep(planning->plan, kind,
-                               "the version of its raw profiles is not known; link with /map and "
-                               "give the file with --map");
-    if (planning->code.symbols.from_symbol_table && !planning->code.symbols.is_linked)
+    if (!symbols->is_linked &&
+        (symbols->from_symbol_table || (raw_version == 0 && symbols->has_functions)))
         return image_plan_keep(
             planning->plan, kind,
             "no profile runtime is in the image, so it writes no profiles; link "
             "it with -fprofile-instr-generate (IR PGO: -fprofile-generate), too");
+    if (raw_version == 0 && !symbols->from_symbol_table)
+        return image_plan_keep(planning->plan, kind,
+                               "the version of its raw profiles is not known; link with /map and "
+                               "give the file with --map");
     if (planning->has_record_layout)
         return true;
     if (version == 0)

@@ -11,7 +11,7 @@ shift $(($# > 0))
 . "$(dirname "$0")/suites.sh"
 unset COVSPLIT_TEST_PERCENT
 
-prepare
+prepare bazel-bootstrap
 build_release
 build_clang
 build_sanitized all 14 16 19 22

@@ -2,7 +2,7 @@
 # Installs the Debian 12 packages that building, testing and the demo need. Quick if all of them are
 # installed already.
 #
-# Usage: install-packages.sh
+# Usage: install-packages.sh [PACKAGE...]      and these
 set -euo pipefail
 
 packages=(
@@ -14,7 +14,7 @@ packages=(
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian mold musl-tools patchelf dwz debugedit bolt-19
     # for other builds, and for reports
-    meson autoconf automake libtool ccache lcov parallel jq git diff-cover
+    meson autoconf automake libtool ccache lcov parallel jq git diff-cover grcov
 )
 for version in 14 16 19 22; do
     packages+=("clang-$version" "lld-$version" "llvm-$version" "libclang-rt-$version-dev")
@@ -32,6 +32,8 @@ done
 if ! command -v npm >/dev/null; then
     packages+=(nodejs npm)
 fi
+
+packages+=("$@")
 
 missing=()
 for package in "${packages[@]}"; do

@@ -7,14 +7,15 @@ BUILD is installed in a directory of its own, which stands for /usr/local. A rec
 heading (##). A block without a language has commands; any other block is a file, named by the last `name`
 in the paragraph before it. The blocks before the first recipe, which make the sources, are run for each.
 
-Bazel and grcov are not in Debian, and GitHub's runners are not available here: for these, there are
-stand-ins below that do what the files say. A recipe passes if all its commands succeed without warnings,
+GitHub's runners are not available here: what the files say is done without them. Bazel fetches rules and tools
+when it is first run; without a network, small ones below stand for these. A recipe passes if all its commands succeed without warnings,
 its sidecars exist, and each report shows that the program was run.
 
 A recipe that packs objects is walked once more without that. All that it compiles must be packed the
 first time only, and the reports must have the same totals.
 """
 
+import ast
 import os
 import pathlib
 import re
@@ -25,14 +26,14 @@ import tempfile
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/recipes.md"
 LLVM = 19
-SLOW = ("autotools", "libtool", "cargo")
+SLOW = ("autotools", "libtool", "cargo", "Bazel")
 # make splits paths at blanks, and so do the tools built on it.
-NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool", "Builds that record their compiler")
+NO_BLANKS = ("Make", "Make without a change", "autotools", "libtool", "Builds that record their compiler", "Bazel")
 # Tools that Debian may lack, at least in a new enough version.
-MAY_BE_MISSING = {"cargo": "cargo"}
+MAY_BE_MISSING = {"cargo": "cargo", "Bazel": "bazel"}
 # The number of sidecars, if not one: libraries have one, and so does each program of cargo's tests.
 # What tools link only as a test has none. Two are copied as a whole store, and one of them alone.
-SIDECARS = {"All builds, in little room": 5, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
+SIDECARS = {"All builds, in little room": 5, "Bazel": 0, "Built elsewhere": 2, "CMake": 2, "CMake without a change": 2, "Meson": 2, "libtool": 2, "cargo": 4}
 
 # What packs objects in the recipes, and what stands there without.
 PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVSPLIT_COMPILE) ", ""),
@@ -40,26 +41,39 @@ PACKING = (("$covsplit compile -- ", ""), ("covsplit compile -- ", ""), ("$(COVS
            ('    "-DCMAKE_C_COMPILER_LAUNCHER=covsplit;compile;--" \\\n', ""),
            ('rustc-wrapper = "/usr/local/share/covsplit/covsplit-compile"\n', ""))
 
-# Stands for grcov: makes a report for each ELF file below -b from the given profiles.
-GRCOV = """#!/bin/bash
-set -euo pipefail
-while [ $# -ne 0 ]; do
-    case $1 in
-    -b) objects=$2; shift ;;
-    -o) output=$2; shift ;;
-    --llvm-path) tools=$2; shift ;;
-    -s | -t) shift ;;
-    *) profiles+=("$1") ;;
+# What Bazel 4 fetches, in a few lines: rules that are built in, and the tool that collects reports.
+NATIVE = ("cc_binary", "cc_import", "cc_library", "cc_test", "cc_toolchain", "cc_toolchain_suite",
+          "java_binary", "java_import", "java_library", "java_runtime", "java_toolchain")
+BAZEL_REPOSITORIES = {
+    "rules_cc/cc/BUILD": "", "rules_java/java/BUILD": "",
+    "rules_cc/cc/defs.bzl": "".join(f"{rule} = native.{rule}\n" for rule in NATIVE),
+    "rules_java/java/defs.bzl": "".join(f"{rule} = native.{rule}\n" for rule in NATIVE),
+    "remote_coverage_tools/BUILD": """package(default_visibility = ["//visibility:public"])
+sh_binary(name = "lcov_merger", srcs = ["merge.sh"])
+sh_binary(name = "coverage_report_generator", srcs = ["merge.sh"])
+""",
+    "remote_coverage_tools/merge.sh": """#!/bin/sh
+for word in "$@"; do
+    case $word in
+    --coverage_dir=*) directory=${word#*=} ;;
+    --output_file=*) output=${word#*=} ;;
+    --reports_file=*) reports=${word#*=} ;;
     esac
-    shift
 done
-"$tools/llvm-profdata" merge -sparse -o "$output.profdata" "${profiles[@]}"
-find "$objects" -type f -print0 | while IFS= read -r -d '' file; do
-    if [ "$(head -c 4 "$file")" = $'\\x7fELF' ]; then
-        "$tools/llvm-cov" export "$file" --instr-profile "$output.profdata" --format lcov
-    fi
-done >"$output"
-grep -q '^DA:[0-9]*,[1-9]' "$output"
+if [ -n "${directory-}" ]; then
+    find "$directory" -name '*.dat' -exec cat {} + >"$output"
+else
+    xargs cat <"$reports" >"$output"
+fi
+""",
+}
+
+# rustc for grcov, which asks it where LLVM's tools are.
+RUSTC = """#!/bin/sh
+case $* in
+"--print sysroot") echo "${0%/*}/sysroot" ;;
+*) exec rustc "$@" ;;
+esac
 """
 
 
@@ -137,32 +151,48 @@ class Walk:
             paragraph = before.rstrip().rsplit("\n\n", 1)[-1]
             name = re.findall(r"`([^`\n]+)`", paragraph)[-1]
             self.write(name, block)
-            if name == "BUILD":
-                self.bazel(block)
-            elif name.startswith(".github/"):
+            if name.startswith(".github/"):
                 self.github(block)
             elif name == ".gitlab-ci.yml":
                 self.gitlab(block)
 
-    def bazel(self, text):
-        """The two rules that the file uses, and what their outputs are for."""
+    def prepare_bazel(self):
+        """Repositories in place of what Bazel would fetch, in its configuration."""
+        root = self.place.parent / "bazel"
+        lines = [f"startup --output_user_root={root}/output --max_idle_secs=60"]
+        for path, text in BAZEL_REPOSITORIES.items():
+            name = path.split("/")[0]
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / name / "WORKSPACE").touch()
+            (root / name / "BUILD").touch()
+            (root / path).write_text(text)
+            (root / path).chmod(0o755)
+            lines.append(f"build --override_repository={name}={root / name}")
+        self.write(".bazelrc", "\n".join(dict.fromkeys(lines)) + "\n")
 
-        def cc_binary(name, srcs, copts, linkopts):
-            self.run(" ".join(["clang", *copts, *linkopts, "-o", name, *srcs]))
+    def check_bazel(self):
+        """The report of each test is that of the unsplit program."""
+        self.run("clang -fprofile-instr-generate -fcoverage-mapping -o unsplit app.c shape.c\n"
+                 "LLVM_PROFILE_FILE=unsplit.profraw ./unsplit hello pentagon\n"
+                 "llvm-profdata merge -o unsplit.profdata unsplit.profraw\n"
+                 "llvm-cov export --format lcov -instr-profile=unsplit.profdata unsplit >unsplit.info\n"
+                 "bazel shutdown\n")
+        counts = [re.findall(r"^(?:SF:(?:.*/)?|DA:)(.*)", (self.place / report).read_text(), re.M) for report in (
+            "unsplit.info", "bazel-testlogs/app_test/coverage.dat", "bazel-testlogs/split_test/coverage.dat")]
+        if not counts[0] or counts[0] != counts[1] or counts[0] != counts[2]:
+            raise Failure(f"other counts by Bazel: {counts}")
 
-        def genrule(name, srcs, outs, cmd):
-            for label in [*srcs, *outs]:
-                cmd = cmd.replace(f"$(location {label})", label.lstrip(":"))
-            self.run(cmd)
-            missing = [out for out in outs if not (self.place / out).exists()]
-            if "$(" in cmd or missing:
-                raise Failure(f"{name}: {cmd}: {missing}")
-
-        exec(text, {"cc_binary": cc_binary, "genrule": genrule})
-        self.run("LLVM_PROFILE_FILE=app.profraw ./app.stripped hello\n"
-                 "covsplit merge --sidecar app.covsplit -o app.profdata app.profraw\n"
-                 "covsplit run --sidecar app.covsplit -- llvm-cov report app.stripped "
-                 "-instr-profile=app.profdata\n")
+    def prepare_grcov(self):
+        """A rustc that has LLVM's tools for grcov, as with rustup's component."""
+        tools = self.place.parent / "grcov"
+        host = re.search(r"host: (.*)", self.output_of("rustc -vV"))[1]
+        (tools / "sysroot/lib/rustlib" / host).mkdir(parents=True)
+        (tools / "sysroot/lib/rustlib" / host / "bin").symlink_to(self.environment["PATH"].split(":")[1])
+        (tools / "rustc").write_text(RUSTC)
+        (tools / "rustc").chmod(0o755)
+        wrapper = self.place.parent / "bin/grcov"
+        wrapper.write_text(f"#!/bin/sh\nRUSTC='{tools}/rustc' exec {shutil.which('grcov')} \"$@\"\n")
+        wrapper.chmod(0o755)
 
     def github(self, text):
         """The steps that run something, but for what installs packages."""
@@ -216,16 +246,19 @@ def walk(scratch, prefix, name, text, preparation):
     place.mkdir(parents=True)
     stand_ins = place.parent / "bin"
     stand_ins.mkdir()
-    (stand_ins / "grcov").write_text(GRCOV)
-    (stand_ins / "grcov").chmod(0o755)
     walker = Walk(prefix, place)
-    walker.environment["PATH"] += f":{stand_ins}"
     if name == "cargo":  # its LLVM may be newer
         major = int(re.search(r"LLVM version: (\d+)", walker.output_of("rustc -vV"))[1])
         if major > LLVM:
             walker.environment["PATH"] = walker.environment["PATH"].replace(llvm_tools(LLVM), llvm_tools(major))
+        walker.prepare_grcov()
+    elif name == "Bazel":
+        walker.prepare_bazel()
+    walker.environment["PATH"] = f"{stand_ins}:{walker.environment['PATH']}"
     walker.follow(preparation)
     walker.follow(text)
+    if name == "Bazel":
+        walker.check_bazel()
     sidecars = [str(path) for path in place.rglob("*.covsplit")]
     if len(sidecars) != SIDECARS.get(name, 1):
         raise Failure(f"the sidecars are {sidecars}")
@@ -255,6 +288,8 @@ def main():
     prefix = scratch / "usr-local"
     subprocess.run(["cmake", "--install", build, "--prefix", prefix], check=True, stdout=subprocess.DEVNULL)
     count = 0
+    for rules in (PAGE.parent.parent / "share").glob("*.bzl"):
+        ast.parse(rules.read_text())  # Starlark has no syntax that Python lacks
     for name, text in all_recipes:
         is_wanted = name in chosen if chosen else kind == "all" or (name in SLOW) == (kind == "slow")
         if not is_wanted:

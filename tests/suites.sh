@@ -13,9 +13,10 @@ step() {
     printf '\n== %s\n' "$*"
 }
 
+# prepare [PACKAGE...]: with packages that only some tests need.
 prepare() {
     step "packages"
-    "$root/tests/install-packages.sh"
+    "$root/tests/install-packages.sh" "$@"
 
     step "layout"
     find common device formats reader share split tests \( -name '*.c' -o -name '*.h' -o -name '*.cc' \) -print0 |

@@ -312,6 +312,20 @@ static void note_unkept(const struct output *output, const char *what)
         error_set(output->unkept, "%.900s, %.100s", before, what);
 }
 
+/* Sums or signatures of the old contents, or of attributes. With a policy that wants them, the
+ * kernel makes sums again; signatures, only a signer can. */
+static const char *const signatures[] = {"security.ima", "security.evm"};
+#define SIGNATURE_COUNT (sizeof(signatures) / sizeof(signatures[0]))
+
+static bool is_signature(const char *name)
+{
+    bool found = false;
+
+    for (size_t i = 0; i < SIGNATURE_COUNT; i++)
+        found |= strcmp(name, signatures[i]) == 0;
+    return found;
+}
+
 /* The attributes are read from the very file that was edited, not from what the path has now:
  * whoever may rename files there could give the new one the capabilities of another program. If
  * that file has changed, the commit fails, so nothing needs to be kept. The new file has none of
@@ -335,9 +349,10 @@ static bool keep_attributes(const struct output *output, struct error *error)
     for (const char *name = names; name != NULL && name < names + end; name += strlen(name) + 1) {
         char *value = names + XATTR_LIST_MAX + 1, *other = value + XATTR_SIZE_MAX;
 
-        /* Sums of the old contents, which the kernel or a signer makes again. */
-        if (strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0)
+        if (is_signature(name)) {
+            note_unkept(output, name);
             continue;
+        }
         size = fgetxattr(from, name, value, XATTR_SIZE_MAX);
         /* Some, such as a label, are given to each new file, and may not be set. */
         if (size < 0 ? errno != ENODATA
@@ -464,6 +479,12 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
         return cannot_write(output, errno, error);
     if (size > 0 && fsetxattr(fd, CAPABILITIES, capabilities, (size_t)size, 0) != 0)
         note_unkept(output, CAPABILITIES);
+    for (size_t i = 0; i < SIGNATURE_COUNT; i++) {
+        if (fgetxattr(fd, signatures[i], NULL, 0) <= 0)
+            continue;
+        fremovexattr(fd, signatures[i]); /* it would be taken for one of the new contents */
+        note_unkept(output, signatures[i]);
+    }
     return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 

@@ -372,14 +372,56 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 
 /* ---- writing ---- */
 
+/* Who may use a store must not depend on the umask of whoever adds to it first: what is new in it
+ * has the permissions of the directory that it is in, besides those that the umask leaves. The
+ * directory of the store itself has them only if it is made in one that is set-group-ID, which is
+ * how a group shares a directory. */
+static bool share_directory(const char *path)
+{
+    char parent[PATH_MAX];
+    struct stat own, above;
+    bool is_inside;
+    mode_t mode;
+
+    if (!path_directory(path, parent) || stat(parent, &above) != 0 || stat(path, &own) != 0)
+        return false;
+    is_inside = strcmp(path_file_name(path), BUILD_ID_DIRECTORY) == 0 ||
+                strcmp(path_file_name(parent), BUILD_ID_DIRECTORY) == 0;
+    mode = own.st_mode & 07777;
+    if (is_inside || (above.st_mode & S_ISGID) != 0)
+        mode |= mode_shared(&own, &above);
+    return mode == (own.st_mode & 07777) || chmod(path, mode) == 0;
+}
+
+/* The same for a file, which nobody needs to write to: it is replaced. */
+static bool share_output(struct output *output, struct error *error)
+{
+    char parent[PATH_MAX];
+    struct stat own, above;
+
+    if (!path_directory(output->target, parent) || stat(parent, &above) != 0 ||
+        fstat(output->fd, &own) != 0) {
+        error_set_errno(error, errno, "%s: cannot be created", output->path);
+        output_discard(output);
+        return false;
+    }
+    output->mode |= mode_shared(&own, &above) & (S_IRUSR | S_IRGRP | S_IROTH);
+    return true;
+}
+
 /* A new directory only survives a power failure once its parent has been synced. */
-static bool make_directory(const char *path, struct error *error)
+bool store_make_directory(const char *path, struct error *error)
 {
     if (mkdir(path, 0777) != 0)
         return errno == EEXIST || error_set_errno(error, errno, "%s: cannot be created", path);
-    if (path_sync_name(path))
+    if (!share_directory(path))
+        error_set_errno(error, errno, "%s: cannot be created with the permissions that it needs",
+                        path);
+    else if (path_sync_name(path))
         return true;
-    error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced", path);
+    else
+        error_set_errno(error, errno, "%s: cannot be created: its directory cannot be synced",
+                        path);
     rmdir(path);
     return false;
 }
@@ -404,7 +446,8 @@ static void write_readme(const char *root)
 
     if (asprintf(&path, "%.*sREADME", (int)(strlen(root) - strlen(BUILD_ID_DIRECTORY)), root) < 0)
         return;
-    if (output_create(&output, path, &options, &ignored) && output_write(&output, view, &ignored))
+    if (output_create(&output, path, &options, &ignored) && share_output(&output, &ignored) &&
+        output_write(&output, view, &ignored))
         output_try_commit(&output, false, &result, &ignored);
     output_discard(&output);
     free(path);
@@ -425,7 +468,7 @@ static bool make_directories(const char *path, struct error *error)
         if (strcmp(path_file_name(directory), BUILD_ID_DIRECTORY) == 0 && store_has_suffix(path) &&
             file_is_missing(directory, 0))
             write_readme(directory);
-        done = make_directory(directory, error);
+        done = store_make_directory(directory, error);
         *slash = '/';
     }
     free(directory);
@@ -451,7 +494,8 @@ bool store_output_create(struct output *output, const char *path,
     bool done;
 
     do
-        done = make_directories(path, error) && output_create(output, path, options, error);
+        done = make_directories(path, error) && output_create(output, path, options, error) &&
+               share_output(output, error);
     while (!done && try_again(attempt++, error));
     return done;
 }

@@ -150,7 +150,11 @@ bool store_parse_name(const char *name, uint8_t first, struct uuid *uuid);
  * progress in the meantime, so some processes always succeed. */
 #define STORE_ATTEMPTS 100
 
-/* Like output_create, for a path in a store; creates its directories. */
+/* Makes a directory of a store, for those who may use the one that it is in. */
+bool store_make_directory(const char *path, struct error *error);
+
+/* Like output_create, for a path in a store; creates its directories. Who may read the directory
+ * may read the file, whatever options->mode says. */
 bool store_output_create(struct output *output, const char *path,
                          const struct output_options *options, struct error *error);
 

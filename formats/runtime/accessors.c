@@ -83,6 +83,7 @@ bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next 
     symbols->count = 0;
     while (next(planning, &walk, &found)) {
         runtime_symbols_look(symbols, found.name);
+        symbols->has_functions |= found.is_function;
         if (runtime_symbol_classify(found.name, &symbol) &&
             !runtime_symbols_add(symbols, symbol, found.address, 0))
             return false;

@@ -60,6 +60,7 @@ struct runtime_symbols {
     bool from_symbol_table; /* by a symbol table or the like; if not, they may be found by what they
                                do */
     bool is_linked;         /* some symbol of the runtime is there, of these or others */
+    bool has_functions;     /* some function has a symbol, of the runtime or not */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t count;
 };

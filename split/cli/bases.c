@@ -206,7 +206,7 @@ static void write_sample(const struct bases *bases, const struct known_base *bas
     snprintf(text, sizeof(text), "%08" PRIx32, base->target);
     for (size_t i = 0; i < base->sample_size; i++)
         snprintf(text + 8 * (i + 1), 9, "%08" PRIx32, base->sample[i]);
-    if (output_create(&output, path, &options, &ignored) &&
+    if (store_output_create(&output, path, &options, &ignored) &&
         output_write(&output, (struct bytes){(const uint8_t *)text, strlen(text)}, &ignored) &&
         output_write(&output, (struct bytes){(const uint8_t *)" ", 1}, &ignored) &&
         output_write(&output,
@@ -268,34 +268,36 @@ void bases_close(struct bases *bases)
 
 /* ---- packing ---- */
 
-bool bases_have(const struct bases *bases, const struct stat *status, struct bytes bytes)
+bool bases_have(const struct bases *bases, const struct stat *status)
 {
-    for (size_t i = 0; i < bases->count; i++) {
-        const struct known_base *base = &bases->items[i];
-        struct digest digest;
+    bool found = false;
 
-        if (file_is_same(&base->status, status))
-            return true;
-        /* A copy of the store may have no links. */
-        if (base->status.st_size != status->st_size)
-            continue;
-        digest = digest_of(bytes);
-        if (digest_equal(&base->digest, &digest))
-            return true;
-    }
-    return false;
+    for (size_t i = 0; i < bases->count; i++)
+        found |= file_is_same(&bases->items[i].status, status);
+    return found;
+}
+
+/* The owner and group that an output will have; root alone keeps those of a file that is replaced.
+ */
+static bool owner_of(const struct output *output, struct stat *own)
+{
+    if (fstat(output->fd, own) != 0)
+        return false;
+    if (output->in_place && geteuid() == 0)
+        *own = output->replaced;
+    return true;
 }
 
 /* True if whoever may read the output will be able to read the base. */
 static bool is_as_readable(const struct known_base *base, const struct output *output)
 {
-    struct stat own = output->replaced;
     mode_t readers = S_IRUSR | S_IRGRP | S_IROTH;
+    struct stat own;
 
     if ((base->status.st_mode & readers) == readers)
         return true;
-    return (output->in_place || fstat(output->fd, &own) == 0) &&
-           own.st_uid == base->status.st_uid && own.st_gid == base->status.st_gid &&
+    return owner_of(output, &own) && own.st_uid == base->status.st_uid &&
+           own.st_gid == base->status.st_gid &&
            (output->mode & ~base->status.st_mode & readers) == 0;
 }
 
@@ -367,46 +369,56 @@ bool bases_hold(const struct bases *bases, struct error *error)
            error_set_errno(error, errno, "%s: cannot be used any longer; run again", bases->used);
 }
 
-/* Gives the file in the path, if it has these bytes, the name of a base too. */
-static bool link_base(const struct bases *bases, const char *path, struct bytes bytes,
-                      struct known_base *base, struct error *error)
-{
-    char *link_path = path_of(bases, &base->digest), opened[64];
-    struct input input = {.fd = -1};
-    bool done = input_open(&input, path, error);
+/* ---- new bases ---- */
 
-    if (done && !bytes_equal(input.bytes, bytes))
-        done = error_set(error, "%s: was replaced while it was packed; run again", path);
-    /* Through the descriptor, since the path may be another file's by now. */
-    snprintf(opened, sizeof(opened), "/proc/self/fd/%d", input.fd);
-    if (done && linkat(AT_FDCWD, opened, AT_FDCWD, link_path, AT_SYMLINK_FOLLOW) != 0) {
-        done = errno == EEXIST ||
-               error_set_errno(error, errno, "%s: cannot be linked as %s", path, link_path);
-        input_close(&input);
-        done = done && input_open(&input, link_path, error);
-        if (done && !bytes_equal(input.bytes, bytes)) {
-            unlink(link_path);
-            done = error_set(error, "%s: was damaged, and is removed; run again", link_path);
-        }
+/* Writes a base, with the owner and the permissions of the output that will need it. The name tells
+ * the bytes: if there is such a file, it serves, unless it is damaged. */
+static bool write_base(const char *path, struct bytes bytes, const struct output *needs,
+                       struct error *error)
+{
+    const struct output_options options = {.mode = needs->mode};
+    struct output output = {.fd = -1};
+    struct input input = {.fd = -1};
+    enum output_result result;
+    struct stat own;
+    bool done =
+        output_create(&output, path, &options, error) && output_write(&output, bytes, error);
+
+    /* Where that is refused, the base has another owner, and who cannot read it is not given it. */
+    if (done && owner_of(needs, &own) && fchown(output.fd, own.st_uid, own.st_gid) != 0)
+        errno = 0;
+    done = done && store_output_commit(&output, false, &result, error);
+    output_discard(&output);
+    if (!done || result != OUTPUT_NAME_TAKEN)
+        return done;
+    done = input_open(&input, path, error);
+    if (done && !bytes_equal(input.bytes, bytes)) {
+        unlink(path);
+        done = error_set(error, "%s: was damaged, and is removed; run again", path);
     }
-    if (done &&
-        (fsync(input.fd) != 0 || !path_sync_name(link_path) || !path_sync_name(bases->directory)))
-        done = error_set_errno(error, errno, "%s: cannot be synced to the disk", link_path);
-    base->status = input.status;
+    /* Another process may be just about to sync it. */
+    if (done && (fsync(input.fd) != 0 || !path_sync_name(path)))
+        done = error_set_errno(error, errno, "%s: cannot be synced to the disk", path);
     input_close(&input);
-    free(link_path);
     return done;
 }
 
-bool bases_add(struct bases *bases, const char *path, const struct sidecar *whole,
-               struct bytes bytes, struct error *error)
+bool bases_are_worth(uint64_t size)
+{
+    return size >= HEADERS_SIZE + HEADERS_SIZE / 3;
+}
+
+bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes bytes,
+               const struct output *needs, struct error *error)
 {
     struct known_base base = {.digest = digest_of(bytes)};
-    bool done = !whole->base.is_needed ||
-                error_set(error, "%s: was packed by another process meanwhile", path);
+    char *path = path_of(bases, &base.digest);
+    bool done = describe(whole, &base, error) && store_make_directory(bases->directory, error) &&
+                write_base(path, bytes, needs, error) &&
+                (stat(path, &base.status) == 0 ||
+                 error_set_errno(error, errno, "%s: cannot be read; run again", path));
 
-    done = done && describe(whole, &base, error) && directory_make(bases->directory, error) &&
-           link_base(bases, path, bytes, &base, error);
+    free(path);
     if (!done) {
         free(base.image_name);
         return false;

@@ -2,11 +2,12 @@
  * The bases of a store's differences (common/sidecar/difference.h): which one a sidecar is packed
  * with, and new ones.
  *
- * A base is a link to a whole sidecar, under the digest of its bytes: so it stays when that sidecar
- * is removed, replaced or repacked, and takes no room while it is there. A base that no difference
- * needs any longer is removed by `store gc`. Against that, a writer gives the base a new access
- * time before it starts, and once more before a difference gets its name, if it is still there. A
- * base that belongs to somebody else is not used, since its times cannot be set.
+ * A base is a file of its own, under the digest of its bytes, so that nothing that is done to a
+ * sidecar, even a copy over it, affects the others. The sidecar that it was made of becomes a
+ * difference to it like any other. A base that no difference needs any longer is removed by `store
+ * gc`. Against that, a writer gives the base a new access time before it starts, and once more
+ * before a difference gets its name, if it is still there. A base that belongs to somebody else is
+ * not used, since its times cannot be set.
  *
  * Candidates are bases of the same format and machine: first those of images with the same name,
  * then those that have most functions in common, as told by a sample of their hashes. A sample is
@@ -61,8 +62,8 @@ bool bases_parse_name(const char *name, struct digest *digest);
 bool bases_open(struct bases *bases, const char *store, struct error *error);
 void bases_close(struct bases *bases);
 
-/* True if the file of this status and these bytes is a base. */
-bool bases_have(const struct bases *bases, const struct stat *status, struct bytes bytes);
+/* True if the file of this status is a base, as in stores of before, where bases were links. */
+bool bases_have(const struct bases *bases, const struct stat *status);
 
 /* Writes a difference for the sidecar, whose file has `size` bytes, to a started output. *fits:
  * false if no base makes it small enough; nothing was written then. */
@@ -73,8 +74,13 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
  * removed meanwhile. */
 bool bases_hold(const struct bases *bases, struct error *error);
 
-/* Makes the sidecar at the path, which has these bytes, a base. */
-bool bases_add(struct bases *bases, const char *path, const struct sidecar *whole,
-               struct bytes bytes, struct error *error);
+/* False for a sidecar of so few bytes that even a difference to itself would save next to nothing.
+ */
+bool bases_are_worth(uint64_t size);
+
+/* Makes the sidecar, which has these bytes, a base for the difference that the output is to hold.
+ */
+bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes bytes,
+               const struct output *needs, struct error *error);
 
 #endif

@@ -109,7 +109,9 @@ static bool commit(const struct export *export, struct output *output, struct er
 static bool export_to(struct export *export, const struct sidecar *sidecar, const char *path,
                       bool in_store, struct error *error)
 {
-    struct output_options options = {.mode = file_new_mode()};
+    /* Executable for those who may read it, as images are: grcov takes no other files. */
+    mode_t mode = file_new_mode();
+    struct output_options options = {.mode = mode | (mode & (S_IRUSR | S_IRGRP | S_IROTH)) >> 2};
     struct output output;
 
     note_time(export, sidecar->name);

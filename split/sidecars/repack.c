@@ -39,7 +39,7 @@ enum outcome {
     OUTCOME_CHANGED,   /* repacked, packed or unpacked */
     OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
-    OUTCOME_BASE, /* whole, and packed sidecars may need it */
+    OUTCOME_BASE, /* whole, as it is too small to be packed */
     OUTCOME_DIFFERENCE,
     OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
     OUTCOME_PLACEHOLDER,
@@ -52,6 +52,7 @@ enum outcome {
 struct job {
     char *path;
     uint64_t size_before, size_after; /* bytes */
+    uint64_t base_size;               /* of the base that was made of it */
     enum outcome outcome;
     struct error error;
     struct error unkept; /* see output_options */
@@ -101,14 +102,18 @@ static enum outcome write_form(struct repacking *repacking, struct job *job,
                                                                       : OUTCOME_FAULT;
     done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
                       &fits, &job->error);
-    if (done && fits)
-        return output_sync(output, &job->error) && bases_hold(&repacking->bases, &job->error)
-                   ? OUTCOME_CHANGED
-                   : OUTCOME_FAULT;
-    /* Differences will depend on it. */
-    return done && sidecar_verify(sidecar, &job->error) &&
-                   bases_add(&repacking->bases, job->path, sidecar, input->bytes, &job->error)
-               ? OUTCOME_BASE
+    /* What is like none becomes a base, and differences will depend on that. */
+    if (done && !fits && bases_are_worth(input->bytes.size)) {
+        done = sidecar_verify(sidecar, &job->error) &&
+               bases_add(&repacking->bases, sidecar, input->bytes, output, &job->error) &&
+               bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                          output, &fits, &job->error);
+        job->base_size = input->bytes.size;
+    }
+    if (done && !fits) /* it is too small */
+        return OUTCOME_BASE;
+    return done && output_sync(output, &job->error) && bases_hold(&repacking->bases, &job->error)
+               ? OUTCOME_CHANGED
                : OUTCOME_FAULT;
 }
 
@@ -131,7 +136,7 @@ static enum outcome write_again(struct repacking *repacking, struct job *job,
     sidecar_set_up(sidecar, repacking->options);
     outcome = write_form(repacking, job, sidecar, input, &output);
     job->size_before = input->bytes.size;
-    job->size_after = output.size;
+    job->size_after = output.size + job->base_size;
     if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, &job->error))
         outcome = result == OUTPUT_OVERTAKEN ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     else if (outcome == OUTCOME_CHANGED && result != OUTPUT_WRITTEN)
@@ -151,9 +156,9 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
     if (sidecar->base.is_needed)
         return OUTCOME_DIFFERENCE;
     if (repacking->what == PACK)
-        return sidecar_holds_nothing(sidecar)                                ? OUTCOME_KEPT
-               : bases_have(&repacking->bases, &input->status, input->bytes) ? OUTCOME_BASE
-                                                                             : OUTCOME_CHANGED;
+        return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
+                   ? OUTCOME_KEPT
+                   : OUTCOME_CHANGED;
     if (sidecar->facts.is_inexact)
         return OUTCOME_INEXACT;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
@@ -193,7 +198,7 @@ static void report_verbose(const struct job *job)
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
         [OUTCOME_COMPACT] = "already compact",
-        [OUTCOME_BASE] = "stays whole, as a base",
+        [OUTCOME_BASE] = "stays whole: no difference would be smaller",
         [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
         [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",

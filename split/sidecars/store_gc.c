@@ -228,8 +228,8 @@ static bool find_needed(struct needed *needed, const char *store)
     return false;
 }
 
-/* Gives bases that no difference needs their second name. One that is also the sidecar of its image
- * takes no room, and may be needed again. */
+/* Gives bases that no difference needs their second name. In stores of before, one may also be the
+ * sidecar of its image, and takes no room. */
 static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
                       struct error *error)
 {

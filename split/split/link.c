@@ -202,7 +202,7 @@ static bool split_output(const struct link *link, struct error *error)
     split_report_print_notes(&report);
     if (option_given(link->options, OPTION_VERBOSE)) {
         split_report_print_rows(&report, stdout);
-        if (done && report.row_count == 0)
+        if (done && report.row_count == 0 && report.notes.size == 0)
             message_line(stdout, "%s: nothing to split", output);
     }
     done = done && (report.row_count == 0 || warn_of_libraries(link, error));

@@ -225,7 +225,24 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
-/* With --pack, puts the difference to another sidecar in place of the new one, if it is small.
+/* Makes the new sidecar a base, and writes the difference to that. Otherwise it stays whole. */
+static bool pack_as_base(struct slice_split *split, struct bases *bases,
+                         const struct sidecar *whole, struct bytes bytes, struct output *packed,
+                         bool *fits, struct error *error)
+{
+    struct error why;
+
+    if (!bases_are_worth(bytes.size))
+        return true;
+    if (bases_add(bases, whole, bytes, packed, &why))
+        return bases_pack(bases, whole, bytes.size,
+                          (int)option_number(split->job->options, OPTION_LEVEL), true, packed, fits,
+                          error);
+    split_warn(split->job, "%.900s; it is whole, and no base", why.message);
+    return true;
+}
+
+/* With --pack, puts the difference to a base in place of the new sidecar, if it is small.
  * Otherwise bases->used stays NULL. */
 static bool pack(struct slice_split *split, struct bases *bases, struct error *error)
 {
@@ -246,6 +263,7 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
                bases_pack(bases, whole, input.bytes.size,
                           (int)option_number(split->job->options, OPTION_LEVEL), true, &packed,
                           &fits, error) &&
+               (fits || pack_as_base(split, bases, whole, input.bytes, &packed, &fits, error)) &&
                (!fits || (output_sync(&packed, error) && output_map(&packed, &written, error)));
     }
     if (done && fits) {
@@ -267,21 +285,6 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
     input_close(&written);
     input_close(&input);
     return done;
-}
-
-/* Makes the sidecar that was added a base for later ones. */
-static void make_base(const struct slice_split *split, struct bases *bases)
-{
-    struct sidecar *sidecar = NULL;
-    struct input input = {.fd = -1};
-    struct error error;
-
-    if (input_read(&input, split->sidecar_path, &error))
-        sidecar = sidecar_open(input.bytes, split->sidecar_path, &error);
-    if (sidecar == NULL || !bases_add(bases, split->sidecar_path, sidecar, input.bytes, &error))
-        split_warn(split->job, "%.900s; it is whole, and no base", error.message);
-    sidecar_close(sidecar);
-    input_close(&input);
 }
 
 /* Keeps the sidecar that exists, or else tries to add one. *settled: one of the two was done. */
@@ -318,8 +321,6 @@ static bool try_store(struct slice_split *split, struct bases *bases, bool *sett
         !store_output_commit(&split->sidecar, replaces, &result, error))
         return false;
     *settled = result != OUTPUT_NAME_TAKEN;
-    if (*settled && packs && bases->used == NULL)
-        make_base(split, bases);
     return true;
 }
 

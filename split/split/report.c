@@ -137,6 +137,16 @@ void split_warn_of_sections(const struct slice_split *split)
                    nothing_because(split->plan));
 }
 
+void split_warn_of_what_stays(const struct slice_split *split)
+{
+    bool has_reason = false;
+
+    for (size_t i = 0; i < split->plan->section_count; i++)
+        has_reason |= split->plan->sections[i].reason[0] != '\0';
+    if (has_reason)
+        split_warn_of_sections(split);
+}
+
 /* ---- rows ---- */
 
 /* Takes the first line off the notes, which have one line each. */

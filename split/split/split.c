@@ -265,7 +265,8 @@ static bool split_many(struct batch *batch, struct error *error)
         return error_set(error, "%zu of %zu images: not split; see above", batch->failed,
                          batch->paths.count - batch->repeated);
     for (size_t i = 0; i < batch->paths.count; i++)
-        is_any |= batch->jobs[i].report.row_count != 0 || batch->jobs[i].report.was_split;
+        is_any |= batch->jobs[i].report.row_count != 0 || batch->jobs[i].report.was_split ||
+                  batch->jobs[i].report.notes.size != 0; /* all of it stays */
     return is_any || error_set(error,
                                "%s%s: no image with coverage found; name another directory, or "
                                "build with -fprofile-instr-generate -fcoverage-mapping (rustc: "

@@ -109,8 +109,9 @@ static inline bool split_hold_file(const struct split_job *job, struct error *er
 void split_warn(const struct split_job *job, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Warns of the sections that stay, and says why. */
+/* Warns of the sections that stay, and says why. The second, only if there are reasons. */
 void split_warn_of_sections(const struct slice_split *split);
+void split_warn_of_what_stays(const struct slice_split *split);
 
 /* With --json, makes the text of the row, once everything but the names of the outputs is
  * settled. */

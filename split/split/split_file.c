@@ -196,13 +196,18 @@ static bool run(struct split_job *job, struct error *error)
 
     if (!done)
         return false;
-    /* A file that the user did not name is ignored if no image in it needs a split. */
+    /* A file that the user did not name is ignored if no image in it needs a split: without a word
+     * if it has nothing to take out, with the reasons if all of that stays. */
     for (size_t i = 0; i < job->container.count; i++) {
         const struct slice_split *split = &job->slices[i];
 
         job->report->was_split |= split->is_chosen && split->plan->already_split;
         is_needed |=
             split->is_chosen && !split->plan->already_split && split->plan->removes_sections;
+    }
+    for (size_t i = 0; !is_needed && i < job->container.count; i++) {
+        if (job->slices[i].is_chosen && !job->slices[i].plan->already_split)
+            split_warn_of_what_stays(&job->slices[i]);
     }
     if (!is_needed)
         return true;

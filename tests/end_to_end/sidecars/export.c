@@ -433,6 +433,66 @@ static void prepare(void)
     sample_uuid = uuid_of(path_join(sample, APP));
 }
 
+/* ---- grcov ---- */
+
+/* Stands for rustc, which grcov asks where LLVM's tools are. */
+static const char rustc[] =
+    "#!/bin/sh\n"
+    "case $* in\n"
+    "\"--print sysroot\") echo \"${0%/*}/sysroot\" ;;\n"
+    "*) printf 'rustc 1.63.0\\nbinary: rustc\\ncommit-hash: 0\\n'\n"
+    "   printf 'commit-date: 2022-08-08\\nhost: x86_64-unknown-linux-gnu\\n'\n"
+    "   printf 'release: 1.63.0\\nLLVM version: 19.1.0\\n' ;;\n"
+    "esac\n";
+
+/* What grcov makes of the profiles and of the objects below a directory, which must be something.
+ */
+static const char *grcov(const char *directory, const char *profiles, const char *objects)
+{
+    struct command command =
+        command_words(directory, "grcov %s -b %s -s . -t lcov -o out.info", profiles, objects);
+    text_list_add_format(&command.environment, "RUSTC=%s/rustc", directory);
+    command_run_or_abort(&command);
+    const char *report = run_or_abort(directory, "cat", "out.info", NULL);
+    ck_assert_msg(strstr(report, "\nDA:") != NULL, "grcov has found nothing in %s", objects);
+    return report;
+}
+
+/* Objects are executable for those who may read them, since grcov takes no other files: its report
+ * is that of the unsplit image then. */
+START_TEST(test_grcov)
+{
+    char *directory = scratch_create("grcov");
+    const char *tools = path_join(directory, "sysroot/lib/rustlib/x86_64-unknown-linux-gnu");
+    run_or_abort(directory, "mkdir", "-p", tools, "original", NULL);
+    ck_assert_int_eq(symlink("/usr/lib/llvm-19/bin", path_join(tools, "bin")), 0);
+    file_write_text(path_join(directory, "rustc"), rustc);
+    ck_assert_int_eq(chmod(path_join(directory, "rustc"), 0755), 0);
+    file_write_text(
+        path_join(directory, "program.c"),
+        "int twice(int x) { return x > 5 ? 2 * x : x; }\n"
+        "int main(int count, char **words) { (void)words; return twice(count) != 1; }\n");
+    run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping",
+                 "-Wl,--build-id", "-o", "original/app", "program.c", NULL);
+    run(directory, 0, "split --store store -o app original/app");
+    struct command command = command_words(directory, "sh -c");
+    text_list_add(&command.arguments, "LLVM_PROFILE_FILE=full.profraw original/app && "
+                                      "LLVM_PROFILE_FILE=light.profraw ./app");
+    command_run_or_abort(&command);
+    run(directory, 0, "merge --store store -o merged.profraw light.profraw");
+    run(directory, 0, "export --store store --debug-dir debug");
+    run(directory, 0, "export --store store -o object app");
+    const char *expected = grcov(directory, "full.profraw", "original");
+    ck_assert_str_eq(grcov(directory, "merged.profraw", "debug"), expected);
+    ck_assert_str_eq(grcov(directory, "merged.profraw", "object"), expected);
+    command = command_words(directory, "sh -c");
+    text_list_add_format(&command.arguments, "umask 027; '%s' export --store store -o private app",
+                         covsplit_path());
+    command_run_or_abort(&command);
+    ck_assert_uint_eq(file_status(path_join(directory, "private")).st_mode & 0777, 0750);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("export", 300, prepare);
@@ -442,6 +502,6 @@ int main(void)
     suite_loops(all, 2, test_binary_correlation);
     suite_tests(all, test_tools_for_debug_information, test_an_object_is_no_image_and_no_sidecar,
                 test_same_bytes_and_untouched, test_what_is_in_the_way, test_store, test_refusals,
-                test_short_uuids);
+                test_short_uuids, test_grcov);
     return suite_main("export", all);
 }

@@ -683,9 +683,101 @@ START_TEST(test_search_lists_nothing)
 }
 END_TEST
 
+/* ---- who may use it ---- */
+
+#define TEAM "4321"
+
+/* A user of the team, by number, or root, with a umask. */
+static void run_as(const char *directory, const char *user, const char *mask, const char *words)
+{
+    struct command command = {.directory = (char *)directory};
+    char *tool = path_join(sample.scratch, "covsplit");
+    if (!file_exists(tool)) {
+        file_copy(covsplit_path(), tool);
+    }
+    if (user != NULL) {
+        text_list_add_words(
+            &command.arguments,
+            text_format("setpriv --reuid %s --regid %s --groups " TEAM, user, user));
+    }
+    text_list_add(&command.arguments, "sh");
+    text_list_add(&command.arguments, "-c");
+    text_list_add_format(&command.arguments, "umask %s; '%s' %s", mask, tool, words);
+    command_run_or_abort(&command);
+}
+
+/* Nothing below the directory may be of the given kind. */
+static void assert_none(const char *directory, const char *kind)
+{
+    struct command command = command_words(directory, "find store %s", kind);
+    const char *found = command_run_or_abort(&command);
+    ck_assert_msg(found[0] == '\0', "%s: %s", kind, found);
+}
+
+/* In a set-group-ID directory of a group, all of the group add, pack and remove. */
+START_TEST(test_group)
+{
+    char *directory = sample_directory(&sample);
+    if (geteuid() != 0) {
+        return;
+    }
+    ck_assert_int_eq(chown(directory, 0, (gid_t)strtoul(TEAM, NULL, 10)), 0);
+    ck_assert_int_eq(chmod(directory, 02775), 0);
+    if (_i == 1) { /* made beforehand, in a directory that is not shared */
+        directory_create(path_join(directory, "store"));
+        ck_assert_int_eq(chmod(path_join(directory, "store"), 02770), 0);
+    }
+    run_as(directory, "1234", "022", "split --store store -o a ../app-0");
+    run_as(directory, "1235", "027", "split --store store --pack -o b ../app-1");
+    run_as(directory, "1236", "077", "store add store ../side-2");
+    run_as(directory, "1235", "077", "store pack store");
+    assert_none(directory, "-type d -not -perm -2770");
+    assert_none(directory, "-type f -not -perm -040");
+    assert_none(directory, "-not -group " TEAM);
+    assert_none(directory, "-type f -perm /022");
+    run_as(directory, "1236", "022", "store check store");
+    run_as(directory, "1234", "077", "store unpack store");
+    run_as(directory, "1235", "077", "store copy store other");
+    run_as(directory, "1236", "022", "store gc --older-than 0 store");
+    assert_none(directory, "-name *.covsplit");
+}
+END_TEST
+
+/* Whoever may read a store may read what is added to it and packed, whatever the umask; and nobody
+ * else, nor may others write to it. */
+START_TEST(test_modes)
+{
+    static const struct {
+        mode_t mode;
+        const char *without; /* what is wrong */
+    } rows[] = {{0755, "-not -perm -005"}, {0750, "-perm /002"}, {0777, "-perm /022"}};
+    char *directory = sample_directory(&sample);
+    char *store = path_join(directory, "store");
+    directory_create(store);
+    ck_assert_int_eq(chmod(store, rows[_i].mode), 0);
+    run_as(directory, NULL, "022", "split --store store -o a ../app-0");
+    run_as(directory, NULL, "077", "split --store store -o b ../app-1");
+    run_as(directory, NULL, "077", "store add store ../side-2");
+    run_as(directory, NULL, "077", "store pack store");
+    run_as(directory, NULL, "077", "export --store store --debug-dir store");
+    ck_assert(file_exists(path_join(store, ".build-id/bases")));
+    if (rows[_i].mode == 0777) {
+        assert_none(directory, "-mindepth 1 -perm /002");
+        return;
+    }
+    assert_none(directory, text_format("-type d %s", rows[_i].without));
+    assert_none(directory, rows[_i].mode == 0755 ? "-type f -not -perm -004" : "-perm /002");
+    /* A private store that covsplit makes is private. */
+    run_as(directory, NULL, "077", "split --store private -o c ../app-0");
+    ck_assert_uint_eq(file_status(path_join(directory, "private")).st_mode & 0777, 0700);
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("store", 240, prepare);
+    suite_loops(test_case, 2, test_group);
+    suite_loops(test_case, 3, test_modes);
     suite_tests(test_case, test_list, test_list_json, test_list_goes_on_after_a_fault,
                 test_empty_and_missing, test_readme, test_check_good, test_check_finds_every_flip,
                 test_check_truncated, test_check_all_kinds, test_check_many);

@@ -124,7 +124,7 @@ static void prepare(void)
         for (unsigned j = 0; j < BUILD_COUNT; j++) {
             packed += is_packed(places[i], j);
         }
-        ck_assert_msg(packed == BUILD_COUNT - 1, "%u in %s", packed, places[i]);
+        ck_assert_msg(packed == BUILD_COUNT, "%u in %s", packed, places[i]);
     }
 }
 
@@ -151,11 +151,15 @@ static char *base_of(const char *directory)
     return text_format("%s/%.*s", directory, (int)strcspn(paths, "\n"), paths);
 }
 
-/* The number of a build that is a difference. */
+/* The number of a build that is a difference to the sidecar of another one. */
 static unsigned packed_build(const char *directory)
 {
+    struct contents base = file_read(base_of(directory));
     for (unsigned i = 0; i < BUILD_COUNT; i++) {
-        if (file_is_difference(entry_of(directory, i))) {
+        struct contents whole =
+            file_read(store_entry(path_join(place_of("whole"), "store"), uuids[i]));
+        /* Those of split --pack may be of another level. */
+        if (file_is_difference(entry_of(directory, i)) && !contents_equal(&whole, &base)) {
             return i;
         }
     }
@@ -246,7 +250,7 @@ static const char list_check[] =
     "whole, packed = (run('store', 'list', '--json', place + '/store') for place in sys.argv[2:])\n"
     "assert len(whole) == len(packed) == 4\n"
     "bases = [one['base'] for one in packed if one['base'] is not None]\n"
-    "assert len(bases) == 3 and len(set(bases)) == 1, bases\n"
+    "assert len(bases) == 4 and len(set(bases)) == 1, bases\n"
     "assert os.path.exists(f'{sys.argv[3]}/store/.build-id/bases/{bases[0]}.base')\n"
     "for one, other in zip(whole, packed):\n"
     "    assert one['base'] is None and one['whole_size'] == one['file_size']\n"
@@ -262,7 +266,7 @@ START_TEST(test_list)
     run_or_abort(scratch, "python3", "-c", list_check, covsplit_path(), "whole", places[_i + 1],
                  NULL);
     struct outcome outcome = covsplit_run_words(place_of(places[_i + 1]), 0, "store list store");
-    assert_contains(outcome.output, "\n3 packed; as whole sidecars they would all take ");
+    assert_contains(outcome.output, "\n4 packed; as whole sidecars they would all take ");
     outcome = covsplit_run_words(place_of(places[_i + 1]), 0, "store check store");
     assert_contains(outcome.output, ", 0 faults\n");
 }
@@ -372,7 +376,8 @@ START_TEST(test_keep_whole)
         bool stays = i == 1 || i == BUILD_COUNT - 1;
         ck_assert(!stays || !file_is_difference(entry_of(directory, i)));
     }
-    packed_build(directory);
+    ck_assert(file_is_difference(entry_of(directory, 0)));
+    ck_assert(file_is_difference(entry_of(directory, 2)));
     covsplit_run_words(directory, 0, "store pack store");
     covsplit_run_words(directory, 0, "store unpack store");
     assert_same_sidecars(directory, "store");
@@ -417,7 +422,7 @@ START_TEST(test_split)
     run_or_abort(directory, "python3", "-c", sizes_check, covsplit_path(), original_of(number),
                  entry, NULL);
     ck_assert(file_is_difference(entry));
-    /* What is like none of the others is whole, and a base. */
+    /* What is like none of the others is a base of its own. */
     write_source(path_join(directory, "other.c"), "unlike", 60, 3);
     file_write_text(path_join(directory, "main.c"),
                     "int unlike_all(int a);\nint main(void) { return unlike_all(0) == 1; }\n");
@@ -426,8 +431,11 @@ START_TEST(test_split)
     covsplit_run_words(directory, 0, "split --store store --pack -o out unlike");
     struct elf_file image = elf_file_read(path_join(directory, "unlike"));
     entry = store_entry(path_join(directory, "store"), elf_file_build_id(&image));
-    ck_assert(!file_is_difference(entry));
-    ck_assert_uint_eq(file_status(entry).st_nlink, 2);
+    ck_assert(file_is_difference(entry));
+    ck_assert_uint_eq(file_status(entry).st_nlink, 1);
+    const char *bases = run_or_abort(directory, "find", "store/.build-id/bases", "-name", "*.base",
+                                     "-links", "1", NULL);
+    ck_assert_uint_eq(text_count(bases, "\n"), 2);
     covsplit_run_words(directory, 0, "join --store store -o joined out");
     files_assert_equal(path_join(directory, "joined"), path_join(directory, "unlike"), "unlike");
     covsplit_run_words(directory, 0, "store check store");
@@ -464,11 +472,17 @@ START_TEST(test_modes)
                            text_format("store pack --keep-whole %.12s --keep-whole %.12s "
                                        "--keep-whole %.12s store",
                                        uuids[1], uuids[2], uuids[3]));
-        ck_assert(!file_is_difference(entry_of(directory, 0)));
+        ck_assert(file_is_difference(entry_of(directory, 0)));
         covsplit_run_words(directory, 0,
                            text_format("store pack --keep-whole %.12s --keep-whole %.12s store",
                                        uuids[2], uuids[3]));
-        ck_assert_int_eq(file_is_difference(entry_of(directory, 1)), closed);
+        ck_assert(file_is_difference(entry_of(directory, 1)));
+        const char *modes = run_or_abort(directory, "find", "store/.build-id/bases", "-name",
+                                         "*.base", "-printf", "%m ", NULL);
+        ck_assert_msg(strcmp(modes, "600 ") == 0 ? closed
+                                                 : !closed && (strcmp(modes, "600 644 ") == 0 ||
+                                                               strcmp(modes, "644 600 ") == 0),
+                      "%s", modes);
         covsplit_run_words(directory, 0, "store check store");
     }
 }
@@ -520,7 +534,7 @@ START_TEST(test_bad_base)
     char *directory = copy_of("packed"), *base = base_of(directory);
     unsigned number = packed_build(directory);
     damages[_i](base);
-    /* One line for each difference, with both files in it; the whole one is as good as before. */
+    /* One line for each difference, with both files in it. */
     struct outcome outcome = covsplit_run_words(directory, 1, "store check store");
     assert_contains(outcome.output, "4 sidecars, ");
     struct text_list lines = text_list_of_lines(outcome.errors);
@@ -531,7 +545,7 @@ START_TEST(test_bad_base)
                      strstr(lines.items[i], strrchr(base, '/') + 1) != NULL;
         }
     }
-    ck_assert_msg(named == BUILD_COUNT - 1, "%s", outcome.errors);
+    ck_assert_msg(named == BUILD_COUNT, "%s", outcome.errors);
     const char *const words[] = {"report --store store ../light/#.profraw",
                                  "correlate --store store -o out ../light/#.profraw",
                                  "join --store store -o out @",
@@ -546,11 +560,12 @@ START_TEST(test_bad_base)
                       "%s: %s", words[i], outcome.errors);
         ck_assert(!file_exists(path_join(directory, "out")));
     }
-    /* It is no candidate for new sidecars. */
+    /* It is no candidate for new sidecars, which become bases of their own. */
     covsplit_run_words(
         directory, 0,
         text_format("split --store store --replace --pack -o out %s", original_of(number)));
-    ck_assert(!file_is_difference(entry_of(directory, number)));
+    covsplit_run_words(directory, 0, "join --store store -o joined out");
+    files_assert_equal(path_join(directory, "joined"), original_of(number), "joined");
     /* Nothing was lost by that: with the base again, all is well. */
     unlink(base);
     file_copy(base_of(place_of("packed")), base);
@@ -587,7 +602,6 @@ START_TEST(test_gc)
     }
     make_old(base);
     gc(directory, "--older-than 0 --keep-list keep", base, true);
-    ck_assert_uint_eq(file_status(base).st_nlink, 1); /* its own image's sidecar is gone */
     make_old(base);
     gc(directory, "--older-than 0 --keep-list keep", base, true);
     /* What a gc that was killed has left: it is used, and put back. */
@@ -615,21 +629,63 @@ START_TEST(test_gc)
 }
 END_TEST
 
-/* A base that is a sidecar of the store takes no room, and stays as long as that. */
+/* In stores of before, bases were links to sidecars: such a one takes no room, and stays as long as
+ * the sidecar is whole. */
 START_TEST(test_gc_keeps)
 {
     char *directory = copy_of("packed"), *base = base_of(directory);
+    unsigned own = 0;
     covsplit_run_words(directory, 0, "store unpack store");
+    struct contents contents = file_read(base);
+    for (unsigned i = 0; i < BUILD_COUNT; i++) {
+        struct contents entry = file_read(entry_of(directory, i));
+        own = contents_equal(&entry, &contents) ? i : own;
+    }
+    ck_assert_int_eq(unlink(base), 0);
+    ck_assert_int_eq(link(entry_of(directory, own), base), 0);
     make_old(base);
     gc(directory, "--older-than 9", base, true);
-    for (unsigned i = 0; i < BUILD_COUNT; i++) {
-        if (file_status(entry_of(directory, i)).st_nlink == 2) {
-            ck_assert_int_eq(unlink(entry_of(directory, i)), 0);
-        }
-    }
+    covsplit_run_words(directory, 0, "store pack store");
+    ck_assert_uint_eq(file_status(base).st_nlink, 2);
+    covsplit_run_words(directory, 0, "store unpack store");
+    file_copy(entry_of(directory, own), path_join(directory, "alone"));
+    ck_assert_int_eq(rename(path_join(directory, "alone"), entry_of(directory, own)), 0);
     make_old(base);
     gc(directory, "--older-than 9", base, false);
-    assert_contains(covsplit_run_words(directory, 0, "store check store").output, "3 sidecars, ");
+    assert_contains(covsplit_run_words(directory, 0, "store check store").output, "4 sidecars, ");
+}
+END_TEST
+
+/* ---- what is done to one sidecar ---- */
+
+static const char *const overwriting[] = {
+    "cp ../other.covsplit %s",
+    "truncate -s 0 %s",
+    "dd if=/dev/zero of=%s bs=4096 count=1 conv=notrunc status=none",
+    "echo more >>%s",
+};
+#define OVERWRITING_COUNT (sizeof overwriting / sizeof *overwriting)
+
+/* Whichever of them is overwritten in its place, the others stay as they were: also the one that
+ * was made the base. */
+START_TEST(test_overwritten)
+{
+    const char *place = places[1 + _i % 2];
+    unsigned spoilt = (unsigned)_i / 2 % BUILD_COUNT;
+    char *directory = copy_of(place);
+    file_copy(entry_of(place_of("whole"), (spoilt + 1) % BUILD_COUNT),
+              path_join(scratch, "other.covsplit"));
+    const char *command =
+        text_replace(overwriting[(size_t)_i / 2 / BUILD_COUNT], "%s", entry_of(directory, spoilt));
+    run_or_abort(directory, "sh", "-c", command, NULL);
+    for (unsigned i = 0; i < BUILD_COUNT; i++) {
+        if (i != spoilt) {
+            unlink(path_join(directory, "joined"));
+            covsplit_run_words(directory, 0,
+                               text_format("join --store store -o joined %s", stripped_of(i)));
+            files_assert_equal(path_join(directory, "joined"), original_of(i), command);
+        }
+    }
 }
 END_TEST
 
@@ -691,5 +747,6 @@ int main(void)
                 test_keep_whole, test_split, test_links, test_modes);
     suite_loops(readers_case, DAMAGE_COUNT, test_bad_base);
     suite_tests(readers_case, test_gc, test_gc_keeps, test_macho, test_coff);
+    suite_loops(readers_case, 2 * BUILD_COUNT * OVERWRITING_COUNT, test_overwritten);
     return suite_main("store pack", readers_case);
 }

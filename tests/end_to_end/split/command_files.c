@@ -814,14 +814,48 @@ START_TEST(test_attributes_that_go)
 }
 END_TEST
 
+/* What stands for the old contents, such as a signature, goes and is named, whichever way the file
+ * is written. */
+START_TEST(test_signatures)
+{
+    static const char *const names[] = {"security.ima", "security.evm"};
+    static const char *const words[] = {"split app", "join -o app app", "split app"};
+    char *directory = sample_directory(&sample);
+    char *image = sample_copy(&sample, directory, "app"), value[64];
+    if (geteuid() != 0) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        bool is_link = i == 2;
+        char *other = path_join(directory, "other");
+        ck_assert(!is_link || link(image, other) == 0);
+        for (size_t j = 0; j < 2; j++) {
+            ck_assert_int_eq(setxattr(image, names[j], "\x03\x02signature", 11, 0), 0);
+        }
+        ck_assert_int_eq(setxattr(image, NOTE, "a note", 6, 0), 0);
+        const char *errors = run_words(directory, 0, words[i]);
+        const char *either = "covsplit: warning: app: these could not be kept, set them again: ";
+        ck_assert_msg(strncmp(errors, either, strlen(either)) == 0 &&
+                          strstr(errors, names[0]) != NULL && strstr(errors, names[1]) != NULL &&
+                          text_count(errors, "\n") == 1,
+                      "%s: %s", words[i], errors);
+        assert_attribute(image, NOTE, "a note", 6);
+        for (size_t j = 0; j < 2; j++) {
+            ck_assert_int_eq(getxattr(image, names[j], value, sizeof value), -1);
+        }
+        ck_assert(!is_link || unlink(other) == 0);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("files", 120, prepare);
     suite_tests(test_case, test_in_place, test_output_is_the_input, test_symbolic_link,
                 test_hard_link, test_hard_link_of_another_owner, test_mode_of_outputs,
                 test_unchanged_outputs_keep_their_time, test_options_do_not_change_the_image,
-                test_some_sections, test_store, test_uuid, test_attributes,
-                test_attributes_that_go);
+                test_some_sections, test_store, test_uuid, test_attributes, test_attributes_that_go,
+                test_signatures);
     suite_loops(test_case, sizeof named / sizeof *named, test_one_uuid);
     suite_tests(test_case, test_already_split, test_no_coverage, test_no_needless_sidecar,
                 test_nothing_selected, test_no_symbol_table, test_join_of_another_image,

@@ -583,6 +583,70 @@ START_TEST(test_no_runtime)
 }
 END_TEST
 
+/* The same of libraries, in each format. */
+static const struct {
+    const char *target, *link, *split;
+} without_runtime[] = {
+    {"x86_64-linux-gnu", "gcc -shared unit.o -o out", ""},
+    {"x86_64-linux-gnu", "ld.lld-%s -shared unit.o -o out", ""},
+    {"aarch64-linux-gnu", "ld.lld-%s -shared unit.o -o out", ""},
+    {"x86_64-pc-windows-msvc",
+     "lld-link-%s /dll /noentry /nodefaultlib /export:twice /map:map /out:out unit.o runtime.o",
+     "--map map"},
+    {"x86_64-w64-mingw32", "ld.lld-%s -m i386pep --shared -e twice -o out unit.o runtime.o", ""},
+    {"arm64-apple-macos13",
+     "ld64.lld-%s -arch arm64 -platform_version macos 13 13 -undefined dynamic_lookup -dylib -o "
+     "out unit.o",
+     ""},
+};
+
+START_TEST(test_library_without_runtime)
+{
+    char *place = new_place(text_format("library%d", _i));
+    const char *target = text_format("--target=%s", without_runtime[_i].target);
+    file_write_text(path_join(place, "unit.c"),
+                    "int twice(int x) { return x > 5 ? 2 * x : x; }\n"
+                    "int thrice(int x) { return x > 5 && x < 9 ? 3 * x : x; }\n");
+    file_write_text(path_join(place, "runtime.c"), "int __llvm_profile_runtime;\n");
+    run_or_abort(place, clang(), target, strstr(target, "-windows") != NULL ? "-O0" : "-fPIC",
+                 "-fprofile-instr-generate", "-fcoverage-mapping", "-c", "unit.c", NULL);
+    run_or_abort(place, clang(), target, "-c", "runtime.c", NULL);
+    struct command link =
+        command_words(place, "%s", text_replace(without_runtime[_i].link, "%s", clang_version));
+    command_run_or_abort(&link);
+    struct command split =
+        covsplit_words(place, text_format("split %s -o after out", without_runtime[_i].split));
+    const char *errors = command_expect(&split, 0).errors;
+    ck_assert_msg(text_count(errors, " stays: no profile runtime is in the image, so it writes no "
+                                     "profiles; link it with -fprofile-instr-generate ") == 2,
+                  "%s: %s", target, errors);
+}
+END_TEST
+
+/* Of what has coverage and stays whole, `link` and `split -r` say what `split` says. */
+START_TEST(test_all_stays)
+{
+    char *place = new_place("stays");
+    run_or_abort(place, clang(), "--target=x86_64-w64-mingw32", "-fprofile-instr-generate",
+                 "-fcoverage-mapping", "-c", "program.c", NULL);
+    file_write_text(path_join(place, "runtime.c"), "int __llvm_profile_runtime;\n");
+    run_or_abort(place, clang(), "--target=x86_64-w64-mingw32", "-c", "runtime.c", NULL);
+    const char *words = "x86_64-w64-mingw32-gcc-win32 program.o runtime.o -o app.exe";
+    struct outcome linked = link_words(place, "-v", words);
+    ck_assert_msg(outcome_exited(&linked, 0), "%s", linked.errors);
+    ck_assert_ptr_null(strstr(linked.output, "nothing to split"));
+    assert_contains(linked.errors, ".lprfn stays: the image's sections do not follow each other");
+    struct command split = covsplit_words(place, "split -o other app.exe");
+    ck_assert_str_eq(command_expect(&split, 0).errors, strstr(linked.errors, "covsplit: warning"));
+    struct command tree = covsplit_words(place, "split -r .");
+    assert_contains(command_expect(&tree, 0).errors, "app.exe: .lprfn stays: the image's ");
+    /* Nobody wants to hear of that in which there is nothing. */
+    linked = link_words(place, "-v", text_format("%s program.c -o plain", clang()));
+    ck_assert_str_eq(linked.output, "plain: nothing to split\n");
+    ck_assert_uint_eq(linked.errors_size, 0);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
@@ -595,7 +659,10 @@ int main(int argument_count, char **arguments)
     suite_loops(test_case, sizeof endings / sizeof *endings, test_endings);
     suite_loops(test_case, sizeof exclusions / sizeof *exclusions, test_excludes);
     suite_loops(test_case, 2, test_wrapper);
-    suite_tests(test_case, test_split_after_link, test_no_runtime, test_failing_link, test_signal,
-                test_linker_strips, test_missed_library, test_rustc);
+    suite_loops(test_case, sizeof without_runtime / sizeof *without_runtime,
+                test_library_without_runtime);
+    suite_tests(test_case, test_split_after_link, test_no_runtime, test_all_stays,
+                test_failing_link, test_signal, test_linker_strips, test_missed_library,
+                test_rustc);
     return suite_main("link", test_case);
 }
