@@ -184,11 +184,46 @@ START_TEST(test_universal)
 }
 END_TEST
 
+/* pack leaves universal files of objects and of archives alone, as it does thin ones. */
+START_TEST(test_universal_objects)
+{
+    static const char *const names[] = {"universal.o", "universal.a", "archive.a"};
+    const char *lipo = versioned_tool("llvm-lipo", clang_version);
+    const char *ar = versioned_tool("llvm-ar", clang_version);
+    char *directory = build(&images[0]), *other = build(&images[1]);
+    run_or_abort(directory, lipo, "-create", "first.o", path_join(other, "first.o"), "-output",
+                 "universal.o", NULL);
+    run_or_abort(directory, ar, "rcs", "archive.a", "universal.o", NULL);
+    run_or_abort(directory, ar, "rcs", "thin.a", "first.o", NULL);
+    run_or_abort(other, ar, "rcs", "thin.a", "first.o", NULL);
+    run_or_abort(directory, lipo, "-create", "thin.a", path_join(other, "thin.a"), "-output",
+                 "universal.a", NULL);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        ck_assert_str_eq(covsplit_assert(0, directory, "pack", "-o", "out", names[i], NULL), "");
+        files_assert_equal(path_join(directory, "out"), path_join(directory, names[i]), names[i]);
+    }
+    run_or_abort(directory, lipo, "-create", IMAGE, path_join(other, IMAGE), "-output", "universal",
+                 NULL);
+    const char *said = covsplit_assert(1, directory, "pack", "universal", NULL);
+    ck_assert_msg(strstr(said, "a linked image") != NULL, "%s", said);
+}
+END_TEST
+
+/* The linker's own words. */
+START_TEST(test_no_uuid)
+{
+    char *directory = build(&images[3]);
+    const char *said = covsplit_assert(1, directory, "split", "--sections", "covmap,covfun",
+                                       "--store", "store", "-o", "out", IMAGE, NULL);
+    ck_assert_msg(strstr(said, "link with -random_uuid") != NULL, "%s", said);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     TCase *test_case = suite_case("tools", 300, NULL);
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     suite_loops(test_case, sizeof images / sizeof *images, test_tools);
-    tcase_add_test(test_case, test_universal);
+    suite_tests(test_case, test_universal, test_universal_objects, test_no_uuid);
     return suite_main(text_format("macho tools clang-%s", clang_version), test_case);
 }
