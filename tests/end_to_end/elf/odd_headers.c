@@ -194,6 +194,37 @@ START_TEST(test_debug_file)
 }
 END_TEST
 
+/* ---- after other tools ---- */
+
+static const char *const tools[] = {
+    "strip -o after stripped",
+    "strip -x -o after stripped",
+    "objcopy stripped after",
+    "llvm-strip-19 -o after stripped",
+    "llvm-objcopy-19 stripped after",
+    "eu-strip -o after stripped",
+    "patchelf --set-rpath /anywhere --output after stripped",
+};
+
+/* They write all headers anew, and what they make is still known as split, with the same sidecar.
+ */
+START_TEST(test_known_after_tools)
+{
+    build(linkers[_i], NULL);
+    covsplit_assert(0, place, "split", "-o", "stripped", "app", NULL);
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
+        struct command tool = command_words(place, "%s", tools[i]);
+        command_run_or_abort(&tool);
+        const char *said = covsplit_assert(0, place, "split", "-o", "again", "after", NULL);
+        ck_assert_msg(strstr(said, "split already") != NULL &&
+                          strstr(said, "its sidecar is app.covsplit") != NULL,
+                      "%s: %s", tools[i], said);
+        files_assert_equal(path_join(place, "again"), path_join(place, "after"), tools[i]);
+        ck_assert(!file_exists(path_join(place, "after.covsplit")));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *test_case = suite_case("headers", 300, NULL);
@@ -202,6 +233,7 @@ int main(void)
     suite_loops(test_case, sizeof table_places / sizeof *table_places, test_unaligned_table);
     suite_loops(test_case, sizeof damaged / sizeof *damaged, test_damaged_name);
     suite_loops(test_case, sizeof debug_makers / sizeof *debug_makers, test_debug_file);
+    suite_loops(test_case, sizeof linkers / sizeof *linkers, test_known_after_tools);
     suite_tests(test_case, test_overlap);
     return suite_main("odd headers", test_case);
 }
