@@ -177,6 +177,49 @@ static void keep_sections_program_reads(struct planning *planning)
     }
 }
 
+/* ---- records ---- */
+
+/* True if the test holds for any of the records, which must be whole. */
+static bool have_one(const struct planning *planning, struct bytes records,
+                     bool (*test)(const struct profile_record_layout *layout, const uint8_t *record,
+                                  bool big_endian))
+{
+    const struct profile_record_layout *layout = &planning->record_layout;
+
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
+         start += layout->record_size) {
+        if (test(layout, records.data + start, planning->big_endian))
+            return true;
+    }
+    return false;
+}
+
+static bool has_counters(const struct profile_record_layout *layout, const uint8_t *record,
+                         bool big_endian)
+{
+    return load_u32(record + layout->num_counters, big_endian) != 0;
+}
+
+static bool has_bitmap(const struct profile_record_layout *layout, const uint8_t *record,
+                       bool big_endian)
+{
+    return layout->bitmap_ptr != 0 && load_u32(record + layout->num_bitmap_bytes, big_endian) != 0;
+}
+
+/* True if the image has the counters and bitmap that its records have. A section whose name is
+ * damaged is none of them, but profiles have its bytes. */
+static bool check_hidden(struct planning *planning, enum section_kind victim)
+{
+    struct bytes records = image_plan_bytes(planning->plan, planning->input, SECTION_DATA);
+
+    return ((has_contents(planning, SECTION_COUNTERS) ||
+             !have_one(planning, records, has_counters)) &&
+            (has_contents(planning, SECTION_BITMAP) || !have_one(planning, records, has_bitmap))) ||
+           image_plan_keep(planning->plan, victim,
+                           "its records have counters that are in no section of the image; link it "
+                           "again");
+}
+
 /* ---- names ---- */
 
 /* Chooses the place of the tripwire in the names; code must be able to form its bounds. False if
@@ -206,7 +249,7 @@ static bool check_names(struct planning *planning)
     if (!check_known(planning, kind) ||
         !(format->check_claims == NULL || format->check_claims(planning, kind)) ||
         !check_bounds(planning, kind, kind) ||
-        (format->has_markers && !check_counted(planning, kind)))
+        !(format->has_markers ? check_counted : check_hidden)(planning, kind))
         return false;
     if (!place_tripwire(planning))
         return image_plan_keep(planning->plan, kind, "it is too small to gain anything");
@@ -220,21 +263,6 @@ static bool check_names(struct planning *planning)
 }
 
 /* ---- data ---- */
-
-/* True if the test holds for any of the records, which must be whole. */
-static bool have_one(const struct planning *planning, struct bytes records,
-                     bool (*test)(const struct profile_record_layout *layout, const uint8_t *record,
-                                  bool big_endian))
-{
-    const struct profile_record_layout *layout = &planning->record_layout;
-
-    for (uint64_t start = 0; start + layout->fields_size <= records.size;
-         start += layout->record_size) {
-        if (test(layout, records.data + start, planning->big_endian))
-            return true;
-    }
-    return false;
-}
 
 static bool check_records(struct planning *planning)
 {
@@ -304,7 +332,8 @@ static bool check_data(struct planning *planning, bool names_go)
     enum section_kind kind = SECTION_DATA;
 
     if (!check_known(planning, kind) || !check_bounds(planning, kind, kind) ||
-        !check_records(planning) || !check_counted(planning, kind) ||
+        !check_records(planning) || !(format->has_markers || check_hidden(planning, kind)) ||
+        !check_counted(planning, kind) ||
         !encode_stub(planning, section_of(planning, kind)->address) ||
         !(format->check_claims == NULL || format->check_claims(planning, kind)) ||
         !rules_check_rewrite(&planning->code, kind, RUNTIME_END_DATA,

@@ -28,8 +28,8 @@ static bool has_other_functions(const struct check *check)
     return error_set(check->error,
                      "%s: written by another build than that of %s, which has the same UUID but "
                      "other functions, or the same in other lines; give the sidecar of the image "
-                     "that wrote it, and let the linker make build IDs (--build-id=sha1)",
-                     check->name, check->sidecar->name);
+                     "that wrote it, and link each build %s",
+                     check->name, check->sidecar->name, uuid_link_advice(check->facts->format));
 }
 
 static bool is_of_other_build(const struct check *check, const struct uuid *uuid)

@@ -196,8 +196,9 @@ bool profile_group_check(const struct profile_group *group, const struct sidecar
     return sidecar_agrees(own->sidecar, sidecar) ||
            error_set(error,
                      "%s: written by another build than that of %s: its sidecar is %s; name the "
-                     "image that wrote it, and let the linker make build IDs (--build-id=sha1)",
-                     group->name, sidecar->name, own->sidecar->name);
+                     "image that wrote it, and link each build %s",
+                     group->name, sidecar->name, own->sidecar->name,
+                     uuid_link_advice(sidecar->facts.format));
 }
 
 /* ---- adding ---- */

@@ -606,6 +606,18 @@ const char *uuid_source_name(enum uuid_source source)
     return names[source <= UUID_FROM_DIGEST ? source : 0];
 }
 
+const char *uuid_link_advice(enum image_format format)
+{
+    switch (format) {
+    case IMAGE_MACHO:
+        return "with -random_uuid, and not -no_uuid";
+    case IMAGE_COFF:
+        return "with /build-id or /debug (mingw-w64: --build-id)";
+    default:
+        return "with --build-id=sha1";
+    }
+}
+
 static struct digest digest_of_digests(const struct digest sections[STUB_KIND_COUNT])
 {
     return digest_of(

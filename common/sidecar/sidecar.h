@@ -67,6 +67,10 @@ enum uuid_source {
 /* "build ID", "--uuid", "digest of the image" */
 const char *uuid_source_name(enum uuid_source source);
 
+/* How to link images of the format so that each build has a UUID of its own: "with --build-id=sha1"
+ */
+const char *uuid_link_advice(enum image_format format);
+
 /* A sidecar's record of the image, apart from its sections. */
 struct sidecar_facts {
     enum image_format format;

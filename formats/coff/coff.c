@@ -32,6 +32,11 @@ static bool recognize(struct bytes bytes)
            memcmp(signature.data, "PE\0\0", 4) == 0;
 }
 
+static bool is_linked(struct bytes bytes)
+{
+    return !coff_is_debug_file(bytes);
+}
+
 /* ---- describing ---- */
 
 static bool open_image(struct planning *planning, struct error *error)
@@ -500,6 +505,7 @@ const struct format coff_format = {
             .next_symbol = coff_symbols_next,
         },
     .recognize = recognize,
+    .is_linked = is_linked,
     .outline = coff_outline,
     .open = open_image,
     .close = close_image,

@@ -126,6 +126,7 @@ struct coff_image {
     uint32_t size_of_headers;
     uint32_t check_sum;
     struct coff_directory directories[DIRECTORY_COUNT]; /* {0, 0} if the image has none */
+    uint32_t directory_count;                           /* of the image */
     struct coff_section *sections; /* room for section_count + COFF_PARTS_MAX */
     size_t section_count;
     /* Parts of sections that are treated like sections; they follow these in `sections`
@@ -137,6 +138,10 @@ struct coff_image {
 };
 
 /* ---- read.c ---- */
+
+/* True for a file with what a debugger needs of an image, and nothing else: its code has no bytes
+ * (objcopy --only-keep-debug). False also if its headers cannot be read. */
+bool coff_is_debug_file(struct bytes bytes);
 
 /* Opens a PE32 or PE32+ image for x86-64, AArch64 or i386. The input must outlive the image. After
  * a failure there is nothing to close. */

@@ -102,6 +102,7 @@ static bool read_optional_header(struct coff_image *image, struct error *error)
     count = count > DIRECTORY_COUNT ? DIRECTORY_COUNT : count;
     if (directories + count * 8 > size)
         return damaged(image, error, "its data directories do not fit the optional header");
+    image->directory_count = count;
     for (uint32_t i = 0; i < count; i++)
         image->directories[i] =
             (struct coff_directory){field_u32(image, image->directories_offset + i * 8),
@@ -194,7 +195,23 @@ static bool read_sections(struct coff_image *image, struct error *error)
     return true;
 }
 
-bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error)
+static bool has_only_debug(const struct coff_image *image)
+{
+    bool has_code = false;
+
+    for (size_t i = 0; i < image->section_count; i++) {
+        const struct coff_section *section = &image->sections[i];
+
+        if (!coff_section_is_code(section) || section->VirtualSize == 0)
+            continue;
+        if (section->SizeOfRawData != 0)
+            return false;
+        has_code = true;
+    }
+    return has_code;
+}
+
+static bool read_tables(struct coff_image *image, const struct input *input, struct error *error)
 {
     *image = (struct coff_image){.input = input, .path = input->path, .file = input->bytes};
     if (find_headers(image, error) && read_optional_header(image, error) &&
@@ -202,6 +219,33 @@ bool coff_image_open(struct coff_image *image, const struct input *input, struct
         return true;
     coff_image_close(image);
     return false;
+}
+
+bool coff_is_debug_file(struct bytes bytes)
+{
+    const struct input input = {.path = "", .bytes = bytes};
+    struct coff_image image;
+    struct error ignored;
+    bool is_it;
+
+    if (!read_tables(&image, &input, &ignored))
+        return false;
+    is_it = has_only_debug(&image);
+    coff_image_close(&image);
+    return is_it;
+}
+
+bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error)
+{
+    if (!read_tables(image, input, error))
+        return false;
+    if (!has_only_debug(image))
+        return true;
+    coff_image_close(image);
+    return error_set(error,
+                     "%s: a separate debug file, which has neither code nor data; name the image "
+                     "that it is of",
+                     input->path);
 }
 
 void coff_image_close(struct coff_image *image)
@@ -453,7 +497,7 @@ bool coff_outline(const struct input *input, struct buffer *outline, struct erro
         return false;
     outline_append(outline, "entry 0x%x, base 0x%" PRIx64 ", size 0x%x\n", image.entry_point,
                    image.image_base, image.size_of_image);
-    for (unsigned i = 0; i < OUTLINED_DIRECTORIES; i++)
+    for (unsigned i = 0; i < OUTLINED_DIRECTORIES && i < image.directory_count; i++)
         outline_append(outline, "directory %u at 0x%x of 0x%x\n", i, image.directories[i].rva,
                        image.directories[i].size);
     for (size_t i = 0; i < image.section_count; i++) {

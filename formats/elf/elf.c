@@ -23,12 +23,14 @@ static bool recognize(struct bytes bytes)
 
 static bool is_linked(struct bytes bytes)
 {
+    struct elf_file elf;
     uint32_t type;
 
     if (bytes.size < sizeof(Elf32_Ehdr))
         return false;
     type = load_u16(bytes.data + offsetof(Elf32_Ehdr, e_type), bytes.data[EI_DATA] == ELFDATA2MSB);
-    return type == ET_EXEC || type == ET_DYN;
+    return (type == ET_EXEC || type == ET_DYN) &&
+           !(elf_file_open(&elf, bytes) && elf_is_debug_file(&elf));
 }
 
 /* ---- describing ---- */

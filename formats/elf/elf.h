@@ -58,6 +58,10 @@ static inline struct elf_form elf_form(const struct elf_image *image)
     return (struct elf_form){image->elf.wide, image->elf.big_endian};
 }
 
+/* True for a file with what a debugger needs of an image, and nothing else: its sections that are
+ * loaded have no contents, but for notes (objcopy --only-keep-debug, eu-strip -f). */
+bool elf_is_debug_file(struct elf_file *elf);
+
 /* Opens an executable or shared library for one of the known machines. The input must outlive the
  * image. After a failure there is nothing to close. */
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error);

@@ -380,8 +380,9 @@ static uint64_t cut_unit(const struct elf_state *state)
 }
 
 /* The other program headers must agree with the PT_LOAD that contains them, because they are mapped
- * by both offset and address. RISC-V's attributes are for tools that read the file; lld gives them
- * the address 0. */
+ * by both offset and address. Of PT_GNU_RELRO loaders use the address alone (mold gives it the
+ * offset 0 if a .tbss comes first). RISC-V's attributes are for tools that read the file; lld gives
+ * them the address 0. */
 static bool segments_are_consistent(const struct elf_image *image)
 {
     for (size_t i = 0; i < image->phnum; i++) {
@@ -389,7 +390,7 @@ static bool segments_are_consistent(const struct elf_image *image)
         bool is_all_in_file = phdr->p_type == PT_NOTE || phdr->p_type == PT_INTERP ||
                               phdr->p_type == PT_GNU_PROPERTY || phdr->p_type == PT_PHDR;
         bool is_unloaded =
-            phdr->p_filesz == 0 || phdr->p_memsz == 0 ||
+            phdr->p_filesz == 0 || phdr->p_memsz == 0 || phdr->p_type == PT_GNU_RELRO ||
             (image->elf.header.e_machine == EM_RISCV && phdr->p_type == PT_RISCV_ATTRIBUTES);
         size_t load;
 

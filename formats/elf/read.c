@@ -46,7 +46,7 @@ static bool check_header(const struct elf_image *image, struct error *error)
                          "%s: the image has no section headers; run covsplit before they are "
                          "removed",
                          image->path);
-    return (ehdr->e_shentsize == image->sizes.shdr && ehdr->e_shoff % image->sizes.word == 0 &&
+    return (ehdr->e_shentsize == image->sizes.shdr &&
             range_within(ehdr->e_shoff, image->sizes.shdr, 0, image->elf.bytes.size)) ||
            refuse(image, error, "its section header table is malformed");
 }
@@ -72,6 +72,24 @@ static bool read_tables(struct elf_image *image, struct error *error)
     for (size_t i = 0; i < image->shnum; i++)
         image->shdrs[i] = elf_file_section(elf, i);
     return true;
+}
+
+bool elf_is_debug_file(struct elf_file *elf)
+{
+    bool is_any = false;
+
+    if (!elf_file_find_sections(elf) || elf->section_count > SECTIONS_MAX)
+        return false;
+    for (uint64_t i = 1; i < elf->section_count; i++) {
+        Elf64_Shdr shdr = elf_file_section(elf, i);
+
+        if ((shdr.sh_flags & SHF_ALLOC) == 0 || shdr.sh_type == SHT_NOTE || shdr.sh_size == 0)
+            continue;
+        if (elf_section_in_file(&shdr))
+            return false;
+        is_any = true;
+    }
+    return is_any;
 }
 
 bool elf_segment_is_aligned(const Elf64_Phdr *phdr)
@@ -103,6 +121,15 @@ bool elf_segments_are_apart(const struct elf_image *image, const Elf64_Phdr *phd
     return true;
 }
 
+static bool check_contents(struct elf_image *image, struct error *error)
+{
+    return !elf_is_debug_file(&image->elf) ||
+           error_set(error,
+                     "%s: a separate debug file, which has neither code nor data; name the image "
+                     "that it is of",
+                     image->path);
+}
+
 static bool check_segments(const struct elf_image *image, struct error *error)
 {
     bool is_loadable = false;
@@ -130,7 +157,10 @@ static bool check_segments(const struct elf_image *image, struct error *error)
     if (!is_loadable)
         return refuse(image, error, "it has no loadable segment");
     return elf_segments_are_apart(image, image->phdrs, image->phnum) ||
-           refuse(image, error, "its segments overlap or are out of order");
+           error_set(error,
+                     "%s: its segments overlap in memory or are out of order, as -Ttext and linker "
+                     "scripts make them; link it with one page, or more, between them",
+                     image->path);
 }
 
 bool elf_section_in_file(const Elf64_Shdr *shdr)
@@ -218,8 +248,8 @@ bool elf_image_open(struct elf_image *image, const struct input *input, struct e
                                       .rel = ELF_SIZE(wide, Rel),
                                       .rela = ELF_SIZE(wide, Rela),
                                       .word = ELF_SIZE(wide, Addr)};
-    if (check_header(image, error) && read_tables(image, error) && check_segments(image, error) &&
-        check_sections(image, error) && read_dynamic(image, error))
+    if (check_header(image, error) && read_tables(image, error) && check_contents(image, error) &&
+        check_segments(image, error) && check_sections(image, error) && read_dynamic(image, error))
         return true;
     elf_image_close(image);
     return false;

@@ -20,7 +20,9 @@
  *                                                lld and mold if the section is absent
  *     adrp x0, X; add x0, x0, :lo12:X            the same, relaxed by mold; lld for COFF
  *     nop; adr x0, X  (or adr; nop)              the same, relaxed by lld if X is near; ld64.lld
- *     adr x0, page; ldr or add as above          GNU ld's fix for erratum 843419 of Cortex-A53
+ *     adr x0, page; ldr or add as above          GNU ld's and gold's fix for erratum 843419 of
+ *                                                Cortex-A53, which is about the last two words of a
+ *                                                page
  *     adr x0, X  or  ldr x0, slot                -mcmodel=tiny
  *     movz x0, X; movk x0, ... (three times)     clang -mcmodel=large (gcc loads a literal, as it
  *                                                does from a slot)
@@ -32,6 +34,7 @@
 
 #define INSTRUCTION_SIZE    4
 #define PAGE_SIZE           UINT64_C(4096)
+#define ERRATUM_PLACE       (PAGE_SIZE - 8) /* where an adrp is, in its page, that becomes an adr */
 
 #define INSTRUCTION_BTI_C   0xd503245fu /* bti c */
 #define INSTRUCTION_NOP     0xd503201fu /* nop */
@@ -488,10 +491,11 @@ static bool refers(struct search *search, uint64_t offset)
         return true;
     if (is_adrp(bits))
         return page_refers(search, offset, bits, adrp_page(bits, address));
-    if (is_adr(bits)) { /* it may also be what GNU ld made of an adrp */
+    if (is_adr(bits)) { /* it may also be what a linker made of an adrp */
         made = address + address_immediate(bits);
         return reference_counts(target, made) ||
-               (made % PAGE_SIZE == 0 && page_refers(search, offset, bits, made));
+               (made % PAGE_SIZE == 0 && address % PAGE_SIZE >= ERRATUM_PLACE &&
+                page_refers(search, offset, bits, made));
     }
     if ((bits & 0x3b000000) == 0x18000000) /* ldr with a literal */
         return reference_counts(target, literal_address(bits, address));

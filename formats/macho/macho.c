@@ -125,20 +125,62 @@ static void describe_section(const struct planning *planning, size_t index, stru
     section->loaded = true;
 }
 
+/* ---- stripped images ---- */
+
+/* True if they are one record, of all the image's counters. */
+static bool is_stub(struct bytes record, uint64_t counters_size)
+{
+    struct profile_record_layout layout;
+
+    for (unsigned version = PROFILE_VERSION_MIN; version <= PROFILE_VERSION_MAX; version++) {
+        uint64_t count;
+
+        if (!profile_record_layout(version, sizeof(uint64_t), &layout) ||
+            record.size != layout.record_size)
+            continue;
+        count = load_u32(record.data + layout.num_counters, false);
+        if (count != 0 && (counters_size == count || counters_size == count * sizeof(uint64_t)))
+            return true;
+    }
+    return false;
+}
+
+/* The bytes of a section that a split has emptied; empty if it has not. LLVM's tools clear the mark
+ * and turn the mapping into zeros in memory, but keep the names' tripwire and the stub, which is
+ * told from a record that stays by its counters: they are all of the image's. */
+static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
+{
+    const struct macho_image *image = macho_image_of(planning);
+    const struct macho_section *section = section_of(planning, kind);
+    struct bytes bytes = bytes_of(image, section), none = {0};
+    size_t names = planning->section_index[SECTION_NAMES];
+    size_t counters = planning->section_index[SECTION_COUNTERS];
+
+    if (section->reserved3 == MACHO_EMPTIED_MARK)
+        return bytes;
+    switch (kind) {
+    case SECTION_NAMES:
+        return tripwire_recognize(bytes) ? bytes : none;
+    case SECTION_COVMAP:
+        return tripwire_recognize_mapping(bytes, false) ? bytes : none;
+    case SECTION_DATA:
+        return names != NO_INDEX && counters != NO_INDEX &&
+                       tripwire_recognize(bytes_of(image, &image->sections[names])) &&
+                       is_stub(bytes, image->sections[counters].size)
+                   ? bytes
+                   : none;
+    default:
+        return none;
+    }
+}
+
 static bool is_remnant(const struct planning *planning, enum section_kind kind, bool *is_remnant,
                        struct error *error)
 {
     (void)error;
-    *is_remnant = section_of(planning, kind)->reserved3 == MACHO_EMPTIED_MARK;
+    *is_remnant = section_of(planning, kind)->reserved3 == MACHO_EMPTIED_MARK ||
+                  remnant_of(planning, kind).size != 0;
     return true;
-}
-
-static struct bytes remnant_of(const struct planning *planning, enum section_kind kind)
-{
-    const struct macho_section *section = section_of(planning, kind);
-
-    return section->reserved3 == MACHO_EMPTIED_MARK ? bytes_of(macho_image_of(planning), section)
-                                                    : (struct bytes){0};
 }
 
 static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t size,

@@ -170,6 +170,27 @@ static enum pack_outcome judge_other(struct bytes bytes)
     return bytes.size == 0 ? PACK_NOTHING : PACK_OTHER;
 }
 
+/* A universal file of objects or archives is left alone, as Mach-O objects are. */
+static bool judge_universal(const struct pack_job *job, enum pack_outcome *outcome,
+                            struct error *error)
+{
+    struct container container;
+    struct error why;
+    bool done = container_open(&container, &job->input, &why) || !error_is_of_memory(&why);
+
+    *outcome = PACK_NOTHING;
+    for (size_t i = 0; done && i < container.count; i++) {
+        const struct bytes bytes = container.slices[i].input.bytes;
+
+        if (image_is_linked(bytes) && !found_image_has_no_coverage(bytes))
+            *outcome = PACK_IMAGE;
+    }
+    container_close(&container);
+    if (!done)
+        *error = why;
+    return done;
+}
+
 static bool pack_object(struct pack_job *job, struct error *error)
 {
     static const enum pack_outcome outcomes[] = {[OBJECT_PACKED] = PACK_DONE,
@@ -181,14 +202,18 @@ static bool pack_object(struct pack_job *job, struct error *error)
     struct bytes contents = buffer_view(&packing.contents);
 
     if (done) {
-        report->outcome = packing.outcome == OBJECT_NOT_ONE ? judge_other(job->input.bytes)
-                                                            : outcomes[packing.outcome];
+        if (packing.outcome != OBJECT_NOT_ONE)
+            report->outcome = outcomes[packing.outcome];
+        else if (container_is_universal(job->input.bytes))
+            done = judge_universal(job, &report->outcome, error);
+        else
+            report->outcome = judge_other(job->input.bytes);
         report->object_count += packing.outcome == OBJECT_PACKED;
         if (packing.outcome == OBJECT_KEPT)
             add_note(report, job->path, packing.reason);
         if (packing.outcome == OBJECT_PACKED)
             done = write_output(job, write_bytes, &contents, error);
-        else if (report->outcome == PACK_NOTHING || report->outcome == PACK_KEPT)
+        else if (done && (report->outcome == PACK_NOTHING || report->outcome == PACK_KEPT))
             done = leave(job, error);
     }
     object_packing_free(&packing);

@@ -81,8 +81,8 @@ static bool check_is_same(const struct report *report, const struct sidecar *sid
     return known == NULL || sidecar_agrees(known->sidecar, sidecar) ||
            error_set(error,
                      "%s: of another build than %s, with the same UUID; leave one of them out, and "
-                     "let the linker make build IDs (--build-id=sha1)",
-                     sidecar->name, known->sidecar->name);
+                     "link each build %s",
+                     sidecar->name, known->sidecar->name, uuid_link_advice(sidecar->facts.format));
 }
 
 bool report_read_operands(struct report *report, const char *const *operands, size_t count,

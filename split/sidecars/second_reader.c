@@ -55,7 +55,10 @@ static void print_pe(FILE *stream, const Pe_Binary_t *binary)
     fprintf(stream, "entry 0x%" PRIx32 ", base 0x%" PRIx64 ", size 0x%" PRIx32 "\n",
             binary->optional_header.addressof_entrypoint, binary->optional_header.imagebase,
             binary->optional_header.sizeof_image);
-    for (size_t i = 0; binary->data_directories[i] != NULL; i++)
+    /* LIEF takes what follows the last directory for more of them. */
+    for (size_t i = 0;
+         binary->data_directories[i] != NULL && i < binary->optional_header.numberof_rva_and_size;
+         i++)
         fprintf(stream, "directory %zu at 0x%" PRIx32 " of 0x%" PRIx32 "\n", i,
                 binary->data_directories[i]->rva, binary->data_directories[i]->size);
     for (size_t i = 0; binary->sections[i] != NULL; i++) {

@@ -133,6 +133,7 @@ static bool existing_check_own(const struct existing_sidecar *existing,
                                const struct slice_split *split, struct error *error)
 {
     const struct sidecar_facts *theirs = existing->facts, *ours = &split->plan->facts;
+    bool is_stored = is_for_store(split->job);
 
     /* If this image is the stripped image of the sidecar, the sidecar holds what the image lacks,
      * even if a tool has removed covsplit's marks from the image. */
@@ -141,8 +142,8 @@ static bool existing_check_own(const struct existing_sidecar *existing,
         return error_set(
             error,
             "%s: holds what was taken out of this image before, and would be replaced; join "
-            "the image first, or give another --sidecar",
-            existing->path);
+            "the image first, or give another %s",
+            existing->path, is_stored ? "--store" : "--sidecar");
     /* A sidecar without sections must not replace one that holds what the image lacks: it may
      * belong to this image, with the mark removed by a later tool. Only the sidecar of another
      * build, known by its build ID, may be replaced. */
@@ -153,6 +154,11 @@ static bool existing_check_own(const struct existing_sidecar *existing,
          (ours->uuid_source == UUID_FROM_BUILD_ID && theirs->uuid_source == UUID_FROM_BUILD_ID &&
           !uuid_equal(&ours->uuid, &theirs->uuid))))
         return true;
+    if (is_stored)
+        return error_set(error,
+                         "%s: %s has nothing to take out, and this sidecar of its UUID may be what "
+                         "was taken out of it before; link each build %s, or give another --store",
+                         existing->path, split->image.path, uuid_link_advice(ours->format));
     return error_set(error,
                      "%s: the image has nothing to take out, and this file may be what was taken "
                      "out of it before; remove it if nobody needs it, or give another --sidecar",
@@ -188,11 +194,11 @@ static bool existing_check_same(const struct existing_sidecar *existing,
     if (!digest_equal(&theirs->original_digest, &ours->original_digest))
         return error_set(error,
                          "%.400s: under the UUID %s the store has another image, %.100s (digest "
-                         "%s), than %.200s (digest %s); give each build an ID of its own, or give "
-                         "--replace",
+                         "%s), than %.200s (digest %s); link each build %s, or give --replace",
                          existing->path, uuid, existing->sidecar->image_name,
                          digest_format(&theirs->original_digest, their_digest), split->image.path,
-                         digest_format(&ours->original_digest, our_digest));
+                         digest_format(&ours->original_digest, our_digest),
+                         uuid_link_advice(ours->format));
     if (!digest_equal(&theirs->stripped_digest, &ours->stripped_digest))
         return error_set(error,
                          "%s: the store has the sidecar of another split of the same image (UUID "
@@ -336,8 +342,8 @@ static bool add_to_store(struct slice_split *split, struct error *error)
         return error_set(
             error,
             "%s: has no UUID by which a store could find the sidecar of the stripped image; "
-            "link with --build-id, or use --sidecar",
-            split->image.path);
+            "link %s, or use --sidecar",
+            split->image.path, uuid_link_advice(facts->format));
     if (option_given(split->job->options, OPTION_PACK))
         done = bases_open(&bases, option_text(split->job->options, OPTION_STORE), error);
     for (unsigned attempt = 0; done && attempt < STORE_ATTEMPTS && !settled; attempt++)
@@ -371,6 +377,9 @@ static char *find_sidecar(const struct slice_split *split)
     char *path = NULL;
 
     sidecar_places_open(&places, split->job->options, false);
+    /* For other commands the option may be repeated, and such are the places. */
+    if (places.are_given && places.files.count == 0)
+        path_list_add(&places.files, option_text(split->job->options, OPTION_SIDECAR));
     if (image_find_split(image, &found, &ignored))
         sidecar = sidecar_search_of_image(&places, image, &found, &ignored);
     if (sidecar != NULL)

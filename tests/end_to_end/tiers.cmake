@@ -47,7 +47,8 @@ set(campaign_suites
   # each day the two machines of which code was misread
   interpreter-x86-64 interpreter-aarch64 interpreter-i386 interpreter-ppc64le interpreter-s390x
   interpreter-mips64el
-  macho-clang19-arm64 macho-clang19-x86_64 coff-clang19
+  macho-clang19-arm64 macho-clang19-x86_64 macho-tools-clang19 coff-clang19
+  coff-tools-clang19
   profiles-leveldb-clang14 profiles-leveldb-clang16 profiles-leveldb-clang19
   reports-leveldb-clang14 reports-leveldb-clang16 reports-leveldb-clang19
   reports-packed-clang14 reports-packed-clang16 reports-packed-clang19 reports-packed-clang22

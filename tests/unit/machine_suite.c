@@ -168,11 +168,20 @@ START_TEST(test_unknown_body)
 }
 END_TEST
 
+static uint64_t place_of(const struct machine_reference *reference)
+{
+    size_t index = (size_t)(reference - suite->late_references);
+
+    return suite->late_references != NULL && index < suite->late_reference_count
+               ? MACHINE_LATE_ADDRESS
+               : MACHINE_ADDRESS;
+}
+
 static bool finds(const struct machine_reference *reference, struct reference_target target)
 {
     struct code code = {.machine = reference->machine,
                         .bytes = {(const uint8_t *)reference->code, reference->size},
-                        .address = MACHINE_ADDRESS,
+                        .address = place_of(reference),
                         .base = MACHINE_BASE};
     uint64_t position = 0;
     uint8_t got[8 * 8] = {0};
@@ -191,7 +200,7 @@ static bool judges(const struct machine_reference *reference, struct reference_t
 {
     struct code code = {.machine = reference->machine,
                         .bytes = {(const uint8_t *)reference->code, reference->size},
-                        .address = MACHINE_ADDRESS,
+                        .address = place_of(reference),
                         .base = MACHINE_BASE};
     bool refers = false;
     uint64_t size;
@@ -204,9 +213,8 @@ static bool judges(const struct machine_reference *reference, struct reference_t
 }
 
 /* It is found as what it is, and leads nowhere else. */
-START_TEST(test_reference)
+static void check_reference(const struct machine_reference *reference)
 {
-    const struct machine_reference *reference = &suite->references[_i];
     struct reference_target target = {.first = reference->target,
                                       .size = 1,
                                       .absolute = reference->absolute,
@@ -234,6 +242,17 @@ START_TEST(test_reference)
     ck_assert_msg(!reference->called || !finds(reference, other), "%s, not called",
                   reference->what);
 }
+
+START_TEST(test_reference)
+{
+    check_reference(&suite->references[_i]);
+}
+END_TEST
+
+START_TEST(test_late_reference)
+{
+    check_reference(&suite->late_references[_i]);
+}
 END_TEST
 
 int machine_suite_main(const struct machine_suite *given)
@@ -246,5 +265,6 @@ int machine_suite_main(const struct machine_suite *given)
                 test_changed_bit, test_out_of_reach, test_around);
     suite_loops(bodies, (int)suite->unknown_count, test_unknown_body);
     suite_loops(references, (int)suite->reference_count, test_reference);
+    suite_loops(references, (int)suite->late_reference_count, test_late_reference);
     return suite_main(suite->name, bodies, references);
 }

@@ -8,8 +8,9 @@
 #include "formats/machine/machine.h"
 
 /* All code is at this address; for one of less than 8 bytes, or of 32 bits. */
-#define MACHINE_ADDRESS UINT64_C(0x401000)
-#define MACHINE_BASE    UINT64_C(0x480000) /* what the base register holds */
+#define MACHINE_ADDRESS      UINT64_C(0x401000)
+#define MACHINE_LATE_ADDRESS (MACHINE_ADDRESS + 0xff8)
+#define MACHINE_BASE         UINT64_C(0x480000) /* what the base register holds */
 /* Of machines with a GOT whose slots code is judged by: where it starts, and what is in its third
  * and fourth slot, a multiple of 64 KiB and another address. */
 #define MACHINE_GOT         (MACHINE_BASE - 0x7ff0)
@@ -46,6 +47,9 @@ struct machine_suite {
     size_t unknown_count;
     const struct machine_reference *references;
     size_t reference_count;
+    /* The same, where the code begins 8 bytes before the end of a page of 4 KiB. */
+    const struct machine_reference *late_references;
+    size_t late_reference_count;
     /* Where a body is made to lead, which all can reach: 0 for MACHINE_ADDRESS + 0x54320. */
     uint64_t new_value;
 };

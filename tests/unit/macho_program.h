@@ -10,19 +10,20 @@
 #include "tests/unit/macho_maker.h"
 
 /* The same offsets in the file and, from MAKER_BASE on, in memory. */
-#define PROGRAM_CODE       0xc00u
-#define PROGRAM_VERSION    0xf00u
-#define PROGRAM_COUNTERS   0x1000u
-#define PROGRAM_DATA       0x1800u
-#define PROGRAM_NAMES      0x4400u
-#define PROGRAM_COVFUN     0x8000u
-#define PROGRAM_COVMAP     0x9000u
-#define PROGRAM_LINKEDIT   0xa000u
-#define PROGRAM_RECORD     64u
-#define PROGRAM_RECORDS    176u
-#define PROGRAM_NAMES_SIZE 0x3c00u
+#define PROGRAM_CODE        0xc00u
+#define PROGRAM_VERSION     0xf00u
+#define PROGRAM_COUNTERS    0x1000u
+#define PROGRAM_DATA        0x1800u
+#define PROGRAM_NAMES       0x4400u
+#define PROGRAM_COVFUN      0x8000u
+#define PROGRAM_COVMAP      0x9000u
+#define PROGRAM_LINKEDIT    0xa000u
+#define PROGRAM_RECORD      64u
+#define PROGRAM_VALUE_SITES 52u /* NumValueSites in it */
+#define PROGRAM_RECORDS     176u
+#define PROGRAM_NAMES_SIZE  0x3c00u
 
-#define PROGRAM_CODE_SIZE  0x300u
+#define PROGRAM_CODE_SIZE   0x300u
 
 /* Load commands and headers that tests change, by where they are in the file. */
 enum program_part {

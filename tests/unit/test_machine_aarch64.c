@@ -89,6 +89,9 @@ static const struct machine_reference references[] = {
               "\x08\x00\x00\xb0\x03\x00\x00\x14\x09\x0d\x40\xf9" RET "\xc0\xff\xff\xb4" RET,
               A + 0x1018, false, false),
     REFERENCE("adr", "\x08\x10\x00\x10", A + 0x200, false, false),
+    REFERENCE("adr of a page, with ldp", "\x08\x80\x00\x10" NOP "\x09\x29\x40\xa9" RET, A + 0x1000,
+              false, false),
+    REFERENCE("adr of a page, passed on", "\x00\x80\x00\x10" NOP RET, A + 0x1000, false, false),
     REFERENCE("literal", "\x08\x10\x00\x58", A + 0x200, false, false),
     REFERENCE("literal of 4 bytes", "\x08\x10\x00\x18", A + 0x200, false, false),
     REFERENCE("literal for a vector", "\x08\x10\x00\x9c", A + 0x200, false, false),
@@ -103,6 +106,14 @@ static const struct machine_reference references[] = {
     REFERENCE("cbnz", "\x03\x10\x00\xb5", A + 0x200, false, true),
 };
 
+/* Only there is an adr what a linker made of an adrp. */
+static const struct machine_reference late_references[] = {
+    REFERENCE("adr of a page, with a load", /* adr x8, A + 0x2000; ldr x9, [x8, #0x118] */
+              "\x48\x80\x00\x10" NOP NOP "\x09\x8d\x40\xf9" RET, A + 0x2118, false, false),
+    REFERENCE("adr that is no page", "\x08\x10\x00\x10", MACHINE_LATE_ADDRESS + 0x200, false,
+              false),
+};
+
 int main(void)
 {
     const struct machine_suite suite = {
@@ -110,6 +121,7 @@ int main(void)
         MACHINE_TABLE(known),
         MACHINE_TABLE(unknown),
         MACHINE_TABLE(references),
+        MACHINE_TABLE(late_references),
     };
     return machine_suite_main(&suite);
 }

@@ -111,7 +111,13 @@ static const struct machine_reference references[] = {
 int main(void)
 {
     static const struct machine_suite suite = {
-        "LoongArch", MACHINE_TABLE(known), MACHINE_TABLE(unknown), MACHINE_TABLE(references), 0,
+        "LoongArch",
+        MACHINE_TABLE(known),
+        MACHINE_TABLE(unknown),
+        MACHINE_TABLE(references),
+        NULL,
+        0,
+        0,
     };
 
     return machine_suite_main(&suite);

@@ -146,11 +146,8 @@ static const struct machine_reference references[] = {
 int main(void)
 {
     static const struct machine_suite suite = {
-        "RISC-V",
-        MACHINE_TABLE(known),
-        MACHINE_TABLE(unknown),
-        MACHINE_TABLE(references),
-        MACHINE_BASE + 0x540,
+        "RISC-V", MACHINE_TABLE(known), MACHINE_TABLE(unknown), MACHINE_TABLE(references), NULL,
+        0,        MACHINE_BASE + 0x540,
     };
 
     return machine_suite_main(&suite);

@@ -126,7 +126,7 @@ static void use_of_records(struct macho_program *program)
 
 static void value_sites(struct macho_program *program)
 {
-    memset(program->maker->file + PROGRAM_DATA + PROGRAM_RECORD, 1, PROGRAM_RECORD);
+    memset(program->maker->file + PROGRAM_DATA + PROGRAM_RECORD + PROGRAM_VALUE_SITES, 1, 3 * 2);
 }
 
 static void part_of_record(struct macho_program *program)

@@ -6,6 +6,13 @@ foreach(clang 19 22)
   endif()
 endforeach()
 
+add_suites(coff_tools)
+foreach(clang 19 22)
+  if(clang IN_LIST COVSPLIT_TEST_CLANGS)
+    add_run(coff-tools-clang${clang} coff_tools ${clang})
+  endif()
+endforeach()
+
 add_suites(coff_readers)
 add_run(coff-readers coff_readers ${COVSPLIT_TEST_CLANGS})
 

@@ -1,7 +1,10 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
 add_suites(matrix real_programs foreign_references chance_references own_records after_care
-           unusual firmware zeros)
+           unusual firmware zeros odd_headers)
 add_run(firmware firmware)
+if(19 IN_LIST COVSPLIT_TEST_CLANGS)
+  add_run(odd-headers odd_headers)
+endif()
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   foreach(linker bfd lld gold mold)
     add_run(matrix-clang${clang}-${linker} matrix ${clang} ${linker})

@@ -598,6 +598,48 @@ START_TEST(test_arm64e)
 }
 END_TEST
 
+/* ---- an adr of a page ---- */
+
+/* Functions of three counters, of which clang loads the second and third by one ldp. */
+#define LOOPS 172
+
+/* ld64.lld makes adr and nop of adrp and add, and an adr of a counter at a multiple of 4 KiB forms
+ * that address, not half of another one on that page, where the records begin. So many counters
+ * come before the others that it is the second of a loop that is there. */
+static const unsigned counters_before[] = {1, 4, 7, 10};
+
+START_TEST(test_adr_of_page)
+{
+    struct darwin_program program = {.clang = clang_version,
+                                     .architecture = "arm64",
+                                     .functions = SMALL_FUNCTIONS,
+                                     .link_options = "loops.o"};
+    struct verdict verdict = {0};
+    char *directory = scratch_create("macho"), *source = "";
+    for (unsigned i = 0; i < counters_before[_i]; i++) {
+        source = text_format("%sint one_%u(int x) { return x; }\n", source, i);
+    }
+    for (unsigned i = 0; i < LOOPS; i++) {
+        source =
+            text_format("%sint loop_%u(int x, int *p) { int s = 0; for (int i = 0; i < x; i++) "
+                        "{ s += p[i]; if (p[i] > %u) s ^= 1; } return s; }\n",
+                        source, i, i);
+    }
+    file_write_text(path_join(directory, "loops.c"), source);
+    struct command compile =
+        command_words(directory, "%s --target=arm64-apple-macos13 -O2 %s -c loops.c -o loops.o",
+                      versioned_tool("clang", clang_version), INSTRUMENT_COVERAGE);
+    command_run_or_abort(&compile);
+    darwin_program_build(&program, directory, IMAGE);
+    const char *errors =
+        covsplit_assert(0, directory, "split", "-o", STRIPPED, "--sidecar", SIDECAR, IMAGE, NULL);
+    ck_assert_msg(errors[0] == '\0', "%s", errors);
+    bool good = check_join(directory, &verdict);
+    verdict_assert(&verdict, "an adr of a page");
+    ck_assert(good);
+}
+END_TEST
+
 /* ---- universal images ---- */
 
 static void build_universal(const char *directory)
@@ -797,6 +839,7 @@ int main(int argument_count, char **arguments)
     if (strcmp(architecture, "arm64") == 0) {
         tcase_add_test(test_case, test_certificate);
         suite_loops(test_case, sizeof arm64e_formats / sizeof *arm64e_formats, test_arm64e);
+        suite_loops(test_case, sizeof counters_before / sizeof *counters_before, test_adr_of_page);
         tcase_add_test(test_case, test_universal);
     }
     return suite_main(text_format("macho clang-%s %s", clang_version, architecture), test_case);
