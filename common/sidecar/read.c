@@ -461,7 +461,21 @@ static bool check_stub_id(const struct opening *opening)
 
 /* ---- opening ---- */
 
-/* The limit of a difference is in proportion to its base, too, if there is such a file. */
+/* Adds up what is to be decoded: the sections, and for a difference what its frames hold. */
+static void add_claims(struct sidecar *sidecar)
+{
+    for (size_t i = 0; i <= sidecar->section_count; i++) {
+        const struct section *section =
+            i < sidecar->section_count ? &sidecar->sections[i] : &sidecar->inverse;
+        uint64_t part = sidecar->parts[section->kind].size;
+
+        if (section->form != 0 && (!add_fits(sidecar->claimed, section->size, &sidecar->claimed) ||
+                                   !add_fits(sidecar->claimed, part, &sidecar->claimed)))
+            sidecar->claimed = UINT64_MAX;
+    }
+}
+
+/* The limits of a difference are in proportion to its base, too, if there is such a file. */
 static void limit_by_base(struct sidecar *sidecar, uint64_t size)
 {
     char *path =
@@ -469,8 +483,10 @@ static void limit_by_base(struct sidecar *sidecar, uint64_t size)
     struct stat status;
 
     if (path != NULL && stat(path, &status) == 0 && status.st_size > 0 &&
-        add_fits((uint64_t)status.st_size, size, &size))
+        add_fits((uint64_t)status.st_size, size, &size)) {
         sidecar->memory_limit = memory_limit_for(size);
+        sidecar->work_limit = work_limit_for(size);
+    }
     free(path);
 }
 
@@ -492,6 +508,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     *opening.sidecar = (struct sidecar){.name = copy,
                                         .bases = bases,
                                         .memory_limit = memory_limit_for(bytes.size),
+                                        .work_limit = work_limit_for(bytes.size),
                                         .threads = 1,
                                         .references = references,
                                         .own_bases = bases,
@@ -499,6 +516,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     elf_reader_open(&opening.file, bytes); /* if that fails, read_notes finds none */
     if (read_notes(&opening) && check_seal(&opening) && read_headers(&opening) &&
         read_sections(&opening) && check_stub_id(&opening)) {
+        add_claims(opening.sidecar);
         limit_by_base(opening.sidecar, bytes.size);
         return opening.sidecar;
     }
@@ -588,6 +606,8 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
 {
     if (limit != 0)
         sidecar->memory_limit = limit;
+    if (limit > sidecar->work_limit)
+        sidecar->work_limit = limit;
 }
 
 /* ---- properties ---- */

@@ -198,8 +198,9 @@ struct sidecar {
     struct sidecar_base base;
     struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a difference, by kind */
     struct sidecar_bases *bases, *own_bases;         /* where a difference finds its base */
-    uint64_t memory_limit;                           /* in bytes: see sidecar_limit_memory */
-    unsigned threads;                                /* see sidecar_help_restore */
+    uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
+    uint64_t claimed; /* the size of all that has to be decoded, in bytes */
+    unsigned threads; /* see sidecar_help_restore */
     const struct proved_sections *proved;
     struct sidecar_references *references;
     struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
@@ -225,7 +226,8 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error);
 
 /* Sets the limit for each block of data that is held in memory as a whole, such as a section or a
  * part of its compact form. The default is in proportion to the size of the file (memory_limit.h).
- * UINT64_MAX means no limit; 0 leaves the limit unchanged. */
+ * UINT64_MAX means no limit; 0 leaves the limit unchanged. A limit above that of all sections
+ * together, which is always in proportion to the file, raises that, too. */
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
 
 /* Sets how many threads may recreate zlib streams (the default is 1), and what need not be decoded

@@ -539,4 +539,5 @@ def main(words):
             file.write(sidecar.join(stripped))
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])
