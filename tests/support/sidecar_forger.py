@@ -97,8 +97,7 @@ class Forgery(reader.Sidecar):
             if name in replaced:
                 ch_type, size, stored = replaced[name]
                 contents = struct.pack("<IIQQ", ch_type, 0, size, 1) + stored
-            if name == ".note.covsplit":
-                contents = self.notes_with(replaced, bytearray(contents), offset)
+            if kind == reader.SHT_NOTE:
                 seal = len(made) + self.seal_place - offset
             header[4] = len(made)
             if kind != reader.SHT_NOBITS:
@@ -111,17 +110,6 @@ class Forgery(reader.Sidecar):
         for header in headers:
             made += struct.pack("<IIQQQQIIQQ", *header)
         return self.sealed(made, seal, cuts)
-
-    def notes_with(self, replaced, notes, offset):
-        for note, start, _ in self.notes:
-            if note == reader.REMOVED:
-                name = reader.KINDS[self.unpack("I", start)[0]]
-                if name in replaced:
-                    notes[start + 8 - offset:start + 16 - offset] = struct.pack("<Q", replaced[name][1])
-            elif note == reader.INVERSE and ".covsplit.inverse" in replaced:
-                notes[start - offset:start + 8 - offset] = struct.pack(
-                    "<Q", replaced[".covsplit.inverse"][1])
-        return notes
 
     @staticmethod
     def sealed(made, seal, cuts):
