@@ -9,6 +9,9 @@
  * The sections of real sidecars are 10 to 200 times as large as the whole file. The ratio is
  * highest if the mappings of many programs of a project are alike; for small files it may be higher
  * still.
+ *
+ * What is decoded piece by piece needs no memory but time: 200 GiB of zeros fit into 6.5 MB. So all
+ * that a file holds is limited too, in the same proportion, however large the file is.
  */
 #ifndef COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
 #define COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
@@ -29,6 +32,14 @@ static inline uint64_t memory_limit_for(uint64_t stored)
     return stored < (MEMORY_LIMIT_MOST - MEMORY_LIMIT_BASE) / MEMORY_LIMIT_TIMES
                ? MEMORY_LIMIT_BASE + stored * MEMORY_LIMIT_TIMES
                : MEMORY_LIMIT_MOST;
+}
+
+/* The limit in bytes for all that a file of `stored` bytes holds. */
+static inline uint64_t work_limit_for(uint64_t stored)
+{
+    return stored < (UINT64_MAX - MEMORY_LIMIT_BASE) / MEMORY_LIMIT_TIMES
+               ? MEMORY_LIMIT_BASE + stored * MEMORY_LIMIT_TIMES
+               : UINT64_MAX;
 }
 
 /* For what is not compressed: the limit that the user gave, in bytes; MEMORY_LIMIT_MOST if that

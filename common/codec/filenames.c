@@ -157,6 +157,7 @@ struct decoder {
     struct name_list_reader reader;
     struct cursor records;
     uint64_t inflated_left; /* bytes that all further texts together may have */
+    uint64_t inflated;      /* bytes that all texts so far have */
     struct buffer text;     /* of the current record */
     struct buffer list;     /* its list of filenames, as it is in the section */
 };
@@ -175,7 +176,9 @@ static enum result gather_text(struct decoder *decoder, uint64_t count)
         if (name.size + 1 > decoder->inflated_left)
             return RESULT_UNFIT;
         decoder->inflated_left -= name.size + 1;
-        if (decoder->text.size + name.size > transform_memory_limit(decoder->context))
+        decoder->inflated += name.size + 1;
+        /* All of them together, since each has to be compressed again, which takes time. */
+        if (decoder->inflated > transform_memory_limit(decoder->context))
             return RESULT_OVER_LIMIT;
         buffer_append_uleb128(&decoder->text, name.size);
         if (!buffer_append(&decoder->text, name.data, (size_t)name.size))

@@ -160,7 +160,8 @@ bool elf_reader_notes(const struct elf_reader *file, const char *name, struct el
 bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid);
 
 /* The same by the segments of any ELF file, or of the first bytes of one, as far as its notes are
- * among them: the writer puts a PT_NOTE segment with a copy of the note first. */
+ * among them. In a file without segments the note is looked for behind the ELF header, where the
+ * writer puts it. */
 bool elf_file_build_id(struct bytes file, struct uuid *uuid);
 
 /* Decodes the compression header at the start of a section's bytes; *frame is what follows it.
@@ -197,8 +198,8 @@ bool elf_note_append(struct buffer *to, bool big_endian, const char *owner, uint
 /*
  * Sidecars and objects consist of a build ID and a list of sections, one after the other:
  *
- *   ELF header, one program header
- *   PT_NOTE             a copy of the build ID's note
+ *   ELF header
+ *   of an object: one program header, and a PT_NOTE with a copy of the build ID's note
  *   .note.gnu.build-id  the first section
  *   the other sections in the order in which they were added
  *   .shstrtab
@@ -225,6 +226,7 @@ struct elf_writer {
     uint8_t elf_data;
     uint16_t elf_type;
     uint16_t machine;
+    bool has_segment;
     struct elf_writer_section sections[ELF_WRITER_SECTION_MAX];
     size_t section_count;
     struct buffer names;
@@ -236,8 +238,8 @@ static inline struct elf_form elf_writer_form(const struct elf_writer *writer)
     return elf_form_of(writer->elf_class, writer->elf_data);
 }
 
-/* Starts a file with this build ID. The caller must have set the members up to `machine`. False if
- * out of memory. Free with elf_writer_free, even after a failure. */
+/* Starts a file with this build ID. The caller must have set the members up to `has_segment`. False
+ * if out of memory. Free with elf_writer_free, even after a failure. */
 bool elf_writer_start(struct elf_writer *writer, const struct uuid *uuid, struct error *error);
 void elf_writer_free(struct elf_writer *writer);
 

@@ -224,18 +224,24 @@ bool elf_note_is_of(const struct elf_note *note, const char *owner)
     return bytes_equal(note->owner, (struct bytes){(const uint8_t *)owner, strlen(owner) + 1});
 }
 
+static bool take_build_id(const struct elf_note *note, struct uuid *uuid)
+{
+    if (note->type != NT_GNU_BUILD_ID || !elf_note_is_of(note, ELF_NOTE_GNU) ||
+        note->description.size == 0 || note->description.size > UUID_SIZE_MAX)
+        return false;
+    *uuid = (struct uuid){.size = (size_t)note->description.size};
+    memcpy(uuid->bytes, note->description.data, uuid->size);
+    return true;
+}
+
 bool elf_note_build_id(const struct elf_note_list *list, struct uuid *uuid)
 {
     struct elf_note note;
     size_t offset = 0;
 
     while (elf_note_next(list, &offset, &note)) {
-        if (note.type != NT_GNU_BUILD_ID || !elf_note_is_of(&note, ELF_NOTE_GNU) ||
-            note.description.size == 0 || note.description.size > UUID_SIZE_MAX)
-            continue;
-        *uuid = (struct uuid){.size = (size_t)note.description.size};
-        memcpy(uuid->bytes, note.description.data, uuid->size);
-        return true;
+        if (take_build_id(&note, uuid))
+            return true;
     }
     return false;
 }
@@ -313,14 +319,23 @@ bool elf_reader_build_id(const struct elf_reader *file, struct uuid *uuid)
 bool elf_file_build_id(struct bytes file, struct uuid *uuid)
 {
     struct elf_file elf;
+    struct elf_note_list notes;
+    struct elf_note note;
+    size_t offset = 0;
     uint64_t left = file.size; /* segments that overlap are not read over and over */
 
     if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
         return false;
+    if (elf.segment_count == 0) {
+        struct cursor at = elf_file_cursor(&elf, ELF_SIZE(elf.wide, Ehdr));
+
+        notes = (struct elf_note_list){cursor_rest(&at), elf.big_endian, ELF_NOTE_ALIGNMENT};
+        return elf_note_next(&notes, &offset, &note) && take_build_id(&note, uuid);
+    }
     for (uint64_t i = 0; i < elf.segment_count; i++) {
         const Elf64_Phdr phdr = elf_file_segment(&elf, i);
-        struct elf_note_list notes = {.big_endian = elf.big_endian, .alignment = phdr.p_align};
 
+        notes = (struct elf_note_list){.big_endian = elf.big_endian, .alignment = phdr.p_align};
         if (phdr.p_type != PT_NOTE || phdr.p_filesz > left ||
             !bytes_slice(file, phdr.p_offset, phdr.p_filesz, &notes.bytes))
             continue;

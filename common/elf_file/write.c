@@ -159,18 +159,17 @@ void elf_writer_free(struct elf_writer *writer)
 
 /* ---- the whole file ---- */
 
-/* The size of the ELF header and the program header, which precede the segment. */
+/* The size of what precedes the segment, or without one the sections. */
 static size_t file_header_size(const struct elf_writer *writer)
 {
     bool wide = elf_writer_form(writer).wide;
 
-    return ELF_SIZE(wide, Ehdr) + ELF_SIZE(wide, Phdr);
+    return ELF_SIZE(wide, Ehdr) + (writer->has_segment ? ELF_SIZE(wide, Phdr) : 0);
 }
 
 /* The only segment contains the build ID's note, for tools that look for it there. It is a copy of
- * the section, right after the headers. It cannot be the section itself, because `llvm-objcopy
- * --compress-sections='*=none'`, which must be able to decompress sidecars, refuses files that have
- * a section within a segment. */
+ * the section, right after the headers. It cannot be the section itself, because llvm-objcopy
+ * refuses to decompress the sections of a file that has one within a segment. */
 static void put_front(const struct elf_writer *writer, struct buffer *front)
 {
     struct elf_form form = elf_writer_form(writer);
@@ -180,11 +179,11 @@ static void put_front(const struct elf_writer *writer, struct buffer *front)
                        .e_type = writer->elf_type,
                        .e_machine = writer->machine,
                        .e_version = EV_CURRENT,
-                       .e_phoff = ELF_SIZE(form.wide, Ehdr),
+                       .e_phoff = writer->has_segment ? ELF_SIZE(form.wide, Ehdr) : 0,
                        .e_shoff = writer->section_headers_offset,
                        .e_ehsize = (Elf64_Half)ELF_SIZE(form.wide, Ehdr),
                        .e_phentsize = (Elf64_Half)ELF_SIZE(form.wide, Phdr),
-                       .e_phnum = 1,
+                       .e_phnum = writer->has_segment,
                        .e_shentsize = (Elf64_Half)ELF_SIZE(form.wide, Shdr),
                        .e_shnum = (Elf64_Half)writer->section_count,
                        .e_shstrndx = (Elf64_Half)(writer->section_count - 1)};
@@ -196,6 +195,8 @@ static void put_front(const struct elf_writer *writer, struct buffer *front)
                        .p_align = ELF_NOTE_ALIGNMENT};
 
     elf_put_ehdr(front, form, &ehdr);
+    if (!writer->has_segment)
+        return;
     elf_put_phdr(front, form, &phdr);
     buffer_append(front, note->data, note->size);
 }
@@ -213,7 +214,8 @@ static bool fits_32_bits(const struct elf_writer *writer)
 
 bool elf_writer_lay_out(struct elf_writer *writer)
 {
-    uint64_t offset = file_header_size(writer) + writer->sections[1].stored.size;
+    uint64_t offset =
+        file_header_size(writer) + (writer->has_segment ? writer->sections[1].stored.size : 0);
 
     for (size_t i = 1; i < writer->section_count; i++) {
         struct elf_writer_section *section = &writer->sections[i];

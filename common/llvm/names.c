@@ -123,9 +123,10 @@ static bool add_text(struct names *names, struct bytes text)
     return true;
 }
 
-/* Takes a chunk off the front of the section. */
-static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit, const char *file,
-                      struct error *error)
+/* Takes a chunk off the front of the section. *inflated: the size of all texts that were inflated,
+ * which is limited even if they have the same names over and over, since that takes time. */
+static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit,
+                      uint64_t *inflated, const char *file, struct error *error)
 {
     struct name_chunk chunk;
     struct bytes content;
@@ -135,8 +136,9 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
         return damaged(file, error);
     content = chunk.content;
     if (chunk.compressed) {
-        if (!memory_limit_allows(limit, names->text.size + chunk.size, file,
-                                 "the text of its names", error))
+        if (!add_fits(*inflated, chunk.size, inflated))
+            *inflated = UINT64_MAX;
+        if (!memory_limit_allows(limit, *inflated, file, "the text of its names", error))
             return false;
         names->chunk.size = 0;
         result = inflate_exactly(content, chunk.size, &names->chunk);
@@ -151,6 +153,7 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
 bool names_add_section(struct names *names, struct bytes section, uint64_t limit, const char *file,
                        struct error *error)
 {
+    uint64_t inflated = names->text.size;
     bool done = true;
 
     if (limit == 0)
@@ -159,7 +162,7 @@ bool names_add_section(struct names *names, struct bytes section, uint64_t limit
         if (section.data[0] == 0)
             section = (struct bytes){section.data + 1, section.size - 1};
         else
-            done = add_chunk(names, &section, limit, file, error);
+            done = add_chunk(names, &section, limit, &inflated, file, error);
     }
     return done;
 }

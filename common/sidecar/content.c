@@ -58,8 +58,8 @@ static bool check_digest(const struct sidecar *sidecar, const struct section *se
            packed_damaged(&packed, "its digest is not the one recorded", error);
 }
 
-/* False, with an error, if only address and size are recorded. Restores a section of a difference.
- */
+/* False, with an error, if only address and size are recorded, or if the sidecar claims to hold far
+ * more than its size justifies. Restores a section of a difference. */
 static bool has_content(const struct sidecar *sidecar, const struct section *section,
                         struct error *error)
 {
@@ -67,6 +67,9 @@ static bool has_content(const struct sidecar *sidecar, const struct section *sec
         return error_set(error,
                          "%s: only address and size of %s are recorded; read it from the image",
                          sidecar->name, section->name);
+    if (!memory_limit_allows(sidecar->work_limit, sidecar->claimed, sidecar->name,
+                             "all that it holds", error))
+        return false;
     return difference_restore(sidecar, section, error);
 }
 

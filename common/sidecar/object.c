@@ -16,8 +16,9 @@
 #include "common/sidecar/sidecar.h"
 
 /* Different from the note types in sidecars, so that an object is not taken for a sidecar. */
-#define OBJECT_NOTE_TYPE 0x1010
-#define OBJECT_NOTE_SIZE 32 /* without the text */
+#define OBJECT_NOTE_SECTION ".note.covsplit"
+#define OBJECT_NOTE_TYPE    0x1010
+#define OBJECT_NOTE_SIZE    32 /* without the text */
 
 /* LLVM's tools map the file into memory and require the coverage mapping to be aligned to 8 bytes.
  */
@@ -71,7 +72,7 @@ static bool add_note(struct writer *writer)
     uint8_t fields[OBJECT_NOTE_SIZE] = {0};
     struct buffer description = {0};
     struct elf_writer_section *section =
-        elf_writer_add(&writer->elf, SIDECAR_NOTE_SECTION, SHT_NOTE, writer->error);
+        elf_writer_add(&writer->elf, OBJECT_NOTE_SECTION, SHT_NOTE, writer->error);
     bool done;
 
     if (section == NULL)
@@ -209,7 +210,8 @@ bool object_write_member(const struct sidecar *sidecar, struct object_coverage *
                 .elf_class = facts->elf_class,
                 .elf_data = facts->elf_data,
                 .elf_type = facts->elf_type,
-                .machine = facts->machine},
+                .machine = facts->machine,
+                .has_segment = true},
         .sink = sink,
         .context = context,
         .error = error,
@@ -245,7 +247,7 @@ static bool find_note(const struct elf_reader *file, struct elf_note *note)
     struct elf_note_list notes;
     size_t offset = 0;
 
-    return elf_reader_notes(file, SIDECAR_NOTE_SECTION, &notes) &&
+    return elf_reader_notes(file, OBJECT_NOTE_SECTION, &notes) &&
            elf_note_next(&notes, &offset, note) && elf_note_is_of(note, SIDECAR_NOTE_OWNER) &&
            note->type == OBJECT_NOTE_TYPE;
 }

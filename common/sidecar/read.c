@@ -23,15 +23,10 @@ struct opening {
     struct sidecar *sidecar;
     struct elf_reader file;
     struct elf_note_list notes;
-    bool big;
-    struct section removed[SECTION_KIND_MAX + 1]; /* as the notes tell; kind 0: none does */
     struct digest seal;
     uint64_t seal_offset; /* in the notes */
-    unsigned seen;        /* mask of SEEN: the notes that there are */
     struct error *error;
 };
-
-#define SEEN(type) (1u << ((type)-SIDECAR_NOTE_FORMAT))
 
 static bool damaged(const struct opening *opening, const char *how)
 {
@@ -57,198 +52,171 @@ static struct digest take_digest(struct cursor *fields)
     return digest;
 }
 
-/* The rest of a note as a string; NULL with an error if it is no text. */
+/* A text and its size in front; NULL with an error if it is no text. */
 static const char *take_text(const struct opening *opening, struct cursor *fields)
 {
-    struct bytes rest = cursor_rest(fields);
+    struct bytes bytes = cursor_bytes(fields, cursor_uleb128(fields));
     const char *text = NULL;
 
-    if (rest.size != 0 && memchr(rest.data, '\0', (size_t)rest.size) != NULL) {
+    if (bytes.size != 0 && memchr(bytes.data, '\0', (size_t)bytes.size) != NULL) {
         bad_notes(opening, "a text contains a NUL");
         return NULL;
     }
-    text = arena_copy(&opening->sidecar->memory, rest);
+    text = arena_copy(&opening->sidecar->memory, bytes);
     if (text == NULL)
-        error_out_of_memory(opening->error, opening->sidecar->name, rest.size + 1);
+        error_out_of_memory(opening->error, opening->sidecar->name, bytes.size + 1);
     return text;
 }
 
-static bool take_image(struct opening *opening, struct cursor *fields)
+/* Takes what is said of image and sidecar. */
+static bool take_facts(struct opening *opening, struct cursor *fields)
 {
-    struct sidecar_facts *facts = &opening->sidecar->facts;
-    uint32_t format = cursor_u32(fields), machine = cursor_u32(fields);
-    uint32_t pointer_size = cursor_u32(fields), source = cursor_u32(fields);
-    uint32_t flags = cursor_u32(fields);
+    struct sidecar *sidecar = opening->sidecar;
+    struct sidecar_facts *facts = &sidecar->facts;
+    uint64_t flags = cursor_uleb128(fields), format = cursor_uleb128(fields);
+    uint64_t source = cursor_uleb128(fields);
+    struct bytes stub;
 
-    cursor_skip(fields, sizeof(uint32_t));
-    facts->raw_version = cursor_u64(fields);
-    facts->original_size = cursor_u64(fields);
-    facts->original_digest = take_digest(fields);
-    facts->stripped_size = cursor_u64(fields);
-    facts->stripped_digest = take_digest(fields);
-    if (format < IMAGE_ELF || format > IMAGE_COFF || machine > UINT16_MAX ||
-        (pointer_size != 4 && pointer_size != 8) || source < UUID_FROM_BUILD_ID ||
+    if (format < IMAGE_ELF || format > IMAGE_COFF || source < UUID_FROM_BUILD_ID ||
         source > UUID_FROM_DIGEST)
-        return bad_notes(opening, "the image's note holds an unknown number");
+        return bad_notes(opening, "they hold an unknown number");
     facts->format = (enum image_format)format;
-    facts->machine = (uint16_t)machine;
-    facts->pointer_size = pointer_size;
     facts->uuid_source = (enum uuid_source)source;
-    facts->has_stub = (flags & NOTE_IMAGE_STUB) != 0;
-    facts->is_placeholder = (flags & NOTE_IMAGE_PLACEHOLDER) != 0;
-    facts->is_inexact = (flags & NOTE_IMAGE_INEXACT) != 0;
-    opening->sidecar->image_name = take_text(opening, fields);
-    return opening->sidecar->image_name != NULL;
+    facts->has_stub = (flags & NOTE_STUB) != 0;
+    facts->is_placeholder = (flags & NOTE_PLACEHOLDER) != 0;
+    facts->is_inexact = (flags & NOTE_INEXACT) != 0;
+    facts->raw_version = cursor_uleb128(fields);
+    facts->original_size = cursor_uleb128(fields);
+    facts->original_digest = take_digest(fields);
+    facts->stripped_size = cursor_uleb128(fields);
+    facts->stripped_digest = take_digest(fields);
+    if (facts->has_stub) {
+        stub = cursor_bytes(fields, PROFILE_STUB_ID_SIZE);
+        if (stub.size != 0)
+            memcpy(facts->stub_id, stub.data, PROFILE_STUB_ID_SIZE);
+    }
+    if ((flags & NOTE_RECORDS) != 0)
+        facts->records = take_digest(fields);
+    facts->record_change = cursor_uleb128(fields);
+    sidecar->base.is_needed = (flags & NOTE_DIFFERENCE) != 0;
+    if (sidecar->base.is_needed) {
+        sidecar->base.digest = take_digest(fields);
+        sidecar->base.size = cursor_uleb128(fields);
+        sidecar->base.whole_size = cursor_uleb128(fields);
+    }
+    sidecar->image_name = take_text(opening, fields);
+    return sidecar->image_name != NULL;
 }
 
-static bool take_removed(struct opening *opening, struct cursor *fields)
+/* Takes the sections, of which those with contents get the rest from the file's, and the digest of
+ * the inverse script. */
+static bool take_sections(struct opening *opening, struct cursor *fields)
 {
-    uint32_t kind = cursor_u32(fields), flags = cursor_u32(fields);
-    uint64_t size = cursor_u64(fields);
-    struct digest digest = take_digest(fields);
+    struct sidecar *sidecar = opening->sidecar;
+    uint64_t count = cursor_uleb128(fields);
 
-    if (kind == 0 || kind > SECTION_KIND_MAX || (SECTION_BIT(kind) & SECTION_STORED) == 0)
-        return bad_notes(opening, "the note of a section names no section");
-    if (opening->removed[kind].kind != 0)
-        return bad_notes(opening, "a section has two notes");
-    opening->removed[kind] =
-        (struct section){.kind = (enum section_kind)kind,
-                         .fate = (flags & NOTE_REMOVED_COPY) != 0 ? FATE_COPIED : FATE_REMOVED,
-                         .size = size,
-                         .digest = digest};
+    if (count > SECTION_KIND_MAX)
+        return bad_notes(opening, "there are too many sections");
+    for (uint64_t i = 0; i < count; i++) {
+        struct section *section = &sidecar->sections[sidecar->section_count];
+        uint64_t kind = cursor_uleb128(fields);
+
+        if (kind == 0 || kind > SECTION_KIND_MAX || sidecar_find(sidecar, kind) != NULL)
+            return bad_notes(opening, "a section is unknown, or occurs twice");
+        *section = (struct section){.kind = (enum section_kind)kind,
+                                    .name = section_kind_name((enum section_kind)kind)};
+        if ((SECTION_BIT(kind) & SECTION_STORED) != 0) {
+            section->fate =
+                (cursor_uleb128(fields) & NOTE_SECTION_COPY) != 0 ? FATE_COPIED : FATE_REMOVED;
+            section->digest = take_digest(fields);
+        } else {
+            section->address = cursor_uleb128(fields);
+            section->size = cursor_uleb128(fields);
+            section->alignment = cursor_uleb128(fields);
+        }
+        sidecar->section_count++;
+    }
+    sidecar->inverse.digest = take_digest(fields);
     return true;
 }
 
 static bool take_kept(struct opening *opening, struct cursor *fields)
 {
     struct sidecar *sidecar = opening->sidecar;
-    uint32_t kind = cursor_u32(fields);
-    struct section *kept;
+    uint64_t count = cursor_uleb128(fields);
 
-    cursor_skip(fields, sizeof(uint32_t));
-    if (kind == 0 || kind > SECTION_KIND_MAX || sidecar->kept_count == SECTION_KIND_MAX)
-        return bad_notes(opening,
-                         "the note of a kept section names no section, or is one too many");
-    kept = &sidecar->kept[sidecar->kept_count++];
-    kept->kind = (enum section_kind)kind;
-    kept->size = cursor_u64(fields);
-    kept->reason = take_text(opening, fields);
-    return kept->reason != NULL;
-}
+    if (count > SECTION_KIND_MAX)
+        return bad_notes(opening, "too many sections were kept");
+    for (uint64_t i = 0; i < count; i++) {
+        struct section *kept = &sidecar->kept[sidecar->kept_count++];
+        uint64_t kind = cursor_uleb128(fields);
 
-static bool take_fields(struct opening *opening, const struct elf_note *note, struct cursor *fields)
-{
-    struct sidecar *sidecar = opening->sidecar;
-    struct digest records;
-    struct bytes stub;
-
-    switch ((enum sidecar_note_type)note->type) {
-    case SIDECAR_NOTE_FORMAT:
-        sidecar->format_version = cursor_u32(fields);
-        return (sidecar->format_version >= SIDECAR_FORMAT_VERSION &&
-                sidecar->format_version <= SIDECAR_FORMAT_VERSION_DIFFERENCE) ||
-               error_set(opening->error,
-                         "%s: sidecar of format version %" PRIu32
-                         "; this covsplit reads %d to %d; use a newer covsplit",
-                         sidecar->name, sidecar->format_version, SIDECAR_FORMAT_VERSION,
-                         SIDECAR_FORMAT_VERSION_DIFFERENCE);
-    case SIDECAR_NOTE_IMAGE:
-        return take_image(opening, fields);
-    case SIDECAR_NOTE_REMOVED:
-        return take_removed(opening, fields);
-    case SIDECAR_NOTE_KEPT:
-        return take_kept(opening, fields);
-    case SIDECAR_NOTE_INVERSE:
-        sidecar->inverse.size = cursor_u64(fields);
-        sidecar->inverse.digest = take_digest(fields);
-        return true;
-    case SIDECAR_NOTE_SEAL:
-        opening->seal = take_digest(fields);
-        opening->seal_offset = note->description_offset;
-        return true;
-    case SIDECAR_NOTE_STUB:
-        stub = cursor_bytes(fields, PROFILE_STUB_ID_SIZE);
-        if (stub.size != 0)
-            memcpy(sidecar->facts.stub_id, stub.data, PROFILE_STUB_ID_SIZE);
-        return true;
-    case SIDECAR_NOTE_RECORDS:
-        records = take_digest(fields);
-        if (cursor_finished(fields)) /* of earlier versions, which digested less */
-            return true;
-        sidecar->facts.records = records;
-        sidecar->facts.record_change = cursor_u64(fields);
-        return true;
-    case SIDECAR_NOTE_FUNCTIONS:
-        sidecar->facts.records = take_digest(fields);
-        return true;
-    case SIDECAR_NOTE_BASE:
-        sidecar->base.is_needed = true;
-        sidecar->base.digest = take_digest(fields);
-        sidecar->base.size = cursor_u64(fields);
-        sidecar->base.whole_size = cursor_u64(fields);
-        return true;
+        if (kind == 0 || kind > SECTION_KIND_MAX)
+            return bad_notes(opening, "a section that was kept is unknown");
+        kept->kind = (enum section_kind)kind;
+        kept->size = cursor_uleb128(fields);
+        kept->reason = take_text(opening, fields);
+        if (kept->reason == NULL)
+            return false;
     }
     return true;
 }
 
-static bool take_note(struct opening *opening, const struct elf_note *note)
-{
-    const unsigned several = SEEN(SIDECAR_NOTE_REMOVED) | SEEN(SIDECAR_NOTE_KEPT);
-    struct cursor fields = cursor_open(note->description, opening->big, false);
+/* Where the note is; the second name is that of earlier versions. */
+static const char *const note_sections[] = {ELF_BUILD_ID_SECTION, ".note.covsplit"};
 
-    if (note->type < SIDECAR_NOTE_FORMAT || note->type > SIDECAR_NOTE_FUNCTIONS)
-        return true;
-    if ((SEEN(note->type) & opening->seen & ~several) != 0)
-        return bad_notes(opening, "a note occurs twice");
-    opening->seen |= SEEN(note->type);
-    return take_fields(opening, note, &fields) &&
-           (cursor_finished(&fields) || bad_notes(opening, "a note has a wrong size"));
+/* Finds the note, which starts with the version, as in sidecars of every format version. */
+static bool find_note(const struct elf_reader *file, struct elf_note_list *notes,
+                      struct elf_note *note)
+{
+    for (size_t i = 0; i < sizeof(note_sections) / sizeof(note_sections[0]); i++) {
+        size_t offset = 0;
+
+        if (!elf_reader_notes(file, note_sections[i], notes))
+            continue;
+        while (elf_note_next(notes, &offset, note)) {
+            if (note->type == SIDECAR_NOTE_TYPE && elf_note_is_of(note, SIDECAR_NOTE_OWNER))
+                return true;
+        }
+    }
+    return false;
 }
 
-/* True if there are notes and the first one is FORMAT, as in sidecars of every format version. */
-static bool find_notes(const struct elf_reader *file, struct elf_note_list *notes)
+static bool read_note(struct opening *opening)
 {
-    size_t offset = 0;
+    struct sidecar *sidecar = opening->sidecar;
     struct elf_note note;
+    struct cursor fields;
 
-    return elf_reader_notes(file, SIDECAR_NOTE_SECTION, notes) &&
-           elf_note_next(notes, &offset, &note) && elf_note_is_of(&note, SIDECAR_NOTE_OWNER) &&
-           note.type == SIDECAR_NOTE_FORMAT;
-}
-
-static bool read_notes(struct opening *opening)
-{
-    unsigned needed = SEEN(SIDECAR_NOTE_FORMAT) | SEEN(SIDECAR_NOTE_IMAGE) |
-                      SEEN(SIDECAR_NOTE_INVERSE) | SEEN(SIDECAR_NOTE_SEAL);
-    size_t offset = 0;
-    struct elf_note note;
-
-    if (!find_notes(&opening->file, &opening->notes))
+    if (!find_note(&opening->file, &opening->notes, &note))
         return error_set(opening->error,
                          "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
                          "file that the split wrote",
-                         opening->sidecar->name);
-    opening->big = opening->notes.big_endian;
-    while (offset < opening->notes.bytes.size) {
-        if (!elf_note_next(&opening->notes, &offset, &note))
-            return bad_notes(opening, "a note extends past their end");
-        if (elf_note_is_of(&note, SIDECAR_NOTE_OWNER) && !take_note(opening, &note))
-            return false;
-    }
-    if (opening->sidecar->facts.has_stub)
-        needed |= SEEN(SIDECAR_NOTE_STUB);
-    if (opening->sidecar->base.is_needed !=
-        (opening->sidecar->format_version == SIDECAR_FORMAT_VERSION_DIFFERENCE))
-        return bad_notes(opening, "only a difference has a base");
-    return (opening->seen & needed) == needed || bad_notes(opening, "one is missing");
+                         sidecar->name);
+    fields = cursor_open(note.description, opening->notes.big_endian, false);
+    sidecar->format_version = cursor_u32(&fields);
+    if (sidecar->format_version != SIDECAR_FORMAT_VERSION && !fields.bad)
+        return error_set(opening->error,
+                         "%s: sidecar of format version %" PRIu32
+                         "; this covsplit reads version %d; %s",
+                         sidecar->name, sidecar->format_version, SIDECAR_FORMAT_VERSION,
+                         sidecar->format_version > SIDECAR_FORMAT_VERSION
+                             ? "use a newer covsplit"
+                             : "split the image again, or use the covsplit that wrote it");
+    opening->seal_offset = note.description_offset + sizeof(uint32_t);
+    opening->seal = take_digest(&fields);
+    return take_facts(opening, &fields) && take_sections(opening, &fields) &&
+           take_kept(opening, &fields) &&
+           (cursor_finished(&fields) || bad_notes(opening, "a note has a wrong size"));
 }
 
 bool sidecar_recognize(struct bytes bytes)
 {
     struct elf_reader file;
     struct elf_note_list notes;
+    struct elf_note note;
 
-    return elf_reader_open(&file, bytes) && find_notes(&file, &notes);
+    return elf_reader_open(&file, bytes) && find_note(&file, &notes, &note);
 }
 
 /* ---- the seal ---- */
@@ -340,9 +308,10 @@ static bool read_headers(struct opening *opening)
     facts->elf_class = file->elf.header.e_ident[EI_CLASS];
     facts->elf_data = file->elf.header.e_ident[EI_DATA];
     facts->elf_type = file->elf.header.e_type;
-    if ((facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN) ||
-        facts->machine != file->elf.header.e_machine)
-        return damaged(opening, "its ELF header does not agree with its notes");
+    facts->machine = file->elf.header.e_machine;
+    facts->pointer_size = file->elf.wide ? 8 : 4;
+    if (facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN)
+        return damaged(opening, "its ELF header is not that of an image");
     if (!elf_reader_build_id(file, &facts->uuid))
         return damaged(opening, "it has no UUID");
     return true;
@@ -365,17 +334,20 @@ static bool read_part(const struct opening *opening, struct section *section, ui
            damaged(opening, "a section is not that of a difference");
 }
 
-/* Reads a compressed section into `section`, which has what the notes tell of it. */
-static bool read_stored(const struct opening *opening, const struct elf_reader_section *from,
-                        struct section *section)
+/* Reads the compressed section of this name into `section`, which has what the note tells of it. */
+static bool read_stored(const struct opening *opening, const char *name, struct section *section)
 {
+    const struct elf_reader_section *from = elf_reader_find(&opening->file, name);
     Elf64_Chdr header;
 
+    if (from == NULL)
+        return damaged(opening, "a section that its note lists is missing, or occurs twice");
     if (from->header.sh_type != SHT_PROGBITS || !is_compressed(&from->header) ||
         !elf_reader_compression_header(&opening->file, from->stored, &header, &section->content))
         return damaged(opening, "a section is not compressed");
     if (opening->sidecar->base.is_needed != (header.ch_type == SIDECAR_DIFFERENCE_TYPE))
         return damaged(opening, "only a difference has sections of one");
+    section->size = header.ch_size;
     if (opening->sidecar->base.is_needed && !read_part(opening, section, &header.ch_type))
         return false;
     if (header.ch_type != ELFCOMPRESS_ZSTD && transform_of(header.ch_type, section->kind) == NULL)
@@ -385,57 +357,28 @@ static bool read_stored(const struct opening *opening, const struct elf_reader_s
             ") that this version of covsplit does not read; split the image again, or use "
             "the covsplit that wrote it",
             opening->sidecar->name, section->name, header.ch_type);
-    if (section->size != header.ch_size)
-        return damaged(opening, "the size of a section is not the one in its note");
     if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
         return damaged(opening, "a section has an impossible alignment");
+    section->address = from->header.sh_addr;
     section->form = header.ch_type;
     section->stored_size = from->stored.size;
     section->alignment = header.ch_addralign;
     return true;
 }
 
-static bool read_section(struct opening *opening, const struct elf_reader_section *from,
-                         enum section_kind kind)
+static bool read_sections(const struct opening *opening)
 {
-    struct section *section = &opening->sidecar->sections[opening->sidecar->section_count++];
+    struct sidecar *sidecar = opening->sidecar;
 
-    if (elf_reader_find(&opening->file, from->name) == NULL)
-        return damaged(opening, "a section occurs twice");
-    *section = opening->removed[kind];
-    section->name = section_kind_name(kind);
-    section->address = from->header.sh_addr;
-    if ((SECTION_BIT(kind) & SECTION_STORED) != 0) {
-        if (section->kind == 0)
-            return damaged(opening, "the size of a section is not the one in its note");
-        return read_stored(opening, from, section);
-    }
-    section->kind = kind;
-    section->size = from->header.sh_size;
-    section->alignment = from->header.sh_addralign;
-    return from->header.sh_type == SHT_NOBITS ||
-           damaged(opening, "a section that stays in the image has contents");
-}
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        struct section *section = &sidecar->sections[i];
 
-static bool read_sections(struct opening *opening)
-{
-    const struct elf_reader *file = &opening->file;
-    const struct elf_reader_section *inverse = elf_reader_find(file, SIDECAR_INVERSE_SECTION);
-    enum section_kind kind;
-
-    for (size_t i = 1; i < file->section_count; i++) {
-        if (section_kind_of_name(file->sections[i].name, &kind) &&
-            !read_section(opening, &file->sections[i], kind))
+        if ((SECTION_BIT(section->kind) & SECTION_STORED) != 0 &&
+            !read_stored(opening, section->name, section))
             return false;
     }
-    for (kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        if (opening->removed[kind].kind != 0 && sidecar_find(opening->sidecar, kind) == NULL)
-            return damaged(opening, "a section that its notes list is missing");
-    }
-    if (inverse == NULL)
-        return damaged(opening, "it has no inverse edit script");
-    opening->sidecar->inverse.name = "the inverse edit script";
-    return read_stored(opening, inverse, &opening->sidecar->inverse);
+    sidecar->inverse.name = "the inverse edit script";
+    return read_stored(opening, SIDECAR_INVERSE_SECTION, &sidecar->inverse);
 }
 
 /* The stub of image and profiles tells the sections as they were linked: by it a seal that was made
@@ -443,16 +386,20 @@ static bool read_sections(struct opening *opening)
 static bool check_stub_id(const struct opening *opening)
 {
     static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
-    const struct sidecar_facts *facts = &opening->sidecar->facts;
+    const struct sidecar *sidecar = opening->sidecar;
+    const struct sidecar_facts *facts = &sidecar->facts;
     uint8_t expected[PROFILE_STUB_ID_SIZE];
     struct digest digests[STUB_KIND_COUNT];
 
-    if (!facts->has_stub || facts->is_inexact || opening->removed[SECTION_LINKED_COVMAP].kind != 0)
+    if (!facts->has_stub || facts->is_inexact ||
+        sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL)
         return true;
     for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
-        if (opening->removed[kinds[i]].kind == 0)
+        const struct section *section = sidecar_find(sidecar, kinds[i]);
+
+        if (section == NULL)
             return true;
-        digests[i] = opening->removed[kinds[i]].digest;
+        digests[i] = section->digest;
     }
     facts_make_stub_id(expected, &facts->uuid, digests);
     return memcmp(expected, facts->stub_id, sizeof(expected)) == 0 ||
@@ -461,7 +408,21 @@ static bool check_stub_id(const struct opening *opening)
 
 /* ---- opening ---- */
 
-/* The limit of a difference is in proportion to its base, too, if there is such a file. */
+/* Adds up what is to be decoded: the sections, and for a difference what its frames hold. */
+static void add_claims(struct sidecar *sidecar)
+{
+    for (size_t i = 0; i <= sidecar->section_count; i++) {
+        const struct section *section =
+            i < sidecar->section_count ? &sidecar->sections[i] : &sidecar->inverse;
+        uint64_t part = sidecar->parts[section->kind].size;
+
+        if (section->form != 0 && (!add_fits(sidecar->claimed, section->size, &sidecar->claimed) ||
+                                   !add_fits(sidecar->claimed, part, &sidecar->claimed)))
+            sidecar->claimed = UINT64_MAX;
+    }
+}
+
+/* The limits of a difference are in proportion to its base, too, if there is such a file. */
 static void limit_by_base(struct sidecar *sidecar, uint64_t size)
 {
     char *path =
@@ -469,8 +430,10 @@ static void limit_by_base(struct sidecar *sidecar, uint64_t size)
     struct stat status;
 
     if (path != NULL && stat(path, &status) == 0 && status.st_size > 0 &&
-        add_fits((uint64_t)status.st_size, size, &size))
+        add_fits((uint64_t)status.st_size, size, &size)) {
         sidecar->memory_limit = memory_limit_for(size);
+        sidecar->work_limit = work_limit_for(size);
+    }
     free(path);
 }
 
@@ -492,13 +455,15 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     *opening.sidecar = (struct sidecar){.name = copy,
                                         .bases = bases,
                                         .memory_limit = memory_limit_for(bytes.size),
+                                        .work_limit = work_limit_for(bytes.size),
                                         .threads = 1,
                                         .references = references,
                                         .own_bases = bases,
                                         .memory = memory};
-    elf_reader_open(&opening.file, bytes); /* if that fails, read_notes finds none */
-    if (read_notes(&opening) && check_seal(&opening) && read_headers(&opening) &&
+    elf_reader_open(&opening.file, bytes); /* if that fails, read_note finds none */
+    if (read_note(&opening) && check_seal(&opening) && read_headers(&opening) &&
         read_sections(&opening) && check_stub_id(&opening)) {
+        add_claims(opening.sidecar);
         limit_by_base(opening.sidecar, bytes.size);
         return opening.sidecar;
     }
@@ -588,6 +553,8 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
 {
     if (limit != 0)
         sidecar->memory_limit = limit;
+    if (limit > sidecar->work_limit)
+        sidecar->work_limit = limit;
 }
 
 /* ---- properties ---- */

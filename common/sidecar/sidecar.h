@@ -4,16 +4,18 @@
  * Whatever the image's format, the sidecar is an ELF file of the image's class, byte order and
  * machine, so that tools like readelf, file and debuginfod can read it. It contains, in this order:
  *
- *   PT_NOTE              a segment with the build ID note, a copy of the following section
- *   .note.gnu.build-id   the UUID
- *   .note.covsplit       notes of owner "covsplit" (see below)
+ *   .note.gnu.build-id   the UUID, and the note of owner "covsplit" with all that is known of image
+ *                        and sections
  *   __llvm_covmap, ...   each removed section under its ELF name, with its original address in
  *                        sh_addr; SHF_COMPRESSED with ch_type ELFCOMPRESS_ZSTD or one of the
  *                        compact forms (codec/transform.h). If names stayed in the image although
  *                        coverage mapping was removed, there is a copy of them here
- *   __llvm_prf_cnts, ... counters and bitmap as SHT_NOBITS: address and size only
  *   .covsplit.inverse    the inverse edit script (edit.h), compressed like the sections
  *   .shstrtab
+ *
+ * A program with one function has a few hundred bytes to remove, so nothing is told twice: there
+ * are no segments, counters have no section header, and numbers in the note are as short as they
+ * are.
  *
  * docs/format.md has every layout. A reader refuses unknown format versions and trusts no size:
  * contents are read as a stream, or for compact forms as a whole section, and memory use is bounded
@@ -40,12 +42,8 @@
 
 /* ---- the image ---- */
 
-/* The versions of the sidecar format. In version 2, some section is in a compact form. In version 3
- * there is a section of a kind in SECTION_LINKED. Version 4 is a difference (difference.h). */
-#define SIDECAR_FORMAT_VERSION            1
-#define SIDECAR_FORMAT_VERSION_COMPACT    2
-#define SIDECAR_FORMAT_VERSION_LINKED     3
-#define SIDECAR_FORMAT_VERSION_DIFFERENCE 4
+/* The version of the sidecar format; earlier ones are not read. */
+#define SIDECAR_FORMAT_VERSION 5
 
 /* Stored in sidecars: the numbers never change. */
 enum image_format {
@@ -202,8 +200,9 @@ struct sidecar {
     struct sidecar_base base;
     struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a difference, by kind */
     struct sidecar_bases *bases, *own_bases;         /* where a difference finds its base */
-    uint64_t memory_limit;                           /* in bytes: see sidecar_limit_memory */
-    unsigned threads;                                /* see sidecar_help_restore */
+    uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
+    uint64_t claimed; /* the size of all that has to be decoded, in bytes */
+    unsigned threads; /* see sidecar_help_restore */
     const struct proved_sections *proved;
     struct sidecar_references *references;
     struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
@@ -229,7 +228,8 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error);
 
 /* Sets the limit for each block of data that is held in memory as a whole, such as a section or a
  * part of its compact form. The default is in proportion to the size of the file (memory_limit.h).
- * UINT64_MAX means no limit; 0 leaves the limit unchanged. */
+ * UINT64_MAX means no limit; 0 leaves the limit unchanged. A limit above that of all sections
+ * together, which is always in proportion to the file, raises that, too. */
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
 
 /* Sets how many threads may recreate zlib streams (the default is 1), and what need not be decoded
@@ -312,12 +312,12 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
 bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
                      void *context, struct error *error);
 
-/* ---- the notes of owner "covsplit": docs/format.md has their layouts ---- */
+/* ---- the note of owner "covsplit": docs/format.md has its layout ---- */
 
-/* The types are so high because some tools name low ones regardless of the owner (binutils calls 1
- * NT_VERSION). */
+/* The type is so high because some tools name low ones regardless of the owner (binutils calls 1
+ * NT_VERSION). Objects (object.h) have a note with another type. */
 
-#define SIDECAR_NOTE_SECTION    ".note.covsplit"
+#define SIDECAR_NOTE_TYPE       0x1001
 #define SIDECAR_NOTE_OWNER      "covsplit"
 #define SIDECAR_INVERSE_SECTION ".covsplit.inverse"
 
@@ -326,28 +326,16 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
-/* Objects (object.h) have a note with another type in a section of the same name. */
-enum sidecar_note_type {
-    SIDECAR_NOTE_FORMAT = 0x1001,
-    SIDECAR_NOTE_IMAGE = 0x1002,
-    SIDECAR_NOTE_REMOVED = 0x1003,
-    SIDECAR_NOTE_KEPT = 0x1004,
-    SIDECAR_NOTE_INVERSE = 0x1005,
-    SIDECAR_NOTE_SEAL = 0x1006,
-    SIDECAR_NOTE_STUB = 0x1007,
-    SIDECAR_NOTE_RECORDS = 0x1008,
-    SIDECAR_NOTE_BASE = 0x1009,
-    SIDECAR_NOTE_FUNCTIONS = 0x100a,
-};
-
 /* The ch_type of the sections of a difference; beside those of enum transform_id. */
 #define SIDECAR_DIFFERENCE_TYPE 0x6c760701
 
-/* Flags of IMAGE and REMOVED. */
-#define NOTE_IMAGE_STUB        1u
-#define NOTE_IMAGE_PLACEHOLDER 2u
-#define NOTE_IMAGE_INEXACT     4u
-#define NOTE_REMOVED_COPY      1u
+/* Flags in the note: of the sidecar, and of a section that is stored. */
+#define NOTE_STUB         1u
+#define NOTE_PLACEHOLDER  2u
+#define NOTE_INEXACT      4u
+#define NOTE_RECORDS      8u
+#define NOTE_DIFFERENCE   16u
+#define NOTE_SECTION_COPY 1u
 
 /* ---- writing ---- */
 

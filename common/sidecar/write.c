@@ -1,7 +1,7 @@
 /*
  * Writing sidecars: see sidecar.h.
  *
- * All contents are compressed into memory first, because the notes at the start of the file and the
+ * All contents are compressed into memory first, because the note at the start of the file and the
  * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
  * walked twice: once to compute the seal, once to write.
  */
@@ -18,8 +18,8 @@
  * keeps the memory use of a split within twice the size of what it removes. */
 #define CONTENT_PER_THREAD ((uint64_t)48 << 20)
 
-/* The null section, two with notes, one of each kind, the inverse script, the section names. */
-_Static_assert(1 + 2 + SECTION_KIND_MAX + 2 <= ELF_WRITER_SECTION_MAX, "room for all sections");
+/* The null section, the notes, one of each kind, the inverse script, the section names. */
+_Static_assert(1 + 1 + SECTION_KIND_MAX + 2 <= ELF_WRITER_SECTION_MAX, "room for all sections");
 
 struct writer {
     const struct sidecar_source *source;
@@ -27,6 +27,7 @@ struct writer {
     struct codec_options codec;
     struct elf_writer elf;
     struct elf_writer_section *notes;
+    size_t seal; /* its offset in the notes */
     /* By kind: the compact form of a section, if one fits. */
     struct {
         const struct transform *transform;
@@ -152,14 +153,12 @@ static void content_consumed(void *context, struct bytes piece)
     release(writer, piece);
 }
 
-/* Adds a section, or the inverse script, whose kind is 0. */
+/* Adds a section with contents, or the inverse script, whose kind is 0. */
 static bool add_section(struct writer *writer, const struct section *section, const char *name)
 {
     const struct transform *transform = writer->compact[section->kind].transform;
     struct buffer *packed = &writer->compact[section->kind].packed;
-    bool has_content = section->kind == 0 || is_stored(section);
-    struct elf_writer_section *to =
-        elf_writer_add(&writer->elf, name, has_content ? SHT_PROGBITS : SHT_NOBITS, writer->error);
+    struct elf_writer_section *to = elf_writer_add(&writer->elf, name, SHT_PROGBITS, writer->error);
     const struct sidecar_difference *difference = writer->source->difference;
     Elf64_Chdr header = {.ch_type = difference != NULL  ? SIDECAR_DIFFERENCE_TYPE
                                     : transform == NULL ? ELFCOMPRESS_ZSTD
@@ -170,12 +169,6 @@ static bool add_section(struct writer *writer, const struct section *section, co
     if (to == NULL)
         return false;
     to->header.sh_addr = section->address;
-    if (!has_content) {
-        to->header.sh_flags = SHF_ALLOC | SHF_WRITE;
-        to->header.sh_size = section->size;
-        to->header.sh_addralign = section->alignment;
-        return true;
-    }
     to->header.sh_flags = SHF_COMPRESSED;
     to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
     elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
@@ -203,142 +196,117 @@ static bool add_section(struct writer *writer, const struct section *section, co
     return true;
 }
 
-/* ---- notes ---- */
+/* ---- the note ---- */
 
-/* A note that is being written. */
-struct note {
-    struct buffer *to; /* all notes */
-    struct buffer description;
-    bool big;
-};
-
-static void put_u32(struct note *note, uint32_t number)
+static void put_digest(struct buffer *note, const struct digest *digest)
 {
-    uint8_t bytes[sizeof(number)];
-
-    store_u32(bytes, number, note->big);
-    buffer_append(&note->description, bytes, sizeof(bytes));
+    buffer_append(note, digest->bytes, DIGEST_SIZE);
 }
 
-static void put_u64(struct note *note, uint64_t number)
+static void put_text(struct buffer *note, const char *text)
 {
-    uint8_t bytes[sizeof(number)];
-
-    store_u64(bytes, number, note->big);
-    buffer_append(&note->description, bytes, sizeof(bytes));
+    buffer_append_uleb128(note, strlen(text));
+    buffer_append(note, text, strlen(text));
 }
 
-static void put_digest(struct note *note, const struct digest *digest)
+static void put_facts(const struct writer *writer, struct buffer *note)
 {
-    buffer_append(&note->description, digest->bytes, DIGEST_SIZE);
-}
+    const struct sidecar_facts *facts = &writer->source->facts;
+    const struct sidecar_difference *difference = writer->source->difference;
+    bool knows_records = !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
 
-static void put_text(struct note *note, const char *text)
-{
-    buffer_append(&note->description, text, strlen(text));
-}
-
-static void end_note(struct note *note, enum sidecar_note_type type)
-{
-    if (note->description.failed)
-        note->to->failed = true;
-    elf_note_append(note->to, note->big, SIDECAR_NOTE_OWNER, type, buffer_view(&note->description));
-    note->description.size = 0;
-}
-
-/* Readers of earlier versions must refuse what they do not know. */
-static uint32_t format_version(const struct writer *writer)
-{
-    uint32_t version = SIDECAR_FORMAT_VERSION;
-
-    if (writer->source->difference != NULL)
-        return SIDECAR_FORMAT_VERSION_DIFFERENCE;
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        if (writer->compact[kind].transform != NULL && version < SIDECAR_FORMAT_VERSION_COMPACT)
-            version = SIDECAR_FORMAT_VERSION_COMPACT;
-        if ((SECTION_BIT(kind) & SECTION_LINKED) != 0 && find(writer, kind) != NULL)
-            version = SIDECAR_FORMAT_VERSION_LINKED;
+    buffer_append_uleb128(
+        note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
+                  (facts->is_inexact ? NOTE_INEXACT : 0) | (knows_records ? NOTE_RECORDS : 0) |
+                  (difference != NULL ? NOTE_DIFFERENCE : 0));
+    buffer_append_uleb128(note, facts->format);
+    buffer_append_uleb128(note, facts->uuid_source);
+    buffer_append_uleb128(note, facts->raw_version);
+    buffer_append_uleb128(note, facts->original_size);
+    put_digest(note, &facts->original_digest);
+    buffer_append_uleb128(note, facts->stripped_size);
+    put_digest(note, &facts->stripped_digest);
+    if (facts->has_stub)
+        buffer_append(note, facts->stub_id, PROFILE_STUB_ID_SIZE);
+    if (knows_records)
+        put_digest(note, &facts->records);
+    buffer_append_uleb128(note, facts->record_change);
+    if (difference != NULL) {
+        put_digest(note, &difference->base.digest);
+        buffer_append_uleb128(note, difference->base.size);
+        buffer_append_uleb128(note, difference->base.whole_size);
     }
-    return version;
+    put_text(note, writer->source->image_name);
 }
 
-/* Writes the notes, the seal last, in whose place there are zeros. */
-static bool add_notes(struct writer *writer)
+static void put_sections(const struct writer *writer, struct buffer *note)
 {
     const struct sidecar_source *source = writer->source;
-    const struct sidecar_facts *facts = &source->facts;
-    static const struct digest no_seal;
-    struct note note = {.to = &writer->notes->stored, .big = facts->elf_data == ELFDATA2MSB};
 
-    put_u32(&note, format_version(writer));
-    end_note(&note, SIDECAR_NOTE_FORMAT);
-    put_u32(&note, facts->format);
-    put_u32(&note, facts->machine);
-    put_u32(&note, (uint32_t)facts->pointer_size);
-    put_u32(&note, facts->uuid_source);
-    put_u32(&note, (facts->has_stub ? NOTE_IMAGE_STUB : 0) |
-                       (facts->is_placeholder ? NOTE_IMAGE_PLACEHOLDER : 0) |
-                       (facts->is_inexact ? NOTE_IMAGE_INEXACT : 0));
-    put_u32(&note, 0);
-    put_u64(&note, facts->raw_version);
-    put_u64(&note, facts->original_size);
-    put_digest(&note, &facts->original_digest);
-    put_u64(&note, facts->stripped_size);
-    put_digest(&note, &facts->stripped_digest);
-    put_text(&note, source->image_name);
-    end_note(&note, SIDECAR_NOTE_IMAGE);
-    if (facts->has_stub) {
-        buffer_append(&note.description, facts->stub_id, PROFILE_STUB_ID_SIZE);
-        end_note(&note, SIDECAR_NOTE_STUB);
-    }
-    if (facts->record_change != 0 ||
-        !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE})) {
-        put_digest(&note, &facts->records);
-        if (facts->record_change != 0)
-            put_u64(&note, facts->record_change);
-        end_note(&note, facts->record_change != 0 ? SIDECAR_NOTE_RECORDS : SIDECAR_NOTE_FUNCTIONS);
-    }
-    if (source->difference != NULL) {
-        put_digest(&note, &source->difference->base.digest);
-        put_u64(&note, source->difference->base.size);
-        put_u64(&note, source->difference->base.whole_size);
-        end_note(&note, SIDECAR_NOTE_BASE);
-    }
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
-        const struct section *section = find(writer, kind);
+    buffer_append_uleb128(note, source->section_count);
+    for (size_t i = 0; i < source->section_count; i++) {
+        const struct section *section = &source->sections[i];
 
-        if (section == NULL || !is_stored(section))
-            continue;
-        put_u32(&note, kind);
-        put_u32(&note, section->fate == FATE_COPIED ? NOTE_REMOVED_COPY : 0);
-        put_u64(&note, section->size);
-        put_digest(&note, &writer->digests[kind]);
-        end_note(&note, SIDECAR_NOTE_REMOVED);
+        buffer_append_uleb128(note, section->kind);
+        if (is_stored(section)) {
+            buffer_append_uleb128(note, section->fate == FATE_COPIED ? NOTE_SECTION_COPY : 0);
+            put_digest(note, &writer->digests[section->kind]);
+        } else {
+            buffer_append_uleb128(note, section->address);
+            buffer_append_uleb128(note, section->size);
+            buffer_append_uleb128(note, section->alignment);
+        }
     }
+    put_digest(note, &writer->digests[0]);
+}
+
+/* Mapping that was not to go is noted, too: without it, nobody would know that there is some. */
+static bool is_noted(const struct writer *writer, const struct section *kept)
+{
+    bool is_mapping = kept->kind == SECTION_COVMAP || kept->kind == SECTION_COVFUN;
+
+    return !section_goes(kept) && (kept->reason[0] != '\0' || (is_mapping && kept->size != 0 &&
+                                                               find(writer, kept->kind) == NULL));
+}
+
+static void put_kept(const struct writer *writer, struct buffer *note)
+{
+    const struct sidecar_source *source = writer->source;
+    size_t count = 0;
+
+    for (size_t i = 0; i < source->kept_count; i++)
+        count += is_noted(writer, &source->kept[i]);
+    buffer_append_uleb128(note, count);
     for (size_t i = 0; i < source->kept_count; i++) {
         const struct section *kept = &source->kept[i];
-        /* Mapping that was not to go is noted, too: without it, nobody would know that there is
-         * some. */
-        bool is_mapping = kept->kind == SECTION_COVMAP || kept->kind == SECTION_COVFUN;
 
-        if (section_goes(kept) || (kept->reason[0] == '\0' && (!is_mapping || kept->size == 0 ||
-                                                               find(writer, kept->kind) != NULL)))
+        if (!is_noted(writer, kept))
             continue;
-        put_u32(&note, kept->kind);
-        put_u32(&note, 0);
-        put_u64(&note, kept->size);
-        put_text(&note, kept->reason);
-        end_note(&note, SIDECAR_NOTE_KEPT);
+        buffer_append_uleb128(note, kept->kind);
+        buffer_append_uleb128(note, kept->size);
+        put_text(note, kept->reason);
     }
-    put_u64(&note,
-            source->difference != NULL ? source->difference->inverse_size : source->inverse.size);
-    put_digest(&note, &writer->digests[0]);
-    end_note(&note, SIDECAR_NOTE_INVERSE);
-    put_digest(&note, &no_seal);
-    end_note(&note, SIDECAR_NOTE_SEAL);
-    buffer_free(&note.description);
-    writer->notes->header.sh_addralign = ELF_NOTE_ALIGNMENT;
-    return !note.to->failed || out_of_memory(writer, note.to->size);
+}
+
+/* Appends the note to that with the UUID; in place of the seal there are zeros. */
+static bool add_note(struct writer *writer)
+{
+    bool big = writer->source->facts.elf_data == ELFDATA2MSB;
+    uint8_t version[sizeof(uint32_t)];
+    struct buffer note = {0}, *to = &writer->notes->stored;
+
+    store_u32(version, SIDECAR_FORMAT_VERSION, big);
+    buffer_append(&note, version, sizeof(version));
+    buffer_append_zeros(&note, DIGEST_SIZE);
+    put_facts(writer, &note);
+    put_sections(writer, &note);
+    put_kept(writer, &note);
+    if (note.failed)
+        to->failed = true;
+    elf_note_append(to, big, SIDECAR_NOTE_OWNER, SIDECAR_NOTE_TYPE, buffer_view(&note));
+    writer->seal = to->size - align_up(note.size, ELF_NOTE_ALIGNMENT) + sizeof(version);
+    buffer_free(&note);
+    return !to->failed || out_of_memory(writer, to->size);
 }
 
 /* ---- the file ---- */
@@ -364,18 +332,17 @@ static bool add_section_to_seal(void *context, const struct elf_writer_section *
     return add_to_seal(context, covered, error);
 }
 
-/* Writes the seal at the end of the notes, in place of zeros. */
+/* Writes the seal into the note, in place of zeros. */
 static bool put_seal(struct writer *writer)
 {
     const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
-    struct buffer *notes = &writer->notes->stored;
     struct digest seal;
 
     digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
     seal = digest_stream_finish(&writer->digest);
-    memcpy(notes->data + notes->size - DIGEST_SIZE, seal.bytes, DIGEST_SIZE);
+    memcpy(writer->notes->stored.data + writer->seal, seal.bytes, DIGEST_SIZE);
     return true;
 }
 
@@ -403,18 +370,16 @@ static bool write_file(struct writer *writer, struct output *output)
         writer->options->threads < threads ? writer->options->threads : (unsigned)threads;
     if (!elf_writer_start(&writer->elf, &source->facts.uuid, writer->error))
         return false;
-    writer->notes = elf_writer_add(&writer->elf, SIDECAR_NOTE_SECTION, SHT_NOTE, writer->error);
-    if (writer->notes == NULL)
-        return false;
+    writer->notes = &writer->elf.sections[1];
     for (size_t i = 0; i < source->section_count; i++) {
         const struct section *section = &source->sections[i];
 
-        if (!add_section(writer, section, section_kind_name(section->kind)))
+        if (is_stored(section) && !add_section(writer, section, section_kind_name(section->kind)))
             return false;
     }
-    /* The notes are filled in when all digests are known. */
+    /* The note is written when all digests are known. */
     if (!add_section(writer, &inverse, SIDECAR_INVERSE_SECTION) ||
-        !elf_writer_add_names(&writer->elf, writer->error) || !add_notes(writer))
+        !elf_writer_add_names(&writer->elf, writer->error) || !add_note(writer))
         return false;
     if (!elf_writer_lay_out(&writer->elf) ||
         (!elf_writer_form(&writer->elf).wide && sizes > UINT32_MAX))

@@ -267,9 +267,15 @@ static bool read_names(struct reached_table *table, struct error *error)
     return next == end || damaged(table, "its names", error);
 }
 
+/* The size of a block that is decoded, in bytes; both numbers have been checked. */
+static uint64_t block_size(const struct reached_table *table, uint64_t block)
+{
+    return (uint64_t)bit_set_size(table->test_count) * block_width(table->function_count, block);
+}
+
 static bool read_front(struct reached_table *table, struct bytes encoded, struct error *error)
 {
-    uint64_t blocks, tests, names_size, stored_size, left;
+    uint64_t blocks, tests, names_size, stored_size, left, most, whole = 0;
     struct cursor cursor = cursor_open(encoded, false, true);
     struct bytes names;
 
@@ -295,8 +301,14 @@ static bool read_front(struct reached_table *table, struct bytes encoded, struct
         if (size > left)
             return damaged(table, "the size of a block", error);
         left -= size;
+        if (size != 0 && !add_fits(whole, block_size(table, i), &whole))
+            whole = UINT64_MAX;
     }
-    return left == 0 || damaged(table, "the sizes of its blocks", error);
+    if (left != 0)
+        return damaged(table, "the sizes of its blocks", error);
+    most = work_limit_for(encoded.size);
+    return memory_limit_allows(most > table->limit ? most : table->limit, whole, table->name,
+                               "its list of tests", error);
 }
 
 #define NO_BLOCK UINT64_MAX
@@ -332,9 +344,7 @@ static bool check_columns(const struct reached_table *table, struct error *error
 /* Decodes a block into table->columns. */
 static bool load_block(struct reached_table *table, uint64_t block, struct error *error)
 {
-    uint64_t size =
-        (uint64_t)bit_set_size(table->test_count) * block_width(table->function_count, block);
-    uint64_t offset = 0;
+    uint64_t size = block_size(table, block), offset = 0;
     struct bytes stored;
 
     if (table->block == block)

@@ -17,6 +17,14 @@
 
 #define INVERSE ".covsplit.inverse"
 
+/* In the note, behind version and seal: flags, the format, the source of the UUID, the raw version,
+ * and the size, the digest and the stripped size of the image. */
+#define NOTE_FRONT      20
+#define NOTE_NUMBERS    7
+#define NOTE_SIZE       4
+#define NOTE_DIGEST     5
+#define NOTE_SIZE_AFTER 6
+
 /* No contents that a mutator works on are larger. */
 #define CONTENT_MAX (1u << 20)
 
@@ -102,25 +110,6 @@ bool sidecar_edit_read(struct bytes sidecar, const char *name, struct buffer *co
 
 /* ---- writing ---- */
 
-/* The description of the note of a type, and of a kind of section unless that is 0. */
-static uint8_t *find_note(struct buffer *sidecar, const struct elf_reader *file, uint32_t type,
-                          uint32_t kind, size_t least)
-{
-    const struct elf_reader_section *section = elf_reader_find(file, SIDECAR_NOTE_SECTION);
-    struct elf_note_list list;
-    struct elf_note note;
-    size_t offset = 0;
-
-    if (section == NULL || !elf_reader_notes(file, SIDECAR_NOTE_SECTION, &list))
-        return NULL;
-    while (elf_note_next(&list, &offset, &note)) {
-        if (note.type == type && note.description.size >= least &&
-            (kind == 0 || load_u32(note.description.data, list.big_endian) == kind))
-            return sidecar->data + section->header.sh_offset + note.description_offset;
-    }
-    return NULL;
-}
-
 /* Replaces `old_size` bytes at `offset`, and moves the sections behind them, which stay aligned. */
 static bool replace_stored(struct buffer *sidecar, const struct elf_reader *file, size_t index,
                            struct bytes stored)
@@ -164,20 +153,6 @@ static size_t find_index(const struct elf_reader *file, const char *name)
     return 0;
 }
 
-/* Sets the size in the note of the section. */
-static void note_size(struct buffer *sidecar, const struct elf_reader *file, const char *name,
-                      uint64_t size)
-{
-    enum section_kind kind = 0;
-    bool of_section = section_kind_of_name(name, &kind);
-    uint8_t *note =
-        find_note(sidecar, file, of_section ? SIDECAR_NOTE_REMOVED : SIDECAR_NOTE_INVERSE,
-                  of_section ? (uint32_t)kind : 0, 24);
-
-    if (note != NULL)
-        store_u64(note + (of_section ? 8 : 0), size, is_big_endian(file));
-}
-
 bool sidecar_edit_write(struct buffer *sidecar, const char *name, struct bytes content)
 {
     struct elf_reader file;
@@ -191,7 +166,6 @@ bool sidecar_edit_write(struct buffer *sidecar, const char *name, struct bytes c
     header_size = ELF_SIZE(file.elf.wide, Chdr);
     if (file.sections[index].stored.size < header_size)
         return false;
-    note_size(sidecar, &file, name, content.size);
     done = buffer_append(&stored, file.sections[index].stored.data, header_size) &&
            codec_compress_once(content, 1, false, "sidecar", &stored, &error);
     if (done) {
@@ -224,21 +198,57 @@ static bool measure(struct bytes script, uint64_t stripped_size, uint64_t *size)
     return true;
 }
 
+/* The description of the note of owner "covsplit". */
+static uint8_t *find_note(struct buffer *sidecar, size_t *size)
+{
+    struct elf_reader file;
+    struct elf_note_list list;
+    struct elf_note note;
+    size_t offset = 0;
+
+    if (!elf_reader_open(&file, buffer_view(sidecar)) ||
+        !elf_reader_notes(&file, ELF_BUILD_ID_SECTION, &list))
+        return NULL;
+    while (elf_note_next(&list, &offset, &note)) {
+        if (note.type == SIDECAR_NOTE_TYPE) {
+            *size = (size_t)note.description.size;
+            return sidecar->data + (note.description.data - sidecar->data);
+        }
+    }
+    return NULL;
+}
+
+/* Puts a number in place of another, with as many bytes, if it fits into them. */
+static void put_number(uint8_t *at, size_t width, uint64_t value)
+{
+    if (width * 7 < 64 && value >> (width * 7) != 0)
+        return;
+    for (size_t i = 0; i < width; i++, value >>= 7)
+        at[i] = (uint8_t)((value & 0x7f) | (i + 1 < width ? 0x80 : 0));
+}
+
 void sidecar_edit_fit_image(struct buffer *sidecar, uint64_t stripped_size)
 {
     struct buffer script = {0};
-    struct elf_reader file;
-    uint64_t size;
-    uint8_t *image;
+    struct bytes rest;
+    uint64_t size, number;
+    uint8_t *places[NOTE_NUMBERS], *note;
+    size_t note_size = 0;
 
-    if (!elf_reader_open(&file, buffer_view(sidecar)))
+    note = find_note(sidecar, &note_size);
+    if (note == NULL || note_size < NOTE_FRONT)
         return;
-    image = find_note(sidecar, &file, SIDECAR_NOTE_IMAGE, 0, 80);
-    if (image == NULL)
-        return;
-    store_u64(image + 56, stripped_size, is_big_endian(&file));
+    rest = (struct bytes){note + NOTE_FRONT, note_size - NOTE_FRONT};
+    for (size_t i = 0; i < NOTE_NUMBERS; i++) {
+        places[i] = note + (note_size - (size_t)rest.size);
+        if (!(i == NOTE_DIGEST ? bytes_slice(rest, 16, rest.size - 16, &rest)
+                               : bytes_take_uleb128(&rest, &number)))
+            return;
+    }
     if (read_frame(buffer_view(sidecar), INVERSE, &script) &&
         measure(buffer_view(&script), stripped_size, &size))
-        store_u64(image + 32, size, is_big_endian(&file));
+        put_number(places[NOTE_SIZE], (size_t)(places[NOTE_DIGEST] - places[NOTE_SIZE]), size);
+    put_number(places[NOTE_SIZE_AFTER], (size_t)(rest.data - places[NOTE_SIZE_AFTER]),
+               stripped_size);
     buffer_free(&script);
 }

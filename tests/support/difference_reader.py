@@ -5,7 +5,7 @@ import tempfile
 
 from sidecar_numbers import Numbers, uleb128
 
-DIFFERENCE_VERSION, DIFFERENCE = 4, 0x6c760701
+DIFFERENCE = 0x6c760701
 
 
 def base_path(path, digest, directory):

@@ -206,7 +206,7 @@ static struct field field_of_contents(struct mutation *mutation)
     static const char *const names[] = {
         "__llvm_prf_data",   "__llvm_prf_names", ".note.gnu.build-id",
         ".shstrtab",         ".strtab",          ".interp",
-        ".note.covsplit",    "__llvm_covmap",    "__llvm_covfun",
+        "__llvm_covnames",   "__llvm_covmap",    "__llvm_covfun",
         ".covsplit.inverse", ".dynstr",          ".note.gnu.property",
         ".init_array",       ".gnu.hash",        ".text",
     };

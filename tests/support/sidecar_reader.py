@@ -19,8 +19,7 @@ import zlib
 # What runs this leaves nothing in the sources.
 sys.dont_write_bytecode = True
 
-from difference_reader import (DIFFERENCE, DIFFERENCE_VERSION, Part, base_path, uncompressed_blocks,
-                               uncompressed_unit)
+from difference_reader import DIFFERENCE, Part, base_path, uncompressed_blocks, uncompressed_unit
 from linked_reader import decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
@@ -30,10 +29,12 @@ KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__ll
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits",
          9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
+RECORDED = KINDS[7], KINDS[8]
 IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760103, 0x6c760205, 0x6c760303
 MAPPING, MAPPING_BLOCKS, LINKED_COVMAP = 0x6c760409, 0x6c76040a, 0x6c760502
-FORMAT, IMAGE, REMOVED, KEPT, INVERSE, SEAL, STUB, RECORDS, BASE = range(0x1001, 0x100a)
+VERSION, NOTE_TYPE = 5, 0x1001
+STUB, PLACEHOLDER, INEXACT, RECORDS, IS_DIFFERENCE = 1, 2, 4, 8, 16
 
 
 class Hash128(ctypes.Structure):
@@ -85,10 +86,9 @@ class Sidecar:
         require(self.file[:4] == b"\x7fELF", "no ELF file")
         self.wide = self.file[4] == 2
         self.order = ">" if self.file[5] == 2 else "<"
+        self.pointer_size = 8 if self.wide else 4
         self.read_sections()
-        self.read_notes()
-        require((self.version == DIFFERENCE_VERSION) == (self.base_digest is not None),
-                "only a difference has a base")
+        self.read_note()
         if self.base_digest is not None:
             self.base = Sidecar(base_path(path, self.base_digest, bases))
             require(digest(self.base.file) == self.base_digest and self.base.base is None and
@@ -158,49 +158,56 @@ class Sidecar:
             return uncompressed_unit(streams_of(packed))
         return self.contents(name)
 
-    def read_notes(self):
-        kind, _, _, offset, length = self.sections[".note.covsplit"]
+    def find_note(self):
+        """Where the description of the note is, and its size."""
+        kind, _, _, offset, length = self.sections[".note.gnu.build-id"]
         require(kind == SHT_NOTE, "its notes are none")
-        self.notes, end = [], offset + length
+        end = offset + length
         while offset < end:
             name_size, size, note_type = self.unpack("III", offset)
             owner = self.file[offset + 12:offset + 12 + name_size]
             start = offset + 12 + (name_size + 3) // 4 * 4
-            if owner == b"covsplit\0":
-                self.notes.append((note_type, start, size))
+            if owner == b"covsplit\0" and note_type == NOTE_TYPE:
+                return start, size
             offset = start + (size + 3) // 4 * 4
-        require(self.notes[0][0] == FORMAT, "the first note is not FORMAT")
-        self.version, = self.unpack("I", self.notes[0][1])
-        require(self.version in (1, 2, 3, DIFFERENCE_VERSION), "another format version")
-        place = next(start for note_type, start, _ in self.notes if note_type == IMAGE)
-        (_, self.machine, self.pointer_size, _, self.flags, _, self.raw_version,
-         self.original_size) = self.unpack("IIIIIIQQ", place)
-        self.original_digest = self.file[place + 40:place + 56]
-        self.stripped_size, = self.unpack("Q", place + 56)
-        self.stripped_digest = self.file[place + 64:place + 80]
-        self.removed, self.base_digest = {}, None
-        for note_type, start, _ in self.notes:
-            if note_type == REMOVED:
-                number, flags, size = self.unpack("IIQ", start)
-                self.removed[KINDS[number]] = (flags, size, self.file[start + 16:start + 32])
-            elif note_type == INVERSE:
-                self.inverse_size, = self.unpack("Q", start)
-                self.inverse_digest = self.file[start + 8:start + 24]
-            elif note_type == SEAL:
-                self.seal_place = start
-            elif note_type == STUB:
-                self.check_stub(self.file[start:start + size])
-            elif note_type == BASE:
-                self.base_digest = self.file[start:start + 16]
-                self.base_size, self.whole_size = self.unpack("QQ", start + 16)
-            elif note_type == RECORDS:
-                require(not self.flags & 1 and size == 16, "a digest of records that are removed")
+        sys.exit("there is no note")
+
+    def read_note(self):
+        start, size = self.find_note()
+        self.version, = self.unpack("I", start)
+        require(self.version == VERSION, "another format version")
+        self.seal_place = start + 4
+        note = Numbers(self.file[start + 20:start + size])
+        self.flags, _, _, self.raw_version = [note.take() for _ in range(4)]
+        self.original_size, self.original_digest = note.take(), note.rest(16)
+        self.stripped_size, self.stripped_digest = note.take(), note.rest(16)
+        stub = note.rest(16) if self.flags & STUB else b""
+        if self.flags & RECORDS:
+            note.rest(16)
+        note.take()
+        self.base_digest = None
+        if self.flags & IS_DIFFERENCE:
+            self.base_digest = note.rest(16)
+            self.base_size, self.whole_size = note.take(), note.take()
+        self.image_name = note.rest(note.take())
+        self.removed = {}
+        for _ in range(note.take()):
+            number = note.take()
+            if KINDS[number] in RECORDED:
+                note.take(), note.take(), note.take()
+            else:
+                self.removed[KINDS[number]] = (note.take(), note.rest(16))
+        self.inverse_digest = note.rest(16)
+        for _ in range(note.take()):
+            note.take(), note.take(), note.rest(note.take())
+        require(note.place == size - 20, "the note has another size")
+        self.check_stub(stub)
 
     def check_stub(self, stub):
         """NameRef is the start of the UUID. FuncHash is a digest of four sections of the image."""
-        require(self.flags & 1 and len(stub) == 16, "a stub that does not fit")
-        digests = [self.removed[name][2] for name in IDENTIFYING if name in self.removed]
-        if len(digests) == len(IDENTIFYING) and not self.flags & 4 and KINDS[11] not in self.sections:
+        digests = [self.removed[name][1] for name in IDENTIFYING if name in self.removed]
+        is_other = self.flags & INEXACT or KINDS[11] in self.sections
+        if stub and len(digests) == len(IDENTIFYING) and not is_other:
             require(digest(b"".join(digests))[:8] == stub[8:], "the stub is of another image")
 
     def check_seal(self):
@@ -232,8 +239,7 @@ class Sidecar:
 
     def section(self, name):
         contents = self.contents(name)
-        _, size, expected = self.removed[name]
-        require(len(contents) == self.chdr(name)[1] == size and digest(contents) == expected,
+        require(len(contents) == self.chdr(name)[1] and digest(contents) == self.removed[name][1],
                 name + " has another digest")
         return contents
 
@@ -245,7 +251,7 @@ class Sidecar:
     def inverse(self):
         ch_type, ch_size, _, _ = self.stored(".covsplit.inverse")
         contents = self.contents(".covsplit.inverse")
-        require(ch_type == ZSTD and len(contents) == ch_size == self.inverse_size and
+        require(ch_type == ZSTD and len(contents) == ch_size and
                 digest(contents) == self.inverse_digest, "the inverse script has another digest")
         return contents
 
@@ -539,4 +545,5 @@ def main(words):
             file.write(sidecar.join(stripped))
 
 
-main(sys.argv[1:])
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -184,10 +184,36 @@ START_TEST(test_false_sizes)
 }
 END_TEST
 
+/* Chunks with the same name over and over take no memory, but time. */
+START_TEST(test_many_chunks)
+{
+    const uint64_t size = 1 << 16, limit = 64 * size;
+    struct buffer section = {0};
+    struct names set = {0};
+    struct error error;
+    char *name = malloc(size);
+
+    memset(name, 'a', size - 1);
+    name[size - 1] = '\0';
+    for (unsigned i = 0; i < 64; i++)
+        name_chunk_put(&section, name, true);
+    ck_assert(names_add_section(&set, buffer_view(&section), limit, "file", &error));
+    ck_assert_uint_eq(set.count, 1);
+    names_free(&set);
+    for (unsigned i = 0; i < 2; i++)
+        name_chunk_put(&section, name, true);
+    ck_assert(!names_add_section(&set, buffer_view(&section), limit, "file", &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "file: the text of its names claims "));
+    names_free(&set);
+    buffer_free(&section);
+    free(name);
+}
+END_TEST
+
 int main(void)
 {
     TCase *all = suite_case("all", 300, NULL);
     suite_tests(all, test_md5, test_many, test_names, test_distinct, test_no_names,
-                test_false_sizes);
+                test_false_sizes, test_many_chunks);
     return suite_main("names", all);
 }

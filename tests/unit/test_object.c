@@ -354,7 +354,7 @@ START_TEST(test_damaged_content)
     set_content(&sample->sections[NAMES], SECTION_NAMES, buffer_view(&names));
     file = sample_write(&sample->source, 9, 1);
     section_headers = load_u64(file.data + 40, false);
-    covfun = section_headers + 4 * sizeof(Elf64_Shdr);
+    covfun = section_headers + 3 * sizeof(Elf64_Shdr);
     /* The end of its frame: what the seal does not cover. */
     file.data[load_u64(file.data + covfun + 24, false) + load_u64(file.data + covfun + 32, false) -
               1] ^= 0xff;

@@ -314,11 +314,12 @@ START_TEST(test_cut)
 }
 END_TEST
 
-/* Appends a matrix of which the parts are given. */
+/* Makes a matrix of which the parts are given; all blocks are the same. */
 static struct buffer make_claim(uint64_t functions, uint64_t tests, struct bytes names,
                                 uint64_t block_size)
 {
     const uint64_t words[] = {functions, tests, names.size};
+    const size_t blocks = (size_t)(functions / REACHED_BLOCK + (functions % REACHED_BLOCK != 0));
     struct buffer bytes = {0}, stored = {0}, zeros = {0};
     struct error error;
 
@@ -327,30 +328,33 @@ static struct buffer make_claim(uint64_t functions, uint64_t tests, struct bytes
         ck_assert(buffer_append_zeros(&bytes, 8));
         store_u64(bytes.data + 8 * i, words[i], false);
     }
-    ck_assert(buffer_append_zeros(&bytes, 16));
+    ck_assert(buffer_append_zeros(&bytes, 8 + 8 * blocks));
     store_u64(bytes.data + 24, stored.size, false);
     ck_assert(buffer_append(&bytes, stored.data, stored.size));
     if (block_size != 0) {
-        size_t before = bytes.size;
-
         ck_assert(buffer_append_zeros(&zeros, (size_t)block_size));
         zeros.data[0] = 1;
-        ck_assert(codec_compress_once(buffer_view(&zeros), 3, false, "made", &bytes, &error));
-        store_u64(bytes.data + 32, bytes.size - before, false);
+        stored.size = 0;
+        ck_assert(codec_compress_once(buffer_view(&zeros), 3, false, "made", &stored, &error));
+    }
+    for (size_t i = 0; block_size != 0 && i < blocks; i++) {
+        store_u64(bytes.data + 32 + 8 * i, stored.size, false);
+        ck_assert(buffer_append(&bytes, stored.data, stored.size));
     }
     buffer_free(&stored);
     buffer_free(&zeros);
     return bytes;
 }
 
-/* Few bytes that claim many: blocks larger than the limit, and names. */
+/* Few bytes that claim many: blocks larger than the limit, names, and many blocks together. */
 START_TEST(test_claims)
 {
     static const struct {
         uint64_t functions, tests, name_size;
     } claims[] = {
-        {4096, 200000, 8},               /* a block of 100 MB */
-        {4096, 3, (UINT64_C(65) << 20)}, /* names of 65 MB, that is three of 22 MB */
+        {4096, 200000, 8},                 /* a block of 100 MB */
+        {4096, 3, (UINT64_C(65) << 20)},   /* names of 65 MB, that is three of 22 MB */
+        {UINT64_C(4096) << 10, 100000, 8}, /* 1,024 blocks of 50 MB */
     };
     struct buffer names = {0}, bytes;
     struct reached_table table;
@@ -490,7 +494,7 @@ int main(void)
 
     suite_loops(all, sizeof(sizes) / sizeof(sizes[0]), test_bits);
     suite_loops(all, 20, test_merge_in_any_order);
-    suite_loops(all, 2, test_claims);
+    suite_loops(all, 3, test_claims);
     suite_loops(all, 8, test_forms);
     suite_tests(all, test_other_image, test_wrong_names, test_cut, test_unused_bits,
                 test_out_of_memory);

@@ -286,6 +286,7 @@ struct decoder {
     struct plan *plans;
     size_t count;
     uint64_t size;                     /* of the section */
+    uint64_t text_size;                /* of all chunks so far */
     atomic_uint_least64_t stream_size; /* of all streams made so far */
 };
 
@@ -306,7 +307,9 @@ static enum result measure_chunk(struct decoder *decoder, struct plan *plan, uin
             return RESULT_UNFIT;
         *left -= size;
         plan->text_size += size;
-        if (plan->text_size > transform_memory_limit(decoder->context))
+        decoder->text_size += size;
+        /* All of them together, since each has to be compressed again, which takes time. */
+        if (decoder->text_size > transform_memory_limit(decoder->context))
             return RESULT_OVER_LIMIT;
         *(*next)++ = (uint32_t)number;
     }

@@ -403,6 +403,7 @@ struct reader {
     struct name_list_reader lists;
     struct cursor units, new_codes, others, files;
     uint64_t text_left; /* how many bytes all further records may take */
+    uint64_t text_size; /* of all units so far */
 };
 
 static struct cursor open_stream(const struct streams *streams, enum linked_stream stream)
@@ -623,9 +624,11 @@ static bool take_unit(struct reader *reader, const struct known_unit *ordinary, 
             return fail(known, RESULT_NO_MEMORY);
         if (!take_record(reader, ordinary->first, &unit->records[unit->count++], &unit->text))
             return false;
-        if (unit->text.size > transform_memory_limit(known->context))
+        /* All units together, since each text has to be compressed again, which takes time. */
+        if (reader->text_size + unit->text.size > transform_memory_limit(known->context))
             return fail(known, RESULT_OVER_LIMIT);
     }
+    reader->text_size += unit->text.size;
     mapping = unit->text.data;
     for (size_t i = 0; mapping != NULL && i < unit->count; i++) { /* NULL: all are empty */
         unit->records[i].mapping.data = mapping;

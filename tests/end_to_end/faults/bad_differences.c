@@ -25,10 +25,10 @@
 #define SAMPLE_FUNCTIONS     40
 #define SECTIONS_MAX         32
 #define DIGEST_SIZE          16
+#define UUID_SIZE            20
 
 /* docs/format.md, "Differences". */
 #define DIFFERENCE_TYPE 0x6c760701u
-#define NOTE_BASE       0x1009u
 
 static struct sample sample;
 static struct variant other; /* whose sidecar is a difference to the sample's */
@@ -67,7 +67,7 @@ static struct pieces take_apart(const struct contents *file)
         if ((header->sh_flags & SHF_COMPRESSED) != 0)
             pieces.compressed[pieces.compressed_count++] = i;
         else if (header->sh_type == SHT_NOTE)
-            pieces.notes = i; /* the second one is .note.covsplit */
+            pieces.notes = i;
     }
     ck_assert_uint_gt(pieces.compressed_count, 3);
     return pieces;
@@ -91,11 +91,11 @@ static void digest_of(const struct contents *bytes, uint8_t digest[DIGEST_SIZE])
     memcpy(digest, canonical.digest, DIGEST_SIZE);
 }
 
-/* The seal is the last of the notes. It covers all but the compressed contents. */
+/* The seal is in the second note, behind the version. It covers all but the compressed contents. */
 static void seal(struct contents *file, const struct pieces *pieces)
 {
     const Elf64_Shdr *notes = &pieces->headers[pieces->notes];
-    uint8_t *place = file->data + notes->sh_offset + notes->sh_size - DIGEST_SIZE;
+    uint8_t *place = file->data + notes->sh_offset + 12 + 4 + UUID_SIZE + 12 + 12 + 4;
     struct contents sealed = {malloc(file->size), 0};
     size_t from = 0;
 
@@ -263,7 +263,7 @@ static void change_header(struct contents *stored, struct random_state *random)
 
 static void change_notes(struct contents *notes, struct random_state *random)
 {
-    size_t at = random_below(random, (notes->size - 64) / 4) * 4;
+    size_t at = random_below(random, notes->size - sizeof(uint64_t));
     uint64_t number;
 
     memcpy(&number, notes->data + at, sizeof number);
@@ -308,24 +308,15 @@ static const char *change(struct pieces *pieces, bool is_difference, struct rand
     }
 }
 
-/* Where the digest of the base is in the notes. */
-static uint8_t *base_note(const struct contents *notes)
-{
-    const uint32_t type = NOTE_BASE;
-
-    for (size_t at = 0; at + 64 <= notes->size; at += 4) {
-        if (memcmp(notes->data + at, &type, sizeof type) == 0)
-            return notes->data + at + 4 + 12; /* behind "covsplit" and its padding */
-    }
-    return NULL;
-}
-
 static void name_base(struct pieces *pieces, const struct contents *file)
 {
-    uint8_t *note = base_note(&pieces->contents[pieces->notes]);
+    const struct contents *notes = &pieces->contents[pieces->notes];
+    uint8_t digest[DIGEST_SIZE], *place;
 
-    ck_assert_ptr_nonnull(note);
-    digest_of(file, note);
+    digest_of(&base, digest);
+    place = memmem(notes->data, notes->size, digest, DIGEST_SIZE);
+    ck_assert_ptr_nonnull(place);
+    digest_of(file, place);
 }
 
 /* ---- the store ---- */

@@ -1,7 +1,8 @@
 # What goes wrong: files that are damaged or changed meanwhile, kills, disks, memory.
-add_suites(bad_input kill races state_faults)
+add_suites(bad_input kill races sidecar_claims state_faults)
 add_run(kill kill)
 add_run(races races)
+add_run(sidecar-claims sidecar_claims)
 add_run(bad-files bad_input files)
 foreach(kind images sidecars unions)
   add_run(bad-${kind}-1 bad_input ${kind} 1 ${half})

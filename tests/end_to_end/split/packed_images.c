@@ -176,7 +176,7 @@ START_TEST(test_split)
     assert_joins(image);
     assert_same_sections("side", "ordinary");
     run("verify --image out side");
-    assert_contains(shown("side"), "\"format_version\": 3");
+    assert_contains(shown("side"), "\"format_version\": 5");
 }
 END_TEST
 
@@ -188,7 +188,7 @@ START_TEST(test_no_exact)
     run("split --no-exact " UUID " -o out --sidecar ordinary-side plain-image");
     assert_same_sections("side", "ordinary-side");
     run("verify side");
-    assert_contains(shown("side"), "\"format_version\": 2");
+    assert_contains(shown("side"), "\"format_version\": 5");
     ck_assert_ptr_null(strstr(shown("side"), "linked"));
 }
 END_TEST
