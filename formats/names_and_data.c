@@ -142,16 +142,16 @@ static bool check_references(struct planning *planning, enum section_kind kind)
                                " refers to it, other than the runtime's accessors; link without "
                                "LTO of the runtime",
                                from);
-    case REFERENCE_OFFSET:
-        return image_plan_keep(planning->plan, kind,
-                               "the number at 0x%" PRIx64
-                               " may be a distance that leads to it, and has no relocation",
-                               from);
     case REFERENCE_UNKNOWN:
         return image_plan_keep(planning->plan, kind, "%s", reason);
     default:
-        return true;
+        break;
     }
+    return !rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from) ||
+           image_plan_keep(planning->plan, kind,
+                           "the number at 0x%" PRIx64
+                           " may be a distance that leads to it, and has no relocation",
+                           from);
 }
 
 /* A program that reads its own names and records through the runtime's functions, by a call or a
@@ -327,6 +327,7 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
     const struct format *format = planning->format;
     const struct section *section = section_of(planning, SECTION_DATA);
     struct bounds data;
+    enum reference_kind found;
     const char *reason;
     uint64_t from;
 
@@ -342,17 +343,13 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
                                "the records beside it are not where expected");
     if (have_one(planning, *records, profile_record_has_value_sites))
         return true;
-    switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
-                                 &reason)) {
-    case REFERENCE_POINTER:
-    case REFERENCE_CODE:
-    case REFERENCE_OFFSET:
-        return image_plan_keep(
-            planning->plan, SECTION_NAMES,
-            "the program looks at its own records: 0x%" PRIx64 " refers to the first one", from);
-    default:
-        return true;
-    }
+    found = rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
+                                 &reason);
+    return (found != REFERENCE_POINTER && found != REFERENCE_CODE &&
+            !rules_find_distance(&planning->code, data.begin, data.end - data.begin, &from)) ||
+           image_plan_keep(
+               planning->plan, SECTION_NAMES,
+               "the program looks at its own records: 0x%" PRIx64 " refers to the first one", from);
 }
 
 static bool change_first_record(struct planning *planning, struct bytes records)

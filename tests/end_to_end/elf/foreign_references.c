@@ -50,8 +50,8 @@ static const char *linker_name;
     DECLARE                                                                                        \
     "__asm__(\".section .rodata\\n.p2align 3\\n.type text, @object\\n.size text, " size            \
     "\\ntext: .ascii \\\"function\\\"\\n.long __start___llvm_prf_names - .\\n.text\\n"             \
-    ".hidden __start___llvm_prf_names\\n\");\n"                                                    \
-    "int main(int count, char **words) { (void)words; (void)sum;"                                  \
+    ".hidden __start___llvm_prf_names\\n\");\nextern const char text[] OURS;\n"                    \
+    "int main(int count, char **words) { (void)words; (void)sum; puts(text);"                      \
     " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
 
 #define NOTHING "nothing"
@@ -145,6 +145,16 @@ static const struct look looks[] = {
              " __stop___llvm_prf_names - numbers",
              "number + numbers[2]", "number + numbers[4]"),
      "", "__llvm_prf_names"},
+    {"distances of both bounds in the middle of a table",
+     NUMBERS(".rodata",
+             ".fill 500\\n.long __start___llvm_prf_names - ., 77, __stop___llvm_prf_names - .",
+             "number + 500 + numbers[125]", "number + 508 + numbers[127]"),
+     "", "__llvm_prf_names"},
+    {"a distance and a size in the middle of a table",
+     NUMBERS(".rodata", ".fill 500\\n.long names_size, 77, __start___llvm_prf_names - .",
+             "number + 508 + numbers[127]", "number + 508 + numbers[127] + numbers[125]"),
+     "-fno-pie -no-pie -Wl,--defsym=names_size=__stop___llvm_prf_names-__start___llvm_prf_names",
+     "__llvm_prf_names"},
     {"a distance from the start of a section",
      NUMBERS("mine,\\\"a\\\"", ".fill 500\\n.long __start___llvm_prf_names - numbers",
              "number + numbers[125]", "number + numbers[125] + 99"),
