@@ -97,6 +97,7 @@ static bool take_image(struct opening *opening, struct cursor *fields)
     facts->has_stub = (flags & NOTE_IMAGE_STUB) != 0;
     facts->is_placeholder = (flags & NOTE_IMAGE_PLACEHOLDER) != 0;
     facts->is_inexact = (flags & NOTE_IMAGE_INEXACT) != 0;
+    facts->is_assumed = (flags & NOTE_IMAGE_ASSUMED) != 0;
     opening->sidecar->image_name = take_text(opening, fields);
     return opening->sidecar->image_name != NULL;
 }

@@ -99,6 +99,9 @@ struct sidecar_facts {
     /* True if the sidecar was made with --no-exact: it has only the distinct names, in one chunk.
      * The original cannot be restored from it. */
     bool is_inexact;
+    /* True if names or data went although something seemed to refer to them, as the user knew
+     * better (--assume-unreferenced). */
+    bool is_assumed;
 };
 
 /* The kinds whose digests are in a stub_id, in this order. */
@@ -343,6 +346,7 @@ enum sidecar_note_type {
 #define NOTE_IMAGE_STUB        1u
 #define NOTE_IMAGE_PLACEHOLDER 2u
 #define NOTE_IMAGE_INEXACT     4u
+#define NOTE_IMAGE_ASSUMED     8u
 #define NOTE_REMOVED_COPY      1u
 
 /* ---- writing ---- */

@@ -278,7 +278,8 @@ static bool add_notes(struct writer *writer)
     put_u32(&note, facts->uuid_source);
     put_u32(&note, (facts->has_stub ? NOTE_IMAGE_STUB : 0) |
                        (facts->is_placeholder ? NOTE_IMAGE_PLACEHOLDER : 0) |
-                       (facts->is_inexact ? NOTE_IMAGE_INEXACT : 0));
+                       (facts->is_inexact ? NOTE_IMAGE_INEXACT : 0) |
+                       (facts->is_assumed ? NOTE_IMAGE_ASSUMED : 0));
     put_u32(&note, 0);
     put_u64(&note, facts->raw_version);
     put_u64(&note, facts->original_size);
