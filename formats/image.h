@@ -33,6 +33,8 @@ struct image_options {
     struct uuid uuid;        /* --uuid; size 0: none given */
     const struct input *map; /* COFF: a linker's map file, which names functions; NULL: none */
     bool drop_signature;     /* remove a code signature that cannot be made again */
+    /* Names and data may go where something seems to refer to them. */
+    bool assume_unreferenced;
 };
 
 /* The description of an image, and of what a split would do to it. Owns everything in it, except
@@ -45,6 +47,8 @@ struct image_plan {
     struct section sections[SECTION_KIND_MAX]; /* those present, by file offset */
     size_t section_count;
     bool removes_sections; /* some of them go */
+    /* Why names or data would stay if it were not for assume_unreferenced; NULL: for no reason. */
+    const char *assumed;
     /* Of firmware: the end of what is written to memory before it runs, as linked and split. */
     uint64_t load_end, load_end_after;
     struct edit_script edits; /* finished */

@@ -17,6 +17,7 @@
 #include "formats/format.h"
 
 #define OUTLINE_LINE_MAX 256
+#define IF_UNREFERENCED  "if nothing refers to it, give --assume-unreferenced"
 
 static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
@@ -127,6 +128,19 @@ static bool check_known(struct planning *planning, enum section_kind kind)
                            "the version of its raw profiles is not known to covsplit");
 }
 
+/* Lets a section go that stays because something seems to refer to it, if the user knows better. */
+static bool assume_unreferenced(struct planning *planning, enum section_kind kind)
+{
+    struct section *section = section_of(planning, kind);
+
+    if (!planning->options->assume_unreferenced)
+        return false;
+    planning->plan->assumed = section->reason;
+    section->reason = "";
+    section->fate = FATE_REMOVED;
+    return true;
+}
+
 static bool check_references(struct planning *planning, enum section_kind kind)
 {
     const struct bounds *whole = &planning->whole[kind];
@@ -136,25 +150,30 @@ static bool check_references(struct planning *planning, enum section_kind kind)
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, true,
                                  kind == SECTION_DATA, &from, &reason)) {
     case REFERENCE_POINTER:
-        return image_plan_keep(planning->plan, kind,
-                               "a pointer at 0x%" PRIx64 " refers to it, other than the runtime's",
-                               from);
+        image_plan_keep(planning->plan, kind,
+                        "a pointer at 0x%" PRIx64
+                        " refers to it, other than the runtime's; " IF_UNREFERENCED,
+                        from);
+        return assume_unreferenced(planning, kind);
     case REFERENCE_CODE:
-        return image_plan_keep(planning->plan, kind,
-                               "code at 0x%" PRIx64
-                               " refers to it, other than the runtime's accessors; link without "
-                               "LTO of the runtime",
-                               from);
-    case REFERENCE_OFFSET:
-        return image_plan_keep(planning->plan, kind,
-                               "the number at 0x%" PRIx64
-                               " may be a distance that leads to it, and has no relocation",
-                               from);
+        image_plan_keep(planning->plan, kind,
+                        "code at 0x%" PRIx64
+                        " refers to it, other than the runtime's accessors; link without LTO of "
+                        "the runtime, or " IF_UNREFERENCED,
+                        from);
+        return assume_unreferenced(planning, kind);
     case REFERENCE_UNKNOWN:
         return image_plan_keep(planning->plan, kind, "%s", reason);
     default:
-        return true;
+        break;
     }
+    if (!rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from))
+        return true;
+    image_plan_keep(planning->plan, kind,
+                    "the number at 0x%" PRIx64
+                    " may be a distance that leads to it, and has no relocation; " IF_UNREFERENCED,
+                    from);
+    return assume_unreferenced(planning, kind);
 }
 
 /* A program that reads its own names and records through the runtime's functions, by a call or a
@@ -359,6 +378,7 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
     const struct format *format = planning->format;
     const struct section *section = section_of(planning, SECTION_DATA);
     struct bounds data;
+    enum reference_kind found;
     const char *reason;
     uint64_t from;
 
@@ -374,17 +394,16 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
                                "the records beside it are not where expected");
     if (have_one(planning, *records, profile_record_has_value_sites))
         return true;
-    switch (rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
-                                 &reason)) {
-    case REFERENCE_POINTER:
-    case REFERENCE_CODE:
-    case REFERENCE_OFFSET:
-        return image_plan_keep(
-            planning->plan, SECTION_NAMES,
-            "the program looks at its own records: 0x%" PRIx64 " refers to the first one", from);
-    default:
+    found = rules_find_reference(&planning->code, data.begin, sizeof(uint64_t), false, true, &from,
+                                 &reason);
+    if (found != REFERENCE_POINTER && found != REFERENCE_CODE &&
+        !rules_find_distance(&planning->code, data.begin, data.end - data.begin, &from))
         return true;
-    }
+    image_plan_keep(planning->plan, SECTION_NAMES,
+                    "the program looks at its own records: 0x%" PRIx64
+                    " refers to the first one; " IF_UNREFERENCED,
+                    from);
+    return assume_unreferenced(planning, SECTION_NAMES);
 }
 
 static bool change_first_record(struct planning *planning, struct bytes records)
@@ -482,6 +501,7 @@ bool names_and_data_plan(struct planning *planning, struct error *error)
     note_records(planning, records);
     planning->tripwire_size = names ? planning->tripwire_size : 0;
     planning->tripwire_padding = names ? planning->tripwire_padding : 0;
+    plan->facts.is_assumed = plan->assumed != NULL && (names || data);
     return check_edited(planning, true, error) &&
            (!data || planning->format->moves_data ||
             data_move(planning, section_of(planning, SECTION_DATA)->address, error)) &&

@@ -54,7 +54,9 @@
         FLAG(OPTION_PACK, "pack", NO_LETTER,                                                       \
              "add only what other sidecars of the store lack, as 'store pack' does"),              \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
-              "remove only these: covmap,covfun,names,data,covnames,covdata,zeros")
+              "remove only these: covmap,covfun,names,data,covnames,covdata,zeros"),               \
+        FLAG(OPTION_ASSUME_UNREFERENCED, "assume-unreferenced", NO_LETTER,                         \
+             "remove names and data where something only seems to refer to them")
 #define LEVEL(...)                                                                                 \
     VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",        \
           .minimum = 1, .maximum = 19, .fallback = CODEC_LEVEL_DEFAULT, __VA_ARGS__)
@@ -372,8 +374,9 @@ static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--pack]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
-     "                      [--drop-signature] [--fast | --level N] [--portable]\n"
-     "                      [--no-exact] [--memory-limit SIZE] [-j N] [-r]\n"
+     "                      [--drop-signature] [--assume-unreferenced]\n"
+     "                      [--fast | --level N] [--portable] [--no-exact]\n"
+     "                      [--memory-limit SIZE] [-j N] [-r]\n"
      "                      [--json | -v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
      "IMAGE itself is replaced; without --sidecar and --store, the sidecar is\n"
@@ -383,6 +386,11 @@ static const struct command commands[] = {
      "already there is kept if it restores the original from this stripped image; the name\n"
      "of the image and the compression may differ. A sidecar of another image, or of\n"
      "another split of it, is an error, unless --replace is given: then it is replaced.\n"
+     "\n"
+     "Names and data stay where code, a pointer or a distance in data may refer to them, as in\n"
+     "programs that read their own. If a warning says so and nothing does, give\n"
+     "--assume-unreferenced: then they go. A program that does read them finds other bytes\n"
+     "there and may crash.\n"
      "\n"
      "With --no-exact, for images that will never be joined, the sidecar holds each function's\n"
      "name once, but not how the compiler packed the names. The original cannot be restored\n"
@@ -456,8 +464,8 @@ static const struct command commands[] = {
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"link", "Run a link command and split its output",
      "[--sidecar FILE | --store DIR [--replace] [--pack]] [--sections LIST]\n"
-     "                     [--fast | --level N] [--portable] [--no-exact]\n"
-     "                     [--exclude GLOB]... [--no-default-excludes]\n"
+     "                     [--assume-unreferenced] [--fast | --level N] [--portable]\n"
+     "                     [--no-exact] [--exclude GLOB]... [--no-default-excludes]\n"
      "                     [--memory-limit SIZE] [-j N] [-v] -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it. The output\n"
      "is the file that its -o, /out: or --output names, also behind -Wl, or in a response file;\n"

@@ -85,6 +85,7 @@ static bool take_facts(struct opening *opening, struct cursor *fields)
     facts->has_stub = (flags & NOTE_STUB) != 0;
     facts->is_placeholder = (flags & NOTE_PLACEHOLDER) != 0;
     facts->is_inexact = (flags & NOTE_INEXACT) != 0;
+    facts->is_assumed = (flags & NOTE_ASSUMED) != 0;
     facts->raw_version = cursor_uleb128(fields);
     facts->original_size = cursor_uleb128(fields);
     facts->original_digest = take_digest(fields);

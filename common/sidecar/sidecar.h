@@ -101,6 +101,9 @@ struct sidecar_facts {
     /* True if the sidecar was made with --no-exact: it has only the distinct names, in one chunk.
      * The original cannot be restored from it. */
     bool is_inexact;
+    /* True if names or data went although something seemed to refer to them, as the user knew
+     * better (--assume-unreferenced). */
+    bool is_assumed;
 };
 
 /* The kinds whose digests are in a stub_id, in this order. */
@@ -335,6 +338,7 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 #define NOTE_INEXACT      4u
 #define NOTE_RECORDS      8u
 #define NOTE_DIFFERENCE   16u
+#define NOTE_ASSUMED      32u
 #define NOTE_SECTION_COPY 1u
 
 /* ---- writing ---- */

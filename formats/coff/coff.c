@@ -252,7 +252,7 @@ static bool find_pointer(const struct planning *planning, const struct reference
     while (coff_relocations_next(&relocations, &relocation)) {
         *from = relocation.address;
         if (reference_counts(target, relocation.target) &&
-            !range_within(relocation.address, 1, target->first, target->size) &&
+            !reference_is_own(target, relocation.address) &&
             !rules_is_inside_accessor(&planning->code, relocation.address))
             return true;
     }

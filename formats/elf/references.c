@@ -169,7 +169,7 @@ static bool find_word(struct pointer_search *search)
         const Elf64_Shdr *shdr = &image->shdrs[i];
         bool holds_pointers = shdr->sh_type == SHT_PROGBITS || shdr->sh_type == SHT_INIT_ARRAY ||
                               shdr->sh_type == SHT_FINI_ARRAY || shdr->sh_type == SHT_PREINIT_ARRAY;
-        bool is_itself = shdr->sh_addr - search->target->first < search->target->size;
+        bool is_itself = reference_is_own(search->target, shdr->sh_addr);
 
         /* Records point to counters and functions only, and have hashes, which may be any number.
          * .eh_frame points to code, and contains numbers of single bytes. */
@@ -196,7 +196,7 @@ bool elf_find_pointer(const struct planning *planning, const struct reference_ta
     bool found = false;
 
     while (!found && elf_relocations_next(&relocations, &relocation))
-        found = relocation.offset - target->first >= target->size && relocation.has_target &&
+        found = !reference_is_own(target, relocation.offset) && relocation.has_target &&
                 reference_counts(target, relocation.target) &&
                 !add_pointer(&search, relocation.offset, relocation.target);
     *reason = relocations.reason;

@@ -84,7 +84,8 @@ struct reference_target {
     /* Only operands relative to the program counter or the GOT count, and where instructions can be
      * decoded (judge_instruction) only those that are known to be some. */
     bool relative;
-    bool called; /* the target is code: calls and jumps refer to it, too */
+    bool called;        /* the target is code: calls and jumps refer to it, too */
+    bool inside_counts; /* so do references that are in the range themselves */
     /* Tells which of the addresses count; NULL: all of them. In much code some bytes seem to refer
      * to a large range by chance, but hardly ever to one of a few given addresses in it. */
     bool (*counts)(const void *context, uint64_t address);
@@ -96,6 +97,12 @@ static inline bool reference_counts(const struct reference_target *target, uint6
 {
     return address - target->first < target->size &&
            (target->counts == NULL || target->counts(target->context, address));
+}
+
+/* True if a reference at the address is one from the target to itself, which does not count. */
+static inline bool reference_is_own(const struct reference_target *target, uint64_t from)
+{
+    return !target->inside_counts && from - target->first < target->size;
 }
 
 /* ---- machines ---- */

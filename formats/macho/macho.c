@@ -362,7 +362,7 @@ static bool is_no_pointer(void *context, const struct macho_fixup *fixup)
     const struct reference_target *target = search->target;
 
     search->from = fixup->address;
-    return !fixup->is_rebase || range_within(fixup->address, 1, target->first, target->size) ||
+    return !fixup->is_rebase || reference_is_own(target, fixup->address) ||
            !reference_counts(target, fixup->target);
 }
 

@@ -130,9 +130,7 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
 
     code_references_open(&references, image, target);
     while (code_references_next(&references, from)) {
-        /* The range may refer to itself. */
-        if (!range_within(*from, 1, target->first, target->size) &&
-            !rules_is_inside_accessor(image, *from) &&
+        if (!reference_is_own(target, *from) && !rules_is_inside_accessor(image, *from) &&
             !(may_be_end && operations->means_other_end(image->planning, target->first, *from)))
             return true;
     }
@@ -184,26 +182,67 @@ static bool find_in_windows(const struct image_code *image, uint64_t address, ui
     return find_at_start(image, &start, from);
 }
 
+/* True if no other section starts at the end of the range, so that what leads there means the
+ * range.
+ */
+static bool end_counts(const struct image_code *image, uint64_t end)
+{
+    const struct code_operations *operations = image->operations;
+
+    return operations->is_start_of_section != NULL &&
+           !operations->is_start_of_section(image->planning, end);
+}
+
+enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
+                                         uint64_t size, bool is_bound, bool has_records,
+                                         uint64_t *from, const char **reason)
+{
+    struct reference_target target = {.first = address, .size = size};
+    uint64_t last = is_bound && end_counts(image, address + size) ? 1 : 0;
+
+    if (image->operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
+        return REFERENCE_POINTER;
+    if (!image->code_has_relocations &&
+        find_in_windows(image, address, size, last, has_records, from))
+        return REFERENCE_CODE;
+    return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
+}
+
 /* ---- distances in data ---- */
 
-#define BOUNDS_MAX  8
-#define TABLE_SIZE  256
-#define NUMBER_SIZE 4
-#define PIECE_SIZE  (UINT64_C(1) << 20)
-#define FILTER_BITS UINT64_C(4096)
-#define NEAR        UINT32_C(0x10000)
+#define BOUNDS_MAX       8
+#define NUMBER_SIZE      4
+#define STRIDE_MAX       64
+#define PROGRESSION_SIZE 4
+#define PIECE_SIZE       (UINT64_C(1) << 20)
+#define FILTER_BITS      UINT64_C(4096)
+#define NEAR             UINT32_C(0x10000)
 
-struct offset_search {
+/* So many numbers are told from distances by what refers to them. More count as distances. */
+#define NUMBERS_MAX 256
+
+/* So many are told by relocations and symbols, of which each takes a pass over all of them. */
+#define LOOKUPS_MAX 32
+
+/* A number that is a distance if code or a pointer refers to a place from `first` to `last`. */
+struct number {
+    uint64_t address;
+    uint64_t first, last;
+};
+
+struct distance_search {
     const struct image_code *image;
     uint64_t first, size;        /* the range */
     uint64_t bounds[BOUNDS_MAX]; /* what a number may lead to */
     size_t count;
     bool end_counts;          /* no other section starts at the end */
-    size_t lookups;           /* hits that were looked up among relocations and symbols */
     bool filter[FILTER_BITS]; /* by the low bits of all numbers that lead to a bound from a base */
+    struct number numbers[NUMBERS_MAX];
+    size_t number_count;
+    size_t lookups;
 };
 
-static void add_bound(struct offset_search *search, uint64_t address)
+static void add_bound(struct distance_search *search, uint64_t address)
 {
     for (size_t i = 0; i < search->count; i++) {
         if (search->bounds[i] == address)
@@ -213,7 +252,7 @@ static void add_bound(struct offset_search *search, uint64_t address)
         search->bounds[search->count++] = address;
 }
 
-static uint32_t number_at(const struct offset_search *search, const struct image_part *data,
+static uint32_t number_at(const struct distance_search *search, const struct image_part *data,
                           uint64_t offset)
 {
     return load_u32(data->code.bytes.data + offset, search->image->machine->big_endian);
@@ -228,65 +267,129 @@ static bool take_number(const struct image_part *data, size_t base, uint64_t bou
     return base < DATA_BASE_OTHERS || *number >= NEAR;
 }
 
-/* True if the table that starts at an offset also leads to another bound. */
-static bool is_table(const struct offset_search *search, const struct image_part *data,
-                     uint64_t start, uint64_t bound)
+/* True if the number at an offset is one of four that ascend, descend or repeat in even steps, with
+ * other fields between them or without. */
+static bool is_in_progression(const struct distance_search *search, const struct image_part *data,
+                              uint64_t offset)
 {
-    for (uint64_t i = 0; i < TABLE_SIZE && data->code.bytes.size - start >= i + NUMBER_SIZE;
-         i += NUMBER_SIZE) {
-        uint32_t to = (uint32_t)(data->code.address + start) + number_at(search, data, start + i);
+    for (uint64_t stride = NUMBER_SIZE; stride <= STRIDE_MAX; stride += NUMBER_SIZE) {
+        for (uint64_t before = 0; before < PROGRESSION_SIZE; before++) {
+            uint64_t start = offset - before * stride;
+            uint32_t first, second, third;
 
-        for (size_t j = 0; j < search->count; j++) {
-            if (to == (uint32_t)search->bounds[j] && search->bounds[j] != bound)
+            if (before * stride > offset ||
+                data->code.bytes.size - start < (PROGRESSION_SIZE - 1) * stride + NUMBER_SIZE)
+                continue;
+            first = number_at(search, data, start);
+            second = number_at(search, data, start + stride);
+            third = number_at(search, data, start + 2 * stride);
+            if (second - first == third - second &&
+                number_at(search, data, start + 3 * stride) - third == third - second)
                 return true;
         }
     }
     return false;
 }
 
-/* True if the number at an offset leads to the bound. Zero and powers of two are in all programs.
- */
-static bool leads_to(const struct offset_search *search, const struct image_part *data,
-                     uint64_t offset, uint64_t bound)
+enum leading {
+    LEADS_NOWHERE,
+    LEADS_FROM_TABLE, /* from a place that may be the start of a table */
+    LEADS_FROM_BASE,  /* from one of the part's bases */
+    LEADS_FROM_ITSELF,
+};
+
+/* Finds out from where the number at an offset leads to the bound. */
+static enum leading leads_to(const struct distance_search *search, const struct image_part *data,
+                             uint64_t offset, uint64_t bound)
 {
     uint32_t number = number_at(search, data, offset), wanted;
     uint32_t entry = (uint32_t)(data->code.address + offset + number - bound);
     uint32_t upper = offset < NUMBER_SIZE ? 1 : number_at(search, data, offset - NUMBER_SIZE);
 
+    /* Zero and powers of two are in all programs. */
     if ((number & (number - 1)) == 0)
-        return false;
+        return LEADS_NOWHERE;
     /* A number of 8 bytes counts from its upper half. */
-    if (search->image->machine->big_endian && (upper == 0 || upper == UINT32_MAX) &&
-        entry == NUMBER_SIZE)
-        return true;
+    if (entry == 0 || (search->image->machine->big_endian && (upper == 0 || upper == UINT32_MAX) &&
+                       entry == NUMBER_SIZE))
+        return LEADS_FROM_ITSELF;
     for (size_t i = 0; i < DATA_BASES; i++) {
         if (take_number(data, i, bound, &wanted) && wanted == number)
-            return true;
+            return LEADS_FROM_BASE;
     }
-    return entry == 0 || (entry < TABLE_SIZE && entry % NUMBER_SIZE == 0 && entry <= offset &&
-                          is_table(search, data, offset - entry, bound));
+    return entry < RULES_TABLE_SIZE && entry % NUMBER_SIZE == 0 && entry <= offset
+               ? LEADS_FROM_TABLE
+               : LEADS_NOWHERE;
 }
 
-static bool counts_at(const struct offset_search *search, const struct image_part *data,
-                      uint64_t offset)
+/* True if beside the number at an offset, which leads to the bound, there is another one that leads
+ * to another bound in the same way, or that is the size of the range. */
+static bool has_mate(const struct distance_search *search, const struct image_part *data,
+                     uint64_t offset, uint64_t bound, enum leading leading)
+{
+    uint32_t base = (uint32_t)bound - number_at(search, data, offset);
+    uint64_t back = offset < RULES_TABLE_SIZE ? offset : RULES_TABLE_SIZE;
+
+    for (uint64_t i = offset - back / NUMBER_SIZE * NUMBER_SIZE;
+         i < offset + RULES_TABLE_SIZE && data->code.bytes.size - i >= NUMBER_SIZE;
+         i += NUMBER_SIZE) {
+        uint32_t mate = number_at(search, data, i);
+        uint32_t to = base + mate + (leading == LEADS_FROM_ITSELF ? (uint32_t)(i - offset) : 0);
+        bool fits = leading != LEADS_FROM_TABLE && mate == (uint32_t)search->size;
+
+        for (size_t j = 0; j < search->count; j++)
+            fits |= search->bounds[j] != bound && mate != 0 && to == (uint32_t)search->bounds[j];
+        if (fits && i != offset && !is_in_progression(search, data, i))
+            return true;
+    }
+    return false;
+}
+
+/* Notes a number, which is a distance if something refers to such a place. False if there are too
+ * many. */
+static bool add_number(struct distance_search *search, uint64_t address, uint64_t first,
+                       uint64_t last)
+{
+    for (size_t i = 0; i < search->number_count; i++) {
+        if (search->numbers[i].first == first && search->numbers[i].last == last)
+            return true;
+    }
+    if (search->number_count == NUMBERS_MAX)
+        return false;
+    search->numbers[search->number_count++] = (struct number){address, first, last};
+    return true;
+}
+
+/* Looks at the number at an offset. True if it is a distance in any case. */
+static bool is_distance(struct distance_search *search, const struct image_part *data,
+                        uint64_t offset)
 {
     const struct image_code *image = search->image;
     uint64_t from = data->code.address + offset;
+    uint64_t front = from < RULES_FRONT_SIZE ? 0 : from - RULES_FRONT_SIZE;
 
     for (size_t i = 0; i < search->count; i++) {
         uint64_t bound = search->bounds[i];
+        uint64_t start = from - (uint32_t)(from + number_at(search, data, offset) - bound);
         bool is_other = (bound == search->first + search->size && !search->end_counts) ||
                         (bound == search->first && image->operations->means_other_end != NULL &&
                          image->operations->means_other_end(image->planning, bound, from));
+        enum leading leading = is_other ? LEADS_NOWHERE : leads_to(search, data, offset, bound);
+        bool is_paired;
 
-        if (!is_other && leads_to(search, data, offset, bound))
+        if (leading == LEADS_NOWHERE || is_in_progression(search, data, offset))
+            continue;
+        is_paired = has_mate(search, data, offset, bound, leading);
+        if (leading == LEADS_FROM_TABLE
+                ? is_paired && !add_number(search, from, start, start)
+                : is_paired || !add_number(search, from, front, from))
             return true;
     }
     return false;
 }
 
 /* The filter tells of nearly all numbers that they lead nowhere. */
-static void make_filter(struct offset_search *search, const struct image_part *data)
+static void make_filter(struct distance_search *search, const struct image_part *data)
 {
     uint32_t number;
 
@@ -299,13 +402,17 @@ static void make_filter(struct offset_search *search, const struct image_part *d
     }
 }
 
-/* So many hits are told from distances; each takes a pass over all relocations and symbols. */
-#define LOOKUPS_MAX 32
-
-static bool find_offset_in(struct offset_search *search, const struct image_part *data,
-                           uint64_t *from)
+static bool can_be_distance(struct distance_search *search, uint64_t address)
 {
     const struct code_operations *operations = search->image->operations;
+
+    return operations->is_no_distance == NULL || search->lookups++ >= LOOKUPS_MAX ||
+           !operations->is_no_distance(search->image->planning, address);
+}
+
+static bool find_distance_in(struct distance_search *search, const struct image_part *data,
+                             uint64_t *from)
+{
     uint64_t file_offset = (uint64_t)(data->code.bytes.data - search->image->input->bytes.data);
     uint64_t start = (0 - data->code.address) % NUMBER_SIZE, released = 0;
 
@@ -318,11 +425,10 @@ static bool find_offset_in(struct offset_search *search, const struct image_part
         bool may_lead = search->filter[number % FILTER_BITS];
 
         for (size_t j = 0; j < search->count; j++)
-            may_lead |= to - (uint32_t)search->bounds[j] < TABLE_SIZE;
+            may_lead |= to - (uint32_t)search->bounds[j] < RULES_TABLE_SIZE;
         *from = data->code.address + i;
-        if (may_lead && *from - search->first >= search->size && counts_at(search, data, i) &&
-            !(operations->is_no_distance != NULL && search->lookups++ < LOOKUPS_MAX &&
-              operations->is_no_distance(search->image->planning, *from)))
+        if (may_lead && *from - search->first >= search->size && is_distance(search, data, i) &&
+            can_be_distance(search, *from))
             return true;
         if (i - released >= PIECE_SIZE) {
             input_release_pages(search->image->input, file_offset + released, i - released);
@@ -332,48 +438,79 @@ static bool find_offset_in(struct offset_search *search, const struct image_part
     return false;
 }
 
-static bool find_offset(const struct image_code *image, uint64_t address, uint64_t size,
-                        bool is_bound, bool end_counts, uint64_t *from)
-{
-    struct offset_search search = {
-        .image = image, .first = address, .size = size, .end_counts = end_counts};
-    struct image_part part;
-    struct accessor accessor;
-    struct code code;
+struct number_search {
+    const struct distance_search *search;
+    size_t *found; /* index of the number to which the last address refers */
+};
 
-    add_bound(&search, address);
-    if (is_bound)
-        add_bound(&search, address + size);
-    for (size_t i = 0; is_bound && rules_next_accessor(image, &i, &code, &accessor);) {
-        if (accessor.form != ACCESSOR_LOAD && accessor.value - address < size)
-            add_bound(&search, accessor.value);
-    }
-    for (size_t i = 0; image->operations->part_at(image->planning, i, &part); i++) {
-        if (part.kind == PART_DATA && find_offset_in(&search, &part, from))
+static bool refers_to_number(const void *context, uint64_t address)
+{
+    const struct number_search *numbers = context;
+
+    for (size_t i = 0; i < numbers->search->number_count; i++) {
+        const struct number *number = &numbers->search->numbers[i];
+
+        *numbers->found = i;
+        if (address >= number->first && address <= number->last)
             return true;
     }
     return false;
 }
 
-enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
-                                         uint64_t size, bool is_bound, bool has_records,
-                                         uint64_t *from, const char **reason)
+/* Finds one of the numbers noted that is a distance, because code or a pointer refers to it. */
+static bool find_number(struct distance_search *search, uint64_t *from)
 {
-    const struct code_operations *operations = image->operations;
-    struct reference_target target = {.first = address, .size = size};
-    uint64_t last = is_bound && operations->is_start_of_section != NULL &&
-                            !operations->is_start_of_section(image->planning, address + size)
-                        ? 1
-                        : 0;
+    const struct image_code *image = search->image;
+    size_t found = 0;
+    struct number_search numbers = {search, &found};
+    struct reference_target target = {.first = UINT64_MAX,
+                                      .inside_counts = true,
+                                      .counts = refers_to_number,
+                                      .context = &numbers};
+    uint64_t last = 0, at;
+    const char *reason;
 
-    if (operations->find_pointer(image->planning, &target, from, reason) && *reason == NULL)
-        return REFERENCE_POINTER;
-    if (!image->code_has_relocations &&
-        find_in_windows(image, address, size, last, has_records, from))
-        return REFERENCE_CODE;
-    if ((is_bound || has_records) && find_offset(image, address, size, is_bound, last != 0, from))
-        return REFERENCE_OFFSET;
-    return *reason != NULL ? REFERENCE_UNKNOWN : REFERENCE_NONE;
+    for (size_t i = 0; i < search->number_count; i++) {
+        const struct number *number = &search->numbers[i];
+
+        target.first = number->first < target.first ? number->first : target.first;
+        last = number->last > last ? number->last : last;
+    }
+    target.size = last - target.first + 1;
+    while (search->number_count != 0 &&
+           (image->operations->find_pointer(image->planning, &target, &at, &reason) ||
+            (!image->code_has_relocations && rules_find_in_code(image, &target, false, &at)))) {
+        *from = search->numbers[found].address;
+        if (can_be_distance(search, *from))
+            return true;
+        search->numbers[found] = search->numbers[--search->number_count];
+        found = 0;
+    }
+    return false;
+}
+
+bool rules_find_distance(const struct image_code *image, uint64_t address, uint64_t size,
+                         uint64_t *from)
+{
+    struct distance_search search = {.image = image,
+                                     .first = address,
+                                     .size = size,
+                                     .end_counts = end_counts(image, address + size)};
+    struct image_part part;
+    struct accessor accessor;
+    struct code code;
+
+    add_bound(&search, address);
+    add_bound(&search, address + size);
+    for (size_t i = 0; rules_next_accessor(image, &i, &code, &accessor);) {
+        if (accessor.form != ACCESSOR_LOAD && accessor.value - address < size)
+            add_bound(&search, accessor.value);
+    }
+    for (size_t i = 0; image->operations->part_at(image->planning, i, &part); i++) {
+        if (part.kind == PART_DATA && find_distance_in(&search, &part, from))
+            return true;
+    }
+    return find_number(&search, from);
 }
 
 /* ---- callers of the runtime ---- */

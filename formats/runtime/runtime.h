@@ -111,7 +111,7 @@ enum part_kind {
 };
 
 /* A section of an image. `bases` are the addresses from which numbers in data may count (see
- * rules_find_reference): the start of the image; that of the section, if it has a symbol; and
+ * rules_find_distance): the start of the image; that of the section, if it has a symbol; and
  * others, which are near the data that they lead to. Unused bases are 0. */
 #define DATA_BASES 5
 enum { DATA_BASE_IMAGE, DATA_BASE_SECTION, DATA_BASE_OTHERS };
@@ -261,18 +261,6 @@ bool rules_find_in_code(const struct image_code *image, const struct reference_t
  * fields count then: these are at multiples of RULES_FIELD_UNIT from the start (except for numbers
  * of value sites).
  *
- * Data may also hold distances of names and data, for which no relocation is left. A number of 4
- * bytes, or of 8 whose upper half does not count, is one if it leads exactly to a bound: the start
- * of the range, its end, or what an accessor returns. It may count from its own place; from the
- * start of the image (an RVA in COFF), of its section if that has a symbol (ELF), or of the GOT,
- * from the machine's base register, or from 0. It may also count from the start of a table of up to
- * TABLE_SIZE bytes if that leads to two bounds. Measured with bounds at 100 places each in gdb,
- * git, CPython, libclang and others: by chance, 1% of all bounds are hit from the number's own
- * place, less from any other; none in 400 images of the tests. What stays open: distances to other
- * addresses in the range, at places that are not multiples of 4, in units other than bytes, numbers
- * below 64 KiB that count from the GOT, powers of two, from any other label (those from the section
- * that they lead to, as SECREL in COFF, are small numbers like any others), and in data among code.
- *
  * Where instructions can be decoded (machine->judge_instruction), operands
  * relative to the program counter are searched for in all of the range. What stays open: numbers in
  * code of images at fixed addresses that lead to the middle of the range, and functions with data
@@ -282,12 +270,37 @@ enum reference_kind {
     REFERENCE_NONE,
     REFERENCE_POINTER, /* *from is where */
     REFERENCE_CODE,    /* *from is where */
-    REFERENCE_OFFSET,  /* a distance in data: *from is where */
     REFERENCE_UNKNOWN, /* whether there are pointers is not known: *reason says why */
 };
 enum reference_kind rules_find_reference(const struct image_code *image, uint64_t address,
                                          uint64_t size, bool is_bound, bool has_records,
                                          uint64_t *from, const char **reason);
+
+/* Finds a distance of [address, address + size) in data, for which no relocation is left: *from is
+ * its address. It is a number of 4 bytes, or of 8 whose upper half does not count, that leads
+ * exactly to a bound: the start of the range, its end, or what an accessor returns. It may count
+ * from its own place; from the start of the image (an RVA in COFF), of its section if that has a
+ * symbol (ELF), or of the GOT, from the machine's base register, or from 0.
+ *
+ * A table of small numbers leads to some bound by chance: one in five does that ascends. But what
+ * walks a range must have its start, and its end or its size. So a number is a distance only if
+ *   - beside it, up to RULES_TABLE_SIZE bytes before or behind, is another one that leads to
+ *     another bound, in the same way or from the same base, or is the size of the range; or
+ *   - code or a pointer refers to it, or to a place up to RULES_FRONT_SIZE bytes in front of it,
+ *     where its table or structure may start: the code may know the size.
+ * Two numbers beside each other that lead to two bounds may also count from a place up to
+ * RULES_TABLE_SIZE bytes in front, if code or a pointer refers to that: the start of their table.
+ * No number that ascends or descends in even steps, or repeats, together with three others is a
+ * distance.
+ *
+ * What stays open: one bound alone in the middle of a larger table; distances to other addresses in
+ * the range, at places that are not multiples of 4, in units other than bytes, numbers below 64 KiB
+ * that count from the GOT, powers of two, from any other label (those from the section that they
+ * lead to, as SECREL in COFF, are small numbers like any others), and in data among code. */
+#define RULES_TABLE_SIZE 256
+#define RULES_FRONT_SIZE 64
+bool rules_find_distance(const struct image_code *image, uint64_t address, uint64_t size,
+                         uint64_t *from);
 
 /* Finds code of the program itself that calls the functions of the runtime which lead to names and
  * records, or a pointer to one of them: *from is the address where.

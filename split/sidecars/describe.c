@@ -212,6 +212,8 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
     report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
     report_boolean(report, "exact", "gives the original back",
                    !facts->is_inexact && !facts->is_placeholder);
+    if (facts->is_assumed)
+        report_boolean(report, "assumed_unreferenced", "assumed unreferenced", true);
 }
 
 static const char *status_in_sidecar(const struct section *section, bool is_packed)

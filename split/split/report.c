@@ -117,6 +117,10 @@ void split_warn_of_sections(const struct slice_split *split)
             split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,
                        fate_name(section->fate), section->reason);
     }
+    if (split->plan->facts.is_assumed)
+        split_warn(split->job,
+                   "%s: assumed to be unreferenced, as --assume-unreferenced says, although %s",
+                   split->image.path, split->plan->assumed);
     if (lacks_mapping(split->plan))
         split_warn(split->job,
                    "%s: the image has no coverage mapping, so reports will lack it; compile it "

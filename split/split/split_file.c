@@ -50,6 +50,7 @@ static bool plan_slice(struct slice_split *split, struct error *error)
         .sections = option_sections(options, OPTION_SECTIONS),
         .uuid = option_uuid(options, OPTION_UUID),
         .drop_signature = option_given(options, OPTION_DROP_SIGNATURE),
+        .assume_unreferenced = option_given(options, OPTION_ASSUME_UNREFERENCED),
         .map = option_given(options, OPTION_MAP) ? &split->job->map : NULL,
     };
 

@@ -1,6 +1,7 @@
 /*
  * Libraries with numbers in them that only seem to refer to what makes room for program headers:
- * the whole pages of names and data go all the same.
+ * the whole pages of names and data go all the same. And programs with tables of numbers, some of
+ * which seem to be distances of names or data: both go without a word.
  *
  * Usage: chance_references CLANG
  */
@@ -162,10 +163,116 @@ START_TEST(test_library)
 }
 END_TEST
 
+/* ---- tables of numbers ---- */
+
+#define ENTRIES 4096
+
+static unsigned ascending(unsigned i)
+{
+    return i;
+}
+
+static unsigned eights(unsigned i)
+{
+    return 8 * i;
+}
+
+static unsigned repeated(unsigned i)
+{
+    (void)i;
+    return 100;
+}
+
+/* As in a table of the characters of a script: small steps of different sizes. */
+static unsigned characters(unsigned i)
+{
+    return 2 * i + i / 7 % 3 * 8 + i % 5;
+}
+
+struct number_table {
+    const char *what;
+    const char *type;  /* of an entry */
+    const char *entry; /* with a %u for its number, and after it one for the index */
+    unsigned (*number)(unsigned i);
+};
+
+static const struct number_table number_tables[] = {
+    {"numbers that ascend", "struct { unsigned number; }", "{%u},", ascending},
+    {"multiples of 8", "struct { unsigned number; }", "{%u},", eights},
+    {"one number", "struct { unsigned number; }", "{%u},", repeated},
+    {"numbers of 8 bytes", "struct { unsigned long number; }", "{%u},", ascending},
+    {"numbers with other fields between", "struct { unsigned number; char text[8]; }",
+     "{%u, \"%u\"},", ascending},
+    {"characters", "struct { unsigned number; }", "{%u},", characters},
+    {"characters and their other case", "struct { unsigned number, other; }", "{%u, %u},",
+     characters},
+};
+
+#define NUMBER_TABLES (sizeof number_tables / sizeof *number_tables)
+static const char *const all_linkers[] = {"bfd", "lld", "gold", "mold"};
+#define ALL_LINKERS (sizeof all_linkers / sizeof *all_linkers)
+
+static void expect_all_goes(const char *directory, const char *label)
+{
+    struct command before = {.directory = directory}, after = {.directory = directory};
+    const char *errors =
+        covsplit_assert(0, directory, "split", "-o", "stripped", "--sidecar", "side", "app", NULL);
+    ck_assert_msg(errors[0] == '\0', "%s: %s", label, errors);
+    text_list_add(&before.arguments, "./app");
+    text_list_add(&after.arguments, "./stripped");
+    ck_assert_str_eq(command_expect(&before, 0).output, command_expect(&after, 0).output);
+}
+
+START_TEST(test_table)
+{
+    const struct number_table *table = &number_tables[(size_t)_i % NUMBER_TABLES];
+    const char *linker = all_linkers[(size_t)_i / NUMBER_TABLES];
+    char *directory = scratch_create("chance-references");
+    FILE *file = fopen(path_join(directory, "app.c"), "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "#include <stdio.h>\nstatic const %s table[%u] = {", table->type, ENTRIES);
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        fprintf(file, table->entry, table->number(i), i);
+    }
+    fputs("};\nint main(int count, char **words) { (void)words;\n"
+          "  printf(\"%d\\n\", (int)table[37 * count].number); return 0; }\n",
+          file);
+    ck_assert_int_eq(fclose(file), 0);
+    run_or_abort(directory, versioned_tool("clang", clang_version), "-O1",
+                 "-fprofile-instr-generate", "-fcoverage-mapping", "-Wl,--build-id",
+                 text_format("-fuse-ld=%s", linker), "app.c", "-o", "app", NULL);
+    expect_all_goes(directory, text_format("%s, %s", table->what, linker));
+}
+END_TEST
+
+/* Rust's library has tables of the cases of letters. The numbers that they seem to hold depend on
+ * the lengths of names. */
+static const char *const crates[] = {"a", "cases", "table_of_cases", "letters_and_their_cases"};
+
+START_TEST(test_rust)
+{
+    char *directory = scratch_create("chance-references");
+    const char *source = text_format("%s.rs", crates[_i]);
+    struct command version = command_words(directory, "rustc --version");
+    struct outcome outcome = command_run(&version);
+    if (!outcome_exited(&outcome, 0)) {
+        printf("no rustc here: not tested with it\n");
+        return;
+    }
+    file_write_text(path_join(directory, source),
+                    "fn main() { println!(\"{}\", "
+                    "std::env::args().skip(9).collect::<String>().to_uppercase()); }\n");
+    run_or_abort(directory, "rustc", "-O", "-Cinstrument-coverage", source, "-o", "app", NULL);
+    expect_all_goes(directory, crates[_i]);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("libraries", 300, NULL);
     suite_loops(test_case, (int)(LIBRARY_COUNT * (sizeof linkers / sizeof *linkers)), test_library);
+    suite_loops(test_case, (int)(NUMBER_TABLES * ALL_LINKERS), test_table);
+    suite_loops(test_case, sizeof crates / sizeof *crates, test_rust);
     return suite_main("chance references", test_case);
 }

@@ -1,6 +1,6 @@
 /*
  * Programs that look at their own names, data or notes, which most do not: what they look at stays,
- * or at least they run as before.
+ * or at least they run as before. And programs that only seem to, of which the user knows better.
  *
  * Usage: foreign_references CLANG LINKER
  */
@@ -50,8 +50,8 @@ static const char *linker_name;
     DECLARE                                                                                        \
     "__asm__(\".section .rodata\\n.p2align 3\\n.type text, @object\\n.size text, " size            \
     "\\ntext: .ascii \\\"function\\\"\\n.long __start___llvm_prf_names - .\\n.text\\n"             \
-    ".hidden __start___llvm_prf_names\\n\");\n"                                                    \
-    "int main(int count, char **words) { (void)words; (void)sum;"                                  \
+    ".hidden __start___llvm_prf_names\\n\");\nextern const char text[] OURS;\n"                    \
+    "int main(int count, char **words) { (void)words; (void)sum; puts(text);"                      \
     " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
 
 #define NOTHING "nothing"
@@ -145,6 +145,16 @@ static const struct look looks[] = {
              " __stop___llvm_prf_names - numbers",
              "number + numbers[2]", "number + numbers[4]"),
      "", "__llvm_prf_names"},
+    {"distances of both bounds in the middle of a table",
+     NUMBERS(".rodata",
+             ".fill 500\\n.long __start___llvm_prf_names - ., 77, __stop___llvm_prf_names - .",
+             "number + 500 + numbers[125]", "number + 508 + numbers[127]"),
+     "", "__llvm_prf_names"},
+    {"a distance and a size in the middle of a table",
+     NUMBERS(".rodata", ".fill 500\\n.long names_size, 77, __start___llvm_prf_names - .",
+             "number + 508 + numbers[127]", "number + 508 + numbers[127] + numbers[125]"),
+     "-fno-pie -no-pie -Wl,--defsym=names_size=__stop___llvm_prf_names-__start___llvm_prf_names",
+     "__llvm_prf_names"},
     {"a distance from the start of a section",
      NUMBERS("mine,\\\"a\\\"", ".fill 500\\n.long __start___llvm_prf_names - numbers",
              "number + numbers[125]", "number + numbers[125] + 99"),
@@ -216,10 +226,82 @@ START_TEST(test_look)
 }
 END_TEST
 
+/* ---- what the user knows better ---- */
+
+#define ASSUMED "assumed to be unreferenced, as --assume-unreferenced says, although "
+#define UNREAD                                                                                     \
+    DECLARE                                                                                        \
+    "__asm__(\".section .rodata\\n.p2align 3\\n.long __start___llvm_prf_names - .,"                \
+    " __stop___llvm_prf_names - .\\n.text\\n\"\n"                                                  \
+    "  \".hidden __start___llvm_prf_names\\n.hidden __stop___llvm_prf_names\\n\");\n"              \
+    "int main(int count, char **words) { (void)words; (void)sum;"                                  \
+    " printf(\"%ld\\n\", first_run(count)); return 3; }\n"
+
+struct assumed {
+    const char *source;
+    const char *reason; /* that the user knows better; NULL: there is none */
+    const char *options;
+    const char *way;
+};
+
+static const struct assumed assumed_ways[] = {
+    {UNREAD, "the number at ", "", ""},
+    {UNREAD, "the number at ", "", "--sections names"},
+    {MAIN("static unsigned char *volatile names = __start___llvm_prf_names + 50;"
+          "(void)sum; if (count == 99) printf(\"%u\\n\", *names);"),
+     "a pointer at ", "-fno-pie -no-pie", ""},
+    {MAIN("if (count == 99) printf(\"%u\\n\", sum(__start___llvm_prf_names,"
+          " __stop___llvm_prf_names));"),
+     "code at ", "", ""},
+    {MAIN("(void)sum;"), NULL, "", ""},
+};
+
+/* The names go if the user says so; the sidecar and a warning tell it only where that was needed.
+ */
+START_TEST(test_assumed)
+{
+    const struct assumed *way = &assumed_ways[_i];
+    char *directory = scratch_create("assumed");
+    struct program program = {.clang = clang_version,
+                              .linker = linker_name,
+                              .link_options = way->options,
+                              .functions = FUNCTIONS};
+    program_build_own(&program, way->source, directory);
+    const char *errors =
+        covsplit_run_words(directory, 0,
+                           text_format("split -o kept --sidecar kept-side %s app", way->way))
+            .errors;
+    ck_assert_int_eq(strstr(errors, "__llvm_prf_names stays: ") != NULL, way->reason != NULL);
+    ck_assert_int_eq(strstr(errors, "give --assume-unreferenced") != NULL, way->reason != NULL);
+    errors = covsplit_run_words(directory, 0,
+                                text_format("split --assume-unreferenced -o stripped --sidecar side"
+                                            " %s app",
+                                            way->way))
+                 .errors;
+    ck_assert_msg(way->reason == NULL
+                      ? errors[0] == '\0'
+                      : strstr(errors, text_format(ASSUMED "%s", way->reason)) != NULL,
+                  "%s", errors);
+    ck_assert_msg(strstr(errors, "__llvm_prf_names") == NULL, "%s", errors);
+    const char *shown = covsplit_run_words(directory, 0, "show side").output;
+    ck_assert_int_eq(strstr(shown, "assumed unreferenced") != NULL, way->reason != NULL);
+    covsplit_run_words(directory, 0, "join --sidecar side -o joined stripped");
+    files_assert_equal(path_join(directory, "app"), path_join(directory, "joined"), way->way);
+    struct outcome expected = program_run(directory, "app");
+    struct outcome found = program_run(directory, "stripped");
+    ck_assert_msg(outcome_exited(&expected, 3), "%s", expected.errors);
+    ck_assert_msg(outcome_exited(&found, 3), "%s", found.errors);
+    ck_assert_str_eq(expected.output, found.output);
+    ck_assert_uint_lt(file_size(path_join(directory, "stripped")),
+                      file_size(path_join(directory, "app")));
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *test_case = suite_case("looks", 300, NULL);
     suite_loops(test_case, sizeof looks / sizeof *looks, test_look);
+    suite_loops(test_case, sizeof assumed_ways / sizeof *assumed_ways, test_assumed);
     return suite_main("foreign references", test_case);
 }

@@ -223,7 +223,7 @@ START_TEST(test_coff)
 }
 END_TEST
 
-/* Data that has a distance to the end of the names, in each of the forms of the fixtures. Mach-O
+/* Data that has distances to both bounds of the names, in each of the forms of the fixtures. Mach-O
  * has no relocation for them on x86-64, where a linker makes the symbol. */
 #define DISTANCE_MESSAGE "stays: the number at "
 static const char *const distances[] = {INSTRUMENT_COVERAGE " -DHOLDS_DISTANCE=1",
