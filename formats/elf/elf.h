@@ -176,6 +176,7 @@ bool elf_relocations_next(struct elf_relocations *relocations, struct elf_reloca
 /* The changes of the tables. Sizes are in bytes. */
 struct elf_relocation_changes {
     uint64_t table_removed;    /* size of the entries taken out of DT_RELA or DT_REL */
+    uint64_t table_end;        /* its end in the file, if any were */
     uint64_t relative_removed; /* how many of them DT_RELACOUNT or DT_RELCOUNT counts */
     uint64_t relr_size;        /* new DT_RELRSZ */
     bool relr_changed;
@@ -187,8 +188,8 @@ struct elf_relocation_changes {
 #define HOLES_MAX 3
 /* The sections of zeros in a hole: counters, bitmap, values, value nodes. */
 #define ELF_EMPTIED_MAX 4
-/* .interp, notes, and one section out of the run of tables behind them. */
-#define MOVES_MAX 16
+/* What shifts, and what moves behind the names (elf/room.c). */
+#define MOVES_MAX 2
 
 /* sh_entsize of an emptied section, by which a stripped image is recognized: linkers write 0
  * there. */
@@ -217,11 +218,27 @@ struct elf_hole {
     uint64_t stub_section; /* where the section of the stub starts; 0: at the stub */
 };
 
-/* A section, or the segments that cover it, that moves to another address. */
+/* Sections, and the segments that cover them, that move to another address. */
 struct elf_move {
     uint64_t address; /* old */
     uint64_t size;
     uint64_t distance; /* new address - old address, modulo 2^64 */
+    bool is_behind_names;
+};
+
+/* Program headers that a stripped image can do without. */
+#define SPARE_MAX 2
+struct elf_spare {
+    size_t omitted;
+    size_t extended; /* the PT_NOTE that has its notes, too; NO_INDEX: none */
+};
+
+/* Sections that moved behind the names, with their headers: `count` from `first` on now follow that
+ * of the names, which had the number `names`. */
+struct elf_renumbered {
+    size_t first;
+    size_t count; /* 0: no header moves */
+    size_t names;
 };
 
 /* Users of the end of another section, which is where names or data start (elf/references.c). */
@@ -245,17 +262,21 @@ struct elf_state {
 
     struct elf_hole holes[HOLES_MAX];
     size_t hole_count;
-    /* What made way for the program headers: blocks of bytes moved into the names' range (`moved`);
-     * the run between them is only shifted within the file. */
+    /* What makes way for the program headers (elf/room.c). */
     struct elf_move moves[MOVES_MAX];
     size_t move_count;
+    struct elf_renumbered renumbered;
+    struct elf_spare spares[SPARE_MAX];
+    size_t spare_count;
     struct buffer moved;      /* the new start of the names' range: the tripwire, and behind it
                                  what moved; if remnants_are_joined, that of the records */
     size_t remnant_size;      /* of that, without what moved */
     uint64_t names_address;   /* of the tripwire */
     bool remnants_are_joined; /* the tripwire is behind the stub (elf/layout.c) */
     uint64_t headers_end;     /* end, in the file, of what the new headers replace */
-    uint64_t headers_growth;  /* bytes inserted there, and removed again further on */
+    uint64_t headers_growth;  /* bytes inserted there, and removed again further on: */
+    uint64_t table_shift;     /* as many of those that the table of relocations has lost */
+    uint64_t segment_growth;  /* by which the segment of the headers gets longer */
     size_t headers_literal;   /* offset of the new program headers in the edits' literals */
 };
 
@@ -302,14 +323,27 @@ void elf_symbols_open(const struct elf_image *image, size_t section, struct symb
 bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
                       struct elf_symbol *symbol);
 
+/* True if the headers of sections up to `last` can get their place behind that of the names, at
+ * `names`: all that refers to sections by number is known. */
+bool elf_may_renumber(const struct elf_image *image, size_t last, size_t names);
+/* The number that the section has in the stripped image. */
+size_t elf_new_number(const struct elf_state *state, size_t section);
+
 /* ---- retained relocations (elf/relocations.c) ---- */
 
 /* False if the image has retained relocations that cannot be read. */
 bool elf_retained_is_known(const struct elf_image *image);
 
-/* True for a section of retained relocations that is removed along with the section that they are
- * for. */
+/* True for a section of retained relocations that is removed, but for one entry, along with the
+ * section that they are for. */
 bool elf_retained_goes(const struct elf_state *state, size_t section);
+
+/* The size of the entry that stays of such a section; 0 if its entries are of another size than all
+ * others. */
+uint64_t elf_retained_rest(const struct elf_image *image, const Elf64_Shdr *shdr);
+
+/* Adds the edits that remove them. */
+void elf_retained_empty(struct elf_state *state);
 
 /* Adds the edits that neutralize all other retained relocations for code that is rewritten. */
 void elf_retained_neutralize(struct elf_state *state);
@@ -331,6 +365,10 @@ bool elf_settle_relocations(struct planning *planning, enum section_kind kind);
 bool elf_layout(struct planning *planning, struct error *error);
 bool elf_write(struct planning *planning, struct error *error);
 
+/* Cuts all of a section that is not loaded, except `remnant`, which stays at its start
+ * (elf/layout.c). */
+void elf_cut_unloaded(struct elf_state *state, const struct section *section, struct bytes remnant);
+
 /* The operation replace_mapping of struct format (elf/write.c). */
 bool elf_replace_mapping(const struct input *input, const struct mapping_sections *mapping,
                          struct edit_script *edits, struct error *error);
@@ -338,9 +376,9 @@ bool elf_replace_mapping(const struct input *input, const struct mapping_section
 /* The move that includes the address; NULL if it stays (elf/room.c). */
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address);
 
-/* Makes room for `extra` more program headers (elf/room.c). On success sets headers_end,
- * headers_growth, moves and moved; after a failure elf_room_forget must be called. What follows may
- * be shifted in the file, if at all, by multiples of `unit`. */
+/* Makes room for `extra` more program headers (elf/room.c). On success sets what the state has of
+ * it; after a failure elf_room_forget must be called. What follows may be shifted in the file, if
+ * at all, by multiples of `unit`. */
 bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit);
 
 /* Undoes what a failed attempt has planned; edit_count is the number of edits before it. */

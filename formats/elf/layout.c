@@ -75,9 +75,7 @@ static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t
     return align_down(cut_end - start, alignment);
 }
 
-/* Cuts all of a section that is not loaded, except `remnant`, which stays at its start. */
-static void cut_unloaded(struct elf_state *state, const struct section *section,
-                         struct bytes remnant)
+void elf_cut_unloaded(struct elf_state *state, const struct section *section, struct bytes remnant)
 {
     uint64_t start = section->offset + remnant.size;
 
@@ -597,38 +595,40 @@ static void explain_no_room(struct elf_state *state, struct section *section, st
                        hole->size);
 }
 
-/* Makes room for the program headers that the first candidates need. Returns how many get them. */
+static bool needs_header(const struct elf_hole *hole)
+{
+    return !hole->is_at_end && !hole->is_tail;
+}
+
+/* Makes room for the program headers that the candidates need, or as many as possible. Returns how
+ * many. */
 static size_t make_room(struct elf_state *state, const struct candidate *candidates, size_t count)
 {
-    size_t edit_count = state->base.plan->edits.count;
+    size_t edit_count = state->base.plan->edits.count, extra = 0;
 
-    for (; count > 0; count--) {
-        size_t extra = 0;
-
-        for (size_t i = 0; i < count; i++)
-            extra += candidates[i].hole.is_at_end || candidates[i].hole.is_tail ? 0 : 1;
-        if (elf_room_make(state, extra, cut_unit(state)))
-            break;
+    for (size_t i = 0; i < count; i++)
+        extra += needs_header(&candidates[i].hole) ? 1 : 0;
+    for (; count != 0 && !elf_room_make(state, extra, cut_unit(state)) && extra > 0; extra--)
         elf_room_forget(state, edit_count);
-    }
-    return count;
+    return extra;
 }
 
 static void choose_holes(struct elf_state *state)
 {
     struct candidate candidates[HOLES_MAX];
     size_t count = find_candidates(state, candidates);
-    size_t with_room = make_room(state, candidates, count);
+    size_t headers = make_room(state, candidates, count);
 
     for (size_t i = 0; i < count; i++) {
         struct section *section = candidates[i].section;
         struct elf_hole hole = candidates[i].hole;
         size_t place = state->hole_count;
 
-        if (i >= with_room) {
+        if (needs_header(&hole) && headers == 0) {
             explain_no_room(state, section, &hole);
             continue;
         }
+        headers -= needs_header(&hole) ? 1 : 0;
         /* What was moved into the names' range makes the hole there smaller. */
         if (section != NULL && section->kind == SECTION_NAMES)
             hole = find_hole(state, section, cut_unit(state));
@@ -725,16 +725,13 @@ bool elf_layout(struct planning *planning, struct error *error)
         if (section_goes(section) && section->loaded)
             empty_loaded(state, section);
         else if (section_goes(section))
-            cut_unloaded(state, section, planning_remnant(planning, section->kind, section->size));
+            elf_cut_unloaded(state, section,
+                             planning_remnant(planning, section->kind, section->size));
     }
     cut_holes(state);
-    for (size_t i = 1; i < state->image.shnum; i++) {
-        struct section section = {.offset = state->image.shdrs[i].sh_offset,
-                                  .size = state->image.shdrs[i].sh_size};
-
-        if (elf_retained_goes(state, i))
-            cut_unloaded(state, &section, (struct bytes){0});
-    }
+    edit_replace_by_zeros(&plan->edits, state->relocation_changes.table_end, 0,
+                          state->relocation_changes.table_removed - state->table_shift);
+    elf_retained_empty(state);
     reserve_headers(state);
     return (!state->moved.failed && !plan->edits.has_no_memory) ||
            error_out_of_memory(error, planning->input->path, plan->edits.literals.size);

@@ -1,9 +1,9 @@
 /*
  * Dynamic relocations, and those that the linker retained: see elf.h.
  *
- * Tables are compacted by cutting runs of entries and adding as many zero bytes at the table's end,
- * so the number of edits depends on what is removed, not on the size of the table. RELR (gABI:
- * "Relative relocation table") is a small compressed list, so it is encoded anew.
+ * Tables are compacted by cutting runs of entries (and adding as many zero bytes at the table's
+ * end), so the number of edits depends on what is removed, not on the size of the table. RELR
+ * (gABI: "Relative relocation table") is a small compressed list, so it is encoded anew.
  */
 #include <string.h>
 
@@ -431,8 +431,8 @@ static bool finish_relr(struct remover *remover)
                                                           relr->offset, buffer_view(encoded));
 }
 
-/* Takes out the relocations that apply to the records. The tables keep their place and their space
- * in the file; the bytes that become free at their end are zeroed. In version 7 the stub's
+/* Takes out the relocations that apply to the records. The tables keep their space in the file:
+ * layout.c fills it up with zeros, unless room is needed (room.c). In version 7 the stub's
  * CounterPtr is an address, which needs a relocation in a position-independent image. */
 static bool remove_from_data(struct remover *remover)
 {
@@ -455,9 +455,7 @@ static bool remove_from_data(struct remover *remover)
     if (remover->all.reason != NULL)
         return false;
     edit_cut(edits, remover->run_start, remover->run_size);
-    if (state->relocation_changes.table_removed != 0)
-        edit_replace_by_zeros(edits, table->offset + table->bytes.size, 0,
-                              state->relocation_changes.table_removed);
+    state->relocation_changes.table_end = table->offset + table->bytes.size;
     if (!finish_relr(remover))
         return false;
     return remover->kept_offset == UINT64_MAX || remover->found_kept ||
@@ -509,8 +507,9 @@ bool elf_settle_relocations(struct planning *planning, enum section_kind kind)
  * later (BOLT) or analyze it. No loader reads them.
  *
  * Such a tool applies them again, or relies on them to find what an instruction refers to. So the
- * relocations of a removed section are removed with it, and one that applies to the body of a
- * rewritten accessor becomes R_..._NONE. All others stay true, because no code moves.
+ * relocations of a removed section are removed with it, except one that becomes R_..._NONE, as
+ * eu-strip takes no empty table; and so does one that applies to the body of a rewritten accessor.
+ * All others stay true, because no code moves.
  */
 
 static bool is_retained(const Elf64_Shdr *shdr)
@@ -545,6 +544,32 @@ bool elf_retained_goes(const struct elf_state *state, size_t section)
             return true;
     }
     return false;
+}
+
+uint64_t elf_retained_rest(const struct elf_image *image, const Elf64_Shdr *shdr)
+{
+    uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
+
+    return shdr->sh_type != SHT_CREL && shdr->sh_entsize == size && shdr->sh_size >= size ? size
+                                                                                          : 0;
+}
+
+void elf_retained_empty(struct elf_state *state)
+{
+    const struct elf_image *image = &state->image;
+    uint64_t word = image->sizes.word;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+        uint8_t entry[sizeof(Elf64_Rela)] = {0};
+        struct section section = {.offset = shdr->sh_offset, .size = shdr->sh_size};
+
+        if (!elf_retained_goes(state, i))
+            continue;
+        elf_store_word(image, entry, image->shdrs[shdr->sh_info].sh_addr);
+        elf_store_word(image, entry + word, image->machine->relocations->none);
+        elf_cut_unloaded(state, &section, (struct bytes){entry, elf_retained_rest(image, shdr)});
+    }
 }
 
 static bool is_rewritten(const struct elf_state *state, enum runtime_symbol symbol)

@@ -2,15 +2,20 @@
  * Makes room for more program headers.
  *
  * The program header table cannot move (the runtime finds its build ID through __ehdr_start +
- * e_phoff, and old kernels compute AT_PHDR from e_phoff), so it grows over what follows it. Room
- * for that is made in two steps:
+ * e_phoff, and old kernels compute AT_PHDR from e_phoff), so it grows over what follows it:
+ * .interp, the notes, and the tables of the dynamic linker, to which only program headers and the
+ * dynamic section point. These shift towards the end of the file, in order, by as much as is
+ * missing, and into one of these places:
  *
- *   1. `.interp` and the notes, which come first, move into the names' range. Only program headers
- *      point to them.
- *   2. If that is not enough, the tables that come next (`.dynsym`, `.gnu.version`, ..., to which
- *      only the dynamic section points) shift towards the end of the file by the missing size, into
- *      the place of the smallest of them that is large enough; that one moves into the names'
- *      range. So a large .dynsym never has to be copied.
+ *   1. what is free at the end of the table of relocations, of which those of the records went: it
+ *      starts later, and ends where it did;
+ *   2. zeros that follow one of them, such as the rest of the page (GNU ld);
+ *   3. the place of some of the tables of the dynamic linker, which move behind the names.
+ *
+ * Before that, some headers can be left out (find_spares). The result is what a linker could have
+ * written. Other tools rely on that: kernel cores contain the first page of each file alone, with
+ * the build ID in it, and patchelf relies on sections whose offsets ascend. So notes stay in their
+ * page, and the section headers of tables that move behind the names move as well.
  *
  * Nothing moves unless it is shown that nothing else refers to it. The headers of firmware are not
  * loaded; there, room is made in the file alone.
@@ -26,6 +31,9 @@
 #ifndef SHT_MIPS_ABIFLAGS
 #define SHT_MIPS_ABIFLAGS 0x7000002a
 #endif
+
+/* The most sections between the program headers and what cannot move. */
+#define RUN_MAX 32
 
 const struct elf_move *elf_move_of(const struct elf_state *state, uint64_t address)
 {
@@ -81,26 +89,29 @@ static bool is_front_section(const struct elf_image *image, size_t index)
             strcmp(elf_section_name(image, index), ".interp") == 0);
 }
 
-/* True for a table to which only the dynamic section points; a table of strings must be whole. */
+/* True for a table to which only the dynamic section points, with its size if it tells that. */
 static bool is_dynamic_table(const struct elf_image *image, size_t index)
 {
     static const struct {
         Elf64_Word type;
-        Elf64_Sxword tag;
+        Elf64_Sxword tag, size_tag;
     } tables[] = {
-        {SHT_DYNSYM, DT_SYMTAB},       {SHT_STRTAB, DT_STRTAB},     {SHT_GNU_versym, DT_VERSYM},
-        {SHT_GNU_verneed, DT_VERNEED}, {SHT_GNU_verdef, DT_VERDEF}, {SHT_GNU_HASH, DT_GNU_HASH},
-        {SHT_HASH, DT_HASH},
+        {SHT_DYNSYM, DT_SYMTAB, DT_NULL},     {SHT_STRTAB, DT_STRTAB, DT_STRSZ},
+        {SHT_GNU_versym, DT_VERSYM, DT_NULL}, {SHT_GNU_verneed, DT_VERNEED, DT_NULL},
+        {SHT_GNU_verdef, DT_VERDEF, DT_NULL}, {SHT_GNU_HASH, DT_GNU_HASH, DT_NULL},
+        {SHT_HASH, DT_HASH, DT_NULL},         {SHT_RELA, DT_RELA, DT_RELASZ},
+        {SHT_RELA, DT_JMPREL, DT_PLTRELSZ},   {SHT_REL, DT_REL, DT_RELSZ},
+        {SHT_REL, DT_JMPREL, DT_PLTRELSZ},    {SHT_RELR, DT_RELR, DT_RELRSZ},
     };
     const Elf64_Shdr *shdr = &image->shdrs[index];
-    const Elf64_Dyn *size = elf_dynamic_find(image, DT_STRSZ);
 
     for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
         const Elf64_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
+        const Elf64_Dyn *size = elf_dynamic_find(image, tables[i].size_tag);
 
         if (shdr->sh_type == tables[i].type && entry != NULL &&
             entry->d_un.d_ptr == shdr->sh_addr && is_beside_header(image, index) &&
-            (shdr->sh_type != SHT_STRTAB || (size != NULL && size->d_un.d_val == shdr->sh_size)))
+            (tables[i].size_tag == DT_NULL || (size != NULL && size->d_un.d_val == shdr->sh_size)))
             return true;
     }
     return false;
@@ -228,152 +239,219 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
            !rules_find_in_code(&state->base.code, &target, false, &from);
 }
 
-/* Moves the bytes [offset, offset + size) of the file into the names' range. They keep their
- * address modulo the largest alignment that anything in them may have. */
-static bool move_to_names(struct elf_state *state, uint64_t names_address, uint64_t address,
-                          uint64_t offset, uint64_t size)
-{
-    struct elf_move *move = &state->moves[state->move_count];
-    uint64_t free_address = names_address + state->moved.size;
-    uint64_t padding = (address - free_address) % MOVE_ALIGNMENT;
-    struct bytes bytes;
+/* The sections that may shift, in the order of their offsets. There is less than MOVE_ALIGNMENT
+ * between one and the next. */
+struct run {
+    size_t sections[RUN_MAX];
+    size_t count;
+};
 
-    if (state->move_count == MOVES_MAX ||
-        !bytes_slice(state->image.elf.bytes, offset, size, &bytes))
-        return false;
-    if (!buffer_append_zeros(&state->moved, (size_t)padding) ||
-        !buffer_append(&state->moved, bytes.data, (size_t)size))
-        return false;
-    *move = (struct elf_move){address, size, free_address + padding - address};
-    state->move_count++;
-    return true;
+static uint64_t section_end(const struct elf_image *image, size_t index)
+{
+    return image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
 }
 
-/* The end of the unused zero bytes behind `offset`, within the segment of the headers. */
+static void find_run(const struct elf_image *image, uint64_t start, struct run *run)
+{
+    uint64_t end = start;
+
+    for (size_t i = next_section(image, start); i != NO_INDEX && run->count < RUN_MAX;
+         i = next_section(image, end)) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
+            !(is_front_section(image, i) || is_dynamic_table(image, i)))
+            break;
+        run->sections[run->count++] = i;
+        end = section_end(image, i);
+    }
+}
+
+/* The end of the unused zero bytes behind `offset` that are mapped with the headers: those in their
+ * segment, and if nothing else of it follows, the rest of its last page. */
 static uint64_t free_end(const struct elf_state *state, uint64_t offset)
 {
     const struct elf_image *image = &state->image;
     const Elf64_Phdr *first = elf_first_load(image);
-    uint64_t end = first->p_offset + first->p_filesz;
-    size_t next = next_section(image, offset);
+    uint64_t segment_end = first->p_offset + first->p_filesz;
+    uint64_t end = elf_next_in_file(image, offset);
     struct bytes gap;
 
-    if (next != NO_INDEX && image->shdrs[next].sh_offset < end)
-        end = image->shdrs[next].sh_offset;
+    if (end > segment_end && first->p_filesz == first->p_memsz) {
+        uint64_t page_end = align_up(segment_end, MACHINE_PAGE_SIZE);
+
+        end = end < page_end ? end : page_end;
+    } else if (end > segment_end) {
+        end = segment_end;
+    }
     if (end < offset || !bytes_slice(image->elf.bytes, offset, end - offset, &gap) ||
         !bytes_all_zero(gap))
         return offset;
     return end;
 }
 
-/* Step 2: shifts the run of tables behind `offset` by `growth`. */
-static bool shift_tables(struct elf_state *state, uint64_t names_address, uint64_t offset,
-                         uint64_t growth)
-{
-    const struct elf_image *image = &state->image;
-    size_t smallest = NO_INDEX, first, next;
-    uint64_t end = offset, smallest_end;
-
-    /* The run is contiguous except for alignment, and stays in the segment of the headers. */
-    for (size_t i = next_section(image, offset); i != NO_INDEX; i = next_section(image, end)) {
-        const Elf64_Shdr *shdr = &image->shdrs[i];
-        bool is_table = is_dynamic_table(image, i);
-
-        if (shdr->sh_offset - end >= MOVE_ALIGNMENT || shdr->sh_addralign > MOVE_ALIGNMENT ||
-            !(is_table || is_front_section(image, i)))
-            break;
-        if (is_table && shdr->sh_size >= growth &&
-            (smallest == NO_INDEX || shdr->sh_size < image->shdrs[smallest].sh_size))
-            smallest = i;
-        end = shdr->sh_offset + shdr->sh_size;
-    }
-    if (smallest == NO_INDEX)
-        return false;
-    /* No bytes that no header describes may follow it, so that its size is right. */
-    smallest_end = image->shdrs[smallest].sh_offset + image->shdrs[smallest].sh_size;
-    next = next_section(image, smallest_end);
-    if (next != NO_INDEX && free_end(state, smallest_end) != image->shdrs[next].sh_offset)
-        return false;
-    /* What precedes it moves as one piece, with its padding: a segment may hold several of its
-     * sections. */
-    first = next_section(image, offset);
-    if (first != smallest)
-        state->moves[state->move_count++] =
-            (struct elf_move){image->shdrs[first].sh_addr,
-                              image->shdrs[smallest].sh_addr - image->shdrs[first].sh_addr, growth};
-    return move_to_names(state, names_address, image->shdrs[smallest].sh_addr,
-                         image->shdrs[smallest].sh_offset, image->shdrs[smallest].sh_size) &&
-           edit_replace_by_zeros(&state->base.plan->edits, image->shdrs[smallest].sh_offset,
-                                 image->shdrs[smallest].sh_size,
-                                 image->shdrs[smallest].sh_size - growth);
-}
-
-/* The runtimes of LLVM 14 to 19 find notes through __ehdr_start + p_offset, so where these move,
- * address minus file offset must be the same as for the ELF header. It is the same in the names'
- * range if it was before, and if nothing before that in the file is cut. */
-static bool names_are_beside_header(const struct elf_state *state, const struct section *names)
-{
-    const Elf64_Phdr *first = elf_first_load(&state->image);
-
-    if (first->p_offset != 0 || headers_old_end(state) > first->p_filesz ||
-        names->address - names->offset != first->p_vaddr)
-        return false;
-    for (size_t i = 0; i < state->base.plan->section_count; i++) {
-        const struct section *section = &state->base.plan->sections[i];
-        if (section->fate != FATE_STAYS && section->offset < names->offset)
-            return false;
-    }
-    return true;
-}
-
-void elf_room_forget(struct elf_state *state, size_t edit_count)
+static void forget_shift(struct elf_state *state, size_t edit_count)
 {
     state->base.plan->edits.count = edit_count;
     state->move_count = 0;
     state->moved.size = state->remnant_size;
     state->headers_growth = 0;
+    state->table_shift = 0;
+    state->segment_growth = 0;
+    state->renumbered = (struct elf_renumbered){0};
 }
 
-/* Shifts what is at `start`, until the headers have room up to new_end. */
-static bool shift(struct elf_state *state, const struct section *names, uint64_t start,
-                  uint64_t new_end)
+void elf_room_forget(struct elf_state *state, size_t edit_count)
 {
-    state->headers_end = start;
-    state->headers_growth = align_up(new_end - start, MOVE_ALIGNMENT);
-    return shift_tables(state, names->address, start, state->headers_growth);
+    forget_shift(state, edit_count);
+    state->spare_count = 0;
 }
 
-/* Step 1, with as much of step 2 as needed: moves everything from `start` to `end`. */
-static bool move_front(struct elf_state *state, const struct section *names, uint64_t start,
-                       uint64_t end)
-{
-    state->headers_end = free_end(state, end);
-    return start == end ||
-           move_to_names(state, names->address, names->address - names->offset + start, start,
-                         end - start);
-}
-
-/* If all tables are small (static-pie), there may be none that is large enough to shift the others
- * into its place: then as many tables as needed move. */
-static bool move_front_and_tables(struct elf_state *state, const struct section *names,
-                                  uint64_t start, uint64_t end, uint64_t new_end)
+/* True if the notes stay in the page that they are in. */
+static bool notes_keep_page(const struct elf_state *state, const struct run *run, uint64_t growth)
 {
     const struct elf_image *image = &state->image;
 
-    while (free_end(state, end) < new_end) {
-        size_t index = next_section(image, end);
-        if (index == NO_INDEX || image->shdrs[index].sh_offset - end >= MOVE_ALIGNMENT ||
-            image->shdrs[index].sh_addralign > MOVE_ALIGNMENT || !is_dynamic_table(image, index))
+    for (size_t i = 0; i < run->count; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[run->sections[i]];
+        uint64_t last = section_end(image, run->sections[i]) - 1;
+
+        if (shdr->sh_type == SHT_NOTE && elf_move_of(state, shdr->sh_addr) != NULL &&
+            last / MACHINE_PAGE_SIZE != (last + growth) / MACHINE_PAGE_SIZE)
             return false;
-        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
     }
-    return move_front(state, names, start, end);
+    return true;
 }
 
-/* True if the planned moves are possible and safe. */
-static bool is_sound(const struct elf_state *state, const struct section *names)
+/* Plans the shift of the first `count` sections of the run. */
+static void plan_shift(struct elf_state *state, const struct run *run, size_t count)
 {
-    return state->moved.size <= names->size && nobody_refers_to_moves(state);
+    const struct elf_image *image = &state->image;
+    uint64_t start = image->shdrs[run->sections[0]].sh_offset;
+
+    if (count != 0)
+        state->moves[state->move_count++] = (struct elf_move){
+            .address = image->shdrs[run->sections[0]].sh_addr,
+            .size = section_end(image, run->sections[count - 1]) - start,
+            .distance = state->headers_growth,
+        };
+}
+
+/* Shifts the run up to section `last`, if there is room in it or behind it. */
+static bool shift_up_to(struct elf_state *state, const struct run *run, size_t last,
+                        uint64_t growth)
+{
+    const struct elf_image *image = &state->image;
+    const struct elf_relocation_changes *changes = &state->relocation_changes;
+    const Elf64_Phdr *first = elf_first_load(image);
+    uint64_t end = section_end(image, run->sections[last]);
+    uint64_t segment_end = first->p_offset + first->p_filesz;
+
+    state->headers_growth = growth;
+    if (changes->table_removed != 0 && end == changes->table_end) {
+        if (changes->table_removed < growth)
+            return false;
+        state->table_shift = growth;
+    } else {
+        if (free_end(state, end) < end + growth)
+            return false;
+        edit_cut(&state->base.plan->edits, end, growth);
+        if (end + growth > segment_end)
+            state->segment_growth = end + growth - segment_end;
+    }
+    plan_shift(state, run, last + 1);
+    return notes_keep_page(state, run, growth) && nobody_refers_to_moves(state);
+}
+
+/* A part of the run that may move behind the names. */
+struct block {
+    size_t first, last; /* indices in the run */
+    uint64_t size;
+};
+
+/* True for a table whose bytes nothing else changes. Symbols may get other section numbers. */
+static bool may_leave(const struct elf_state *state, size_t index)
+{
+    const struct edit_script *edits = &state->base.plan->edits;
+    const Elf64_Shdr *shdr = &state->image.shdrs[index];
+
+    if (!is_dynamic_table(&state->image, index) || shdr->sh_type == SHT_DYNSYM)
+        return false;
+    for (size_t i = 0; i < edits->count; i++) {
+        if (ranges_overlap(edits->edits[i].offset, edits->edits[i].old_size, shdr->sh_offset,
+                           shdr->sh_size))
+            return false;
+    }
+    return true;
+}
+
+/* The smallest block of `size` bytes at least; its size is 0 if there is none. */
+static struct block find_block(const struct elf_state *state, const struct run *run, uint64_t size)
+{
+    const struct elf_image *image = &state->image;
+    struct block smallest = {.size = 0};
+
+    for (size_t first = 0; first < run->count; first++) {
+        uint64_t start = image->shdrs[run->sections[first]].sh_offset;
+
+        for (size_t last = first; last < run->count; last++) {
+            uint64_t end = section_end(image, run->sections[last]);
+
+            if (!may_leave(state, run->sections[last]) ||
+                run->sections[last] != run->sections[first] + (last - first))
+                break;
+            if (end - start < size || free_end(state, end) != elf_next_in_file(image, end))
+                continue;
+            if (smallest.size == 0 || end - start < smallest.size)
+                smallest = (struct block){first, last, end - start};
+        }
+    }
+    return smallest;
+}
+
+/* Moves the block behind the tripwire. It keeps its address modulo the largest alignment that
+ * anything in it may have. */
+static bool move_behind_names(struct elf_state *state, const struct section *names,
+                              const Elf64_Shdr *first, uint64_t size)
+{
+    uint64_t free_address = names->address + state->moved.size;
+    uint64_t padding = (first->sh_addr - free_address) % MOVE_ALIGNMENT;
+    struct bytes bytes;
+
+    if (!bytes_slice(state->image.elf.bytes, first->sh_offset, size, &bytes) ||
+        !buffer_append_zeros(&state->moved, (size_t)padding) ||
+        !buffer_append(&state->moved, bytes.data, (size_t)size))
+        return false;
+    state->moves[state->move_count++] = (struct elf_move){
+        .address = first->sh_addr,
+        .size = size,
+        .distance = free_address + padding - first->sh_addr,
+        .is_behind_names = true,
+    };
+    return state->moved.size <= names->size;
+}
+
+/* Shifts the run into the place of a block, which moves behind the names. */
+static bool swap_with_names(struct elf_state *state, const struct run *run, uint64_t growth)
+{
+    const struct elf_image *image = &state->image;
+    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
+    struct block block = find_block(state, run, growth);
+    size_t names_index = state->base.section_index[SECTION_NAMES];
+    const Elf64_Shdr *first;
+
+    if (block.size == 0 || names == NULL || names->fate == FATE_STAYS ||
+        !elf_may_renumber(image, run->sections[block.last], names_index))
+        return false;
+    first = &image->shdrs[run->sections[block.first]];
+    state->headers_growth = growth;
+    state->renumbered = (struct elf_renumbered){run->sections[block.first],
+                                                block.last - block.first + 1, names_index};
+    plan_shift(state, run, block.first);
+    edit_replace_by_zeros(&state->base.plan->edits, first->sh_offset, block.size,
+                          block.size - growth);
+    return move_behind_names(state, names, first, block.size) &&
+           notes_keep_page(state, run, growth) && nobody_refers_to_moves(state);
 }
 
 /* The table of firmware is not loaded, so it may grow into whatever gap is behind it, and if that
@@ -390,35 +468,116 @@ static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_
     return true;
 }
 
-bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit)
+/* ---- headers that are not needed ---- */
+
+/* True if the notes of two segments are the same to all readers when one segment has both: LLVM's
+ * runtime takes notes to be aligned to 4 bytes, others look at p_align, and to the end of the last
+ * one. */
+static bool may_join_notes(const struct elf_image *image, const Elf64_Phdr *first,
+                           const Elf64_Phdr *second)
+{
+    struct elf_note_list by_words = {.big_endian = image->elf.big_endian, .alignment = 4}, by_8;
+    struct elf_note note, same;
+    size_t at_words = 0, at_8 = 0;
+
+    if (first->p_filesz == 0 || first->p_offset + first->p_filesz != second->p_offset ||
+        first->p_vaddr + first->p_filesz != second->p_vaddr || first->p_flags != second->p_flags ||
+        !bytes_slice(image->elf.bytes, first->p_offset, first->p_filesz + second->p_filesz,
+                     &by_words.bytes))
+        return false;
+    by_8 = by_words;
+    by_8.alignment = 8;
+    while (elf_note_next(&by_words, &at_words, &note)) {
+        if (!elf_note_next(&by_8, &at_8, &same) ||
+            note.description_offset != same.description_offset)
+            return false;
+    }
+    return at_words == by_words.bytes.size && at_8 == at_words && at_words % 8 == 0;
+}
+
+/* True if the property note has a header of its own, which is the one that loaders look for. */
+static bool is_repeated(const struct elf_image *image, const Elf64_Phdr *notes)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (phdr->p_type == PT_GNU_PROPERTY && phdr->p_offset == notes->p_offset &&
+            phdr->p_filesz == notes->p_filesz && phdr->p_vaddr == notes->p_vaddr)
+            return true;
+    }
+    return false;
+}
+
+/* Finds program headers that other linkers leave out: that of the table itself where no interpreter
+ * looks for it (GNU ld), and those of notes that another one covers or can cover (mold). */
+static size_t find_spares(const struct elf_image *image, struct elf_spare spares[SPARE_MAX])
+{
+    size_t count = 0, table = NO_INDEX;
+    bool has_interpreter = false;
+
+    for (size_t i = 0; i < image->phnum; i++) {
+        has_interpreter |= image->phdrs[i].p_type == PT_INTERP;
+        if (image->phdrs[i].p_type == PT_PHDR)
+            table = i;
+    }
+    if (table != NO_INDEX && !has_interpreter)
+        spares[count++] = (struct elf_spare){table, NO_INDEX};
+    for (size_t i = 0; i < image->phnum && count < SPARE_MAX; i++) {
+        bool follows = i != 0 && image->phdrs[i - 1].p_type == PT_NOTE;
+
+        if (image->phdrs[i].p_type != PT_NOTE)
+            continue;
+        if (is_repeated(image, &image->phdrs[i]))
+            spares[count++] = (struct elf_spare){i, NO_INDEX};
+        else if (follows && may_join_notes(image, &image->phdrs[i - 1], &image->phdrs[i]))
+            spares[count++] = (struct elf_spare){i, i - 1};
+        else
+            continue;
+        break;
+    }
+    return count;
+}
+
+/* ---- all ways ---- */
+
+/* Makes room up to new_end. */
+static bool make_room_up_to(struct elf_state *state, uint64_t new_end)
 {
     const struct elf_image *image = &state->image;
-    const struct section *names = image_plan_section(state->base.plan, SECTION_NAMES);
-    uint64_t old_end = headers_old_end(state), new_end = old_end + extra * image->sizes.phdr;
-    uint64_t start = free_end(state, old_end), end;
-    size_t index = next_section(image, start);
+    uint64_t start = free_end(state, headers_old_end(state)), growth;
     size_t edit_count = state->base.plan->edits.count;
+    struct run run = {.count = 0};
 
-    if (state->is_firmware)
-        return make_room_in_file(state, new_end, unit);
     state->headers_end = start;
     if (start >= new_end)
         return true;
-    if (index == NO_INDEX || image->shdrs[index].sh_offset != start || names == NULL ||
-        names->fate == FATE_STAYS || !names_are_beside_header(state, names))
+    growth = align_up(new_end - start, MOVE_ALIGNMENT);
+    find_run(image, start, &run);
+    if (run.count == 0 || image->shdrs[run.sections[0]].sh_offset != start)
         return false;
-    if (shift(state, names, start, new_end) && is_sound(state, names))
-        return true;
-    elf_room_forget(state, edit_count);
-    for (end = start; index != NO_INDEX && is_front_section(image, index) &&
-                      image->shdrs[index].sh_offset - end < MOVE_ALIGNMENT;
-         index = next_section(image, end))
-        end = image->shdrs[index].sh_offset + image->shdrs[index].sh_size;
-    if (free_end(state, end) < new_end) {
-        if (move_front(state, names, start, end) &&
-            shift(state, names, state->headers_end, new_end))
-            return is_sound(state, names);
-        elf_room_forget(state, edit_count);
+    for (size_t i = 0; i < run.count; i++) {
+        if (shift_up_to(state, &run, i, growth))
+            return true;
+        forget_shift(state, edit_count);
     }
-    return move_front_and_tables(state, names, start, end, new_end) && is_sound(state, names);
+    return swap_with_names(state, &run, growth);
+}
+
+bool elf_room_make(struct elf_state *state, size_t extra, uint64_t unit)
+{
+    uint64_t old_end = headers_old_end(state), header = state->image.sizes.phdr;
+    size_t edit_count = state->base.plan->edits.count, spare_count;
+    struct elf_spare spares[SPARE_MAX];
+
+    if (state->is_firmware)
+        return make_room_in_file(state, old_end + extra * header, unit);
+    spare_count = find_spares(&state->image, spares);
+    for (size_t i = 0; i <= spare_count && i <= extra; i++) {
+        elf_room_forget(state, edit_count);
+        memcpy(state->spares, spares, i * sizeof(*spares));
+        state->spare_count = i;
+        if (make_room_up_to(state, old_end + (extra - i) * header))
+            return true;
+    }
+    return false;
 }

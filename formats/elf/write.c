@@ -3,8 +3,8 @@
  * section and symbols. Also puts other coverage mapping into an image.
  *
  * By now all edits that change sizes are known, so every new file offset can be computed from the
- * old one. Section and symbol indices stay as they are: a removed section keeps its header, but
- * empty.
+ * old one. A removed section keeps its header, but empty. Section numbers stay as they are, unless
+ * tables move behind the names (room.c).
  */
 #include <string.h>
 
@@ -23,8 +23,9 @@ struct tables {
     struct elf_state *state;
     Elf64_Phdr *phdrs;
     size_t phnum;
-    Elf64_Shdr *shdrs;  /* as many as the image has */
-    Elf64_Dyn *dynamic; /* likewise */
+    Elf64_Shdr *shdrs;  /* as many as the image has, by old number */
+    Elf64_Shdr *sorted; /* by new number */
+    Elf64_Dyn *dynamic; /* as many as the image has */
 };
 
 static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
@@ -32,19 +33,33 @@ static uint64_t map_offset(const struct elf_state *state, uint64_t offset)
     return edit_script_map(&state->base.plan->edits, offset);
 }
 
+/* The new offset in the file of what has this new address in the remnant of the names. */
+static uint64_t offset_in_names(const struct elf_state *state, uint64_t address)
+{
+    const struct section *place = image_plan_section(
+        state->base.plan, state->remnants_are_joined ? SECTION_DATA : SECTION_NAMES);
+
+    return map_offset(state, place->offset) + (address - place->address);
+}
+
 /* ---- program headers ---- */
 
 /* Appends the parts of a PT_LOAD between the holes in it. */
 static size_t split_segment(const struct elf_state *state, size_t index, Elf64_Phdr *parts)
 {
-    const Elf64_Phdr *old = &state->image.phdrs[index];
+    Elf64_Phdr whole = state->image.phdrs[index];
+    const Elf64_Phdr *old = &whole;
     uint64_t delta = old->p_offset - old->p_vaddr;
-    uint64_t end = old->p_vaddr + old->p_filesz;
-    uint64_t start = old->p_vaddr;
+    uint64_t start = old->p_vaddr, end;
     bool stays_mapped = (old->p_flags & PF_W) != 0 && !state->is_firmware;
     bool is_cut_short = false;
     size_t count = 0;
 
+    if (&state->image.phdrs[index] == elf_first_load(&state->image)) {
+        whole.p_filesz += state->segment_growth;
+        whole.p_memsz += state->segment_growth;
+    }
+    end = old->p_vaddr + old->p_filesz;
     for (size_t i = 0; i <= state->hole_count; i++) {
         const struct elf_hole *hole = i < state->hole_count ? &state->holes[i] : NULL;
         bool is_last = hole == NULL;
@@ -101,6 +116,25 @@ static uint64_t load_end(const Elf64_Phdr *phdrs, size_t count)
     return end;
 }
 
+/* True if the header is left out. Otherwise *phdr gets what another one had. */
+static bool is_spare(const struct elf_state *state, size_t index, Elf64_Phdr *phdr)
+{
+    for (size_t i = 0; i < state->spare_count; i++) {
+        const struct elf_spare *spare = &state->spares[i];
+        const Elf64_Phdr *other = &state->image.phdrs[spare->omitted];
+
+        if (spare->omitted == index)
+            return true;
+        if (spare->extended != index)
+            continue;
+        phdr->p_filesz += other->p_filesz;
+        phdr->p_memsz += other->p_memsz;
+        if (other->p_align > phdr->p_align)
+            phdr->p_align = other->p_align;
+    }
+    return false;
+}
+
 static void make_program_headers(struct tables *tables)
 {
     const struct elf_state *state = tables->state;
@@ -117,16 +151,19 @@ static void make_program_headers(struct tables *tables)
             continue;
         }
         *phdr = *old;
+        if (is_spare(state, i, phdr))
+            continue;
         count++;
         if (old->p_type == PT_PHDR) {
             table_header = phdr;
-        } else if (old->p_memsz != 0 && move != NULL) {
-            phdr->p_offset += move->distance;
+            continue;
+        }
+        if (old->p_memsz != 0 && move != NULL) {
             phdr->p_vaddr += move->distance;
             phdr->p_paddr += move->distance;
-        } else if (old->p_offset != 0) {
-            phdr->p_offset = map_offset(state, old->p_offset);
         }
+        if (old->p_offset != 0)
+            phdr->p_offset = map_offset(state, old->p_offset);
     }
     tables->phnum = count;
     if (state->is_firmware) {
@@ -157,12 +194,8 @@ static void empty_section(const struct elf_state *state, const struct section *s
      * type, if it is not loaded, as part of every segment, and strip then writes an image that does
      * not start. */
     if (section->kind == SECTION_NAMES) {
-        const struct section *place = image_plan_section(
-            state->base.plan, state->remnants_are_joined ? SECTION_DATA : SECTION_NAMES);
-
         shdr->sh_addr = state->names_address;
-        shdr->sh_offset =
-            map_offset(state, place->offset) + (state->names_address - place->address);
+        shdr->sh_offset = offset_in_names(state, state->names_address);
     }
     shdr->sh_size = planning_remnant(&state->base, section->kind, section->size).size;
     shdr->sh_entsize = section->kind == SECTION_DATA ? shdr->sh_size : EMPTIED_SECTION_MARK;
@@ -204,14 +237,14 @@ static void make_section_headers(struct tables *tables)
 
         if ((old->sh_flags & SHF_ALLOC) != 0 && elf_section_in_file(old))
             move = elf_move_of(state, old->sh_addr);
-        if (move != NULL) {
-            shdr->sh_addr += move->distance;
-            shdr->sh_offset += move->distance;
-        } else if (old->sh_offset != 0) {
+        if (old->sh_offset != 0)
             shdr->sh_offset = map_offset(state, old->sh_offset);
-        }
+        if (move != NULL)
+            shdr->sh_addr += move->distance;
+        if (move != NULL && move->is_behind_names)
+            shdr->sh_offset = offset_in_names(state, shdr->sh_addr);
         if (elf_retained_goes(state, i))
-            shdr->sh_size = 0;
+            shdr->sh_size = elf_retained_rest(&state->image, old);
         if ((old->sh_type == SHT_RELA || old->sh_type == SHT_REL) && table != NULL &&
             old->sh_addr == table->d_un.d_ptr && (old->sh_flags & SHF_ALLOC) != 0 &&
             old->sh_size >= changes->table_removed)
@@ -227,6 +260,22 @@ static void make_section_headers(struct tables *tables)
     }
     for (size_t i = 0; i < state->hole_count; i++)
         empty_zeros(state, &state->holes[i], tables->shdrs);
+}
+
+/* Puts the section headers in their new order, and the new numbers into them. */
+static void sort_section_headers(struct tables *tables)
+{
+    const struct elf_state *state = tables->state;
+
+    for (size_t i = 0; i < state->image.shnum; i++) {
+        Elf64_Shdr *shdr = &tables->sorted[elf_new_number(state, i)];
+
+        *shdr = tables->shdrs[i];
+        shdr->sh_link = (Elf64_Word)elf_new_number(state, shdr->sh_link);
+        if (shdr->sh_type == SHT_RELA || shdr->sh_type == SHT_REL ||
+            (shdr->sh_flags & SHF_INFO_LINK) != 0)
+            shdr->sh_info = (Elf64_Word)elf_new_number(state, shdr->sh_info);
+    }
 }
 
 /* ---- dynamic section ---- */
@@ -260,6 +309,10 @@ static void make_dynamic(struct tables *tables)
         case DT_VERDEF:
         case DT_GNU_HASH:
         case DT_HASH:
+        case DT_RELA:
+        case DT_REL:
+        case DT_RELR:
+        case DT_JMPREL:
             move = elf_move_of(state, entry->d_un.d_ptr);
             if (move != NULL)
                 entry->d_un.d_ptr += move->distance;
@@ -272,28 +325,73 @@ static void make_dynamic(struct tables *tables)
 
 /* ---- symbols ---- */
 
+bool elf_may_renumber(const struct elf_image *image, size_t last, size_t names)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        Elf64_Word type = image->shdrs[i].sh_type;
+
+        if (type == SHT_GROUP || type == SHT_SYMTAB_SHNDX)
+            return false;
+    }
+    return last < names && image->shnum < SHN_LORESERVE;
+}
+
+size_t elf_new_number(const struct elf_state *state, size_t section)
+{
+    const struct elf_renumbered *moved = &state->renumbered;
+
+    if (moved->count == 0 || section < moved->first || section > moved->names)
+        return section;
+    return section < moved->first + moved->count
+               ? section + (moved->names - moved->first + 1) - moved->count
+               : section - moved->count;
+}
+
 /* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
  * Other symbols were not allowed there. */
-static void update_symbols(struct elf_state *state, size_t table)
+static void move_symbol(struct elf_state *state, const struct elf_symbol *symbol)
 {
     const struct elf_image *image = &state->image;
     uint64_t field =
         image->elf.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value);
+    const struct elf_move *move = elf_move_of(state, symbol->st_value);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    uint8_t value[8];
+
+    if (move == NULL || !elf_symbol_has_address(image, symbol) ||
+        (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
+        return;
+    elf_store_word(image, value, symbol->st_value + move->distance);
+    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes, symbol->offset + field,
+                               (struct bytes){value, image->sizes.word});
+}
+
+static void renumber_symbol(struct elf_state *state, const struct elf_symbol *symbol)
+{
+    const struct elf_image *image = &state->image;
+    uint64_t field =
+        image->elf.wide ? offsetof(Elf64_Sym, st_shndx) : offsetof(Elf32_Sym, st_shndx);
+    uint8_t number[2];
+
+    if (symbol->section >= image->shnum)
+        return;
+    store_u16(number, (uint16_t)elf_new_number(state, symbol->section), image->elf.big_endian);
+    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes, symbol->offset + field,
+                               (struct bytes){number, sizeof number});
+}
+
+static void update_symbols(struct elf_state *state, size_t table)
+{
+    bool is_dynamic = state->image.shdrs[table].sh_type == SHT_DYNSYM;
     struct elf_symbol symbol;
     struct symbol_walk walk;
 
-    elf_symbols_open(image, table, &walk);
-    while (elf_symbols_next(image, &walk, &symbol)) {
-        const struct elf_move *move = elf_move_of(state, symbol.st_value);
-        unsigned type = ELF64_ST_TYPE(symbol.st_info);
-        uint8_t value[8];
-
-        if (move == NULL || !elf_symbol_has_address(image, &symbol) ||
-            (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
-            continue;
-        elf_store_word(image, value, symbol.st_value + move->distance);
-        edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
-                                   symbol.offset + field, (struct bytes){value, image->sizes.word});
+    elf_symbols_open(&state->image, table, &walk);
+    while (elf_symbols_next(&state->image, &walk, &symbol)) {
+        if (!is_dynamic)
+            move_symbol(state, &symbol);
+        if (state->renumbered.count != 0)
+            renumber_symbol(state, &symbol);
     }
 }
 
@@ -326,6 +424,21 @@ static bool notes_are_found(const struct tables *tables)
     return true;
 }
 
+/* True if the sections that are loaded from the file are in the order of their offsets. */
+static bool are_in_order(const Elf64_Shdr *shdrs, size_t count)
+{
+    uint64_t last = 0;
+
+    for (size_t i = 1; i < count; i++) {
+        if ((shdrs[i].sh_flags & SHF_ALLOC) == 0 || !elf_section_in_file(&shdrs[i]))
+            continue;
+        if (shdrs[i].sh_offset < last)
+            return false;
+        last = shdrs[i].sh_offset;
+    }
+    return true;
+}
+
 /* Whatever was planned, what a loader and the runtime rely on must hold for the new tables as it
  * did for the old ones. */
 static bool tables_hold_together(const struct tables *tables)
@@ -341,7 +454,8 @@ static bool tables_hold_together(const struct tables *tables)
             (phdr->p_type == PT_LOAD && !elf_segment_is_aligned(phdr)))
             return false;
     }
-    if (!elf_segments_are_apart(image, tables->phdrs, tables->phnum) || !notes_are_found(tables))
+    if (!elf_segments_are_apart(image, tables->phdrs, tables->phnum) || !notes_are_found(tables) ||
+        (are_in_order(image->shdrs, image->shnum) && !are_in_order(tables->sorted, image->shnum)))
         return false;
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &tables->shdrs[i];
@@ -387,6 +501,7 @@ static void plan_edits(const struct tables *tables)
 
     ehdr.e_phnum = (Elf64_Half)tables->phnum;
     ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
+    ehdr.e_shstrndx = (Elf64_Half)elf_new_number(state, ehdr.e_shstrndx);
     elf_put_ehdr(&header, form, &ehdr);
     overwrite(state, 0, &header);
     for (size_t i = 0; i < tables->phnum; i++)
@@ -401,13 +516,13 @@ static void plan_edits(const struct tables *tables)
         overwrite(state, ehdr.e_phoff, &phdrs);
     }
     for (size_t i = 0; i < image->shnum; i++)
-        elf_put_shdr(&shdrs, form, &tables->shdrs[i]);
+        elf_put_shdr(&shdrs, form, &tables->sorted[i]);
     overwrite(state, image->elf.header.e_shoff, &shdrs);
     for (size_t i = 0; i < image->dynamic_count; i++)
         elf_put_dyn(&dynamic, form, &tables->dynamic[i]);
     overwrite(state, image->dynamic_offset, &dynamic);
     for (size_t i = 1; i < image->shnum && state->move_count != 0; i++) {
-        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+        if (image->shdrs[i].sh_type == SHT_SYMTAB || image->shdrs[i].sh_type == SHT_DYNSYM)
             update_symbols(state, i);
     }
     elf_retained_neutralize(state);
@@ -422,6 +537,7 @@ bool elf_write(struct planning *planning, struct error *error)
         .state = state,
         .phdrs = arena_array(memory, image->phnum + state->hole_count, sizeof(*tables.phdrs)),
         .shdrs = arena_array(memory, image->shnum, sizeof(*tables.shdrs)),
+        .sorted = arena_array(memory, image->shnum, sizeof(*tables.sorted)),
         .dynamic = arena_array(memory, image->dynamic_count, sizeof(*tables.dynamic)),
     };
 
@@ -431,6 +547,7 @@ bool elf_write(struct planning *planning, struct error *error)
             memcpy(tables.dynamic, image->dynamic, image->dynamic_count * sizeof(*tables.dynamic));
         make_program_headers(&tables);
         make_section_headers(&tables);
+        sort_section_headers(&tables);
         make_dynamic(&tables);
         if (!tables_hold_together(&tables))
             return error_set(error,

@@ -27,7 +27,7 @@ set(campaign_suites
   # merged by pools-clang14 and merge-files each day
   profiles-clang14-bfd profiles-clang16-lld profiles-clang19-bfd
   own-records-clang14 own-records-clang16 own-records-clang19
-  after-care-clang14 after-care-clang16 after-care-clang19
+  other-tools-clang14 other-tools-clang16 other-tools-clang19
   run-modes-clang16 run-modes-clang19 runtime-api-clang14-lld runtime-api-clang16-bfd
   runtime-api-clang16-lld runtime-api-clang19-bfd runtime-api-clang19-lld
   runtime-api-clang22-bfd explain-clang14 explain-clang16 explain-clang19
@@ -88,7 +88,7 @@ set(sanitized_campaign_suites
   leveldb-clang22 foreign-references-clang22-lld
   chance-references profiles-leveldb-clang14 profiles-leveldb-clang22
   macho-clang22-x86_64 macho-real coff-readers coff-runtime
-  run-clang14-lld run-clang22-bfd run-process after-care-clang14 after-care-clang22
+  run-clang14-lld run-clang22-bfd run-process other-tools-clang14 other-tools-clang22
   run-modes-clang14 run-modes-clang22 runtime-api-clang14-bfd runtime-api-clang22-lld
   pools-clang14 pools-clang22 pools-aarch64-clang22
   pool-files-clang14 unusual-bfd unusual-lld matrix-clang14-gold

@@ -1,5 +1,5 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
-add_suites(matrix real_programs foreign_references chance_references own_records after_care
+add_suites(matrix real_programs foreign_references chance_references own_records other_tools
            unusual firmware zeros odd_headers)
 add_run(firmware firmware)
 if(19 IN_LIST COVSPLIT_TEST_CLANGS)
@@ -11,7 +11,7 @@ foreach(clang ${COVSPLIT_TEST_CLANGS})
     add_run(zeros-clang${clang}-${linker} zeros ${clang} ${linker})
   endforeach()
   add_run(own-records-clang${clang} own_records ${clang})
-  add_run(after-care-clang${clang} after_care ${clang})
+  add_run(other-tools-clang${clang} other_tools ${clang})
 endforeach()
 foreach(linker bfd lld)
   add_run(unusual-${linker} unusual ${linker})

@@ -114,7 +114,8 @@ static const struct row {
     {"-O1", NULL, false, false},
     {"-O1 -Wl,-z,now", "bfd lld mold gold", false, false},
     {"-O1 -no-pie", "bfd lld mold gold", false, false},
-    {"-O1 -static-pie", "bfd lld mold", false, false},
+    {"-O1 -static-pie", "bfd mold", false, false},
+    {"-O1 -static-pie", "lld", true, false},
     {"-O1 -static", "bfd lld mold gold", true, false},
     {"-O1 -fPIC -shared", NULL, true, false},
     /* at an address, as prelink gives one */

@@ -1,12 +1,13 @@
 /*
  * What packagers do to images: tools that strip, shrink or change them, on the image before the
  * split and on the stripped one after it. Either way the program does the same as one that was only
- * treated with the tool, and so do reports; and nothing is joined that the split has not written.
+ * treated with the tool, and so do reports; the tool has nothing more to say; and nothing is joined
+ * that the split has not written. Nor do tools that only read images find anything wrong with a
+ * stripped one that is not wrong with the image as it was linked.
  *
- * Usage: after_care CLANG
+ * Usage: other_tools CLANG
  *
- * Each tool meets a shared library and its program; linkers take turns, unless everything is asked
- * for (suite.h).
+ * Each tool meets each kind of image; these take turns, unless everything is asked for (suite.h).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,15 @@ static const struct care cares[] = {
      "IMAGE",
      NULL},
     {"patchelf --add-needed libm.so.6 IMAGE", NULL},
+    {"patchelf --set-interpreter /lib64/../lib64/ld-linux-x86-64.so.2 IMAGE", NULL},
+    {"patchelf --set-rpath $ORIGIN IMAGE;patchelf --remove-rpath IMAGE", NULL},
+    {"patchelf --print-interpreter --print-needed IMAGE", NULL},
+    /* dh_strip of debhelper */
+    {"objcopy --only-keep-debug --compress-debug-sections IMAGE IMAGE.debug;"
+     "strip --remove-section=.comment --remove-section=.note IMAGE;"
+     "objcopy --add-gnu-debuglink IMAGE.debug IMAGE",
+     NO_SYMBOLS},
+    {"debugedit -b /usr -d /opt -l IMAGE.list IMAGE", NULL},
     {"patchelf --set-rpath $ORIGIN:/a/directory/with/a/name/that/takes/more/than/what/is/there "
      "IMAGE;strip -g IMAGE",
      NULL},
@@ -49,19 +59,38 @@ static const struct care cares[] = {
 
 #define CARE_COUNT (sizeof cares / sizeof *cares)
 
-static const char *const linkers[] = {"bfd", "lld", "gold", "mold"};
+/* Kinds of image: what linkers make for different purposes, and of different sizes. */
+static const struct kind {
+    const char *linker;
+    enum link_kind link;
+    unsigned functions;
+    const char *compile_options, *link_options;
+} kinds[] = {
+    {"bfd", LINK_SHARED, 0, "-gdwarf-4", "-g"},
+    {"lld", LINK_SHARED, 0, "-gdwarf-4", "-g"},
+    {"gold", LINK_SHARED, 0, "-gdwarf-4", "-g"},
+    {"mold", LINK_SHARED, 0, "-gdwarf-4", "-g"},
+    {"lld", LINK_PIE, 0, NULL, NULL},
+    {"lld", LINK_NO_PIE, 300, NULL, NULL},
+    {"bfd", LINK_PIE, 20, NULL, NULL},
+    {"bfd", LINK_PIE, 0, "-gdwarf-4", "-g -Wl,--emit-relocs"},
+    {"lld", LINK_STATIC, 0, NULL, NULL},
+    {"bfd", LINK_STATIC, 300, "-gdwarf-4", "-g"},
+    {"mold", LINK_STATIC_PIE, 0, NULL, NULL},
+    {"lld", LINK_PIE, 1000, NULL, "-Wl,-z,now"},
+};
 
-#define LINKER_COUNT (sizeof linkers / sizeof *linkers)
+#define KIND_COUNT (sizeof kinds / sizeof *kinds)
 
 static const char *const images[] = {PROGRAM_NAME, PROGRAM_LIBRARY};
-
-#define IMAGE_COUNT (sizeof images / sizeof *images)
 
 static const char *clang_version;
 
 /* One test: directories with the same images. */
 struct place {
-    const struct care *care;
+    const struct care *care; /* NULL: none */
+    const struct kind *kind;
+    size_t image_count;
     const char *label;
     char *scratch;
     char *plain;   /* as linked */
@@ -76,16 +105,18 @@ static char *new_directory(const char *scratch, const char *name)
     return path;
 }
 
-static void copy_images(const char *from, const char *to)
+static void copy_images(const struct place *place, const char *from, const char *to)
 {
-    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+    for (size_t i = 0; i < place->image_count; i++) {
         file_copy(path_join(from, images[i]), path_join(to, images[i]));
     }
 }
 
-static void treat(const struct place *place, const char *directory)
+/* Returns what the tools say, or NULL if one of them takes no such image. */
+static const char *treat(const struct place *place, const char *directory)
 {
-    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+    const char *words = "";
+    for (size_t i = 0; i < place->image_count; i++) {
         const char *commands = text_replace(text_replace(place->care->commands, "IMAGE", images[i]),
                                             "VERSION", clang_version);
         const char *next;
@@ -94,10 +125,28 @@ static void treat(const struct place *place, const char *directory)
             int length = end != NULL ? (int)(end - rest) : (int)strlen(rest);
             struct command command = command_words(directory, "%.*s", length, rest);
             struct outcome outcome = command_run(&command);
-            ck_assert_msg(outcome_exited(&outcome, 0), "%s: %s", place->label,
-                          outcome_describe(&command, &outcome));
+            if (!outcome_exited(&outcome, 0)) {
+                return NULL;
+            }
+            words = text_format("%s%s%s", words, outcome.output, outcome.errors);
             next = end != NULL ? end + 1 : NULL;
         }
+    }
+    return words;
+}
+
+/* Fails if a line is among those found and not among those expected. */
+static void assert_no_new_line(const struct place *place, const char *tool, const char *expected,
+                               const char *found)
+{
+    const char *all = text_format("\n%s\n", expected);
+    for (const char *line = found; *line != 0;) {
+        const char *end = line + strcspn(line, "\n");
+        const char *one = text_format("\n%.*s\n", (int)(end - line), line);
+        ck_assert_msg(strstr(all, one) != NULL,
+                      "%s, %s says what it does not of the unsplit image:%s", place->label, tool,
+                      one);
+        line = *end == 0 ? end : end + 1;
     }
 }
 
@@ -105,7 +154,7 @@ static void treat(const struct place *place, const char *directory)
 static const char *split(const struct place *place, const char *from)
 {
     const char *errors = "";
-    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+    for (size_t i = 0; i < place->image_count; i++) {
         errors = text_format("%s%s", errors,
                              covsplit_assert(0, place->scratch, "split", "--store", "sidecars",
                                              "-o", path_join(place->split, images[i]),
@@ -141,10 +190,10 @@ static void check_same(const struct place *place, const char *profiles)
 }
 
 /* Whether notes are not as far from the ELF header in memory as in the file. */
-static bool has_lost_notes(const char *directory)
+static bool has_lost_notes(const struct place *place, const char *directory)
 {
     bool is_lost = false;
-    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+    for (size_t i = 0; i < place->image_count; i++) {
         struct elf_file elf = elf_file_read(path_join(directory, images[i]));
         uint64_t start = UINT64_MAX;
         for (unsigned j = 0; j < elf.header->e_phnum; j++) {
@@ -172,7 +221,7 @@ static bool crashes(const struct place *place, const char *directory)
  * crashes or not, with and without a split. Then the program runs without a profile. */
 static bool check_runs(const struct place *place)
 {
-    if (has_lost_notes(place->treated) || has_lost_notes(place->split)) {
+    if (has_lost_notes(place, place->treated) || has_lost_notes(place, place->split)) {
         check_same(place, NO_PROFILE);
         if (crashes(place, place->treated) || crashes(place, place->split)) {
             printf("%s: the runtime crashes where the notes were\n", place->label);
@@ -187,63 +236,80 @@ static bool check_runs(const struct place *place)
  * ones by their sidecars. */
 static void check_profiles(const struct place *place)
 {
+    bool has_lost_id =
+        has_lost_notes(place, place->split) && !has_lost_notes(place, place->treated);
     const char *profdata = versioned_tool("llvm-profdata", clang_version);
     run_or_abort(place->scratch, profdata, "merge", "-o", "expected.profdata",
                  path_join(place->treated, "profiles"), NULL);
     covsplit_assert(0, place->scratch, "merge", "--store", "sidecars", "--llvm-profdata", profdata,
                     "-o", "found.profdata", path_join(place->split, "profiles"), NULL);
-    files_assert_equal(path_join(place->scratch, "expected.profdata"),
-                       path_join(place->scratch, "found.profdata"), place->label);
+    /* Where the runtime does not find the notes, its profiles have no binary ID. */
+    if (!has_lost_id) {
+        files_assert_equal(path_join(place->scratch, "expected.profdata"),
+                           path_join(place->scratch, "found.profdata"), place->label);
+    }
 }
 
-static const char *report_words(const char *directory, const char *profile)
+static const char *report_words(const struct place *place, const char *directory,
+                                const char *profile)
 {
-    return text_format("%s report %s/" PROGRAM_NAME " -object %s/" PROGRAM_LIBRARY
-                       " -instr-profile=%s",
-                       versioned_tool("llvm-cov", clang_version), directory, directory, profile);
+    const char *library =
+        place->image_count > 1 ? text_format(" -object %s/" PROGRAM_LIBRARY, directory) : "";
+    return text_format("%s report %s/" PROGRAM_NAME "%s -instr-profile=%s",
+                       versioned_tool("llvm-cov", clang_version), directory, library, profile);
 }
 
 /* The report on the images as they were linked, and that on the split ones under `covsplit run`. */
 static void check_reports(const struct place *place)
 {
     struct command plain =
-        command_words(place->scratch, "%s", report_words("plain", "expected.profdata"));
+        command_words(place->scratch, "%s", report_words(place, "plain", "expected.profdata"));
     struct command of_split =
         covsplit_words(place->scratch, text_format("run --store sidecars -- %s",
-                                                   report_words("split", "found.profdata")));
+                                                   report_words(place, "split", "found.profdata")));
     struct outcome expected = command_expect(&plain, 0), found = command_expect(&of_split, 0);
     ck_assert_msg(strcmp(expected.output, found.output) == 0, "%s: another report:\n%s\n%s",
                   place->label, expected.output, found.output);
 }
 
-/* Every pair of a tool and a linker. */
-static struct place prepare(int number, const char *order)
+static struct place prepare(const struct kind *kind, const struct care *care, const char *order)
 {
-    const char *linker = linkers[(size_t)number / CARE_COUNT];
-    struct place place = {.care = &cares[(size_t)number % CARE_COUNT],
-                          .scratch = scratch_create("after-care")};
+    struct place place = {.care = care,
+                          .kind = kind,
+                          .image_count = kind->link == LINK_SHARED ? 2 : 1,
+                          .scratch = scratch_create("other-tools")};
     struct program program = {.clang = clang_version,
-                              .linker = linker,
-                              .kind = LINK_SHARED,
+                              .linker = kind->linker,
+                              .kind = kind->link,
                               .language = LANGUAGE_C,
                               .optimization = "-O1",
-                              .compile_options = "-gdwarf-4",
-                              .link_options = "-g"};
-    place.label = text_format("%s %s the split, %s", place.care->commands, order, linker);
+                              .functions = kind->functions,
+                              .compile_options = kind->compile_options,
+                              .link_options = kind->link_options};
+    place.label = text_format("%s %s the split, kind %d", care != NULL ? care->commands : "readers",
+                              order, (int)(kind - kinds));
     place.plain = new_directory(place.scratch, "plain");
     place.treated = new_directory(place.scratch, "treated");
     place.split = new_directory(place.scratch, "split");
     program_build(&program, place.plain);
-    copy_images(place.plain, place.treated);
-    treat(&place, place.treated);
+    copy_images(&place, place.plain, place.treated);
     return place;
 }
 
-/* On the diagonal: linkers take turns, and so it is for every compiler. */
+/* Kinds take turns with each tool, and other ones for each compiler. */
 static bool is_chosen(int number)
 {
-    int care = number % (int)CARE_COUNT, linker = number / (int)CARE_COUNT;
-    return rounds_are_all() || (care + atoi(clang_version)) % (int)LINKER_COUNT == linker;
+    int care = number % (int)CARE_COUNT, kind = number / (int)CARE_COUNT;
+    return rounds_are_all() || (5 * care + atoi(clang_version)) % (int)KIND_COUNT == kind;
+}
+
+/* True if the tool takes images of this kind at all. */
+static bool is_taken(const struct place *place, const char *words)
+{
+    if (words == NULL) {
+        printf("%s: not taken\n", place->label);
+    }
+    return words != NULL;
 }
 
 START_TEST(test_before)
@@ -251,7 +317,11 @@ START_TEST(test_before)
     if (!is_chosen(_i)) {
         return;
     }
-    struct place place = prepare(_i, "before");
+    struct place place =
+        prepare(&kinds[(size_t)_i / CARE_COUNT], &cares[(size_t)_i % CARE_COUNT], "before");
+    if (!is_taken(&place, treat(&place, place.treated))) {
+        return;
+    }
     const char *errors = split(&place, place.treated);
     ck_assert_msg((place.care->warning == NULL && strstr(errors, " stays") == NULL) ||
                       (place.care->warning != NULL && strstr(errors, place.care->warning) != NULL),
@@ -263,7 +333,7 @@ START_TEST(test_before)
     if (has_profiles && place.care->warning == NULL) {
         check_reports(&place);
     }
-    for (size_t i = 0; i < IMAGE_COUNT && place.care->warning == NULL; i++) {
+    for (size_t i = 0; i < place.image_count && place.care->warning == NULL; i++) {
         covsplit_assert(0, place.scratch, "join", "--store", "sidecars", "-o", "joined",
                         path_join(place.split, images[i]), NULL);
         files_assert_equal(path_join(place.scratch, "joined"), path_join(place.treated, images[i]),
@@ -277,15 +347,29 @@ START_TEST(test_after)
     if (!is_chosen(_i)) {
         return;
     }
-    struct place place = prepare(_i, "after");
+    struct place place =
+        prepare(&kinds[(size_t)_i / CARE_COUNT], &cares[(size_t)_i % CARE_COUNT], "after");
+    const char *expected = treat(&place, place.treated), *found;
+    if (!is_taken(&place, expected)) {
+        return;
+    }
     const char *errors = split(&place, place.plain);
     ck_assert_msg(strstr(errors, " stays") == NULL, "%s: %s", place.label, errors);
-    treat(&place, place.split);
+    char *untreated = new_directory(place.scratch, "untreated");
+    copy_images(&place, place.split, untreated);
+    found = treat(&place, place.split);
+    ck_assert_msg(found != NULL, "%s: takes the unsplit image alone", place.label);
+    assert_no_new_line(&place, place.care->commands, expected, found);
     if (check_runs(&place)) {
         check_profiles(&place);
         check_reports(&place);
     }
-    for (size_t i = 0; i < IMAGE_COUNT; i++) {
+    for (size_t i = 0; i < place.image_count; i++) {
+        struct verdict verdict;
+        if (files_equal(path_join(untreated, images[i]), path_join(place.split, images[i]),
+                        &verdict)) {
+            continue;
+        }
         errors = covsplit_assert(1, place.scratch, "join", "--store", "sidecars", "-o", "joined",
                                  path_join(place.split, images[i]), NULL);
         ck_assert_msg(strstr(errors, "not the stripped image that ") != NULL, "%s: %s", place.label,
@@ -299,10 +383,74 @@ START_TEST(test_after)
 }
 END_TEST
 
+/* ---- tools that only read ---- */
+
+/* What the command says of the image, without the numbers of sections, segments and symbols. Only
+ * that from `stream` on, which is "2>&1" for all or "2>&1 >/dev/null" for errors. */
+static const char *complaints(const char *directory, const char *tool, const char *stream)
+{
+    struct command command = {.directory = directory};
+    text_list_add(&command.arguments, "sh");
+    text_list_add(&command.arguments, "-c");
+    text_list_add_format(&command.arguments,
+                         "%s %s | sed -E 's/(section |entry |phdr|symbol |line )?"
+                         "\\[? *[0-9]+\\]?( \\(|:|$| )/\\1N\\2/g'",
+                         tool, stream);
+    return command_expect(&command, 0).output;
+}
+
+/* Notes are in the first page, which is all that kernel cores have of the file, and sections are in
+ * the order of their offsets, which patchelf relies on. */
+static void check_order(const struct place *place, const char *image)
+{
+    struct elf_file elf = elf_file_read(image);
+    uint64_t last = 0;
+    for (unsigned i = 1; i < elf.header->e_shnum; i++) {
+        const Elf64_Shdr *section = &elf.sections[i];
+        if ((section->sh_flags & SHF_ALLOC) == 0 || section->sh_type == SHT_NOBITS) {
+            continue;
+        }
+        ck_assert_msg(section->sh_offset >= last,
+                      "%s: section %u is before that of the number before", place->label, i);
+        ck_assert_msg(section->sh_type != SHT_NOTE || section->sh_offset + section->sh_size <= 4096,
+                      "%s: a note is at %llu", place->label,
+                      (unsigned long long)section->sh_offset);
+        last = section->sh_offset;
+    }
+    elf_file_free(&elf);
+}
+
+START_TEST(test_readers)
+{
+    static const char *const readers[][2] = {
+        {"readelf -aW " PROGRAM_NAME, "2>&1 >/dev/null"},
+        {"eu-readelf -a " PROGRAM_NAME, "2>&1 >/dev/null"},
+        {"llvm-readelf-19 -a " PROGRAM_NAME, "2>&1 >/dev/null"},
+        {"objdump -x " PROGRAM_NAME, "2>&1 >/dev/null"},
+        {"nm " PROGRAM_NAME, "2>&1 >/dev/null"},
+    };
+    if (!rounds_are_all() && (_i + atoi(clang_version)) % 3 != 0) {
+        return;
+    }
+    struct place place = prepare(&kinds[_i], NULL, "after");
+    split(&place, place.plain);
+    for (size_t i = 0; i < place.image_count; i++) {
+        check_order(&place, path_join(place.plain, images[i]));
+        check_order(&place, path_join(place.split, images[i]));
+    }
+    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
+        assert_no_new_line(&place, readers[i][0],
+                           complaints(place.plain, readers[i][0], readers[i][1]),
+                           complaints(place.split, readers[i][0], readers[i][1]));
+    }
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("tools", 300, NULL);
-    suite_loops(test_case, CARE_COUNT * LINKER_COUNT, test_before, test_after);
-    return suite_main(text_format("after care clang-%s", clang_version), test_case);
+    suite_loops(test_case, CARE_COUNT * KIND_COUNT, test_before, test_after);
+    suite_loops(test_case, KIND_COUNT, test_readers);
+    return suite_main(text_format("other tools clang-%s", clang_version), test_case);
 }
