@@ -60,7 +60,7 @@ struct split_image {
     struct uuid uuid;     /* that it had when it was split; size 0: not in the image */
     bool uuid_is_stub;    /* only the part of it in the stub record (uuid.h) */
     struct uuid own_uuid; /* that it has now, by its format's own means; size 0: none */
-    bool has_stub;     /* the image has a stub record, which begins with stub_id */
+    bool has_stub;        /* the image has a stub record, which begins with stub_id */
     uint8_t stub_id[PROFILE_STUB_ID_SIZE];
     /* Sizes in bytes of sections that stay, for comparison with the sidecar's. 0: none. */
     uint64_t counters_size;

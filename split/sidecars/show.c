@@ -7,9 +7,9 @@
  * each member, whose file is FILE(MEMBER).
  *   all       file, kind ("image", "sidecar", "object", "union", "raw profile"), format, file_size
  *   image     machine, uuid, uuid_source, raw_version, raw_variants, already_split,
- *             size_after_split, sections; zeros_size if a split takes out zeros, too; changed_uuid: the
- *             build ID of a stripped image that another tool gave it since; if objects of
- *             it were packed, and it was not split: packed_units, packed_records, packed_advice
+ *             size_after_split, sections; zeros_size if a split takes out zeros, too; changed_uuid
+ *             if another tool gave a stripped image another build ID; if objects of it were packed,
+ *             and it was not split: packed_units, packed_records, packed_advice
  *   sidecar   format_version, image_name, machine, uuid, uuid_source, raw_version, raw_variants,
  *             original_size, original_digest, stripped_size, stripped_digest, has_stub, sections
  *   object    format_version, image_name, machine, uuid, original_size, original_digest, sections
