@@ -162,7 +162,7 @@ START_TEST(test_tools)
     const struct image *image = &images[_i];
     char *directory = build(image);
     for (size_t i = 0; i < sizeof tools / sizeof *tools; i++) {
-        if (rounds_have((unsigned)i + (unsigned)_i, 2)) {
+        if (rounds_have((unsigned)i + (unsigned)_i, 3)) {
             check_after(image, &tools[i], directory);
             check_before(image, &tools[i], directory);
         }
