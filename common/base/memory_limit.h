@@ -11,7 +11,8 @@
  * still.
  *
  * What is decoded piece by piece needs no memory but time: 200 GiB of zeros fit into 6.5 MB. So all
- * that a file holds is limited too, in the same proportion, however large the file is.
+ * that a file holds is limited too, in the same proportion, however large the file is, and by what
+ * takes a fraction of a second in any case.
  */
 #ifndef COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
 #define COVSPLIT_COMMON_BASE_MEMORY_LIMIT_H
@@ -25,6 +26,7 @@
 #define MEMORY_LIMIT_BASE  (UINT64_C(64) << 20)
 #define MEMORY_LIMIT_TIMES 512
 #define MEMORY_LIMIT_MOST  (UINT64_C(4) << 30)
+#define WORK_LIMIT_BASE    (UINT64_C(1) << 30)
 
 /* The limit in bytes for a file of `stored` bytes. */
 static inline uint64_t memory_limit_for(uint64_t stored)
@@ -37,8 +39,8 @@ static inline uint64_t memory_limit_for(uint64_t stored)
 /* The limit in bytes for all that a file of `stored` bytes holds. */
 static inline uint64_t work_limit_for(uint64_t stored)
 {
-    return stored < (UINT64_MAX - MEMORY_LIMIT_BASE) / MEMORY_LIMIT_TIMES
-               ? MEMORY_LIMIT_BASE + stored * MEMORY_LIMIT_TIMES
+    return stored < (UINT64_MAX - WORK_LIMIT_BASE) / MEMORY_LIMIT_TIMES
+               ? WORK_LIMIT_BASE + stored * MEMORY_LIMIT_TIMES
                : UINT64_MAX;
 }
 

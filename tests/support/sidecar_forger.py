@@ -125,7 +125,7 @@ def forge(sidecar, kind):
     if kind != "difference":
         name, form, size, stored = KINDS[kind]
         return sidecar.rewrite({name: (form, size, stored())})
-    size, frame = repeated(60 * MIB)
+    size, frame = repeated(2 * GIB)
     part = uleb128(reader.ZSTD) + uleb128(0) + uleb128(size) + frame
     return sidecar.rewrite({name: (reader.DIFFERENCE, size, part)
                             for name, (_, flags, *_) in sidecar.sections.items()

@@ -74,7 +74,7 @@ START_TEST(test_claims)
 }
 END_TEST
 
-/* All sections of a difference together: none of them is too large for itself. */
+/* All sections of a difference, whose frames have a base before them. */
 START_TEST(test_difference)
 {
     const char *directory = sample_directory(&files.sample);
