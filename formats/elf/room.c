@@ -244,6 +244,7 @@ static bool nobody_refers_to_moves(const struct elf_state *state)
 struct run {
     size_t sections[RUN_MAX];
     size_t count;
+    uint64_t alignment; /* the largest of them */
 };
 
 static uint64_t section_end(const struct elf_image *image, size_t index)
@@ -263,6 +264,7 @@ static void find_run(const struct elf_image *image, uint64_t start, struct run *
             !(is_front_section(image, i) || is_dynamic_table(image, i)))
             break;
         run->sections[run->count++] = i;
+        run->alignment = shdr->sh_addralign > run->alignment ? shdr->sh_addralign : run->alignment;
         end = section_end(image, i);
     }
 }
@@ -546,13 +548,14 @@ static bool make_room_up_to(struct elf_state *state, uint64_t new_end)
     const struct elf_image *image = &state->image;
     uint64_t start = free_end(state, headers_old_end(state)), growth;
     size_t edit_count = state->base.plan->edits.count;
-    struct run run = {.count = 0};
+    struct run run = {.alignment = image->sizes.word};
 
     state->headers_end = start;
     if (start >= new_end)
         return true;
-    growth = align_up(new_end - start, MOVE_ALIGNMENT);
     find_run(image, start, &run);
+    /* No more than that: objcopy --only-keep-debug wants notes right behind the headers. */
+    growth = align_up(new_end - start, run.alignment);
     if (run.count == 0 || image->shdrs[run.sections[0]].sh_offset != start)
         return false;
     for (size_t i = 0; i < run.count; i++) {

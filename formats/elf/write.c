@@ -347,51 +347,116 @@ size_t elf_new_number(const struct elf_state *state, size_t section)
                : section - moved->count;
 }
 
-/* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
- * Other symbols were not allowed there. */
-static void move_symbol(struct elf_state *state, const struct elf_symbol *symbol)
+/* Symbols stay inside the sections that they are defined in. */
+
+/* Overwrites a field of the symbol that has the size of an address. */
+static void put_word(struct elf_state *state, const struct elf_symbol *symbol, size_t wide,
+                     size_t narrow, uint64_t value)
 {
     const struct elf_image *image = &state->image;
-    uint64_t field =
-        image->elf.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value);
-    const struct elf_move *move = elf_move_of(state, symbol->st_value);
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    uint8_t value[8];
+    uint8_t bytes[8];
 
-    if (move == NULL || !elf_symbol_has_address(image, symbol) ||
-        (type != STT_SECTION && type != STT_OBJECT && type != STT_NOTYPE))
-        return;
-    elf_store_word(image, value, symbol->st_value + move->distance);
-    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes, symbol->offset + field,
-                               (struct bytes){value, image->sizes.word});
+    elf_store_word(image, bytes, value);
+    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
+                               symbol->offset + (image->elf.wide ? wide : narrow),
+                               (struct bytes){bytes, image->sizes.word});
 }
 
-static void renumber_symbol(struct elf_state *state, const struct elf_symbol *symbol)
+static void put_section(struct elf_state *state, const struct elf_symbol *symbol, size_t section)
 {
     const struct elf_image *image = &state->image;
     uint64_t field =
         image->elf.wide ? offsetof(Elf64_Sym, st_shndx) : offsetof(Elf32_Sym, st_shndx);
     uint8_t number[2];
 
-    if (symbol->section >= image->shnum)
-        return;
-    store_u16(number, (uint16_t)elf_new_number(state, symbol->section), image->elf.big_endian);
+    store_u16(number, (uint16_t)elf_new_number(state, section), image->elf.big_endian);
     edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes, symbol->offset + field,
                                (struct bytes){number, sizeof number});
 }
 
-static void update_symbols(struct elf_state *state, size_t table)
+/* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
+ * Other symbols were not allowed there. */
+static void move_symbol(struct elf_state *state, const struct elf_symbol *symbol)
 {
-    bool is_dynamic = state->image.shdrs[table].sh_type == SHT_DYNSYM;
+    const struct elf_move *move = elf_move_of(state, symbol->st_value);
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+
+    if (move != NULL && (type == STT_SECTION || type == STT_OBJECT || type == STT_NOTYPE))
+        put_word(state, symbol, offsetof(Elf64_Sym, st_value), offsetof(Elf32_Sym, st_value),
+                 symbol->st_value + move->distance);
+}
+
+/* The section that has the symbol. That of the stub may have the last counters, too. */
+static size_t section_of_symbol(const struct tables *tables, const struct elf_symbol *symbol)
+{
+    const struct elf_state *state = tables->state;
+    size_t data = state->base.section_index[SECTION_DATA];
+
+    for (size_t i = 0; i < state->hole_count; i++) {
+        uint64_t stub_section = state->holes[i].stub_section;
+
+        if (stub_section != 0 && symbol->section == state->base.section_index[SECTION_COUNTERS] &&
+            symbol->st_value >= stub_section)
+            return data;
+    }
+    return symbol->section;
+}
+
+/* True for the end of the section, as linkers define it. Other symbols there (_edata) mean what
+ * follows. */
+static bool is_end(const struct elf_image *image, const struct elf_symbol *symbol)
+{
+    static const char prefix[] = "__stop_";
+    struct bytes name = elf_symbol_name(image, symbol);
+
+    return name.size >= strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
+}
+
+/* What was behind the new end of its section is where it ends now: the bounds of names and records
+ * are those that the runtime gets, and of the records behind the stub nothing is left. */
+static void fit_symbol(const struct tables *tables, const struct elf_symbol *symbol, size_t section)
+{
+    struct elf_state *state = tables->state;
+    const Elf64_Shdr *shdr = &tables->shdrs[section], *old = &state->image.shdrs[section];
+    uint64_t start = shdr->sh_addr, end = start + shdr->sh_size, value = symbol->st_value;
+
+    if ((start == old->sh_addr && shdr->sh_size == old->sh_size) ||
+        !(range_within(value, 1, old->sh_addr, old->sh_size) ||
+          (value == old->sh_addr + old->sh_size && is_end(&state->image, symbol))))
+        return;
+    if (value < start || ELF64_ST_TYPE(symbol->st_info) == STT_SECTION)
+        value = start;
+    else if (value > end)
+        value = end;
+    put_word(state, symbol, offsetof(Elf64_Sym, st_value), offsetof(Elf32_Sym, st_value), value);
+    if (symbol->st_size > end - value)
+        put_word(state, symbol, offsetof(Elf64_Sym, st_size), offsetof(Elf32_Sym, st_size),
+                 end - value);
+}
+
+static void update_symbols(const struct tables *tables, size_t table)
+{
+    struct elf_state *state = tables->state;
+    const struct elf_image *image = &state->image;
+    bool is_dynamic = image->shdrs[table].sh_type == SHT_DYNSYM;
     struct elf_symbol symbol;
     struct symbol_walk walk;
 
-    elf_symbols_open(&state->image, table, &walk);
-    while (elf_symbols_next(&state->image, &walk, &symbol)) {
-        if (!is_dynamic)
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        bool may_change = !is_dynamic && elf_symbol_has_address(image, &symbol);
+        size_t section = symbol.section;
+
+        if (section >= image->shnum)
+            continue;
+        if (may_change)
+            section = section_of_symbol(tables, &symbol);
+        if (elf_new_number(state, section) != symbol.section && image->shnum < SHN_LORESERVE)
+            put_section(state, &symbol, section);
+        if (may_change && elf_move_of(state, symbol.st_value) != NULL)
             move_symbol(state, &symbol);
-        if (state->renumbered.count != 0)
-            renumber_symbol(state, &symbol);
+        else if (may_change)
+            fit_symbol(tables, &symbol, section);
     }
 }
 
@@ -521,9 +586,9 @@ static void plan_edits(const struct tables *tables)
     for (size_t i = 0; i < image->dynamic_count; i++)
         elf_put_dyn(&dynamic, form, &tables->dynamic[i]);
     overwrite(state, image->dynamic_offset, &dynamic);
-    for (size_t i = 1; i < image->shnum && state->move_count != 0; i++) {
+    for (size_t i = 1; i < image->shnum; i++) {
         if (image->shdrs[i].sh_type == SHT_SYMTAB || image->shdrs[i].sh_type == SHT_DYNSYM)
-            update_symbols(state, i);
+            update_symbols(tables, i);
     }
     elf_retained_neutralize(state);
 }

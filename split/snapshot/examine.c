@@ -210,6 +210,23 @@ static bool is_newer(const struct memory *memory, const struct input *file)
             (seconds >= 0 && seconds * 1000 + (changed->tv_nsec - start->tv_nsec) / 1000000 > 100));
 }
 
+/* True if the file was split, and the stub that this has left is in the module. */
+static bool has_same_stub(const struct examination *examination)
+{
+    struct split_image split;
+    struct module_stubs stubs;
+    struct error error;
+
+    if (!image_find_split(&examination->file, &split, &error) || !split.has_stub)
+        return false;
+    stubs = module_find_stubs(examination->memory, examination->module);
+    for (size_t i = 0; i < stubs.count; i++) {
+        if (memcmp(stubs.ids[i], split.stub_id, PROFILE_STUB_ID_SIZE) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* Opens the module's file, and keeps it if it is the build that is in memory. */
 static void open_file(struct examination *examination)
 {
@@ -225,6 +242,10 @@ static void open_file(struct examination *examination)
     }
     elf_file_build_id(file->bytes, &uuid);
     examination->has_file = module->uuid.size != 0 ? uuid_equal(&uuid, &module->uuid) : is_same;
+    if (module->has_hidden_notes && module->uuid.size == 0 && has_same_stub(examination)) {
+        examination->has_file = true;
+        module->uuid = uuid;
+    }
     module->is_newer = examination->has_file && is_newer(examination->memory, file);
     if (examination->has_file)
         return;
@@ -232,6 +253,11 @@ static void open_file(struct examination *examination)
     if (module->uuid.size != 0)
         error_set(&examination->no_file, "%s: is another build than the one that was loaded",
                   module->name);
+    else if (module->has_hidden_notes)
+        error_set(&examination->no_file,
+                  "%s: its build ID is not in %s, so that it is not known which build was loaded; "
+                  "give --store or --sidecar, or take the snapshot of the process",
+                  module->name, examination->memory->name);
     else
         error_set(&examination->no_file,
                   "%s: has no build ID, so that it is not known whether it is the one that was "
@@ -284,6 +310,48 @@ static enum finding examine_by_sidecar(struct examination *examination, struct s
     return done ? take(examination, error) : FINDING_FAILED;
 }
 
+/* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
+ * a shorter one, and zeros. *sidecar is NULL if there is none. */
+static bool find_by_stub(struct examination *examination, struct uuid uuid,
+                         struct sidecar **sidecar, struct error *error)
+{
+    struct uuid full = {0};
+
+    uuid.size = UUID_STUB_SIZE;
+    if (!sidecar_complete_uuid(examination->places, &uuid, &full, error))
+        return false;
+    if (full.size != 0)
+        uuid = full;
+    *sidecar = find_sidecar(examination, &uuid);
+    if (*sidecar == NULL) {
+        while (uuid.size > 1 && uuid.bytes[uuid.size - 1] == 0)
+            uuid.size--;
+        *sidecar = find_sidecar(examination, &uuid);
+    }
+    return true;
+}
+
+/* The same by what may be a stub in the module, if its build ID is not in the target. */
+static bool find_by_stubs(struct examination *examination, struct sidecar **sidecar,
+                          struct error *error)
+{
+    const struct module *module = examination->module;
+    struct module_stubs stubs;
+    struct uuid uuid = {.size = 0};
+
+    if (!module->has_hidden_notes || module->uuid.size != 0)
+        return true;
+    stubs = module_find_stubs(examination->memory, module);
+    for (size_t i = 0; *sidecar == NULL && i < stubs.count; i++) {
+        memcpy(uuid.bytes, stubs.ids[i], PROFILE_STUB_ID_SIZE);
+        if (!find_by_stub(examination, uuid, sidecar, error))
+            return false;
+    }
+    if (*sidecar == NULL)
+        examination->no_sidecar = examination->no_file;
+    return true;
+}
+
 static enum finding examine_without_file(struct examination *examination, struct error *error)
 {
     const struct module *module = examination->module;
@@ -299,6 +367,10 @@ static enum finding examine_without_file(struct examination *examination, struct
         if (sidecar != NULL)
             return examine_by_sidecar(examination, sidecar, error);
     }
+    if (!find_by_stubs(examination, &sidecar, error))
+        return FINDING_FAILED;
+    if (sidecar != NULL)
+        return examine_by_sidecar(examination, sidecar, error);
     if (traces.is_split || traces.has_runtime) {
         error_set(
             error,
@@ -360,27 +432,6 @@ static enum finding examine_by_file(struct examination *examination, struct erro
 }
 
 /* ---- by a stub record ---- */
-
-/* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
- * a shorter one, and zeros. *sidecar is NULL if there is none. */
-static bool find_by_stub(struct examination *examination, struct sidecar **sidecar,
-                         struct error *error)
-{
-    struct uuid uuid = examination->module->listed->uuid, full = {0};
-
-    uuid.size = UUID_STUB_SIZE;
-    if (!sidecar_complete_uuid(examination->places, &uuid, &full, error))
-        return false;
-    if (full.size != 0)
-        uuid = full;
-    *sidecar = find_sidecar(examination, &uuid);
-    if (*sidecar == NULL) {
-        while (uuid.size > 1 && uuid.bytes[uuid.size - 1] == 0)
-            uuid.size--;
-        *sidecar = find_sidecar(examination, &uuid);
-    }
-    return true;
-}
 
 /* Describes a module that is known by its sidecar alone. Its sections are taken for its only
  * segment, from the first to the last of them. */
@@ -495,7 +546,7 @@ static enum finding examine_stub(struct examination *examination, struct error *
                   examination->module->name, examination->memory->name);
         return FINDING_FAILED;
     }
-    if (!find_by_stub(examination, &sidecar, error))
+    if (!find_by_stub(examination, uuid, &sidecar, error))
         return FINDING_FAILED;
     if (sidecar != NULL)
         return examine_stub_with(examination, sidecar, error);

@@ -58,11 +58,11 @@ static bool find_bias(struct module *module)
 
 /* ---- by their headers ---- */
 
-/* Reads the segments and the first build ID. */
+/* Reads the segments and the first build ID. (A core has the first page of a file alone: patchelf
+ * moves notes out of it.) */
 static enum module_state read_segments(struct memory *memory, struct module *module,
                                        const struct elf_file *elf)
 {
-    bool is_there = true;
     struct buffer notes = {0};
 
     module->loads = command_array((size_t)elf->segment_count, sizeof(*module->loads));
@@ -74,19 +74,21 @@ static enum module_state read_segments(struct memory *memory, struct module *mod
     }
     if (!find_bias(module))
         return MODULE_IS_NONE;
-    for (uint64_t i = 0; is_there && module->uuid.size == 0 && i < elf->segment_count; i++) {
+    for (uint64_t i = 0; module->uuid.size == 0 && i < elf->segment_count; i++) {
         const Elf64_Phdr phdr = elf_file_segment(elf, i);
         struct elf_note_list list = {.big_endian = elf->big_endian};
 
         if (phdr.p_type != PT_NOTE || phdr.p_memsz == 0 || phdr.p_memsz > NOTES_MAX)
             continue;
-        is_there = memory_copy(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes);
+        if (!memory_copy(memory, module_address(module, phdr.p_vaddr), phdr.p_memsz, &notes)) {
+            module->has_hidden_notes = true;
+            continue;
+        }
         list.bytes = buffer_view(&notes);
-        if (is_there)
-            elf_note_build_id(&list, &module->uuid);
+        elf_note_build_id(&list, &module->uuid);
     }
     buffer_free(&notes);
-    return is_there ? MODULE_READ : MODULE_HIDDEN;
+    return MODULE_READ;
 }
 
 /* A program can also map a file whole, to read it: its own executable for a backtrace, say. Then
@@ -187,6 +189,8 @@ struct search {
     size_t last;  /* the module that was added for it */
     bool has_last;
     int count; /* of modules that were added */
+    /* Of a single module: what it may have as its stub, in place of modules that are added. */
+    struct module_stubs *stubs;
 };
 
 static bool is_writable(const struct search *search, uint64_t address, uint64_t size)
@@ -287,6 +291,12 @@ static bool add_stub(struct search *search, const uint8_t *bytes, uint64_t addre
     struct memory *memory = search->memory;
     struct memory_module *module;
 
+    if (search->stubs != NULL) {
+        if (search->stubs->count < MODULE_STUBS_MAX &&
+            !is_doubtful(search, bytes, PROFILE_STUB_ID_SIZE))
+            memcpy(search->stubs->ids[search->stubs->count++], bytes, PROFILE_STUB_ID_SIZE);
+        return true;
+    }
     if (search->has_last && search->end == address) {
         module = &memory->modules[search->last];
         module->uuid.size = 0;
@@ -344,6 +354,12 @@ static bool search_range(struct search *search, uint64_t address, uint64_t size,
     return true;
 }
 
+static void find_layouts(struct search *search)
+{
+    for (size_t i = 0; i < VERSION_COUNT; i++)
+        profile_record_layout(versions[i], search->pointer_size, &search->layouts[i]);
+}
+
 bool stubs_find(struct memory *memory, const struct address_ranges *writable, bool wide,
                 bool big_endian, struct error *error)
 {
@@ -354,8 +370,7 @@ bool stubs_find(struct memory *memory, const struct address_ranges *writable, bo
     uint8_t *buffer = command_array(1, PIECE_SIZE);
     bool done = true;
 
-    for (size_t i = 0; i < VERSION_COUNT; i++)
-        profile_record_layout(versions[i], search.pointer_size, &search.layouts[i]);
+    find_layouts(&search);
     for (size_t i = 0; i < memory->module_count; i++) {
         struct module module;
         enum module_state state = module_read(memory, &memory->modules[i], &module);
@@ -372,6 +387,33 @@ bool stubs_find(struct memory *memory, const struct address_ranges *writable, bo
     free(search.known.items);
     free(buffer);
     return done;
+}
+
+struct module_stubs module_find_stubs(struct memory *memory, const struct module *module)
+{
+    struct module_stubs stubs = {.count = 0};
+    struct address_ranges writable = {0};
+    struct search search = {.memory = memory,
+                            .writable = &writable,
+                            .big_endian = module->big_endian,
+                            .pointer_size = module->wide ? 8 : 4,
+                            .stubs = &stubs};
+    uint8_t *buffer = command_array(1, PIECE_SIZE);
+    struct error none;
+
+    find_layouts(&search);
+    for (size_t i = 0; i < module->load_count; i++) {
+        const Elf64_Phdr *load = &module->loads[i];
+
+        if ((load->p_flags & PF_W) != 0 && load->p_memsz != 0)
+            address_ranges_add(&writable, module_address(module, load->p_vaddr), load->p_memsz, 0);
+    }
+    address_ranges_sort(&writable);
+    for (size_t i = 0; i < writable.count; i++)
+        search_range(&search, writable.items[i].address, writable.items[i].size, buffer, &none);
+    free(writable.items);
+    free(buffer);
+    return stubs;
 }
 
 /* ---- by other traces ---- */

@@ -203,8 +203,9 @@ struct module {
     bool is_fixed;     /* ET_EXEC */
     Elf64_Phdr *loads; /* its PT_LOAD segments */
     size_t load_count;
-    uint64_t bias;    /* address in memory - address in the file, modulo 2^64 */
-    struct uuid uuid; /* the GNU build ID in memory; size 0: none */
+    uint64_t bias;         /* address in memory - address in the file, modulo 2^64 */
+    struct uuid uuid;      /* the GNU build ID in memory; size 0: none */
+    bool has_hidden_notes; /* or none was found, as notes are missing in the target */
     /* Its file was written to after the process had started. If it was loaded before that, its
      * memory is no longer what was loaded. */
     bool is_newer;
@@ -213,7 +214,7 @@ struct module {
 enum module_state {
     MODULE_READ,
     MODULE_IS_NONE, /* something else is mapped: not an ELF file, or one that is not loaded */
-    MODULE_HIDDEN,  /* its ELF header, program headers or notes are missing in the target */
+    MODULE_HIDDEN,  /* its ELF header or program headers are missing in the target */
 };
 
 /* Reads a module from memory. Free with module_free in any case. */
@@ -237,6 +238,16 @@ struct traces {
 };
 
 struct traces traces_find(struct memory *memory, const struct module *module);
+
+/* The first fields of what has the form of a stub record in the module: of its stub, if it has one,
+ * and now and then of something else. */
+#define MODULE_STUBS_MAX 16
+struct module_stubs {
+    uint8_t ids[MODULE_STUBS_MAX][PROFILE_STUB_ID_SIZE];
+    size_t count;
+};
+
+struct module_stubs module_find_stubs(struct memory *memory, const struct module *module);
 
 /* ---- coverage ---- */
 

@@ -303,18 +303,29 @@ static bool is_chosen(int number)
     return rounds_are_all() || (5 * care + atoi(clang_version)) % (int)KIND_COUNT == kind;
 }
 
-/* True if the tool takes images of this kind at all. */
+/* True if the tool takes images of this kind at all, and they still run. */
 static bool is_taken(const struct place *place, const char *words)
 {
-    if (words == NULL) {
+    bool runs = false;
+    if (words != NULL) {
+        struct outcome outcome = run(place, place->treated, NO_PROFILE);
+        runs = outcome_exited(&outcome, 3);
+    }
+    if (!runs) {
         printf("%s: not taken\n", place->label);
     }
-    return words != NULL;
+    return runs;
+}
+
+/* A static image may keep what looks like a reference in the C library's code. */
+static bool may_stay(const struct place *place)
+{
+    return place->kind->link == LINK_STATIC || place->kind->link == LINK_STATIC_PIE;
 }
 
 START_TEST(test_before)
 {
-    if (!is_chosen(_i)) {
+    if (!is_chosen(_i) || !rounds_have((unsigned)_i % CARE_COUNT, 2)) {
         return;
     }
     struct place place =
@@ -323,9 +334,10 @@ START_TEST(test_before)
         return;
     }
     const char *errors = split(&place, place.treated);
-    ck_assert_msg((place.care->warning == NULL && strstr(errors, " stays") == NULL) ||
-                      (place.care->warning != NULL && strstr(errors, place.care->warning) != NULL),
-                  "%s: %s", place.label, errors);
+    ck_assert_msg(
+        (place.care->warning == NULL && (may_stay(&place) || strstr(errors, " stays") == NULL)) ||
+            (place.care->warning != NULL && strstr(errors, place.care->warning) != NULL),
+        "%s: %s", place.label, errors);
     bool has_profiles = check_runs(&place);
     if (has_profiles) {
         check_profiles(&place);
@@ -354,7 +366,8 @@ START_TEST(test_after)
         return;
     }
     const char *errors = split(&place, place.plain);
-    ck_assert_msg(strstr(errors, " stays") == NULL, "%s: %s", place.label, errors);
+    ck_assert_msg(may_stay(&place) || strstr(errors, " stays") == NULL, "%s: %s", place.label,
+                  errors);
     char *untreated = new_directory(place.scratch, "untreated");
     copy_images(&place, place.split, untreated);
     found = treat(&place, place.split);
@@ -385,6 +398,12 @@ END_TEST
 
 /* ---- tools that only read ---- */
 
+/* Known of a stripped image: symbols of mapping that went, until strip removes them, and sections
+ * without bytes in the file, for which eu-elflint looks in the first segment with their offset.
+ * gold has constants in the segment of the code, which is split. */
+#define KNOWN_LINT                                                                                 \
+    "'__covrec_\\|not fully contained in segment\\|no executable sections\\|dynsym.*__stop_'"
+
 /* What the command says of the image, without the numbers of sections, segments and symbols. Only
  * that from `stream` on, which is "2>&1" for all or "2>&1 >/dev/null" for errors. */
 static const char *complaints(const char *directory, const char *tool, const char *stream)
@@ -393,8 +412,7 @@ static const char *complaints(const char *directory, const char *tool, const cha
     text_list_add(&command.arguments, "sh");
     text_list_add(&command.arguments, "-c");
     text_list_add_format(&command.arguments,
-                         "%s %s | sed -E 's/(section |entry |phdr|symbol |line )?"
-                         "\\[? *[0-9]+\\]?( \\(|:|$| )/\\1N\\2/g'",
+                         "%s %s | sed -E 's/(section|entry|phdr|symbol) ?\\[? *[0-9]+\\]?/\\1/g'",
                          tool, stream);
     return command_expect(&command, 0).output;
 }
@@ -428,6 +446,7 @@ START_TEST(test_readers)
         {"llvm-readelf-19 -a " PROGRAM_NAME, "2>&1 >/dev/null"},
         {"objdump -x " PROGRAM_NAME, "2>&1 >/dev/null"},
         {"nm " PROGRAM_NAME, "2>&1 >/dev/null"},
+        {"eu-elflint --gnu-ld " PROGRAM_NAME " 2>&1 | grep -v " KNOWN_LINT, ""},
     };
     if (!rounds_are_all() && (_i + atoi(clang_version)) % 3 != 0) {
         return;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/elf_file.h"
 #include "tests/support/program.h"
 #include "tests/support/raw_profile.h"
 
@@ -391,15 +392,19 @@ static const char *core_of_end(pid_t process, const char *work)
     return core;
 }
 
+static void check_taken(const char *target, const char *work, const char *options)
+{
+    covsplit_run_words(place, 0, snapshot_words(target, "taken", options));
+    const char *taken = find_profile("taken", "app");
+    ck_assert_msg(taken != NULL, "%s %s: nothing was taken", target, options);
+    files_assert_equal(text_format("%s/%s/program.profraw", place, work), taken, target);
+    directory_remove(path_join(place, "taken"));
+}
+
 static void check_sparse(const char *target, const char *work)
 {
-    static const char *const options[] = {"", "--store sidecars"};
-    for (size_t i = 0; i < 2; i++) {
-        covsplit_run_words(place, 0, snapshot_words(target, "taken", options[i]));
-        files_assert_equal(text_format("%s/%s/program.profraw", place, work),
-                           find_profile("taken", "app"), target);
-        directory_remove(path_join(place, "taken"));
-    }
+    check_taken(target, work, "");
+    check_taken(target, work, "--store sidecars");
 }
 
 /* Of many pages of counters that have left the file, the kernel dumps none if nobody has counted
@@ -428,6 +433,97 @@ START_TEST(test_untouched)
         file_write_text(text_format("/proc/%d/coredump_filter", (int)process), "0x32\n");
         const char *words = snapshot_words(of_core(core_of_end(process, work)), "taken", "");
         assert_contains(covsplit_run_words(place, 1, words).errors, "they were not dumped");
+    }
+}
+END_TEST
+
+/* The build ID by which elfutils finds the executable. */
+static const char *build_id_in(const char *core)
+{
+    const char *words =
+        text_format("eu-unstrip -n --core %s | sed -n '1s/[^ ]* \\([^@]*\\).*/\\1/p'", core);
+    return run_or_abort(place, "sh", "-c", words, NULL);
+}
+
+/* The same if only the snapshot knows the build ID, which is right behind the header. */
+static void check_without_id(const char *target, const char *work)
+{
+    const size_t header_max = 256;
+    covsplit_run_words(place, 0, snapshot_words(target, "taken", "--store sidecars"));
+    const char *path = find_profile("taken", "app");
+    ck_assert_msg(path != NULL, "%s: nothing was taken", target);
+    struct contents written = file_read(text_format("%s/%s/program.profraw", place, work));
+    struct contents taken = file_read(path);
+    ck_assert(written.size > header_max && taken.size > written.size);
+    size_t same = written.size - header_max;
+    ck_assert_mem_eq(taken.data + (taken.size - same), written.data + header_max, same);
+    contents_free(&written);
+    contents_free(&taken);
+    directory_remove(path_join(place, "taken"));
+}
+
+/* Snapshots of the cores, with the image in place, gone, and built anew. */
+static void check_cores(const char *const cores[2], const char *work, const char *options,
+                        bool is_moved)
+{
+    for (int state = 0; state < 3; state++) {
+        if (state == 1) {
+            ck_assert_int_eq(unlink(path_join(place, "split/app")), 0);
+        }
+        if (state == 2) {
+            build("-O2", text_format("%s sparse.c first.c -o ../split/app", options));
+        }
+        for (size_t i = 0; i < 2 && cores[i] != NULL; i++) {
+            if (is_moved) {
+                check_without_id(of_core(cores[i]), work);
+                continue;
+            }
+            if (state == 0) {
+                check_taken(of_core(cores[i]), work, "");
+            }
+            check_taken(of_core(cores[i]), work, "--store sidecars");
+        }
+    }
+}
+
+/* Kernel cores have the first page of a file alone. The build ID is there, also of a static program
+ * with many functions; where patchelf has moved it, the stub tells the build. (The
+ * runtime does not find it any more, and older ones may crash.) */
+START_TEST(test_build_id)
+{
+    static const struct {
+        const char *name, *options;
+        bool is_moved;
+    } ways[] = {{"static", "-static", false}, {"pie", "-pie", false}, {"moved", "-pie", true}};
+    place = scratch_create("snapshot-build-id");
+    directory_create(path_join(place, "original"));
+    directory_create(path_join(place, "split"));
+    source_generate(text_format("%s/original/first.c", place), LANGUAGE_C, "first", 5 * FUNCTIONS);
+    file_write_text(text_format("%s/original/sparse.c", place), sparse_source);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (ways[i].is_moved && strcmp(clang_version, "22") != 0) {
+            continue;
+        }
+        build("", text_format("%s sparse.c first.c -o app", ways[i].options));
+        covsplit_run_words(place, 0, "split --store sidecars -o split/app original/app");
+        if (ways[i].is_moved) {
+            run_or_abort(place, "patchelf", "--set-rpath",
+                         "/a/directory/with/a/name/that/takes/more/than/what/is/there", "split/app",
+                         NULL);
+        }
+        pid_t process = start_sparse(ways[i].name, true);
+        const char *cores[2] = {core_by_gcore(process), NULL};
+        if (has_kernel_cores()) {
+            cores[1] = core_of_end(process, ways[i].name);
+        } else {
+            end(process);
+        }
+        if (!ways[i].is_moved) {
+            struct elf_file app = elf_file_read(path_join(place, "original/app"));
+            assert_contains(build_id_in(cores[cores[1] != NULL]), elf_file_build_id(&app));
+            elf_file_free(&app);
+        }
+        check_cores(cores, ways[i].name, ways[i].options, ways[i].is_moved);
     }
 }
 END_TEST
@@ -823,9 +919,9 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "CLANG LINKER", &clang_version, &linker_name);
     TCase *taken = suite_case("taken", 300, NULL);
     suite_loops(taken, sizeof variants / sizeof *variants, test_stopped);
-    suite_tests(taken, test_cores, test_untouched, test_stripped, test_report, test_running,
-                test_same_number, test_cores_of_one_process, test_overwritten, test_continuous,
-                test_replaced, test_reports);
+    suite_tests(taken, test_cores, test_untouched, test_build_id, test_stripped, test_report,
+                test_running, test_same_number, test_cores_of_one_process, test_overwritten,
+                test_continuous, test_replaced, test_reports);
     TCase *refused = suite_case("refused", 300, NULL);
     suite_tests(refused, test_no_sidecar, test_not_dumped, test_user, test_virtual_tables,
                 test_refusals);
