@@ -28,12 +28,6 @@
 /* A longer reason is truncated. */
 #define IMAGE_REASON_MAX 256
 
-/* What the linker said of objects other than the runtime's that refer to a section's bounds. */
-struct section_users {
-    bool are_known;
-    const char *object; /* one of them; NULL: there is none */
-};
-
 struct image_options {
     unsigned sections;       /* mask of SECTION_BIT: what to remove */
     struct uuid uuid;        /* --uuid; size 0: none given */
@@ -41,7 +35,6 @@ struct image_options {
     bool drop_signature;     /* remove a code signature that cannot be made again */
     /* Names and data may go where something seems to refer to them. */
     bool assume_unreferenced;
-    struct section_users names_users, data_users;
 };
 
 /* The description of an image, and of what a split would do to it. Owns everything in it, except

@@ -143,19 +143,10 @@ static bool assume_unreferenced(struct planning *planning, enum section_kind kin
 
 static bool check_references(struct planning *planning, enum section_kind kind)
 {
-    const struct image_options *options = planning->options;
-    const struct section_users *users =
-        kind == SECTION_NAMES ? &options->names_users : &options->data_users;
     const struct bounds *whole = &planning->whole[kind];
     const char *reason;
     uint64_t from;
 
-    if (users->are_known && users->object != NULL) {
-        image_plan_keep(planning->plan, kind,
-                        "%s refers to its start or end, other than the runtime; " IF_UNREFERENCED,
-                        users->object);
-        return assume_unreferenced(planning, kind);
-    }
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, true,
                                  kind == SECTION_DATA, &from, &reason)) {
     case REFERENCE_POINTER:
@@ -176,9 +167,7 @@ static bool check_references(struct planning *planning, enum section_kind kind)
     default:
         break;
     }
-    /* Only the linker could have made a distance, from a symbol that an object refers to. */
-    if (users->are_known ||
-        !rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from))
+    if (!rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from))
         return true;
     image_plan_keep(planning->plan, kind,
                     "the number at 0x%" PRIx64

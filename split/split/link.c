@@ -25,13 +25,11 @@
 #include "split/cli/message.h"
 #include "split/cli/process.h"
 #include "split/split/link_command.h"
-#include "split/split/link_trace.h"
 #include "split/split/split.h"
 
 struct link {
     const struct parsed_options *options;
     struct link_command command;
-    struct link_trace trace;
     struct stat linked; /* the output after the link */
 };
 
@@ -198,11 +196,7 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 static bool split_output(const struct link *link, struct error *error)
 {
     const char *output = link->command.output;
-    struct split_report report = {
-        .was_found = true,
-        .names_users = link_trace_users(&link->trace, SECTION_NAMES),
-        .data_users = link_trace_users(&link->trace, SECTION_DATA),
-    };
+    struct split_report report = {.was_found = true};
     bool done = split_file(link->options, output, option_threads(link->options), &report, error);
 
     split_report_print_notes(&report);
@@ -255,34 +249,18 @@ static bool warn_of_no_output(const struct link *link, struct error *error)
 
 /* ---- the whole ---- */
 
-/* Runs the command, and reads what the linker says of names and data. */
-static bool run_command(struct link *link, struct child *child, int *status, struct error *error)
-{
-    char **command = link->trace.command;
-    int number = 0;
-    bool started;
-
-    child_hold_signals(child);
-    /* The operands are main's arguments, which execvp may take. */
-    if (!link_trace_start(&link->trace))
-        command = (char **)(uintptr_t)link->options->operands;
-    started = child_start(child, command, &number, error);
-    link_trace_started(&link->trace);
-    if (started)
-        *status = number == 0 ? child_wait(child) : child_report_not_run(child, command[0], number);
-    link_trace_end(&link->trace);
-    return started;
-}
-
 static bool run(struct link *link, int *status, struct error *error)
 {
     struct child child = {0};
+    /* The operands are main's arguments, which execvp may take. */
+    char **command = (char **)(uintptr_t)link->options->operands;
     struct file_before before = file_look_before(link->command.output);
     struct error ignored;
     bool written, seen;
     int number;
 
-    if (!run_command(link, &child, status, error))
+    child_hold_signals(&child);
+    if (!child_run(&child, command, status, error))
         return false;
     /* A compiler that is called without -o and without linking has a.out as its output, but does
      * not write it. */
@@ -319,9 +297,7 @@ int command_link(const struct parsed_options *options)
         return message_usage("link", "'--pack' is for '--store DIR'");
     done = link_command_read(&link.command, options->operands, options->operand_count, &error);
     if (done) {
-        link_trace_open(&link.trace, &link.command, options->operands, options->operand_count);
         done = run(&link, &status, &error);
-        link_trace_free(&link.trace);
         link_command_free(&link.command);
     }
     if (done)

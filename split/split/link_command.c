@@ -193,32 +193,6 @@ static bool is_archiver(const char *program)
     return false;
 }
 
-static bool is_one_of(const char *program, const char *const *patterns)
-{
-    while (*patterns != NULL && fnmatch(*patterns, path_file_name(program), 0) != 0)
-        patterns++;
-    return *patterns != NULL;
-}
-
-static enum link_asked how_asked(const struct command_words *command)
-{
-    static const char *const compilers[] = {
-        "cc",      "c++",       "gcc",          "g++",
-        "*-gcc",   "*-g++",     "gcc-[0-9]*",   "g++-[0-9]*",
-        "clang",   "clang++",   "clang-[0-9]*", "clang++-[0-9]*",
-        "*-clang", "*-clang++", "*-gcc-[0-9]*", "*-g++-[0-9]*",
-        NULL};
-    static const char *const linkers[] = {"ld",   "ld.bfd", "ld.gold", "ld.lld",  "ld.lld-[0-9]*",
-                                          "*-ld", "*-ld.*", "gold",    "ld.mold", "mold",
-                                          NULL};
-
-    if (command->style != STYLE_GNU)
-        return LINK_ASKED_NOT;
-    return is_one_of(command->program, compilers) ? LINK_ASKED_THROUGH_COMPILER
-           : is_one_of(command->program, linkers) ? LINK_ASKED_DIRECTLY
-                                                  : LINK_ASKED_NOT;
-}
-
 /* GCC and Clang for mingw-w64, but not the linker itself, add ".exe" to a name without extension.
  */
 static bool is_for_mingw(const struct command_words *command)
@@ -337,7 +311,6 @@ bool link_command_read(struct link_command *command, const char *const *words, s
         take_linker_words(&search, &linker.words);
     command->links = (search.output != NULL || has_file(&command->inputs)) && !search.ends_early &&
                      read.style != STYLE_RUST && !is_archiver(read.program);
-    command->asked = is_mingw ? LINK_ASKED_NOT : how_asked(&read);
     command_words_free(&linker);
     command_words_free(&read);
     if (!done) {

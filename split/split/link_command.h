@@ -20,19 +20,11 @@
 #include "common/base/error.h"
 #include "split/cli/path_list.h"
 
-/* How the command takes words for a linker of ELF images. */
-enum link_asked {
-    LINK_ASKED_NOT, /* not known */
-    LINK_ASKED_THROUGH_COMPILER,
-    LINK_ASKED_DIRECTLY,
-};
-
 /* Free with link_command_free. */
 struct link_command {
     char *output;
-    bool names_output; /* else `output` is the default */
-    bool links;        /* else it compiles, or archives, or tells a version */
-    enum link_asked asked;
+    bool names_output;       /* else `output` is the default */
+    bool links;              /* else it compiles, or archives, or tells a version */
     struct path_list inputs; /* words that are not options: files, and values of some options */
 };
 

@@ -34,9 +34,8 @@ struct split_row {
 struct split_report {
     bool shows_progress; /* this is the only file */
     bool was_found;      /* not named by the user: ignored if it has no coverage */
-    struct section_users names_users, data_users; /* what the linker said; not a result */
-    bool was_split;                               /* an image in it had been split before */
-    struct buffer notes;                          /* delayed warnings, one on each line */
+    bool was_split;      /* an image in it had been split before */
+    struct buffer notes; /* delayed warnings, one on each line */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };

@@ -51,8 +51,6 @@ static bool plan_slice(struct slice_split *split, struct error *error)
         .uuid = option_uuid(options, OPTION_UUID),
         .drop_signature = option_given(options, OPTION_DROP_SIGNATURE),
         .assume_unreferenced = option_given(options, OPTION_ASSUME_UNREFERENCED),
-        .names_users = split->job->report->names_users,
-        .data_users = split->job->report->data_users,
         .map = option_given(options, OPTION_MAP) ? &split->job->map : NULL,
     };
 
