@@ -412,15 +412,31 @@ static bool is_end(const struct elf_image *image, const struct elf_symbol *symbo
     return name.size >= strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
 }
 
+/* True for names and data of which a part is left. */
+static bool is_remnant(const struct elf_state *state, size_t section)
+{
+    static const enum section_kind kinds[] = {SECTION_NAMES, SECTION_DATA};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        const struct section *plan = image_plan_section(state->base.plan, kinds[i]);
+
+        if (plan != NULL && section_goes(plan) && state->base.section_index[kinds[i]] == section)
+            return true;
+    }
+    return false;
+}
+
 /* What was behind the new end of its section is where it ends now: the bounds of names and records
- * are those that the runtime gets, and of the records behind the stub nothing is left. */
+ * are those that the runtime gets, and of the records behind the stub nothing is left. But what is
+ * in memory as before, such as the pool of value nodes, is where it was: BOLT applies retained
+ * relocations to symbols again. */
 static void fit_symbol(const struct tables *tables, const struct elf_symbol *symbol, size_t section)
 {
     struct elf_state *state = tables->state;
     const Elf64_Shdr *shdr = &tables->shdrs[section], *old = &state->image.shdrs[section];
     uint64_t start = shdr->sh_addr, end = start + shdr->sh_size, value = symbol->st_value;
 
-    if ((start == old->sh_addr && shdr->sh_size == old->sh_size) ||
+    if (!is_remnant(state, section) || (start == old->sh_addr && shdr->sh_size == old->sh_size) ||
         !(range_within(value, 1, old->sh_addr, old->sh_size) ||
           (value == old->sh_addr + old->sh_size && is_end(&state->image, symbol))))
         return;
