@@ -398,11 +398,13 @@ END_TEST
 
 /* ---- tools that only read ---- */
 
-/* Known of a stripped image: symbols of mapping that went, until strip removes them, and sections
- * without bytes in the file, for which eu-elflint looks in the first segment with their offset.
- * gold has constants in the segment of the code, which is split. */
+/* Known of a stripped image: symbols of mapping that went, until strip removes them, the pool of
+ * value nodes, of which the file has a part, and sections without bytes in the file, for which
+ * eu-elflint looks in the first segment with their offset. gold has constants in the segment of the
+ * code, which is split. */
 #define KNOWN_LINT                                                                                 \
-    "'__covrec_\\|not fully contained in segment\\|no executable sections\\|dynsym.*__stop_'"
+    "'__covrec_\\|__llvm_prf_vnds\\|not fully contained in segment\\|no executable sections"       \
+    "\\|dynsym.*__stop_'"
 
 /* What the command says of the image, without the numbers of sections, segments and symbols. Only
  * that from `stream` on, which is "2>&1" for all or "2>&1 >/dev/null" for errors. */
