@@ -267,10 +267,17 @@ static bool take_number(const struct image_part *data, size_t base, uint64_t bou
     return base < DATA_BASE_OTHERS || *number >= NEAR;
 }
 
-/* True if the number at an offset is one of four that ascend, descend or repeat in even steps, with
- * other fields between them or without. */
+enum leading {
+    LEADS_NOWHERE,
+    LEADS_FROM_TABLE, /* from a place that may be the start of a table */
+    LEADS_FROM_BASE,  /* from one of the part's bases */
+    LEADS_FROM_ITSELF,
+};
+
+/* True if the number at an offset is one of four in even steps, with other fields between them or
+ * without, that lead to other places: rows of a table may all have the same distances. */
 static bool is_in_progression(const struct distance_search *search, const struct image_part *data,
-                              uint64_t offset)
+                              uint64_t offset, enum leading leading)
 {
     for (uint64_t stride = NUMBER_SIZE; stride <= STRIDE_MAX; stride += NUMBER_SIZE) {
         for (uint64_t before = 0; before < PROGRESSION_SIZE; before++) {
@@ -283,20 +290,14 @@ static bool is_in_progression(const struct distance_search *search, const struct
             first = number_at(search, data, start);
             second = number_at(search, data, start + stride);
             third = number_at(search, data, start + 2 * stride);
-            if (second - first == third - second &&
+            if (second - first != (leading == LEADS_FROM_ITSELF ? 0 - (uint32_t)stride : 0) &&
+                second - first == third - second &&
                 number_at(search, data, start + 3 * stride) - third == third - second)
                 return true;
         }
     }
     return false;
 }
-
-enum leading {
-    LEADS_NOWHERE,
-    LEADS_FROM_TABLE, /* from a place that may be the start of a table */
-    LEADS_FROM_BASE,  /* from one of the part's bases */
-    LEADS_FROM_ITSELF,
-};
 
 /* Finds out from where the number at an offset leads to the bound. */
 static enum leading leads_to(const struct distance_search *search, const struct image_part *data,
@@ -335,11 +336,13 @@ static bool has_mate(const struct distance_search *search, const struct image_pa
          i += NUMBER_SIZE) {
         uint32_t mate = number_at(search, data, i);
         uint32_t to = base + mate + (leading == LEADS_FROM_ITSELF ? (uint32_t)(i - offset) : 0);
-        bool fits = leading != LEADS_FROM_TABLE && mate == (uint32_t)search->size;
+        bool is_size = leading != LEADS_FROM_TABLE && mate == (uint32_t)search->size;
+        bool leads = false;
 
         for (size_t j = 0; j < search->count; j++)
-            fits |= search->bounds[j] != bound && mate != 0 && to == (uint32_t)search->bounds[j];
-        if (fits && i != offset && !is_in_progression(search, data, i))
+            leads |= search->bounds[j] != bound && mate != 0 && to == (uint32_t)search->bounds[j];
+        if (i != offset && ((leads && !is_in_progression(search, data, i, leading)) ||
+                            (is_size && !is_in_progression(search, data, i, LEADS_FROM_BASE))))
             return true;
     }
     return false;
@@ -377,12 +380,11 @@ static bool is_distance(struct distance_search *search, const struct image_part 
         enum leading leading = is_other ? LEADS_NOWHERE : leads_to(search, data, offset, bound);
         bool is_paired;
 
-        if (leading == LEADS_NOWHERE || is_in_progression(search, data, offset))
+        if (leading == LEADS_NOWHERE || is_in_progression(search, data, offset, leading))
             continue;
         is_paired = has_mate(search, data, offset, bound, leading);
-        if (leading == LEADS_FROM_TABLE
-                ? is_paired && !add_number(search, from, start, start)
-                : is_paired || !add_number(search, from, front, from))
+        if (leading == LEADS_FROM_TABLE ? is_paired && !add_number(search, from, start, start)
+                                        : is_paired || !add_number(search, from, front, from))
             return true;
     }
     return false;

@@ -290,8 +290,8 @@ enum reference_kind rules_find_reference(const struct image_code *image, uint64_
  *     where its table or structure may start: the code may know the size.
  * Two numbers beside each other that lead to two bounds may also count from a place up to
  * RULES_TABLE_SIZE bytes in front, if code or a pointer refers to that: the start of their table.
- * No number that ascends or descends in even steps, or repeats, together with three others is a
- * distance.
+ * No number that ascends, descends or repeats in even steps together with three others is a
+ * distance, unless they lead to one place: rows of a table may have the same distances.
  *
  * What stays open: one bound alone in the middle of a larger table; distances to other addresses in
  * the range, at places that are not multiples of 4, in units other than bytes, numbers below 64 KiB
