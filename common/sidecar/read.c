@@ -122,7 +122,8 @@ static bool take_sections(struct opening *opening, struct cursor *fields)
         struct section *section = &sidecar->sections[sidecar->section_count];
         uint64_t kind = cursor_uleb128(fields);
 
-        if (kind == 0 || kind > SECTION_KIND_MAX || sidecar_find(sidecar, kind) != NULL)
+        if (kind == 0 || kind > SECTION_KIND_MAX ||
+            sidecar_find(sidecar, (enum section_kind)kind) != NULL)
             return bad_notes(opening, "a section is unknown, or occurs twice");
         *section = (struct section){.kind = (enum section_kind)kind,
                                     .name = section_kind_name((enum section_kind)kind)};
