@@ -21,7 +21,7 @@
 /* The sections of a difference may take one part in so many of what the whole sidecar takes, and
  * with its headers it must be smaller than that. */
 #define SHARE        4
-#define HEADERS_SIZE 1900
+#define HEADERS_SIZE 1300
 
 /* The most bases that are tried for a sidecar. */
 #define ATTEMPTS        3
