@@ -17,7 +17,6 @@
 #include "formats/format.h"
 
 #define OUTLINE_LINE_MAX 256
-#define IF_UNREFERENCED  "if nothing refers to it, give --assume-unreferenced"
 
 static struct section *section_of(struct planning *planning, enum section_kind kind)
 {
@@ -128,11 +127,16 @@ static bool check_known(struct planning *planning, enum section_kind kind)
                            "the version of its raw profiles is not known to covsplit");
 }
 
-/* Lets a section go that stays because something seems to refer to it, if the user knows better. */
-static bool assume_unreferenced(struct planning *planning, enum section_kind kind)
+/* Keeps a section because something at an address seems to refer to it, or lets it go if the user
+ * knows better: then true. */
+static bool keep_referenced(struct planning *planning, enum section_kind kind, const char *what,
+                            uint64_t from, const char *how)
 {
     struct section *section = section_of(planning, kind);
 
+    image_plan_keep(planning->plan, kind,
+                    "%s0x%" PRIx64 " %s if nothing refers to it, give --assume-unreferenced", what,
+                    from, how);
     if (!planning->options->assume_unreferenced)
         return false;
     planning->plan->assumed = section->reason;
@@ -150,30 +154,20 @@ static bool check_references(struct planning *planning, enum section_kind kind)
     switch (rules_find_reference(&planning->code, whole->begin, whole->end - whole->begin, true,
                                  kind == SECTION_DATA, &from, &reason)) {
     case REFERENCE_POINTER:
-        image_plan_keep(planning->plan, kind,
-                        "a pointer at 0x%" PRIx64
-                        " refers to it, other than the runtime's; " IF_UNREFERENCED,
-                        from);
-        return assume_unreferenced(planning, kind);
+        return keep_referenced(planning, kind, "a pointer at ", from,
+                               "refers to it, other than the runtime's;");
     case REFERENCE_CODE:
-        image_plan_keep(planning->plan, kind,
-                        "code at 0x%" PRIx64
-                        " refers to it, other than the runtime's accessors; link without LTO of "
-                        "the runtime, or " IF_UNREFERENCED,
-                        from);
-        return assume_unreferenced(planning, kind);
+        return keep_referenced(planning, kind, "code at ", from,
+                               "refers to it, other than the runtime's accessors; link without LTO "
+                               "of the runtime, or");
     case REFERENCE_UNKNOWN:
         return image_plan_keep(planning->plan, kind, "%s", reason);
     default:
         break;
     }
-    if (!rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from))
-        return true;
-    image_plan_keep(planning->plan, kind,
-                    "the number at 0x%" PRIx64
-                    " may be a distance that leads to it, and has no relocation; " IF_UNREFERENCED,
-                    from);
-    return assume_unreferenced(planning, kind);
+    return !rules_find_distance(&planning->code, whole->begin, whole->end - whole->begin, &from) ||
+           keep_referenced(planning, kind, "the number at ", from,
+                           "may be a distance that leads to it, and has no relocation;");
 }
 
 /* A program that reads its own names and records through the runtime's functions, by a call or a
@@ -399,11 +393,8 @@ static bool check_first_record(struct planning *planning, struct bytes *records)
     if (found != REFERENCE_POINTER && found != REFERENCE_CODE &&
         !rules_find_distance(&planning->code, data.begin, data.end - data.begin, &from))
         return true;
-    image_plan_keep(planning->plan, SECTION_NAMES,
-                    "the program looks at its own records: 0x%" PRIx64
-                    " refers to the first one; " IF_UNREFERENCED,
-                    from);
-    return assume_unreferenced(planning, SECTION_NAMES);
+    return keep_referenced(planning, SECTION_NAMES, "the program looks at its own records: ", from,
+                           "refers to the first one;");
 }
 
 static bool change_first_record(struct planning *planning, struct bytes records)

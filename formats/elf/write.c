@@ -436,7 +436,7 @@ static void fit_symbol(const struct tables *tables, const struct elf_symbol *sym
     const Elf64_Shdr *shdr = &tables->shdrs[section], *old = &state->image.shdrs[section];
     uint64_t start = shdr->sh_addr, end = start + shdr->sh_size, value = symbol->st_value;
 
-    if (!is_remnant(state, section) || (start == old->sh_addr && shdr->sh_size == old->sh_size) ||
+    if ((start == old->sh_addr && shdr->sh_size == old->sh_size) || !is_remnant(state, section) ||
         !(range_within(value, 1, old->sh_addr, old->sh_size) ||
           (value == old->sh_addr + old->sh_size && is_end(&state->image, symbol))))
         return;
