@@ -57,7 +57,7 @@ static void print_pe(FILE *stream, const Pe_Binary_t *binary)
             binary->optional_header.sizeof_image);
     /* LIEF takes what follows the last directory for more of them. */
     for (size_t i = 0;
-         binary->data_directories[i] != NULL && i < binary->optional_header.numberof_rva_and_size;
+         i < binary->optional_header.numberof_rva_and_size && binary->data_directories[i] != NULL;
          i++)
         fprintf(stream, "directory %zu at 0x%" PRIx32 " of 0x%" PRIx32 "\n", i,
                 binary->data_directories[i]->rva, binary->data_directories[i]->size);
