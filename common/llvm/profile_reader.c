@@ -311,17 +311,25 @@ bool profile_reader_first(struct profile_reader *reader, struct profile *profile
            (found || error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again", reader->name));
 }
 
+/* The file may be a hole of any size. */
+#define EXPLAIN_AROUND (64u << 20)
+
 bool profile_reader_explain(const struct profile_reader *reader, struct error *error)
 {
+    uint64_t start = reader->offset < EXPLAIN_AROUND ? 0 : reader->offset - EXPLAIN_AROUND;
+    uint64_t size = reader->file.size - start;
     const char *advice = strrchr(error->message, ';');
     const struct error damage = *error;
-    struct bytes rest = reader->file;
+    struct bytes rest = {0};
     const uint8_t *found;
     size_t count = 0;
 
     if (!profile_reader_recognize(reader->file) || reader->file.size < sizeof(uint64_t) ||
         advice == NULL || error->number != 0 || strstr(advice, "run the program again") == NULL)
         return false;
+    if (size > 2 * EXPLAIN_AROUND)
+        size = 2 * EXPLAIN_AROUND;
+    bytes_slice(reader->file, start, size, &rest);
     while (count < 2 && (found = memmem(rest.data, (size_t)rest.size, reader->file.data,
                                         sizeof(uint64_t))) != NULL) {
         uint64_t end = (uint64_t)(found - rest.data) + sizeof(uint64_t);

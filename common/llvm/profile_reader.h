@@ -45,10 +45,10 @@ bool profile_reader_next(struct profile_reader *reader, struct profile *profile,
 bool profile_reader_first(struct profile_reader *reader, struct profile *profile,
                           struct error *error);
 
-/* Changes the advice of an error about damage if the file has the beginnings of several profiles:
- * then processes have appended to it at the same time, as the children of a server do that forks
- * with %p in LLVM_PROFILE_FILE, since the runtime puts in the process's ID only once. Returns
- * false. */
+/* Changes the advice of an error about damage if the file has the beginnings of several profiles
+ * less than 64 MiB away: then processes have appended to it at the same time, as the children of a
+ * server do that forks with %p in LLVM_PROFILE_FILE, since the runtime puts in the process's ID
+ * only once. Returns false. */
 bool profile_reader_explain(const struct profile_reader *reader, struct error *error);
 
 /* Goes back to the start of the file, or to that of another one, whose bytes and name the caller

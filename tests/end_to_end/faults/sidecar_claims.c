@@ -11,7 +11,7 @@
 #include "tests/support/sample.h"
 
 /* Decoding one of them would take from five seconds up. */
-#define PROCESSOR_SECONDS 2
+#define PROCESSOR_SECONDS 4
 
 static struct run_files files;
 
