@@ -200,9 +200,11 @@ START_TEST(test_moving_directories)
     wait_until_gone("new/one/b");
     ck_assert_int_eq(rename(inside("two"), inside("new/two")), 0);
     wait_until_gone("new/two/deep/a");
+    wait_until_counted("new/two/deep");
     ck_assert_int_eq(rename(inside("new/two"), inside("new/one/three")), 0);
     add_profile("new/one/three/deep/c");
     wait_until_gone("new/one/three/deep/c");
+    wait_until_counted("new/one/three/deep");
     ck_assert_int_eq(rename(inside("new/one/three"), inside("away")), 0);
     directory_remove(inside("new/one"));
     directory_create(inside("new/one"));
