@@ -27,7 +27,7 @@ ROOMS = {
     "common/base": "",
     "common/llvm": "common/base",
     "common/elf_file": "common/base",
-    "common/edit": "common/base common/llvm",
+    "common/edit": "common/base common/llvm common/elf_file",
     "common/codec": "common/base common/llvm",
     "common/sidecar": "common/base common/llvm common/elf_file common/edit common/codec",
     "common/store": "common/base",

@@ -42,12 +42,24 @@ struct edit {
 
 #define EDIT_ZEROS SIZE_MAX
 
+/* Symbol tables that the result has without the symbols of coverage records (symbols.h), in the
+ * order of the file. */
+#define EDIT_TABLES 2
+
+struct edit_tables {
+    struct buffer recipe; /* empty: there are none */
+    struct {
+        uint64_t offset, size; /* in the original */
+    } ranges[EDIT_TABLES];
+};
+
 struct edit_script {
     uint64_t original_size;
     struct edit *edits; /* in order once edit_script_finish has run */
     size_t count;
     size_t capacity;
     struct buffer literals;
+    struct edit_tables tables;
     /* An edit could not be added because memory ran out, so the script cannot be finished. */
     bool has_no_memory;
     bool is_misplaced; /* nor can it if an edit was not inside the original */
@@ -104,10 +116,15 @@ bool input_digest(const struct input *input, struct digest *digest, struct error
 /* ---- the inverse ---- */
 
 /* Appends the encoded inverse of a finished script to *encoded. The sidecar holds those of the
- * sections that go (section_goes), which must not overlap; the other old bytes become literals. */
+ * sections that go (section_goes), which must not overlap; the script's tables are made again;
+ * the other old bytes become literals. */
 bool inverse_encode(const struct edit_script *script, struct bytes original,
                     const struct section *sections, size_t count, const char *name,
                     struct buffer *encoded, struct error *error);
+
+/* The source of the symbol tables. Those of sections are an enum section_kind. */
+#define INVERSE_TABLES     31
+#define INVERSE_SOURCE_MAX 31
 
 /* A step: copy `keep` bytes of the stripped image, skip `drop` bytes of it, and insert bytes. After
  * the last step, the rest of the stripped image is copied. */
@@ -115,7 +132,7 @@ struct inverse_step {
     uint64_t keep;
     uint64_t drop;
     uint64_t insert;
-    unsigned source; /* 0: literals; otherwise an enum section_kind */
+    unsigned source; /* 0: literals; INVERSE_TABLES; otherwise an enum section_kind */
     uint64_t source_offset;
     struct bytes literals; /* if source is 0: the bytes to insert */
 };
@@ -124,10 +141,11 @@ struct inverse_step {
 struct inverse {
     struct cursor steps;
     struct bytes literals; /* those not used yet */
+    struct bytes recipe;   /* for symbol_recipe_apply; empty: there are no symbol tables */
     uint64_t steps_left;
     uint64_t stripped_left, original_left;
-    uint64_t section_sizes[SECTION_KIND_MAX + 1]; /* by kind; 0: the sidecar does not hold it */
-    uint64_t section_used[SECTION_KIND_MAX + 1];
+    uint64_t source_sizes[INVERSE_SOURCE_MAX + 1]; /* 0: the sidecar does not hold it */
+    uint64_t source_used[INVERSE_SOURCE_MAX + 1];
 };
 
 /* Starts reading an inverse, which must outlive this. `sections` are the sidecar's; those of kinds

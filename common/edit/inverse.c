@@ -7,69 +7,91 @@
  */
 #include "common/edit/edit.h"
 
+#include "common/edit/symbols.h"
+
 /* ---- encoding ---- */
+
+/* A range of the original that need not be stored as literals. */
+struct source {
+    uint64_t offset, size; /* in the original */
+    uint64_t start;        /* where it starts in the source */
+    unsigned number;       /* of the source */
+};
 
 struct encoder {
     struct bytes original;
-    struct section sections[SECTION_KIND_MAX]; /* those that go, by offset */
+    struct source sources[SECTION_KIND_MAX + EDIT_TABLES]; /* by offset */
     size_t count;
     uint64_t step_count;
     struct buffer steps;
     struct buffer literals;
 };
 
-/* Copies and sorts the sections that go, by insertion, since there are few. False if two overlap or
- * have the same kind, which would break the rule that each section is used in ascending order. */
-static bool take_sections(struct encoder *encoder, const struct section *sections, size_t count)
+/* Sorts by insertion, since there are few. */
+static void add_source(struct encoder *encoder, struct source source)
+{
+    size_t place = encoder->count++;
+
+    for (; place > 0 && encoder->sources[place - 1].offset > source.offset; place--)
+        encoder->sources[place] = encoder->sources[place - 1];
+    encoder->sources[place] = source;
+}
+
+/* Lists the sections that go, and the symbol tables. False if two overlap or have the same kind,
+ * which would break the rule that each source is used in ascending order. */
+static bool take_sources(struct encoder *encoder, const struct edit_tables *tables,
+                         const struct section *sections, size_t count)
 {
     unsigned seen = 0;
+    uint64_t start = 0;
 
     if (count > SECTION_KIND_MAX)
         return false;
     for (size_t i = 0; i < count; i++) {
-        size_t place = encoder->count;
+        const struct section *section = &sections[i];
 
-        if (!section_goes(&sections[i]))
+        if (!section_goes(section))
             continue;
-        if (section_kind_name(sections[i].kind) == NULL ||
-            (seen & SECTION_BIT(sections[i].kind)) != 0)
+        if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0)
             return false;
-        seen |= SECTION_BIT(sections[i].kind);
-        for (; place > 0 && encoder->sections[place - 1].offset > sections[i].offset; place--)
-            encoder->sections[place] = encoder->sections[place - 1];
-        encoder->sections[place] = sections[i];
-        encoder->count++;
+        seen |= SECTION_BIT(section->kind);
+        add_source(encoder, (struct source){section->offset, section->size, 0, section->kind});
+    }
+    for (size_t i = 0; i < EDIT_TABLES && tables->recipe.size != 0; i++) {
+        add_source(encoder, (struct source){tables->ranges[i].offset, tables->ranges[i].size, start,
+                                            INVERSE_TABLES});
+        start += tables->ranges[i].size;
     }
     for (size_t i = 0; i < encoder->count; i++) {
-        const struct section *section = &encoder->sections[i];
+        const struct source *source = &encoder->sources[i];
 
-        if (!range_within(section->offset, section->size, 0, encoder->original.size) ||
-            (i > 0 && section->offset - section[-1].offset < section[-1].size))
+        if (!range_within(source->offset, source->size, 0, encoder->original.size) ||
+            (i > 0 && source->offset - source[-1].offset < source[-1].size))
             return false;
     }
     return true;
 }
 
-/* The section that contains the byte at `offset`, or NULL. *size is reduced to the bytes from there
+/* The source that has the byte at `offset`, or NULL. *size is reduced to the bytes from there
  * on for which the result is the same. */
-static const struct section *section_at(const struct encoder *encoder, uint64_t offset,
-                                        uint64_t *size)
+static const struct source *source_at(const struct encoder *encoder, uint64_t offset,
+                                      uint64_t *size)
 {
     for (size_t i = 0; i < encoder->count; i++) {
-        const struct section *section = &encoder->sections[i];
+        const struct source *source = &encoder->sources[i];
         uint64_t distance;
 
-        if (section->size == 0)
+        if (source->size == 0)
             continue;
-        if (offset < section->offset) {
-            distance = section->offset - offset;
+        if (offset < source->offset) {
+            distance = source->offset - offset;
             *size = *size < distance ? *size : distance;
             return NULL;
         }
-        if (offset - section->offset < section->size) {
-            distance = section->size - (offset - section->offset);
+        if (offset - source->offset < source->size) {
+            distance = source->size - (offset - source->offset);
             *size = *size < distance ? *size : distance;
-            return section;
+            return source;
         }
     }
     return NULL;
@@ -83,14 +105,14 @@ static void append_edit(struct encoder *encoder, const struct edit *edit, uint64
 
     do {
         uint64_t insert = left;
-        const struct section *section = insert == 0 ? NULL : section_at(encoder, offset, &insert);
+        const struct source *source = insert == 0 ? NULL : source_at(encoder, offset, &insert);
 
         buffer_append_uleb128(steps, keep);
         buffer_append_uleb128(steps, drop);
         buffer_append_uleb128(steps, insert);
-        buffer_append_uleb128(steps, section == NULL ? 0 : section->kind);
-        if (section != NULL)
-            buffer_append_uleb128(steps, offset - section->offset);
+        buffer_append_uleb128(steps, source == NULL ? 0 : source->number);
+        if (source != NULL)
+            buffer_append_uleb128(steps, source->start + (offset - source->offset));
         else if (insert != 0)
             buffer_append(&encoder->literals, encoder->original.data + offset, (size_t)insert);
         encoder->step_count++;
@@ -106,7 +128,7 @@ bool inverse_encode(const struct edit_script *script, struct bytes original,
                     struct buffer *encoded, struct error *error)
 {
     struct encoder encoder = {.original = original};
-    bool is_sound = take_sections(&encoder, sections, count);
+    bool is_sound = take_sources(&encoder, &script->tables, sections, count);
     uint64_t position = 0;
 
     for (size_t i = 0; is_sound && i < script->count; i++) {
@@ -125,6 +147,8 @@ bool inverse_encode(const struct edit_script *script, struct bytes original,
     } else {
         buffer_append_uleb128(encoded, encoder.step_count);
         buffer_append_uleb128(encoded, encoder.literals.size);
+        buffer_append_uleb128(encoded, script->tables.recipe.size);
+        buffer_append(encoded, script->tables.recipe.data, script->tables.recipe.size);
         buffer_append(encoded, encoder.steps.data, encoder.steps.size);
         buffer_append(encoded, encoder.literals.data, encoder.literals.size);
         if (encoder.steps.failed || encoder.literals.failed || encoded->failed)
@@ -149,10 +173,12 @@ struct inverse inverse_open(struct bytes encoded, uint64_t stripped_size, uint64
 
     for (size_t i = 0; i < count; i++) {
         if ((SECTION_BIT(sections[i].kind) & SECTION_STORED) != 0)
-            inverse.section_sizes[sections[i].kind] = sections[i].size;
+            inverse.source_sizes[sections[i].kind] = sections[i].size;
     }
     inverse.steps_left = cursor_uleb128(&inverse.steps);
     literal_size = cursor_uleb128(&inverse.steps);
+    inverse.recipe = cursor_bytes(&inverse.steps, cursor_uleb128(&inverse.steps));
+    inverse.source_sizes[INVERSE_TABLES] = symbol_recipe_size(inverse.recipe);
     /* It is not stored where the literals begin: they are the last bytes. */
     if (literal_size > cursor_left(&inverse.steps)) {
         cursor_spoil(&inverse.steps);
@@ -190,17 +216,17 @@ bool inverse_next(struct inverse *inverse, struct inverse_step *step)
         !take_from(&inverse->stripped_left, step->drop) ||
         !take_from(&inverse->original_left, step->keep) ||
         !take_from(&inverse->original_left, step->insert) ||
-        (step->keep | step->drop | step->insert) == 0 || source > SECTION_KIND_MAX ||
+        (step->keep | step->drop | step->insert) == 0 || source > INVERSE_SOURCE_MAX ||
         (source == 0 ? step->insert > inverse->literals.size
-                     : step->source_offset < inverse->section_used[source] ||
+                     : step->source_offset < inverse->source_used[source] ||
                            !range_within(step->source_offset, step->insert, 0,
-                                         inverse->section_sizes[source]))) {
+                                         inverse->source_sizes[source]))) {
         cursor_spoil(steps);
         return false;
     }
     step->source = (unsigned)source;
     if (source != 0) {
-        inverse->section_used[source] = step->source_offset + step->insert;
+        inverse->source_used[source] = step->source_offset + step->insert;
     } else if (step->insert != 0) {
         step->literals = (struct bytes){inverse->literals.data, step->insert};
         inverse->literals.data += step->insert;

@@ -29,6 +29,7 @@ void edit_script_free(struct edit_script *script)
 {
     free(script->edits);
     buffer_free(&script->literals);
+    buffer_free(&script->tables.recipe);
     *script = (struct edit_script){0};
 }
 

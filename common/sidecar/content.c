@@ -23,6 +23,8 @@
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
 #include "common/edit/edit.h"
+#include "common/edit/symbols.h"
+#include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/difference.h"
 
@@ -544,6 +546,7 @@ struct restorer {
     void *context;
     struct digest_stream digest; /* of the output so far */
     struct stream *streams[SECTION_KIND_MAX + 1];
+    struct buffer tables; /* the symbol tables, once they are made */
     struct error *error;
 };
 
@@ -602,6 +605,32 @@ static bool produce_section(struct restorer *restorer, const struct inverse_step
     return true;
 }
 
+/* Produces a part of the symbol tables, which are made at its first use. */
+static bool produce_tables(struct restorer *restorer, const struct inverse *inverse,
+                           const struct inverse_step *step)
+{
+    const struct sidecar *sidecar = restorer->sidecar;
+    const struct sidecar_facts *facts = &sidecar->facts;
+    const struct section *section = sidecar_find(sidecar, SECTION_LINKED_COVFUN);
+    struct buffer records = {0};
+    struct bytes part;
+    bool done = true;
+
+    if (section == NULL)
+        section = sidecar_find(sidecar, SECTION_COVFUN);
+    if (restorer->tables.size == 0) {
+        done = (section == NULL ||
+                sidecar_read_section(sidecar, section, &records, restorer->error)) &&
+               symbol_recipe_apply(inverse->recipe, elf_form_of(facts->elf_class, facts->elf_data),
+                                   restorer->stripped->bytes, buffer_view(&records), sidecar->name,
+                                   &restorer->tables, restorer->error);
+        buffer_free(&records);
+    }
+    return done &&
+           bytes_slice(buffer_view(&restorer->tables), step->source_offset, step->insert, &part) &&
+           produce(restorer, part);
+}
+
 static bool run_inverse(struct restorer *restorer)
 {
     const struct sidecar *sidecar = restorer->sidecar;
@@ -615,8 +644,9 @@ static bool run_inverse(struct restorer *restorer)
         done = produce_stripped(restorer, position, step.keep);
         position += step.keep + step.drop;
         if (done && step.insert != 0)
-            done = step.source == 0 ? produce(restorer, step.literals)
-                                    : produce_section(restorer, &step);
+            done = step.source == 0                ? produce(restorer, step.literals)
+                   : step.source == INVERSE_TABLES ? produce_tables(restorer, &inverse, &step)
+                                                   : produce_section(restorer, &step);
     }
     done = done && inverse_finish(&inverse, sidecar->name, restorer->error) &&
            produce_stripped(restorer, position, restorer->stripped->bytes.size - position);
@@ -670,6 +700,7 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
     done = run_inverse(&restorer);
     for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
         stream_close(restorer.streams[kind]);
+    buffer_free(&restorer.tables);
     if (done) {
         found = digest_stream_finish(&restorer.digest);
         done = digest_equal(&found, wanted) ||

@@ -73,6 +73,7 @@ static void close_image(struct planning *planning)
 {
     elf_image_close(&state_of(planning)->image);
     buffer_free(&state_of(planning)->moved);
+    symbol_cut_free(&state_of(planning)->symbol_cut);
 }
 
 /* The most bytes of notes, because segments may overlap. */

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "common/base/array.h"
+#include "common/edit/symbols.h"
 #include "common/elf_file/elf_file.h"
 #include "formats/format.h"
 
@@ -278,6 +279,11 @@ struct elf_state {
     uint64_t table_shift;     /* as many of those that the table of relocations has lost */
     uint64_t segment_growth;  /* by which the segment of the headers gets longer */
     size_t headers_literal;   /* offset of the new program headers in the edits' literals */
+
+    /* The symbols of the coverage records, which go with them; none if the count is 0. */
+    struct symbol_cut symbol_cut;
+    size_t symbols, names;  /* indices of .symtab and .strtab */
+    size_t symbols_literal; /* offset of the new .symtab in the edits' literals */
 };
 
 /* ---- elf/symbols.c ---- */
@@ -322,6 +328,10 @@ bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symb
 void elf_symbols_open(const struct elf_image *image, size_t section, struct symbol_walk *walk);
 bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
                       struct elf_symbol *symbol);
+
+/* Finds the symbols of coverage records that go with them, for state->symbol_cut. None goes if
+ * anything refers to symbols by number, or to their names. False if out of memory. */
+bool elf_symbols_cut(struct elf_state *state);
 
 /* True if the headers of sections up to `last` can get their place behind that of the names, at
  * `names`: all that refers to sections by number is known. */

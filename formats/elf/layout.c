@@ -690,6 +690,44 @@ static void cut_holes(struct elf_state *state)
     }
 }
 
+/* Of a table that gets shorter, the size of what can be cut at the end of its section. */
+static uint64_t cut_of_table(const struct elf_state *state, size_t section, uint64_t new_size)
+{
+    const Elf64_Shdr *shdr = &state->image.shdrs[section];
+
+    return cut_size(state, shdr->sh_offset + new_size, shdr->sh_offset + shdr->sh_size);
+}
+
+static void shorten(struct elf_state *state, size_t section, struct bytes table)
+{
+    struct edit_script *edits = &state->base.plan->edits;
+    const Elf64_Shdr *shdr = &state->image.shdrs[section];
+    uint64_t gone = shdr->sh_size - table.size, cut = cut_of_table(state, section, table.size);
+
+    edit_replace(edits, shdr->sh_offset, table.size, table);
+    edit_replace_by_zeros(edits, shdr->sh_offset + table.size, cut > gone ? cut : gone,
+                          cut > gone ? 0 : gone - cut);
+}
+
+/* Takes out the symbols of coverage records, unless that makes no table shorter. The new symbols
+ * may still change (write.c). */
+static bool shorten_symbols(struct elf_state *state)
+{
+    struct symbol_cut *cut = &state->symbol_cut;
+
+    if (!elf_symbols_cut(state))
+        return false;
+    if (cut->count == 0 || (cut_of_table(state, state->symbols, cut->symbols.size) == 0 &&
+                            cut_of_table(state, state->names, cut->names.size) == 0)) {
+        symbol_cut_free(cut);
+        return true;
+    }
+    state->symbols_literal = state->base.plan->edits.literals.size;
+    shorten(state, state->symbols, buffer_view(&cut->symbols));
+    shorten(state, state->names, buffer_view(&cut->names));
+    return true;
+}
+
 /* Reserves room for the new headers; write.c fills it in once all offsets are known. */
 static void reserve_headers(struct elf_state *state)
 {
@@ -733,6 +771,6 @@ bool elf_layout(struct planning *planning, struct error *error)
                           state->relocation_changes.table_removed - state->table_shift);
     elf_retained_empty(state);
     reserve_headers(state);
-    return (!state->moved.failed && !plan->edits.has_no_memory) ||
+    return (shorten_symbols(state) && !state->moved.failed && !plan->edits.has_no_memory) ||
            error_out_of_memory(error, planning->input->path, plan->edits.literals.size);
 }

@@ -385,3 +385,74 @@ bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t 
     free(places.list);
     return !places.failed && !image->memory.failed;
 }
+
+/* ---- symbols of coverage records ---- */
+
+/* True if nothing else of the image is where the section is in the file. */
+static bool is_apart(const struct elf_image *image, size_t section)
+{
+    const Elf64_Ehdr *ehdr = &image->elf.header;
+    uint64_t offset = image->shdrs[section].sh_offset, size = image->shdrs[section].sh_size;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (i != section && elf_section_in_file(shdr) &&
+            ranges_overlap(shdr->sh_offset, shdr->sh_size, offset, size))
+            return false;
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        if (ranges_overlap(phdr->p_offset, phdr->p_filesz, offset, size))
+            return false;
+    }
+    return !ranges_overlap(0, image->sizes.ehdr, offset, size) &&
+           !ranges_overlap(ehdr->e_phoff, image->phnum * image->sizes.phdr, offset, size) &&
+           !ranges_overlap(ehdr->e_shoff, image->shnum * image->sizes.shdr, offset, size);
+}
+
+/* True if no other section refers to the table or to its names: relocations do if they were
+ * retained, by the numbers of symbols. */
+static bool has_tables_for_itself(const struct elf_image *image, size_t table)
+{
+    size_t names = image->shdrs[table].sh_link;
+
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        if (i != table && (shdr->sh_type == SHT_SYMTAB || shdr->sh_link == table ||
+                           shdr->sh_link == names || shdr->sh_type == SHT_GROUP))
+            return false;
+    }
+    return names != SHN_UNDEF && names < image->shnum && names != image->elf.names &&
+           image->shdrs[names].sh_type == SHT_STRTAB && image->shnum < SHN_LORESERVE;
+}
+
+bool elf_symbols_cut(struct elf_state *state)
+{
+    const struct elf_image *image = &state->image;
+    const struct section *section = image_plan_section(state->base.plan, SECTION_COVFUN);
+    struct symbol_records records = {.section = state->base.section_index[SECTION_COVFUN]};
+    struct symbol_tables tables;
+    size_t table = 1;
+
+    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
+        table++;
+    if (section == NULL || section->fate != FATE_REMOVED || section->encoded || section->loaded ||
+        table == image->shnum || !has_tables_for_itself(image, table))
+        return true;
+    state->symbols = table;
+    state->names = image->shdrs[table].sh_link;
+    records.address = image->shdrs[records.section].sh_addr;
+    records.content = elf_section_bytes(image, records.section);
+    tables = (struct symbol_tables){elf_section_bytes(image, table),
+                                    elf_section_bytes(image, state->names)};
+    if (((image->shdrs[table].sh_flags | image->shdrs[state->names].sh_flags) &
+         (SHF_ALLOC | SHF_COMPRESSED)) != 0 ||
+        image->shdrs[table].sh_entsize != image->sizes.sym ||
+        tables.symbols.size % image->sizes.sym != 0 || tables.names.size == 0 ||
+        !is_apart(image, table) || !is_apart(image, state->names))
+        return true;
+    return symbol_cut_make(&state->symbol_cut, elf_form(image), &tables, &records);
+}

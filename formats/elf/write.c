@@ -253,6 +253,15 @@ static void make_section_headers(struct tables *tables)
             changes->relr_changed)
             shdr->sh_size = changes->relr_size;
     }
+    if (state->symbol_cut.count != 0) {
+        Elf64_Shdr *symbols = &tables->shdrs[state->symbols];
+        size_t first_global;
+
+        symbol_cut_stays(&state->symbol_cut, symbols->sh_info, &first_global);
+        symbols->sh_info = (Elf64_Word)first_global;
+        symbols->sh_size = state->symbol_cut.symbols.size;
+        tables->shdrs[state->names].sh_size = state->symbol_cut.names.size;
+    }
     for (size_t i = 0; i < state->base.plan->section_count; i++) {
         const struct section *section = &state->base.plan->sections[i];
         if (section->fate != FATE_STAYS)
@@ -349,7 +358,25 @@ size_t elf_new_number(const struct elf_state *state, size_t section)
 
 /* Symbols stay inside the sections that they are defined in. */
 
-/* Overwrites a field of the symbol that has the size of an address. */
+/* Overwrites a field of the symbol. */
+static void put_field(struct elf_state *state, const struct elf_symbol *symbol, uint64_t field,
+                      struct bytes value)
+{
+    const struct elf_image *image = &state->image;
+    struct symbol_cut *cut = &state->symbol_cut;
+    size_t index;
+
+    if (cut->count == 0 || symbol->table != state->symbols) {
+        edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
+                                   symbol->offset + field, value);
+        return;
+    }
+    index = (symbol->offset - image->shdrs[symbol->table].sh_offset) / image->sizes.sym;
+    if (symbol_cut_stays(cut, index, &index))
+        memcpy(cut->symbols.data + index * image->sizes.sym + field, value.data, value.size);
+}
+
+/* The same for one that has the size of an address. */
 static void put_word(struct elf_state *state, const struct elf_symbol *symbol, size_t wide,
                      size_t narrow, uint64_t value)
 {
@@ -357,9 +384,8 @@ static void put_word(struct elf_state *state, const struct elf_symbol *symbol, s
     uint8_t bytes[8];
 
     elf_store_word(image, bytes, value);
-    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes,
-                               symbol->offset + (image->elf.wide ? wide : narrow),
-                               (struct bytes){bytes, image->sizes.word});
+    put_field(state, symbol, image->elf.wide ? wide : narrow,
+              (struct bytes){bytes, image->sizes.word});
 }
 
 static void put_section(struct elf_state *state, const struct elf_symbol *symbol, size_t section)
@@ -370,8 +396,7 @@ static void put_section(struct elf_state *state, const struct elf_symbol *symbol
     uint8_t number[2];
 
     store_u16(number, (uint16_t)elf_new_number(state, section), image->elf.big_endian);
-    edit_overwrite_differences(&state->base.plan->edits, image->elf.bytes, symbol->offset + field,
-                               (struct bytes){number, sizeof number});
+    put_field(state, symbol, field, (struct bytes){number, sizeof number});
 }
 
 /* Section symbols, mapping symbols, and the one object in the ABI note move with their section.
@@ -474,6 +499,29 @@ static void update_symbols(const struct tables *tables, size_t table)
         else if (may_change)
             fit_symbol(tables, &symbol, section);
     }
+}
+
+/* Plans the table of symbols without those of coverage records, and how it is made whole again. */
+static void finish_symbols(const struct tables *tables)
+{
+    const struct elf_state *state = tables->state;
+    const struct symbol_cut *cut = &state->symbol_cut;
+    struct edit_script *edits = &state->base.plan->edits;
+    const Elf64_Shdr *symbols = &state->image.shdrs[state->symbols];
+    const Elf64_Shdr *names = &state->image.shdrs[state->names];
+    struct edit_tables *old = &edits->tables;
+    size_t second = symbols->sh_offset < names->sh_offset ? 1 : 0;
+
+    if (cut->count == 0 || edits->has_no_memory)
+        return;
+    memcpy(edits->literals.data + state->symbols_literal, cut->symbols.data, cut->symbols.size);
+    old->ranges[1 - second].offset = symbols->sh_offset;
+    old->ranges[1 - second].size = symbols->sh_size;
+    old->ranges[second].offset = names->sh_offset;
+    old->ranges[second].size = names->sh_size;
+    if (!symbol_cut_encode(cut, tables->shdrs[state->symbols].sh_offset,
+                           tables->shdrs[state->names].sh_offset, &old->recipe))
+        edits->has_no_memory = true;
 }
 
 /* ---- the last look ---- */
@@ -606,6 +654,7 @@ static void plan_edits(const struct tables *tables)
         if (image->shdrs[i].sh_type == SHT_SYMTAB || image->shdrs[i].sh_type == SHT_DYNSYM)
             update_symbols(tables, i);
     }
+    finish_symbols(tables);
     elf_retained_neutralize(state);
 }
 

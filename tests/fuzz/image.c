@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/edit/edit.h"
+#include "common/edit/symbols.h"
 #include "formats/image.h"
 
 /* What an edit script may add to an image: headers and tables that are written anew. */
@@ -88,13 +89,35 @@ static void append(struct buffer *joined, struct bytes whole, uint64_t offset, u
                 "the inverse goes beyond the stripped image");
 }
 
-static void expect_inverse(const struct image_plan *plan, const struct input *image,
+/* The symbol tables, which are made of the stripped image and the records of the original. */
+static struct bytes tables_part(struct image_plan *plan, const struct input *image,
+                                struct bytes stripped, const struct inverse *inverse,
+                                const struct inverse_step *step, struct buffer *tables)
+{
+    const struct section *records = image_plan_section(plan, SECTION_COVFUN);
+    struct bytes content = {0}, part = {0};
+    struct error error;
+
+    FUZZ_EXPECT(records != NULL &&
+                    bytes_slice(image->bytes, records->offset, records->size, &content),
+                "symbols of no records");
+    tables->size = 0;
+    FUZZ_EXPECT(symbol_recipe_apply(inverse->recipe,
+                                    elf_form_of(plan->facts.elf_class, plan->facts.elf_data),
+                                    stripped, content, image->path, tables, &error),
+                "no symbol tables: %s", error.message);
+    FUZZ_EXPECT(bytes_slice(buffer_view(tables), step->source_offset, step->insert, &part),
+                "the symbol tables are too short");
+    return part;
+}
+
+static void expect_inverse(struct image_plan *plan, const struct input *image,
                            struct bytes stripped)
 {
     struct section sections[SECTION_KIND_MAX];
     struct inverse_step step;
     uint64_t place = 0;
-    struct buffer encoded = {0}, joined = {0};
+    struct buffer encoded = {0}, joined = {0}, tables = {0};
     struct inverse inverse;
     struct error error;
 
@@ -108,7 +131,10 @@ static void expect_inverse(const struct image_plan *plan, const struct input *im
     inverse = inverse_open(buffer_view(&encoded), stripped.size, image->bytes.size, sections,
                            plan->section_count);
     while (inverse_next(&inverse, &step)) {
-        struct bytes part = step.source == 0 ? step.literals : section_part(plan, image, &step);
+        struct bytes part = step.source == 0 ? step.literals
+                            : step.source == INVERSE_TABLES
+                                ? tables_part(plan, image, stripped, &inverse, &step, &tables)
+                                : section_part(plan, image, &step);
 
         append(&joined, stripped, place, step.keep);
         append(&joined, part, 0, part.size);
@@ -120,6 +146,7 @@ static void expect_inverse(const struct image_plan *plan, const struct input *im
     FUZZ_EXPECT(bytes_equal(buffer_view(&joined), image->bytes), "joined, it is another image");
     buffer_free(&encoded);
     buffer_free(&joined);
+    buffer_free(&tables);
 }
 
 /* ---- the stripped image ---- */

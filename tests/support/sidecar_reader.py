@@ -24,10 +24,12 @@ from linked_reader import decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
 from sidecar_numbers import Numbers, uleb128, unzigzag
+from symbol_reader import symbol_tables
 
 KINDS = {1: "__llvm_covmap", 2: "__llvm_covfun", 3: "__llvm_prf_names", 4: "__llvm_prf_data",
          5: "__llvm_covnames", 6: "__llvm_covdata", 7: "__llvm_prf_cnts", 8: "__llvm_prf_bits",
          9: "xray_instr_map", 10: "xray_fn_idx", 11: ".covsplit.covmap", 12: ".covsplit.covfun"}
+TABLES = 31
 SHT_NOTE, SHT_NOBITS, SHF_COMPRESSED = 7, 8, 0x800
 RECORDED = KINDS[7], KINDS[8]
 IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
@@ -255,12 +257,18 @@ class Sidecar:
                 digest(contents) == self.inverse_digest, "the inverse script has another digest")
         return contents
 
+    def source(self, source, recipe, stripped):
+        if source != TABLES:
+            return self.section(KINDS[source])
+        records = next(name for name in (KINDS[12], KINDS[2]) if name in self.removed)
+        return symbol_tables(recipe, self.order, self.wide, stripped, self.section(records))
+
     def join(self, stripped):
         require(len(stripped) == self.stripped_size and digest(stripped) == self.stripped_digest,
                 "not the stripped image of this sidecar")
         script = Numbers(self.inverse())
         step_count, literal_count = script.take(), script.take()
-        steps = []
+        recipe, steps = script.rest(script.take()), []
         for _ in range(step_count):
             keep, drop, insert, source = [script.take() for _ in range(4)]
             steps.append((keep, drop, insert, source, script.take() if source else 0))
@@ -274,7 +282,7 @@ class Sidecar:
                 original += literals.rest(insert)
                 continue
             if source not in sections:
-                sections[source] = self.section(KINDS[source])
+                sections[source] = self.source(source, recipe, stripped)
             part = sections[source][offset:offset + insert]
             require(len(part) == insert, "a step leaves its section")
             original += part

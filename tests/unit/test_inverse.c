@@ -295,37 +295,43 @@ static void append_numbers(struct buffer *encoded, const uint64_t *numbers, size
 
 START_TEST(test_hostile_numbers)
 {
-    /* Steps, literals; then keep, drop, insert, source and its offset. The stripped image has 10
-     * bytes, the original 20, the names 12. */
+    /* Steps, literals, recipe; then keep, drop, insert, source and its offset. The stripped image
+     * has 10 bytes, the original 20, the names 12. */
     static const struct {
-        uint64_t numbers[12];
+        uint64_t numbers[13];
         size_t count;
         bool sound;
     } cases[] = {
-        {{1, 0, 5, 0, 10, SECTION_NAMES, 0}, 7, true},
-        {{1, 0, 5, 0, 10, SECTION_NAMES, 2}, 7, true},
-        {{1, 0, 5, 0, 10, SECTION_NAMES, 3}, 7, false},
-        {{1, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX}, 7, false},
-        {{1, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX - 9}, 7, false},
-        {{1, 0, 5, 0, 10, SECTION_COVMAP, 0}, 7, false},
-        {{1, 0, 5, 0, 10, SECTION_COUNTERS, 0}, 7, false},
-        {{1, 0, 5, 0, 10, SECTION_KIND_MAX + 1, 0}, 7, false},
-        {{1, 0, 5, 0, 10, UINT64_MAX, 0}, 7, false},
-        {{1, 0, 11, 0, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, UINT64_MAX, 0, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, 5, 6, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, 5, UINT64_MAX, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, 5, 0, 9, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, 5, 0, UINT64_MAX, SECTION_NAMES, 0}, 7, false},
-        {{1, 0, 5, 0, 10, 0}, 6, false},
-        {{UINT64_MAX, 0, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, UINT64_MAX, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
-        {{1, 1, 5, 0, 10, SECTION_NAMES, 0}, 7, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_NAMES, 0}, 8, true},
+        {{1, 0, 0, 5, 0, 10, SECTION_NAMES, 2}, 8, true},
+        {{1, 0, 0, 5, 0, 10, SECTION_NAMES, 3}, 8, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX}, 8, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_NAMES, UINT64_MAX - 9}, 8, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_COVMAP, 0}, 8, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_COUNTERS, 0}, 8, false},
+        {{1, 0, 0, 5, 0, 10, SECTION_KIND_MAX + 1, 0}, 8, false},
+        {{1, 0, 0, 5, 0, 10, UINT64_MAX, 0}, 8, false},
+        {{1, 0, 0, 11, 0, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, UINT64_MAX, 0, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, 5, 6, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, 5, UINT64_MAX, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, 5, 0, 9, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, 5, 0, UINT64_MAX, SECTION_NAMES, 0}, 8, false},
+        {{1, 0, 0, 5, 0, 10, 0}, 7, false},
+        {{UINT64_MAX, 0, 0, 5, 0, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, UINT64_MAX, 0, 5, 0, 10, SECTION_NAMES, 0}, 8, false},
+        {{1, 1, 0, 5, 0, 10, SECTION_NAMES, 0}, 8, false},
         /* Twice from one section: in ascending order, and not. */
-        {{2, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 4}, 12, true},
-        {{2, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 3}, 12, false},
+        {{2, 0, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 4}, 13, true},
+        {{2, 0, 0, 5, 0, 4, SECTION_NAMES, 0, 0, 0, 6, SECTION_NAMES, 3}, 13, false},
         /* A step that does nothing. */
-        {{2, 0, 5, 0, 10, SECTION_NAMES, 0, 0, 0, 0, 0}, 11, false},
+        {{2, 0, 0, 5, 0, 10, SECTION_NAMES, 0, 0, 0, 0, 0}, 12, false},
+        /* From symbol tables, of which the recipe says that they have 10 bytes. */
+        {{1, 0, 1, 10, 5, 0, 10, INVERSE_TABLES, 0}, 9, true},
+        {{1, 0, 1, 10, 5, 0, 10, INVERSE_TABLES, 1}, 9, false},
+        {{1, 0, 1, 9, 5, 0, 10, INVERSE_TABLES, 0}, 9, false},
+        {{1, 0, 0, 5, 0, 10, INVERSE_TABLES, 0}, 8, false},
+        {{1, 0, UINT64_MAX, 10, 5, 0, 10, INVERSE_TABLES, 0}, 9, false},
     };
     const struct section sections[] = {
         {.kind = SECTION_NAMES, .size = 12},

@@ -1,0 +1,546 @@
+/*
+ * Taking symbols of coverage records out, and putting them back: see symbols.h.
+ *
+ * All linkers add names to .strtab in the order of the symbols, though GNU ld's order of these is
+ * that of a hash table. So the names that go are met in one pass over both tables. Whatever is not
+ * as expected stays: a symbol with another name, size or kind, a name that another symbol uses,
+ * too.
+ */
+#include "common/edit/symbols.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/base/array.h"
+#include "common/llvm/coverage.h"
+
+/* The longest name: __covrec_0123456789ABCDEFu. */
+#define NAME_MAX_SIZE 32
+
+/* Two changed bytes closer than this are told as one change. */
+#define CHANGE_GAP 4
+
+struct taken_symbol {
+    uint32_t index;  /* in the original's table */
+    uint32_t record; /* the number of its record */
+    uint32_t name;   /* st_name, in the original */
+    uint32_t gone;   /* bytes of names that are gone up to the end of this one */
+    bool is_plain;   /* without the "u" at the end of its name */
+};
+
+/* ---- records ---- */
+
+struct record {
+    uint64_t offset;
+    uint64_t size;
+    uint64_t reference; /* NameRef */
+};
+
+struct record_list {
+    struct record *records;
+    size_t count, capacity;
+};
+
+/* Records up to the first that is not sound. False if out of memory. */
+static bool list_records(struct record_list *list, struct bytes content, bool big_endian)
+{
+    struct bytes rest = content;
+    struct covfun_record record;
+
+    while (rest.size != 0) {
+        uint64_t offset = content.size - rest.size;
+
+        if (!covfun_take(&rest, big_endian, &record))
+            break;
+        if (!ARRAY_ROOM_FOR_ONE(list->records, list->capacity, list->count))
+            return false;
+        list->records[list->count++] =
+            (struct record){offset, record.whole.size, record.name_reference};
+    }
+    return true;
+}
+
+/* The number of the record at that offset; the count of all if there is none. */
+static size_t find_record(const struct record_list *list, uint64_t offset)
+{
+    size_t next = array_count_up_to(list->records, list->count, sizeof(*list->records), offset);
+
+    return next != 0 && list->records[next - 1].offset == offset ? next - 1 : list->count;
+}
+
+/* Returns the length of the name. */
+static size_t format_name(char name[NAME_MAX_SIZE], const struct record *record, bool is_plain)
+{
+    return (size_t)snprintf(name, NAME_MAX_SIZE, "__covrec_%" PRIX64 "%s", record->reference,
+                            is_plain ? "" : "u");
+}
+
+/* ---- symbols ---- */
+
+/* What all symbols that go have in common. */
+struct symbol_kind {
+    uint64_t address; /* of their section */
+    uint16_t section;
+    uint8_t info, other;
+};
+
+/* Both tables as they are in the stripped image, and what is missing there. */
+struct restoring {
+    struct elf_form form;
+    struct symbol_kind kind;
+    struct symbol_tables left;
+    struct record_list records;
+    struct taken_symbol *taken;
+    size_t count;
+};
+
+static Elf64_Sym load_symbol(struct bytes table, struct elf_form form, size_t index)
+{
+    size_t size = ELF_SIZE(form.wide, Sym);
+    struct cursor at =
+        cursor_open((struct bytes){table.data + index * size, size}, form.big_endian, form.wide);
+
+    return elf_take_sym(&at);
+}
+
+static bool put_symbol(struct buffer *to, struct elf_form form, const struct symbol_kind *kind,
+                       uint32_t name, const struct record *record)
+{
+    uint8_t entry[sizeof(Elf64_Sym)];
+    uint8_t *numbers =
+        entry + (form.wide ? offsetof(Elf64_Sym, st_value) : offsetof(Elf32_Sym, st_value));
+    uint8_t *rest =
+        entry + (form.wide ? offsetof(Elf64_Sym, st_info) : offsetof(Elf32_Sym, st_info));
+    unsigned width = form.wide ? 8 : 4;
+
+    store_u32(entry, name, form.big_endian);
+    store_number(numbers, kind->address + record->offset, width, form.big_endian);
+    store_number(numbers + width, record->size, width, form.big_endian);
+    rest[0] = kind->info;
+    rest[1] = kind->other;
+    store_u16(rest + 2, kind->section, form.big_endian);
+    return buffer_append(to, entry, ELF_SIZE(form.wide, Sym));
+}
+
+/* How many of the symbols that are gone have their names before this one, of which the offset is
+ * that in the original or, without their names, that in the stripped image. */
+static size_t count_before(const struct taken_symbol *taken, size_t count, uint32_t name,
+                           bool is_original)
+{
+    size_t low = 0, high = count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        uint32_t gone = is_original || middle == 0 ? 0 : taken[middle - 1].gone;
+
+        if (taken[middle].name - gone < (uint64_t)name + !is_original)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* ---- putting back ---- */
+
+static void restore_names(const struct restoring *restoring, struct buffer *to)
+{
+    struct bytes left = restoring->left.names, part;
+    uint64_t at = 0;
+
+    for (size_t i = 0; i < restoring->count; i++) {
+        const struct taken_symbol *taken = &restoring->taken[i];
+        uint64_t gone = i == 0 ? 0 : taken[-1].gone, next = taken->name - gone;
+        char name[NAME_MAX_SIZE];
+        size_t length =
+            format_name(name, &restoring->records.records[taken->record], taken->is_plain);
+
+        if (bytes_slice(left, at, next - at, &part))
+            buffer_append(to, part.data, (size_t)part.size);
+        buffer_append(to, name, length + 1);
+        at = next;
+    }
+    if (bytes_slice(left, at, left.size - at, &part))
+        buffer_append(to, part.data, (size_t)part.size);
+}
+
+static void restore_symbols(const struct restoring *restoring, struct buffer *to)
+{
+    const struct taken_symbol *taken = restoring->taken;
+    size_t entry_size = ELF_SIZE(restoring->form.wide, Sym), next = 0, from = 0;
+    size_t left = (size_t)(restoring->left.symbols.size / entry_size);
+
+    for (size_t i = 0; from < left || next < restoring->count; i++) {
+        const uint8_t *entry = restoring->left.symbols.data + from * entry_size;
+        uint32_t name;
+        size_t before;
+
+        if (next < restoring->count && taken[next].index == i) {
+            put_symbol(to, restoring->form, &restoring->kind, taken[next].name,
+                       &restoring->records.records[taken[next].record]);
+            next++;
+            continue;
+        }
+        /* The recipe puts a symbol behind the end. */
+        if (from++ == left)
+            break;
+        name = load_u32(entry, restoring->form.big_endian);
+        before = count_before(taken, restoring->count, name, false);
+        if (before != 0)
+            name += taken[before - 1].gone;
+        if (buffer_append(to, entry, entry_size))
+            store_u32(to->data + to->size - entry_size, name, restoring->form.big_endian);
+    }
+}
+
+/* Appends both tables, but for the changes of what stayed. False if out of memory. */
+static bool restore_tables(const struct restoring *restoring, bool names_are_first,
+                           struct buffer *to)
+{
+    if (names_are_first)
+        restore_names(restoring, to);
+    restore_symbols(restoring, to);
+    if (!names_are_first)
+        restore_names(restoring, to);
+    return !to->failed;
+}
+
+/* ---- taking out ---- */
+
+/* Fills in what is known of a symbol that may go; false if it is another one. */
+static bool match_symbol(const struct symbol_cut *cut, const struct record_list *list,
+                         const Elf64_Sym *symbol, struct taken_symbol *taken)
+{
+    struct bytes names = cut->old.names;
+    char name[NAME_MAX_SIZE];
+    size_t number, length;
+
+    if (symbol->st_shndx != cut->records.section || symbol->st_name == 0 ||
+        names.data[symbol->st_name - 1] != '\0')
+        return false;
+    number = find_record(list, symbol->st_value - cut->records.address);
+    if (number == list->count || symbol->st_size != list->records[number].size ||
+        number > UINT32_MAX)
+        return false;
+    *taken = (struct taken_symbol){.record = (uint32_t)number, .name = symbol->st_name};
+    length = format_name(name, &list->records[number], false);
+    if (length < names.size - symbol->st_name &&
+        memcmp(names.data + symbol->st_name, name, length + 1) == 0)
+        return true;
+    taken->is_plain = true;
+    name[--length] = '\0';
+    return length < names.size - symbol->st_name &&
+           memcmp(names.data + symbol->st_name, name, length + 1) == 0;
+}
+
+static uint64_t name_end(const struct symbol_cut *cut, const struct taken_symbol *taken)
+{
+    return taken->name + strlen((const char *)cut->old.names.data + taken->name) + 1;
+}
+
+/* Lists the symbols that may go, and marks the starts of the names of all others in `used`, a bit
+ * for each byte of the names. Not sound if a name is not in the table. */
+static bool list_symbols(struct symbol_cut *cut, const struct record_list *list, uint8_t *used,
+                         bool *is_sound)
+{
+    size_t count = (size_t)(cut->old.symbols.size / ELF_SIZE(cut->form.wide, Sym));
+    uint64_t end = 0;
+
+    *is_sound = count <= UINT32_MAX;
+    for (size_t i = 0; i < count && *is_sound; i++) {
+        const Elf64_Sym symbol = load_symbol(cut->old.symbols, cut->form, i);
+        struct taken_symbol taken;
+
+        *is_sound = symbol.st_name < cut->old.names.size;
+        if (!*is_sound)
+            break;
+        if (!match_symbol(cut, list, &symbol, &taken) || symbol.st_name < end ||
+            (cut->count != 0 && (symbol.st_info != cut->info || symbol.st_other != cut->other))) {
+            used[symbol.st_name / 8] |= (uint8_t)(1u << symbol.st_name % 8);
+            continue;
+        }
+        if (!ARRAY_ROOM_FOR_ONE(cut->taken, cut->capacity, cut->count))
+            return false;
+        cut->info = symbol.st_info;
+        cut->other = symbol.st_other;
+        taken.index = (uint32_t)i;
+        cut->taken[cut->count++] = taken;
+        end = name_end(cut, &taken);
+    }
+    return true;
+}
+
+/* Has those stay whose names others use. */
+static void drop_shared(struct symbol_cut *cut, const uint8_t *used)
+{
+    size_t count = 0;
+    uint32_t gone = 0;
+
+    for (size_t i = 0; i < cut->count; i++) {
+        struct taken_symbol taken = cut->taken[i];
+        uint64_t end = name_end(cut, &taken);
+        bool is_used = false;
+
+        for (uint64_t at = taken.name; at < end; at++)
+            is_used |= (used[at / 8] >> at % 8 & 1) != 0;
+        if (is_used)
+            continue;
+        gone += (uint32_t)(end - taken.name);
+        taken.gone = gone;
+        cut->taken[count++] = taken;
+    }
+    cut->count = count;
+}
+
+/* Makes the tables of what is left. */
+static void make_tables(struct symbol_cut *cut)
+{
+    size_t entry_size = ELF_SIZE(cut->form.wide, Sym), from = 0, next = 0;
+    size_t count = (size_t)(cut->old.symbols.size / entry_size);
+    const struct taken_symbol *taken = cut->taken;
+
+    for (size_t i = 0; i < cut->count; i++) {
+        buffer_append(&cut->names, cut->old.names.data + from, taken[i].name - from);
+        from = (size_t)name_end(cut, &taken[i]);
+    }
+    buffer_append(&cut->names, cut->old.names.data + from, (size_t)cut->old.names.size - from);
+    for (size_t i = 0; i < count; i++) {
+        const uint8_t *entry = cut->old.symbols.data + i * entry_size;
+        uint32_t name = load_u32(entry, cut->form.big_endian);
+        size_t before;
+
+        if (next < cut->count && taken[next].index == i) {
+            next++;
+            continue;
+        }
+        before = count_before(taken, cut->count, name, true);
+        if (before != 0)
+            name -= taken[before - 1].gone;
+        if (buffer_append(&cut->symbols, entry, entry_size))
+            store_u32(cut->symbols.data + cut->symbols.size - entry_size, name,
+                      cut->form.big_endian);
+    }
+}
+
+bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
+                     const struct symbol_tables *tables, const struct symbol_records *records)
+{
+    struct record_list list = {0};
+    uint8_t *used = calloc((size_t)(tables->names.size / 8 + 1), 1);
+    bool is_sound = true, done;
+
+    *cut = (struct symbol_cut){.form = form, .records = *records, .old = *tables};
+    done = used != NULL && list_records(&list, records->content, form.big_endian) &&
+           list_symbols(cut, &list, used, &is_sound);
+    if (!done || !is_sound)
+        cut->count = 0;
+    else
+        drop_shared(cut, used);
+    if (cut->count != 0)
+        make_tables(cut);
+    free(list.records);
+    free(used);
+    return done && !cut->symbols.failed && !cut->names.failed;
+}
+
+void symbol_cut_free(struct symbol_cut *cut)
+{
+    free(cut->taken);
+    buffer_free(&cut->symbols);
+    buffer_free(&cut->names);
+    *cut = (struct symbol_cut){0};
+}
+
+bool symbol_cut_stays(const struct symbol_cut *cut, size_t index, size_t *new_index)
+{
+    size_t low = 0, high = cut->count;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (cut->taken[middle].index < index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    *new_index = index - low;
+    return low == cut->count || cut->taken[low].index != index;
+}
+
+/* ---- the recipe ---- */
+
+/* Appends the parts in which the tables differ from what is made without them. */
+static void append_changes(struct bytes made, const struct symbol_cut *cut, bool names_are_first,
+                           struct buffer *recipe)
+{
+    const struct bytes *parts[] = {names_are_first ? &cut->old.names : &cut->old.symbols,
+                                   names_are_first ? &cut->old.symbols : &cut->old.names};
+    uint64_t end = 0, position = 0;
+
+    for (size_t i = 0; i < 2; i++) {
+        const uint8_t *there = made.data + position, *old = parts[i]->data;
+
+        for (uint64_t at = 0, next; at < parts[i]->size; at = next) {
+            next = at + 1;
+            if (there[at] == old[at])
+                continue;
+            for (uint64_t j = next; j < parts[i]->size && j - next < CHANGE_GAP; j++)
+                next = there[j] == old[j] ? next : j + 1;
+            buffer_append_uleb128(recipe, position + at - end);
+            buffer_append_uleb128(recipe, next - at);
+            buffer_append(recipe, old + at, (size_t)(next - at));
+            end = position + next;
+        }
+        position += parts[i]->size;
+    }
+}
+
+bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, uint64_t names_offset,
+                       struct buffer *recipe)
+{
+    struct restoring restoring = {
+        .form = cut->form,
+        .kind = {cut->records.address, (uint16_t)cut->records.section, cut->info, cut->other},
+        .left = {buffer_view(&cut->symbols), buffer_view(&cut->names)},
+        .taken = cut->taken,
+        .count = cut->count,
+    };
+    bool names_are_first = names_offset < symbols_offset, done;
+    uint64_t index = 0, record = 0, name = 0;
+    struct buffer made = {0};
+
+    buffer_append_uleb128(recipe, cut->old.symbols.size + cut->old.names.size);
+    buffer_append_uleb128(recipe, symbols_offset);
+    buffer_append_uleb128(recipe, cut->symbols.size);
+    buffer_append_uleb128(recipe, names_offset);
+    buffer_append_uleb128(recipe, cut->names.size);
+    buffer_append_uleb128(recipe, restoring.kind.address);
+    buffer_append_uleb128(recipe, restoring.kind.section);
+    buffer_append_uleb128(recipe, restoring.kind.info);
+    buffer_append_uleb128(recipe, restoring.kind.other);
+    buffer_append_uleb128(recipe, cut->count);
+    for (size_t i = 0; i < cut->count; i++) {
+        const struct taken_symbol *taken = &cut->taken[i];
+
+        buffer_append_uleb128(recipe, taken->index - index);
+        buffer_append_uleb128(recipe, zigzag(taken->record - record) << 1 | taken->is_plain);
+        buffer_append_uleb128(recipe, taken->name - name);
+        index = taken->index + UINT64_C(1);
+        record = taken->record + UINT64_C(1);
+        name = name_end(cut, taken);
+    }
+    done = list_records(&restoring.records, cut->records.content, cut->form.big_endian) &&
+           restore_tables(&restoring, names_are_first, &made);
+    if (done)
+        append_changes(buffer_view(&made), cut, names_are_first, recipe);
+    free(restoring.records.records);
+    buffer_free(&made);
+    return done && !recipe->failed;
+}
+
+uint64_t symbol_recipe_size(struct bytes recipe)
+{
+    struct cursor at = cursor_open(recipe, false, false);
+
+    return cursor_uleb128(&at);
+}
+
+/* ---- reading it ---- */
+
+/* Reads what is said of each symbol. False if out of memory, or if the cursor went bad. */
+static bool read_taken(struct cursor *at, struct restoring *restoring)
+{
+    uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
+    char text[NAME_MAX_SIZE];
+
+    /* Each takes three bytes or more. */
+    if (count > cursor_left(at) / 3) {
+        cursor_spoil(at);
+        return false;
+    }
+    restoring->taken = calloc((size_t)count + 1, sizeof(*restoring->taken));
+    if (restoring->taken == NULL)
+        return false;
+    for (; restoring->count < count && !at->bad; restoring->count++) {
+        struct taken_symbol *taken = &restoring->taken[restoring->count];
+        uint64_t code, length;
+
+        index += cursor_uleb128(at);
+        code = cursor_uleb128(at);
+        record += unzigzag(code >> 1);
+        name += cursor_uleb128(at);
+        if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records.count) {
+            cursor_spoil(at);
+            return false;
+        }
+        *taken = (struct taken_symbol){(uint32_t)index++, (uint32_t)record, (uint32_t)name, 0,
+                                       (code & 1) != 0};
+        length = format_name(text, &restoring->records.records[record++], taken->is_plain) + 1;
+        name += length;
+        gone += length;
+        taken->gone = (uint32_t)gone;
+    }
+    return !at->bad;
+}
+
+/* Applies the rest of the recipe to the tables, which start at `start` of the buffer. */
+static void apply_changes(struct cursor *at, struct buffer *tables, size_t start)
+{
+    uint64_t position = start;
+
+    while (!at->bad && cursor_left(at) != 0) {
+        uint64_t gap = cursor_uleb128(at);
+        struct bytes change = cursor_bytes(at, cursor_uleb128(at));
+
+        if (gap > tables->size - position || change.size > tables->size - position - gap ||
+            change.size == 0) {
+            cursor_spoil(at);
+            return;
+        }
+        position += gap;
+        memcpy(tables->data + position, change.data, (size_t)change.size);
+        position += change.size;
+    }
+}
+
+bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
+                         struct bytes records, const char *name, struct buffer *tables,
+                         struct error *error)
+{
+    struct cursor at = cursor_open(recipe, false, false);
+    struct restoring restoring = {.form = form};
+    uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2];
+    size_t start = tables->size;
+    bool has_memory = true, done;
+
+    for (size_t i = 0; i < 2; i++) {
+        offsets[i] = cursor_uleb128(&at);
+        sizes[i] = cursor_uleb128(&at);
+    }
+    restoring.kind.address = cursor_uleb128(&at);
+    restoring.kind.section = (uint16_t)cursor_uleb128(&at);
+    restoring.kind.info = (uint8_t)cursor_uleb128(&at);
+    restoring.kind.other = (uint8_t)cursor_uleb128(&at);
+    done = !at.bad && bytes_slice(stripped, offsets[0], sizes[0], &restoring.left.symbols) &&
+           bytes_slice(stripped, offsets[1], sizes[1], &restoring.left.names) &&
+           sizes[0] % ELF_SIZE(form.wide, Sym) == 0;
+    if (done)
+        has_memory = list_records(&restoring.records, records, form.big_endian);
+    done = done && has_memory && read_taken(&at, &restoring);
+    has_memory = has_memory && (done || at.bad || restoring.taken != NULL);
+    if (done) {
+        has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
+        apply_changes(&at, tables, start);
+        done = has_memory && cursor_finished(&at) && tables->size - start == size;
+    }
+    free(restoring.records.records);
+    free(restoring.taken);
+    if (!has_memory)
+        return error_out_of_memory(error, name, size);
+    return done || error_set(error,
+                             "%s: the symbols in its inverse edit script do not fit the image; get "
+                             "an intact copy",
+                             name);
+}

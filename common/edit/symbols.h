@@ -1,0 +1,71 @@
+/*
+ * The symbols of coverage records, which go from .symtab and .strtab with the records.
+ *
+ * Each record of __llvm_covfun has a symbol, __covrec_ and its NameRef in hexadecimal, which nobody
+ * needs once it is linked: some fifty bytes for each function. A symbol of a section that went
+ * would mislead other tools, too. All that it says is in the records, so a *recipe* of a byte or
+ * two for each symbol is enough to put them back: which records have one, in which order, and where
+ * symbols and names were. It is part of the inverse script (edit.h); docs/format.md has its layout
+ * ("Symbol tables").
+ */
+#ifndef COVSPLIT_COMMON_EDIT_SYMBOLS_H
+#define COVSPLIT_COMMON_EDIT_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/bytes.h"
+#include "common/base/error.h"
+#include "common/elf_file/elf_file.h"
+
+/* A symbol table, and the string table that it has for itself. */
+struct symbol_tables {
+    struct bytes symbols;
+    struct bytes names;
+};
+
+/* The section of the records. */
+struct symbol_records {
+    struct bytes content;
+    size_t section; /* its index */
+    uint64_t address;
+};
+
+struct symbol_cut {
+    struct elf_form form;
+    struct symbol_records records;
+    struct symbol_tables old;
+    struct taken_symbol *taken; /* those that go, in the order of the table */
+    size_t count, capacity;
+    uint8_t info, other; /* their st_info and st_other */
+    /* What is left of the tables. The caller may change a symbol, but not its name, before the
+     * recipe is made. */
+    struct buffer symbols, names;
+};
+
+/* Finds the symbols that go, and makes tables without them. None goes (count is 0) if the tables
+ * are not as linkers make them. The bytes must outlive the cut. False if out of memory. Free with
+ * symbol_cut_free, even after a failure. */
+bool symbol_cut_make(struct symbol_cut *cut, struct elf_form form,
+                     const struct symbol_tables *tables, const struct symbol_records *records);
+void symbol_cut_free(struct symbol_cut *cut);
+
+/* True if the symbol stays. *new_index is what it is then, or that of the next one that stays. */
+bool symbol_cut_stays(const struct symbol_cut *cut, size_t index, size_t *new_index);
+
+/* Appends the recipe for a file that has the new tables at these offsets. False if out of memory.
+ */
+bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, uint64_t names_offset,
+                       struct buffer *recipe);
+
+/* The size in bytes of both tables, as the recipe says; 0 if it does not. */
+uint64_t symbol_recipe_size(struct bytes recipe);
+
+/* Appends the original tables to *tables, in the order in which the stripped image has them.
+ * `records` is the content of the section, and `name` that of the file, for messages. */
+bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
+                         struct bytes records, const char *name, struct buffer *tables,
+                         struct error *error);
+
+#endif
