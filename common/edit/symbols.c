@@ -449,7 +449,7 @@ uint64_t symbol_recipe_size(struct bytes recipe)
 
 /* ---- reading it ---- */
 
-/* Reads what is said of each symbol. False if out of memory, or if the cursor went bad. */
+/* Reads what is said of each symbol. False if out of memory; otherwise the cursor may be bad. */
 static bool read_taken(struct cursor *at, struct restoring *restoring)
 {
     uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
@@ -458,7 +458,7 @@ static bool read_taken(struct cursor *at, struct restoring *restoring)
     /* Each takes three bytes or more. */
     if (count > cursor_left(at) / 3) {
         cursor_spoil(at);
-        return false;
+        return true;
     }
     restoring->taken = calloc((size_t)count + 1, sizeof(*restoring->taken));
     if (restoring->taken == NULL)
@@ -473,7 +473,7 @@ static bool read_taken(struct cursor *at, struct restoring *restoring)
         name += cursor_uleb128(at);
         if (index > UINT32_MAX || name > UINT32_MAX || record >= restoring->records.count) {
             cursor_spoil(at);
-            return false;
+            break;
         }
         *taken = (struct taken_symbol){(uint32_t)index++, (uint32_t)record, (uint32_t)name, 0,
                                        (code & 1) != 0};
@@ -482,7 +482,7 @@ static bool read_taken(struct cursor *at, struct restoring *restoring)
         gone += length;
         taken->gone = (uint32_t)gone;
     }
-    return !at->bad;
+    return true;
 }
 
 /* Applies the rest of the recipe to the tables, which start at `start` of the buffer. */
@@ -513,7 +513,7 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     struct restoring restoring = {.form = form};
     uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2];
     size_t start = tables->size;
-    bool has_memory = true, done;
+    bool has_memory = true;
 
     for (size_t i = 0; i < 2; i++) {
         offsets[i] = cursor_uleb128(&at);
@@ -523,24 +523,24 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     restoring.kind.section = (uint16_t)cursor_uleb128(&at);
     restoring.kind.info = (uint8_t)cursor_uleb128(&at);
     restoring.kind.other = (uint8_t)cursor_uleb128(&at);
-    done = !at.bad && bytes_slice(stripped, offsets[0], sizes[0], &restoring.left.symbols) &&
-           bytes_slice(stripped, offsets[1], sizes[1], &restoring.left.names) &&
-           sizes[0] % ELF_SIZE(form.wide, Sym) == 0;
-    if (done)
-        has_memory = list_records(&restoring.records, records, form.big_endian);
-    done = done && has_memory && read_taken(&at, &restoring);
-    has_memory = has_memory && (done || at.bad || restoring.taken != NULL);
-    if (done) {
+    if (!bytes_slice(stripped, offsets[0], sizes[0], &restoring.left.symbols) ||
+        !bytes_slice(stripped, offsets[1], sizes[1], &restoring.left.names) ||
+        sizes[0] % ELF_SIZE(form.wide, Sym) != 0)
+        cursor_spoil(&at);
+    if (!at.bad)
+        has_memory = list_records(&restoring.records, records, form.big_endian) &&
+                     read_taken(&at, &restoring);
+    if (!at.bad && has_memory)
         has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
+    if (!at.bad && has_memory)
         apply_changes(&at, tables, start);
-        done = has_memory && cursor_finished(&at) && tables->size - start == size;
-    }
     free(restoring.records.records);
     free(restoring.taken);
     if (!has_memory)
         return error_out_of_memory(error, name, size);
-    return done || error_set(error,
-                             "%s: the symbols in its inverse edit script do not fit the image; get "
-                             "an intact copy",
-                             name);
+    return (!at.bad && tables->size - start == size) ||
+           error_set(error,
+                     "%s: the symbols in its inverse edit script do not fit the image; get an "
+                     "intact copy",
+                     name);
 }
