@@ -286,13 +286,16 @@ static void assert_small(const char *directory, const struct row *row)
                        "split --sections covmap,covfun,names,data -o without --sidecar s app");
     uint64_t without = file_size(path_join(directory, "without"));
     uint64_t with = file_size(path_join(directory, "stripped"));
+    /* gold puts code behind the few headers and notes of a static image. */
+    if (strcmp(linker, "gold") == 0 && strstr(row->options, "-static") != NULL)
+        zeros = 0;
     ck_assert_msg(with + (row->is_crowded ? zeros / 2 : zeros) <= without + 2 * page_size(),
                   "%s: %llu with %llu zeros, and %llu", row->options, (unsigned long long)without,
                   (unsigned long long)zeros, (unsigned long long)with);
-    /* The sidecar has hardly anything more to say: of zeros their number, and what was moved for
-     * another program header. */
+    /* The sidecar has hardly anything more to say: of zeros their number, what was moved for
+     * another program header, and the symbols in the page of the stub, a bit for each. */
     ck_assert_uint_le(file_size(path_join(directory, "side")),
-                      file_size(path_join(directory, "s")) + 512);
+                      file_size(path_join(directory, "s")) + 768);
 }
 
 START_TEST(test_zeros)
