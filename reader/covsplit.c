@@ -227,13 +227,6 @@ bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar)
     return sidecar->opened.sidecar->facts.is_placeholder;
 }
 
-bool covsplit_sidecar_is_exact(const covsplit_sidecar *sidecar)
-{
-    const struct sidecar_facts *facts = &sidecar->opened.sidecar->facts;
-
-    return !facts->is_inexact && !facts->is_placeholder;
-}
-
 /* ---- sections ---- */
 
 size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar)

@@ -131,13 +131,9 @@ uint64_t covsplit_sidecar_original_size(const covsplit_sidecar *sidecar);
 uint64_t covsplit_sidecar_stripped_size(const covsplit_sidecar *sidecar);
 
 /* True for a placeholder: a sidecar without contents, made because the image had already been split
- * and its own sidecar was not found. */
+ * and its own sidecar was not found. From any other, and the stripped image, the original can be
+ * restored. */
 bool covsplit_sidecar_is_placeholder(const covsplit_sidecar *sidecar);
-
-/* True if the original image can be restored from the sidecar and the stripped image. False for a
- * placeholder, and for a sidecar made with --no-exact: that one serves reports and profiles like
- * any other, but its names sections are not the image's own; they hold each name once. */
-bool covsplit_sidecar_is_exact(const covsplit_sidecar *sidecar);
 
 /* ---- sections ---- */
 

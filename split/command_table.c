@@ -66,9 +66,6 @@
              "write a larger sidecar, but quickly; see 'covsplit repack'"),                        \
         FLAG(OPTION_PORTABLE, "portable", NO_LETTER,                                               \
              "use plain zstd sections, which llvm-objcopy can decompress",                         \
-             .excludes = OPTION_FAST),                                                             \
-        FLAG(OPTION_NO_EXACT, "no-exact", NO_LETTER,                                               \
-             "make a sidecar faster, for reports only: join will refuse it",                       \
              .excludes = OPTION_FAST)
 
 /* Texts that say where sidecars are searched for. */
@@ -375,7 +372,7 @@ static const struct command commands[] = {
      "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--pack]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--assume-unreferenced]\n"
-     "                      [--fast | --level N] [--portable] [--no-exact]\n"
+     "                      [--fast | --level N] [--portable]\n"
      "                      [--memory-limit SIZE] [-j N] [-r]\n"
      "                      [--json | -v] IMAGE...",
      "The stripped image runs as before and writes lightweight profiles. Without -o,\n"
@@ -391,11 +388,6 @@ static const struct command commands[] = {
      "programs that read their own. If a warning says so and nothing does, give\n"
      "--assume-unreferenced: then they go. A program that does read them finds other bytes\n"
      "there and may crash.\n"
-     "\n"
-     "With --no-exact, for images that will never be joined, the sidecar holds each function's\n"
-     "name once, but not how the compiler packed the names. The original cannot be restored\n"
-     "from it: keep the image if you may need it again. In a store, a sidecar that can restore\n"
-     "the original is kept, even with --replace.\n"
      "\n"
      "With --fast the sidecar is compressed as fast as possible (plain zstd, level 1). It\n"
      "restores the original too, but is several times larger: use it for images that are built\n"
@@ -465,7 +457,7 @@ static const struct command commands[] = {
     {"link", "Run a link command and split its output",
      "[--sidecar FILE | --store DIR [--replace] [--pack]] [--sections LIST]\n"
      "                     [--assume-unreferenced] [--fast | --level N] [--portable]\n"
-     "                     [--no-exact] [--exclude GLOB]... [--no-default-excludes]\n"
+     "                     [--exclude GLOB]... [--no-default-excludes]\n"
      "                     [--memory-limit SIZE] [-j N] [-v] -- COMMAND [ARGUMENT...]",
      "COMMAND is a linker or a compiler with its arguments, as a build calls it. The output\n"
      "is the file that its -o, /out: or --output names, also behind -Wl, or in a response file;\n"
@@ -656,8 +648,8 @@ static const struct command commands[] = {
      "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
      "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
      "too, so do not name those that should stay plain. Sidecars that are already compact are\n"
-     "skipped, whatever their level, and so are placeholders, those made with --no-exact, and\n"
-     "those that 'covsplit store pack' has packed.\n"
+     "skipped, whatever their level, and so are placeholders, and those that 'covsplit\n"
+     "store pack' has packed.\n"
      "\n"
      "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
      "and compared with the digests in the old one. The modification time is kept. It is safe\n"

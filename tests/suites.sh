@@ -64,7 +64,7 @@ build_and_test_sanitized() {
     memory)
         chosen='unit-.*|bad-(archives|dumps-1|files|images-1|macho-1|macho-files|objects-1|profiles)'
         chosen+='|bad-(sidecars-1|unions-1)|coff-bad-(files|images-1)|sidecar-safety|command-files|link'
-        chosen+='|matrix-clang14-bfd|matrix-clang22-lld|no-exact|batch|merge-files|store|export'
+        chosen+='|matrix-clang14-bfd|matrix-clang22-lld|batch|merge-files|store|export'
         ;;
     thread)
         chosen='unit-(claims|names|packed_units|parallel|profile_sum|reader.*|sidecar.*|state|zstd)'

@@ -15,9 +15,6 @@
 #define SHORT_SIZE   3
 #define FILLER       0xff
 
-/* By how many bits lprofGetLoadModuleSignature shifts the size of names, in all versions. */
-#define SIGNATURE_SHIFT 40
-
 /* LLVM counts its versions from 0. This is the largest 32-bit number that is positive even if a
  * reader takes it as signed. */
 #define MAPPING_VERSION 0x7fffffffu
@@ -126,11 +123,6 @@ bool tripwire_find(struct bytes section, struct bytes *tripwire)
     return section.size >= HEAD_SIZE &&
            bytes_slice(section, 0, HEAD_SIZE + (uint64_t)section.data[1], tripwire) &&
            tripwire_recognize(*tripwire);
-}
-
-uint64_t tripwire_signature(uint64_t names_size, uint64_t tripwire_size)
-{
-    return (names_size - tripwire_size) << SIGNATURE_SHIFT;
 }
 
 void tripwire_write_mapping(uint8_t to[TRIPWIRE_MAPPING_SIZE], bool big_endian)

@@ -61,14 +61,6 @@ bool tripwire_find(struct bytes section, struct bytes *tripwire);
  * UUID. *is_prefix tells whether the UUID was truncated. */
 bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix);
 
-/* If a profile's file name contains %m, the runtime distinguishes the images of a process by a sum.
- * One of its terms is the size of the names times 2^40, another the NameRef of the first record. If
- * names are removed but records stay, the sums of two images that used to differ might become
- * equal, and one of their profiles would be lost. So this number is added to that NameRef in the
- * image (modulo 2^64), which keeps the sum unchanged. It is subtracted when the profile is
- * correlated. */
-uint64_t tripwire_signature(uint64_t names_size, uint64_t tripwire_size);
-
 /* The header of a __llvm_covmap record, 32 bits each: NRecords, FilenamesSize and CoverageSize, all
  * 0, and a Version that does not exist. */
 #define TRIPWIRE_MAPPING_SIZE 16

@@ -664,11 +664,6 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
     *is_other = false;
     if (!sidecar_is_real(sidecar, error))
         return false;
-    if (facts->is_inexact)
-        return error_set(error,
-                         "%s: was made with --no-exact, and does not give the original back; give "
-                         "a sidecar that was made without",
-                         sidecar->name);
     if (!input_digest(stripped, &found, error))
         return false;
     if (stripped->bytes.size == facts->stripped_size &&
@@ -724,11 +719,9 @@ bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
         done = sidecar->sections[i].form == 0 ||
                sidecar_stream_section(sidecar, &sidecar->sections[i], NULL, NULL, error);
     done = done && load_inverse(sidecar, &encoded, &inverse, error);
-    if (done && !sidecar->facts.is_inexact) {
-        while (inverse_next(&inverse, &step))
-            ;
-        done = inverse_finish(&inverse, sidecar->name, error);
-    }
+    while (done && inverse_next(&inverse, &step))
+        ;
+    done = done && inverse_finish(&inverse, sidecar->name, error);
     buffer_free(&encoded);
     return done;
 }

@@ -415,26 +415,8 @@ static bool put_data_back(const struct profile_sidecar *opened, const struct pro
     return true;
 }
 
-/* Checks that a NameRef belongs to a name. Without exact names, their original size, from which it
- * was computed, is not certain: versions before tripwires made such sidecars of images whose
- * records stayed. */
-static bool is_name_ref(const struct profile_sidecar *opened, uint64_t name_ref, const char *name,
-                        struct error *error)
-{
-    struct names names = {0};
-    bool done = names_read(&names, buffer_view(&opened->names), opened->sidecar->name, error);
-
-    if (done && names_find(&names, name_ref) == NULL)
-        done = error_set(error,
-                         "%s: its first record belongs to no function in %s, which does not "
-                         "say how large the names were (--no-exact); split the image again",
-                         name, opened->sidecar->name);
-    names_free(&names);
-    return done;
-}
-
 /* If the records stayed in the image, the profile has them unchanged, except for the first one's
- * NameRef, which is restored here: see sidecar_record_change. */
+ * NameRef, which is restored here: see facts_make_record_change. */
 static bool put_name_ref_back(const struct profile_sidecar *opened, const struct profile *profile,
                               const char *name, struct buffer *changed, struct profile *full,
                               struct error *error)
@@ -446,10 +428,7 @@ static bool put_name_ref_back(const struct profile_sidecar *opened, const struct
     changed->size = 0;
     if (!buffer_append(changed, profile->data.data, (size_t)profile->data.size))
         return error_out_of_memory(error, name, profile->data.size);
-    name_ref = load_u64(changed->data, profile->big_endian) -
-               sidecar_record_change(opened->sidecar, profile->names);
-    if (opened->sidecar->facts.is_inexact && !is_name_ref(opened, name_ref, name, error))
-        return false;
+    name_ref = load_u64(changed->data, profile->big_endian) - opened->sidecar->facts.record_change;
     store_u64(changed->data, name_ref, profile->big_endian);
     full->data = buffer_view(changed);
     return true;

@@ -7,7 +7,7 @@
  *   - the stub record stands for the data: data and names come from the sidecar;
  *   - the data was kept in the image (value profiling, or --sections): only the names are added,
  * and the NameRef of the first record, which was changed in the image, is restored
- *     (sidecar_record_change);
+ *     (facts_make_record_change);
  *   - the image was built with -profile-correlate=binary: its profiles have no data and no names by
  *     design. Both come from __llvm_covdata and __llvm_covnames; the records hold addresses instead
  *     of distances and are converted.
@@ -76,7 +76,7 @@ bool profile_sidecar_range(const struct profile_sidecar *opened, uint64_t index,
  *   - of a lightweight profile, its stub record: it has a digest of names, records and mapping. A
  *     sidecar that was made without a stub is not of its image;
  *   - of one whose names were taken out and whose records were not, these and what was added to the
- *     first: a digest of the same (sidecar_record_change);
+ *     first: a digest of the same (facts_make_record_change);
  *   - of a full profile, its records: NameRefs and FuncHashes. They do not tell builds apart that
  *     have the same functions in other places, and neither does anything else in it but the UUID;
  *   - with -profile-correlate=binary, the UUID and the number of counters alone. */

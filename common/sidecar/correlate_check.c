@@ -172,8 +172,8 @@ static bool has_records_digest(const struct sidecar_facts *facts)
 
 /* Records that the profile has must be those of the image. If names went and records stayed, they
  * prove the names and the mapping, too (facts_make_record_change); a profile of a single function
- * looks like that of a stub then. Sidecars of earlier versions need not tell the records; what has
- * a stub cannot be of such an image. */
+ * looks like that of a stub then. Where the records are not known, what has a stub
+ * cannot be of such an image. */
 static bool check_records(const struct check *check)
 {
     const struct profile *profile = check->profile;
@@ -185,7 +185,7 @@ static bool check_records(const struct check *check)
         return true;
     if (!has_records_digest(check->facts))
         return !profile->lightweight || needs_other_split(check, "records");
-    change = profile->has_tripwire ? sidecar_record_change(check->sidecar, profile->names) : 0;
+    change = profile->has_tripwire ? check->sidecar->facts.record_change : 0;
     found = check->records != NULL ? *check->records
                                    : profile_records_digest(&profile->layout, profile->data, change,
                                                             profile->big_endian);

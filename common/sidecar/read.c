@@ -84,7 +84,6 @@ static bool take_facts(struct opening *opening, struct cursor *fields)
     facts->uuid_source = (enum uuid_source)source;
     facts->has_stub = (flags & NOTE_STUB) != 0;
     facts->is_placeholder = (flags & NOTE_PLACEHOLDER) != 0;
-    facts->is_inexact = (flags & NOTE_INEXACT) != 0;
     facts->is_assumed = (flags & NOTE_ASSUMED) != 0;
     facts->raw_version = cursor_uleb128(fields);
     facts->original_size = cursor_uleb128(fields);
@@ -164,22 +163,17 @@ static bool take_kept(struct opening *opening, struct cursor *fields)
     return true;
 }
 
-/* Where the note is; the second name is that of earlier versions. */
-static const char *const note_sections[] = {ELF_BUILD_ID_SECTION, ".note.covsplit"};
-
 /* Finds the note, which starts with the version, as in sidecars of every format version. */
 static bool find_note(const struct elf_reader *file, struct elf_note_list *notes,
                       struct elf_note *note)
 {
-    for (size_t i = 0; i < sizeof(note_sections) / sizeof(note_sections[0]); i++) {
-        size_t offset = 0;
+    size_t offset = 0;
 
-        if (!elf_reader_notes(file, note_sections[i], notes))
-            continue;
-        while (elf_note_next(notes, &offset, note)) {
-            if (note->type == SIDECAR_NOTE_TYPE && elf_note_is_of(note, SIDECAR_NOTE_OWNER))
-                return true;
-        }
+    if (!elf_reader_notes(file, ELF_BUILD_ID_SECTION, notes))
+        return false;
+    while (elf_note_next(notes, &offset, note)) {
+        if (note->type == SIDECAR_NOTE_TYPE && elf_note_is_of(note, SIDECAR_NOTE_OWNER))
+            return true;
     }
     return false;
 }
@@ -393,8 +387,7 @@ static bool check_stub_id(const struct opening *opening)
     uint8_t expected[PROFILE_STUB_ID_SIZE];
     struct digest digests[STUB_KIND_COUNT];
 
-    if (!facts->has_stub || facts->is_inexact ||
-        sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL)
+    if (!facts->has_stub || sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL)
         return true;
     for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
         const struct section *section = sidecar_find(sidecar, kinds[i]);
@@ -610,15 +603,6 @@ uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT])
     return change != 0 ? change : 1;
 }
 
-uint64_t sidecar_record_change(const struct sidecar *sidecar, struct bytes profile_names)
-{
-    const struct section *names = sidecar_find(sidecar, SECTION_NAMES);
-
-    if (sidecar->facts.record_change != 0 || names == NULL)
-        return sidecar->facts.record_change;
-    return tripwire_signature(names->size, profile_names.size);
-}
-
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
 {
     return !sidecar->facts.is_placeholder ||
@@ -652,7 +636,7 @@ static bool stub_knows_all(const struct sidecar *sidecar)
         digests[i] = section != NULL ? section->digest : digest_of((struct bytes){NULL, 0});
     }
     facts_make_stub_id(expected, &facts->uuid, digests);
-    return !facts->has_stub || facts->is_inexact || sidecar_find(sidecar, SECTION_NAMES) == NULL ||
+    return !facts->has_stub || sidecar_find(sidecar, SECTION_NAMES) == NULL ||
            memcmp(expected, facts->stub_id, sizeof(expected)) == 0;
 }
 
@@ -703,8 +687,8 @@ bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other)
         a->original_size != b->original_size || a->stripped_size != b->stripped_size ||
         !digest_equal(&a->original_digest, &b->original_digest) ||
         !digest_equal(&a->stripped_digest, &b->stripped_digest) || a->has_stub != b->has_stub ||
-        a->is_placeholder != b->is_placeholder || a->is_inexact != b->is_inexact ||
-        one->section_count != other->section_count || one->inverse.size != other->inverse.size ||
+        a->is_placeholder != b->is_placeholder || one->section_count != other->section_count ||
+        one->inverse.size != other->inverse.size ||
         !digest_equal(&one->inverse.digest, &other->inverse.digest))
         return false;
     for (size_t i = 0; i < one->section_count; i++) {

@@ -93,14 +93,11 @@ struct sidecar_facts {
      * known. */
     struct digest records;
     /* If names went and records stayed: what was added to the NameRef of the first record
-     * (facts_make_record_change). 0 also for sidecars of earlier versions. */
+     * (facts_make_record_change). */
     uint64_t record_change;
     /* True if the image had been split before, so that this sidecar holds nothing and only takes
      * the place of the real one. The original cannot be restored from it. */
     bool is_placeholder;
-    /* True if the sidecar was made with --no-exact: it has only the distinct names, in one chunk.
-     * The original cannot be restored from it. */
-    bool is_inexact;
     /* True if names or data went although something seemed to refer to them, as the user knew
      * better (--assume-unreferenced). */
     bool is_assumed;
@@ -265,9 +262,6 @@ bool sidecar_is_compact(const struct sidecar *sidecar);
 bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other);
 /* True if both give the same reports: they are of one image, or have the same sections. */
 bool sidecar_agrees(const struct sidecar *one, const struct sidecar *other);
-/* What the split added to the NameRef of the first record of the profiles with these names: in
- * sidecars of earlier versions, that depends on the sizes of names. */
-uint64_t sidecar_record_change(const struct sidecar *sidecar, struct bytes profile_names);
 /* NULL if there is no such section. */
 const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind);
 
@@ -335,10 +329,9 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 /* Flags in the note: of the sidecar, and of a section that is stored. */
 #define NOTE_STUB         1u
 #define NOTE_PLACEHOLDER  2u
-#define NOTE_INEXACT      4u
-#define NOTE_RECORDS      8u
-#define NOTE_DIFFERENCE   16u
-#define NOTE_ASSUMED      32u
+#define NOTE_RECORDS      4u
+#define NOTE_DIFFERENCE   8u
+#define NOTE_ASSUMED      16u
 #define NOTE_SECTION_COPY 1u
 
 /* ---- writing ---- */

@@ -217,8 +217,7 @@ static void put_facts(const struct writer *writer, struct buffer *note)
 
     buffer_append_uleb128(
         note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
-                  (facts->is_inexact ? NOTE_INEXACT : 0) | (knows_records ? NOTE_RECORDS : 0) |
-                  (difference != NULL ? NOTE_DIFFERENCE : 0) |
+                  (knows_records ? NOTE_RECORDS : 0) | (difference != NULL ? NOTE_DIFFERENCE : 0) |
                   (facts->is_assumed ? NOTE_ASSUMED : 0));
     buffer_append_uleb128(note, facts->format);
     buffer_append_uleb128(note, facts->uuid_source);

@@ -227,7 +227,6 @@ static struct sidecar *write_and_open(struct readable *readable, struct error *e
     }
     source.facts.original_size = source.facts.stripped_size = image->bytes.size;
     source.facts.stripped_digest = source.facts.original_digest;
-    source.facts.is_inexact = true;
     if (sidecar_write(&source, &options, &file, error) && output_lend(&file, error))
         sidecar = sidecar_read_descriptor(file.fd, image->path, error);
     if (sidecar != NULL)

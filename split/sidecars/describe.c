@@ -210,8 +210,7 @@ static void add_sidecar_facts(struct report *report, const struct sidecar *sidec
     report_size(report, "stripped_size", "stripped size", facts->stripped_size);
     add_digest(report, "stripped_digest", "stripped digest", &facts->stripped_digest);
     report_boolean(report, "has_stub", "lightweight profiles", facts->has_stub);
-    report_boolean(report, "exact", "gives the original back",
-                   !facts->is_inexact && !facts->is_placeholder);
+    report_boolean(report, "exact", "gives the original back", !facts->is_placeholder);
     if (facts->is_assumed)
         report_boolean(report, "assumed_unreferenced", "assumed unreferenced", true);
 }

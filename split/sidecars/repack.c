@@ -43,7 +43,6 @@ enum outcome {
     OUTCOME_DIFFERENCE,
     OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
     OUTCOME_PLACEHOLDER,
-    OUTCOME_INEXACT,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
     OUTCOME_COUNT,
@@ -159,8 +158,6 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
         return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
                    ? OUTCOME_KEPT
                    : OUTCOME_CHANGED;
-    if (sidecar->facts.is_inexact)
-        return OUTCOME_INEXACT;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
 }
 
@@ -202,7 +199,6 @@ static void report_verbose(const struct job *job)
         [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
         [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
-        [OUTCOME_INEXACT] = "skipped: made with --no-exact",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
     };
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
@@ -268,13 +264,13 @@ int command_repack(const struct parsed_options *options)
     for (size_t i = 0; i < repacking.files.count; i++)
         add_job(&repacking, repacking.files.paths[i], 0);
     run_all(&repacking, option_threads(options));
-    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-           count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
-           human_size(repacking.size_before, before), human_size(repacking.size_after, after),
-           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_INEXACT] +
-                           counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
-                       skipped));
+    printf(
+        "%s repacked: %s before, %s after; %s already compact, %s skipped\n",
+        count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
+        human_size(repacking.size_before, before), human_size(repacking.size_after, after),
+        number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+        number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
+                    skipped));
     path_list_free(&repacking.files);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }

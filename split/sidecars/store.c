@@ -53,18 +53,6 @@ enum presence {
     PRESENCE_OTHER,
 };
 
-/* True if the existing sidecar can replace the other: a sidecar that cannot restore the original
- * adds nothing to one that can. */
-static bool does_as_well(const struct sidecar *existing, const struct sidecar *sidecar)
-{
-    const struct sidecar_facts *theirs = &existing->facts, *ours = &sidecar->facts;
-
-    return sidecar_holds_same(existing, sidecar) ||
-           (ours->is_inexact && !theirs->is_inexact &&
-            digest_equal(&ours->original_digest, &theirs->original_digest) &&
-            digest_equal(&ours->stripped_digest, &theirs->stripped_digest));
-}
-
 /* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it
  * has the same bytes: only its start is sealed, and the rest may be damaged. */
 static enum presence compare(const struct copying *copying, const struct copy *copy,
@@ -72,7 +60,7 @@ static enum presence compare(const struct copying *copying, const struct copy *c
                              struct error *error)
 {
     sidecar_set_up(existing, copying->options);
-    if (!does_as_well(existing, copy->sidecar))
+    if (!sidecar_holds_same(existing, copy->sidecar))
         return PRESENCE_OTHER;
     if ((bytes_equal(input->bytes, copy->input.bytes) &&
          !option_given(copying->options, OPTION_VERIFY)) ||

@@ -54,11 +54,8 @@ static size_t list_sections(const struct slice_split *split,
         const struct section *section = &plan->sections[i];
         enum section_kind kind = image_plan_stored_kind(plan, section->kind);
         bool is_recorded = section->kind == SECTION_COUNTERS || section->kind == SECTION_BITMAP;
-        /* Without the original, nobody needs the mapping as it was linked. */
-        bool is_needless = kind != section->kind && plan->facts.is_inexact;
 
-        if (!is_recorded && section->fate != FATE_COPIED &&
-            (section->fate == FATE_STAYS || is_needless))
+        if (!is_recorded && section->fate == FATE_STAYS)
             continue;
         sources[count] = *section;
         sources[count].kind = kind;
@@ -82,38 +79,6 @@ static size_t list_sections(const struct slice_split *split,
         };
     }
     return count;
-}
-
-/* With --no-exact, replaces each section of names by one that holds every name once, uncompressed.
- * Names that cannot be read stay as they are. `contents` are empty at first, indexed by kind, and
- * owned by the caller, who must free them after what was proved, which points into them. */
-static bool replace_names(struct section *sections, size_t count, const struct sidecar_facts *facts,
-                          struct buffer contents[SECTION_KIND_MAX + 1], const char *image_path,
-                          struct error *error)
-{
-    for (size_t i = 0; i < count; i++) {
-        struct section *section = &sections[i];
-        struct buffer *content = &contents[section->kind];
-        struct names set = {0};
-        bool done;
-
-        /* If data records stay in the image, the value that correlating subtracts from the first of
-         * them depends on the original size of the names (tripwire_signature). */
-        if (section->kind != SECTION_COVNAMES &&
-            (section->kind != SECTION_NAMES || !facts->has_stub))
-            continue;
-        done = names_add_section(&set, section->content, 0, image_path, error);
-        if (done && set.count != 0) {
-            done = names_encode(&set, content) ||
-                   error_out_of_memory(error, image_path, set.text.size);
-            section->content = buffer_view(content);
-            section->size = content->size;
-        }
-        names_free(&set);
-        if (!done && error_is_of_memory(error))
-            return false;
-    }
-    return true;
 }
 
 bool outputs_write_sidecar(struct slice_split *split, struct error *error)
@@ -143,11 +108,8 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
                            &split->made[SECTION_COVMAP], &split->made[SECTION_COVFUN], error))
         return false;
     source.section_count = list_sections(split, sections);
-    done = source.facts.is_inexact
-               ? replace_names(sections, source.section_count, &source.facts, split->made,
-                               split->image.path, error)
-               : inverse_encode(&plan->edits, split->image.bytes, sections, source.section_count,
-                                split->image.path, &inverse, error);
+    done = inverse_encode(&plan->edits, split->image.bytes, sections, source.section_count,
+                          split->image.path, &inverse, error);
     source.inverse = buffer_view(&inverse);
     split->job->progress.weight = COMPRESSION_WEIGHT;
     done = done && sidecar_write(&source, &write_options, &split->sidecar, error);
@@ -194,28 +156,18 @@ void outputs_note_sizes(struct slice_split *split, const struct sidecar *sidecar
 
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error)
 {
-    bool is_inexact = sidecar->facts.is_inexact && split->plan->facts.is_inexact;
     struct input stripped = {.fd = -1};
-    struct digest digest;
     bool done;
 
     outputs_note_sizes(split, sidecar);
     sidecar_help_restore(sidecar, split->job->threads, &split->proved);
+    split->job->progress.weight = 1;
     done = output_map(&split->stripped, &stripped, error);
-    if (is_inexact) {
-        done = done && input_digest(&stripped, &digest, error);
-        if (done && !digest_equal(&digest, &split->plan->facts.stripped_digest))
-            done = error_set(error, "%s: was changed while it was written; run again",
-                             split->job->output_path);
-        done = done && sidecar_verify(sidecar, error);
-    } else {
-        split->job->progress.weight = 1;
-        stripped.released = progress_add;
-        stripped.released_context = &split->job->progress;
-        /* This compares the digest of what comes out with that of the original. */
-        done = done && sidecar_restore(sidecar, &stripped, ignore_part, NULL, error) &&
-               check_rest(sidecar, error);
-    }
+    stripped.released = progress_add;
+    stripped.released_context = &split->job->progress;
+    /* This compares the digest of what comes out with that of the original. */
+    done = done && sidecar_restore(sidecar, &stripped, ignore_part, NULL, error) &&
+           check_rest(sidecar, error);
     input_close(&stripped);
     return done;
 }

@@ -298,22 +298,15 @@ static bool try_store(struct slice_split *split, struct bases *bases, bool *sett
                       struct error *error)
 {
     bool packs = option_given(split->job->options, OPTION_PACK);
-    bool replaces = option_given(split->job->options, OPTION_REPLACE), done, is_kept;
+    bool replaces = option_given(split->job->options, OPTION_REPLACE), done;
     enum output_result result = OUTPUT_NAME_TAKEN;
     struct existing_sidecar existing;
-    struct error ignored;
 
     done = existing_open(&existing, split->sidecar_path, error) &&
            existing_check_own(&existing, split, error);
-    /* Even with --replace, a sidecar that can restore the original is kept if the new one could
-     * not. */
-    is_kept = !replaces ||
-              (split->plan->facts.is_inexact && existing.facts != NULL &&
-               !existing.facts->is_inexact && existing_check_same(&existing, split, &ignored));
-    if (done && existing.is_there && is_kept) {
-        *settled = keep_existing(split, &existing, error);
-        /* If the better sidecar is damaged, it is replaced after all. */
-        done = *settled || (replaces && error->number == 0);
+    if (done && existing.is_there && !replaces) {
+        done = keep_existing(split, &existing, error);
+        *settled = done;
     }
     existing_close(&existing);
     if (!done || *settled)

@@ -71,8 +71,7 @@ struct slice_split {
     uint64_t sizes[SECTION_KIND_MAX + 1];
     uint64_t stored_sizes[SECTION_KIND_MAX + 1];
     struct proved_sections proved; /* while the sidecar was made */
-    /* Contents that are not the image's own, by kind: with --no-exact the new names, and of an
-     * image of packed objects the ordinary coverage mapping. */
+    /* By kind: of an image of packed objects the ordinary coverage mapping. */
     struct buffer made[SECTION_KIND_MAX + 1];
 };
 
@@ -135,8 +134,7 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error);
 /* Has the report tell the sizes of this sidecar's sections. */
 void outputs_note_sizes(struct slice_split *split, const struct sidecar *sidecar);
 
-/* True if this sidecar and the stripped image make the original. If both the split and the sidecar
- * are inexact, checks each of them on its own instead. */
+/* True if this sidecar and the stripped image make the original. */
 bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, struct error *error);
 
 /* Writes split->sidecar, checks that it and the stripped image make the original, and syncs both to

@@ -57,7 +57,6 @@ static bool plan_slice(struct slice_split *split, struct error *error)
     split->plan = image_plan_make(&split->image, &image_options, error);
     if (split->plan == NULL)
         return false;
-    split->plan->facts.is_inexact = option_given(options, OPTION_NO_EXACT);
     split->row_name =
         strdup(split->job->container.is_universal ? split->image.path : split->job->output_path);
     if (split->row_name == NULL)

@@ -193,7 +193,7 @@ class Bench:
         again = lambda: [path.unlink() for path in self.work.glob("timed*")]
         rows = [["the link, by lld", *self.cost(
             "sh", "-c", f"cd {self.original.parent} && sh ./link.sh {self.work}/timed")]]
-        for label, options in (("", []), (" --no-exact", ["--no-exact"]), (" --fast", ["--fast"])):
+        for label, options in (("", []), (" --fast", ["--fast"])):
             rows.append([f"`covsplit split{label}`",
                          *self.cost(*split, *options, self.original, before=again)])
         fast = self.work / "fast/sidecar"

@@ -5,7 +5,7 @@
 # are the same suites with more compilers, and those that build and install by themselves. The target
 # daily_tests builds what is not left to it.
 set(quick_suites
-  command-line command-files sidecar-safety no-exact store batch link bad-files bad-images-1
+  command-line command-files sidecar-safety store batch link bad-files bad-images-1
   bad-sidecars-1 bad-profiles merge-files documentation links benchmark-numbers
   matrix-clang14-bfd matrix-clang22-lld export run claims coff-bad-files bad-macho-files)
 set(campaign_suites

@@ -61,7 +61,6 @@ PROGRAMS = {
 WAYS = {
     "all": [],
     "fast": ["--fast"],
-    "inexact": ["--no-exact"],
     "portable": ["--portable"],
     "mapping": ["--sections", "covmap,covfun"],
     "names": ["--sections", "names"],

@@ -36,7 +36,7 @@ IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760103, 0x6c760205, 0x6c760303
 MAPPING, MAPPING_BLOCKS, LINKED_COVMAP = 0x6c760409, 0x6c76040a, 0x6c760502
 VERSION, NOTE_TYPE = 5, 0x1001
-STUB, PLACEHOLDER, INEXACT, RECORDS, IS_DIFFERENCE = 1, 2, 4, 8, 16
+STUB, PLACEHOLDER, RECORDS, IS_DIFFERENCE = 1, 2, 4, 8
 
 
 class Hash128(ctypes.Structure):
@@ -208,7 +208,7 @@ class Sidecar:
     def check_stub(self, stub):
         """NameRef is the start of the UUID. FuncHash is a digest of four sections of the image."""
         digests = [self.removed[name][1] for name in IDENTIFYING if name in self.removed]
-        is_other = self.flags & INEXACT or KINDS[11] in self.sections
+        is_other = KINDS[11] in self.sections
         if stub and len(digests) == len(IDENTIFYING) and not is_other:
             require(digest(b"".join(digests))[:8] == stub[8:], "the stub is of another image")
 

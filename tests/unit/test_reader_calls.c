@@ -58,19 +58,17 @@ static void put_sidecar(const struct buffer *bytes)
 
 /* ---- sidecars ---- */
 
-START_TEST(test_exactness)
+START_TEST(test_placeholder)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 2; i++) {
         struct sample *sample = sample_make(&sample_shapes[0]);
         struct buffer file;
         covsplit_sidecar *sidecar;
 
         sample->source.facts.is_placeholder = i == 1;
-        sample->source.facts.is_inexact = i == 2;
         file = sample_write(&sample->source, 3, 1);
         sidecar = covsplit_sidecar_open_memory(file.data, file.size, "memory", &error);
         ck_assert_ptr_nonnull(sidecar);
-        ck_assert(covsplit_sidecar_is_exact(sidecar) == (i == 0));
         ck_assert(covsplit_sidecar_is_placeholder(sidecar) == (i == 1));
         covsplit_sidecar_close(sidecar);
         buffer_free(&file);
@@ -511,7 +509,7 @@ int main(void)
     TCase *all = tcase_create("all");
 
     tcase_add_checked_fixture(all, prepare, release);
-    suite_tests(all, test_exactness, test_memory_limit, test_base_finder, test_part,
+    suite_tests(all, test_placeholder, test_memory_limit, test_base_finder, test_part,
                 test_restore_file, test_no_functions, test_byte_coverage, test_nameless,
                 test_debug_info, test_paths, test_wrong_file, test_wrong_counters,
                 test_visit_stops);

@@ -238,7 +238,6 @@ static const struct {
     {-1, offsetof(struct sidecar_facts, stripped_digest), 1},
     {-1, offsetof(struct sidecar_facts, has_stub), 1},
     {-1, offsetof(struct sidecar_facts, is_placeholder), 1},
-    {-1, offsetof(struct sidecar_facts, is_inexact), 1},
     {3, offsetof(struct section, address), 8},
     {3, offsetof(struct section, alignment), 24},
     {3, offsetof(struct section, fate), FATE_COPIED},

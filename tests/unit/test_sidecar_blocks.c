@@ -22,6 +22,9 @@
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
+/* Of an inverse script that changes nothing. */
+static const uint8_t no_steps[] = {0, 0, 0};
+
 #define BLOCK_SIZE 3000
 #define FUNCTIONS  100
 #define RECORDS    1500
@@ -76,8 +79,8 @@ static void prepare(void)
                                                .machine = 62,
                                                .raw_version = 10,
                                                .uuid_source = UUID_FROM_BUILD_ID,
-                                               .pointer_size = 8,
-                                               .is_inexact = true},
+                                               .pointer_size = 8},
+                                     .inverse = {no_steps, sizeof(no_steps)},
                                      .image_name = "image",
                                      .sections = sections,
                                      .section_count = 3};

@@ -149,14 +149,6 @@ START_TEST(test_mapping)
 }
 END_TEST
 
-START_TEST(test_signature)
-{
-    ck_assert_uint_eq(tripwire_signature(1000, 100), UINT64_C(900) << 40);
-    ck_assert_uint_eq(tripwire_signature(100, 100), 0);
-    ck_assert_uint_eq(tripwire_signature(UINT64_C(1) << 30, 3), ((UINT64_C(1) << 30) - 3) << 40);
-}
-END_TEST
-
 int main(void)
 {
     TCase *all = tcase_create("all");
@@ -165,6 +157,5 @@ int main(void)
     suite_tests(all, test_short, test_damaged);
     tcase_add_loop_test(all, test_unit, 1, 3);
     suite_loops(all, 2, test_mapping);
-    tcase_add_test(all, test_signature);
     return suite_main("tripwire", all);
 }

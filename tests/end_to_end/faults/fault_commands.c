@@ -9,7 +9,6 @@ const struct fault_command fault_commands[] = {
     {.words = "split -j1 --portable -o out --sidecar side ../in/app",
      .proof = "verify --image out side"},
     {.words = "split -j1 --fast -o out --sidecar side ../in/app"},
-    {.words = "split -j1 --no-exact -o out --sidecar side ../in/app", .proof = "verify side"},
     {.words = "split -j1 -v --uuid 00112233445566778899aabbccddeeff -o out --sidecar side "
               "../in/nameless/program"},
     {.words = "split -j1 -o out --sidecar side ../in/libsecond.so"},
@@ -21,7 +20,6 @@ const struct fault_command fault_commands[] = {
      .proof = "store check store",
      .copied = "store",
      .is_batch = true},
-    {.words = "split -j1 --store store --no-exact --replace -o out ../in/app", .copied = "store"},
     {.words = "split -j1 -r --store store dist", .copied = "dist", .is_batch = true},
     {.words = "split -j1 --json -r --store store dist", .copied = "dist", .is_batch = true},
     {.words = "split -j1 --json -o out ../in/stripped"},
@@ -50,7 +48,7 @@ const struct fault_command fault_commands[] = {
     {.words = "show ../in/chained ../in/opcodes ../in/universal ../in/universal.stripped"},
     {.words = "show --json ../in/app ../in/side ../in/light.profraw"},
 
-    {.words = "verify -v ../in/side ../in/portable.side ../in/light.side ../in/merged.side"},
+    {.words = "verify -v ../in/side ../in/portable.side ../in/merged.side"},
     {.words = "verify --image ../in/packed.stripped ../in/packed.side"},
     {.words = "verify --json --image ../in/stripped ../in/side"},
     {.words = "verify --image ../in/merged.stripped ../in/merged.side"},

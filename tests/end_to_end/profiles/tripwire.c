@@ -24,7 +24,6 @@ struct variant {
     bool keeps_records;   /* %m gives other names than for the unsplit images all the same */
     const char *sections; /* for --sections; NULL: all */
     bool all_stays;       /* since it would read as zero without what was not to go */
-    bool no_exact;
     struct program program;
 };
 
@@ -56,7 +55,6 @@ static const struct variant variants[] = {
      .program = {CXX_PROGRAM(LINK_PIE, "-O1"),
                  .compile_options = "-mllvm -enable-value-profiling=true"}},
     {.pattern = "%m",
-     .no_exact = true,
      .no_coverage = true,
      .keeps_records = true,
      .program = {C_PROGRAM(LINK_SHARED, "-O2"), .instrumentation = "-fprofile-generate"}},
@@ -123,9 +121,8 @@ static void assert_said(const char *errors)
 
 static struct application build(void)
 {
-    const char *options = text_format(
-        "%s %s", variant->sections != NULL ? text_format("--sections %s", variant->sections) : "",
-        variant->no_exact ? "--no-exact" : "");
+    const char *options =
+        variant->sections != NULL ? text_format("--sections %s", variant->sections) : "";
     return application_build(&variant->program, "tripwire", options, assert_said);
 }
 

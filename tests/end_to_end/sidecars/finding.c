@@ -378,9 +378,9 @@ END_TEST
 
 START_TEST(test_same_uuid)
 {
-    const char *inexact = path_join(kinds[TWIN].directory, "inexact");
+    const char *plain = path_join(kinds[TWIN].directory, "plain");
     covsplit_run_words(kinds[TWIN].directory, 0,
-                       "split --no-exact --sidecar inexact -o again original");
+                       "split --portable --sidecar plain -o again original");
     for (size_t i = 0; i < MAKER_COUNT; i++) {
         char *room = new_room(&kinds[TWIN]);
         bool is_export = !makers[i].is_of_file;
@@ -410,7 +410,7 @@ START_TEST(test_same_uuid)
         /* A second copy of the right one, or one made in another way, is none. */
         unlink(path_join(room, "here/c.covsplit"));
         put(&kinds[TWIN], room, "here/c.covsplit");
-        file_copy(inexact, path_join(room, "here/d.covsplit"));
+        file_copy(plain, path_join(room, "here/d.covsplit"));
         expect_found(&makers[i], &kinds[TWIN], room, "", "");
     }
 }

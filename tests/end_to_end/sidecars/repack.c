@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(test_fast_excludes)
 {
-    static const char *const others[] = {"--level 9", "--portable", "--no-exact"};
+    static const char *const others[] = {"--level 9", "--portable"};
     char *directory = place_create();
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const char *said = run(directory, 2, text_format("split --fast %s app", others[i]));
@@ -227,21 +227,20 @@ END_TEST
 START_TEST(test_passed_over)
 {
     char *directory = place_create();
-    run(directory, 0, "split --no-exact -o light --sidecar light.side app");
     run(directory, 0, "split --sidecar placeholder -o again out");
     file_copy("/bin/true", path_join(directory, "bare"));
     run(directory, 0, "split --sidecar empty -o bare.out bare");
-    static const char *const names[] = {"light.side", "placeholder", "empty", "compact"};
-    static const char *const notes[] = {"skipped: made with --no-exact", "skipped: a placeholder",
+    static const char *const names[] = {"placeholder", "empty", "compact"};
+    static const char *const notes[] = {"skipped: a placeholder",
                                         "unchanged: no compact form fits it", "already compact"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         struct stat before = file_status(path_join(directory, names[i]));
         const char *said = run(directory, 0, text_format("repack -v %s", names[i]));
         struct stat after = file_status(path_join(directory, names[i]));
         assert_contains(said, text_format("%s: %s\n", names[i], notes[i]));
         ck_assert(same_file(&before, &after));
     }
-    assert_contains(run(directory, 0, "repack light.side placeholder empty compact plain"),
+    assert_contains(run(directory, 0, "repack placeholder empty compact plain"),
                     "1 sidecar repacked: ");
 }
 END_TEST

@@ -142,16 +142,6 @@ START_TEST(test_add_another_form)
     assert_contains(run(directory, 0, "store add --replace store side/app-0.covsplit"),
                     "0 sidecars added, 0 B; 1 already there");
     stored_assert_equal(entry, path_join(directory, "plain"), "plain");
-    /* What gives the original back is more than what does not. */
-    run(directory, 0, "split --no-exact -o x --sidecar light app-0");
-    run(directory, 0, "store add --replace store light");
-    stored_assert_equal(entry, path_join(directory, "plain"), "plain");
-    run(directory, 0, "store add other light");
-    assert_contains(run(directory, 1, "store add other plain"), "--replace");
-    run(directory, 0, "store add --replace other plain");
-    assert_store(directory, "other", 1);
-    stored_assert_equal(store_entry(path_join(directory, "other"), variants[0].uuid),
-                        path_join(directory, "plain"), "plain");
 }
 END_TEST
 

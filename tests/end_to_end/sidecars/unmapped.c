@@ -65,8 +65,7 @@ static void assert_says(const char *errors, const char *start, const char *end)
                   "not '%s ... %s': %s", start, end, errors);
 }
 
-static const char *const ways[] = {"", "--no-exact", "--portable", "--fast",
-                                   "--sections names,data"};
+static const char *const ways[] = {"", "--portable", "--fast", "--sections names,data"};
 #define WAY_COUNT (sizeof ways / sizeof *ways)
 
 /* The union of all is that of the images with mapping, however the others were split, or not. */
@@ -130,9 +129,6 @@ START_TEST(test_run)
     ck_assert_msg(text_count(outcome.errors, "covsplit: ") == 1 &&
                       strstr(outcome.errors, "covsplit: warning: libone.so: left out, ") != NULL,
                   "%s", outcome.errors);
-    if (strcmp(ways[_i], "--no-exact") == 0) {
-        return; /* the image itself cannot be had */
-    }
     /* llvm-cov passes over such an image itself. */
     command = covsplit_words(directory, "run --store store -- llvm-cov-19 report libone.so -object "
                                         "app -instr-profile=app.profdata");
@@ -145,8 +141,7 @@ END_TEST
 /* The mapping that a split was not to take is in the image, and would be lost. */
 START_TEST(test_mapping_that_stayed)
 {
-    static const char *const sections[] = {"names,data", "names", "zeros", "covmap,names",
-                                           "names,data --no-exact"};
+    static const char *const sections[] = {"names,data", "names", "zeros", "covmap,names"};
     char *directory = build();
     run(directory, 0, "split -o other libtwo.so --sidecar two.covsplit");
     compile(directory, "-fcoverage-mapping -fPIC -shared two.c -o libtwo.so");

@@ -180,19 +180,6 @@ START_TEST(test_split)
 }
 END_TEST
 
-/* Nothing more than of an ordinary image: what was linked is of no use without the original. */
-START_TEST(test_no_exact)
-{
-    run(text_format("split --no-exact " UUID " -o out --sidecar side %s",
-                    images[PACKED + _i].name));
-    run("split --no-exact " UUID " -o out --sidecar ordinary-side plain-image");
-    assert_same_sections("side", "ordinary-side");
-    run("verify side");
-    assert_contains(shown("side"), "\"format_version\": 5");
-    ck_assert_ptr_null(strstr(shown("side"), "linked"));
-}
-END_TEST
-
 /* Quickly now, small later. */
 START_TEST(test_repack)
 {
@@ -460,7 +447,7 @@ int main(int count, char **words)
     TCase *test_case = suite_case("packed images", 120, prepare);
     size_t form_count = sizeof forms / sizeof *forms;
     suite_loops(test_case, PACKED_COUNT * form_count, test_split);
-    suite_loops(test_case, PACKED_COUNT, test_no_exact, test_stripped, test_link);
+    suite_loops(test_case, PACKED_COUNT, test_stripped, test_link);
     suite_loops(test_case, 2, test_repack, test_page);
     suite_loops(test_case, BITCODE_COUNT, test_bitcode);
     suite_tests(test_case, test_store, test_show, test_tripwire, test_split_before, test_sections,
