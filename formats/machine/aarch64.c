@@ -45,6 +45,12 @@
 #define INSTRUCTION_RETAA   0xd65f0bffu /* retaa; with RETURN_KEY_B retab */
 #define RETURN_KEY_B        0x400u
 #define INSTRUCTION_STP     0xa9bf7bfdu /* stp x29, x30, [sp, #-16]! */
+#define STP_NEW_FRAME       0xa9a07bfdu /* stp x29, x30, [sp, #-...]! */
+#define STP_NEW_FRAME_MASK  0xffe07fffu
+#define STP_IN_FRAME        0xa9007bfdu /* stp x29, x30, [sp, #...] */
+#define STP_IN_FRAME_MASK   0xffe07fffu
+#define SUB_SP              0xd10003ffu /* sub sp, sp, #... */
+#define SUB_SP_MASK         0xff8003ffu
 #define INSTRUCTION_FRAME   0x910003fdu /* mov x29, sp */
 #define INSTRUCTION_LDP     0xa8c17bfdu /* ldp x29, x30, [sp], #16 */
 #define ADD_X0_X0           0x91000000u /* add x0, x0, #0 */
@@ -353,6 +359,31 @@ static void decode_memory(uint32_t bits, struct flow_instruction *flow)
     }
 }
 
+/* Functions are at multiples of 64 bytes at most: so many nops may be before one. */
+#define NOPS_MAX 15
+
+/* True if x29 and x30 are saved at an offset, or behind nops there, before anything else is done
+ * but to make room for them. */
+static bool saves_return_address(const struct code *code, uint64_t offset)
+{
+    uint32_t bits;
+
+    for (unsigned nops = 0; nops < NOPS_MAX && take(code, INSTRUCTION_NOP, &offset);)
+        nops++;
+    take(code, INSTRUCTION_BTI_C, &offset);
+    if (!take(code, INSTRUCTION_PACIASP, &offset))
+        take(code, INSTRUCTION_PACIASP | SIGN_KEY_B, &offset);
+    if (!instruction_at(code->bytes, offset, &bits))
+        return false;
+    if ((bits & STP_NEW_FRAME_MASK) == STP_NEW_FRAME)
+        return true;
+    return (bits & SUB_SP_MASK) == SUB_SP &&
+           instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &bits) &&
+           (bits & STP_IN_FRAME_MASK) == STP_IN_FRAME;
+}
+
+static bool is_function(const struct code *code, uint64_t offset);
+
 static void decode_flow(const struct code *code, uint64_t offset, struct flow_instruction *flow)
 {
     bool is_register, is_sum, is_move;
@@ -375,11 +406,17 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     decode_memory(bits, flow);
     is_register = is_register_branch(bits, &kind);
     flow->calls = (bits & 0xfc000000) == 0x94000000 || (is_register && kind == KIND_BLR);
-    if (flow->calls)
+    /* A call overwrites x30. So if that is saved behind the call, another function starts there,
+     * and this one does not come back from the call. */
+    if (flow->calls) {
+        flow->is_end = saves_return_address(code, offset + INSTRUCTION_SIZE);
         return;
+    }
+    if (bits == INSTRUCTION_NOP) /* the last one before a function is never executed */
+        flow->is_end = is_function(code, offset + INSTRUCTION_SIZE);
     flow->branches = is_branch(bits, offset, &flow->to);
     flow->goes_anywhere = is_register && kind == KIND_BR;
-    flow->is_end = is_register || (bits & 0xfc000000) == 0x14000000;
+    flow->is_end |= is_register || (bits & 0xfc000000) == 0x14000000;
 }
 
 /* With -fpic, code from gcc reaches slots further on in the GOT from the address of its first
@@ -403,7 +440,7 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
 static bool starts_function(uint32_t bits)
 {
     return bits == INSTRUCTION_BTI_C || (bits & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
-           (bits & 0xff8003ff) == 0xd10003ff || (bits & 0xffe003e0) == 0xa9a003e0 ||
+           (bits & SUB_SP_MASK) == SUB_SP || (bits & 0xffe003e0) == 0xa9a003e0 ||
            (bits & 0xfff00fe0) == 0xf8100fe0;
 }
 

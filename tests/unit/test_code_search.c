@@ -193,6 +193,49 @@ START_TEST(test_aarch64_overwritten)
 }
 END_TEST
 
+/* Half of an address is on the stack, and in a register that calls preserve, when there is a call.
+ * What follows belongs to another function if it saves the address to return to, which the call has
+ * overwritten: then that one's stack and registers are its own. */
+static const struct {
+    const char *text;
+    uint32_t instructions[5];
+    bool found;
+} behind_calls[] = {
+    {"the call alone", {0xd503201f}, true},
+    {"stp x29, x30, [sp, #-32]!", {0xa9be7bfd}, false},
+    {"paciasp; stp", {0xd503233f, 0xa9be7bfd}, false},
+    {"bti c; pacibsp; stp", {0xd503245f, 0xd503237f, 0xa9be7bfd}, false},
+    {"nop; nop; bti c; stp", {0xd503201f, 0xd503201f, 0xd503245f, 0xa9be7bfd}, false},
+    {"sub sp, sp, #48; stp x29, x30, [sp, #32]", {0xd100c3ff, 0xa9027bfd}, false},
+    /* The same function: it makes room on its stack, or loads what it had saved. */
+    {"sub sp, sp, #48; stp x27, x28, [sp, #32]", {0xd100c3ff, 0xa90273fb}, true},
+    {"stp x27, x28, [sp, #-32]!", {0xa9be73fb}, true},
+    {"stp x29, x30, [x5, #-32]!", {0xa9be78bd}, true},
+    {"ldr x30, [sp, #64]; stp", {0xf94023fe, 0xa9be7bfd}, true},
+};
+
+START_TEST(test_aarch64_behind_call)
+{
+    for (unsigned in_register = 0; in_register <= 1; in_register++) {
+        uint64_t at = 64;
+
+        memset(code, 0, sizeof(code));
+        put_adrp(at);
+        put_instruction(at + 4, 0xf9408020);                            /* ldr x0, [x1, #0x100] */
+        put_instruction(at + 8, in_register ? 0xaa0103f3 : 0xf9000be1); /* mov x19, x1; str, [sp] */
+        put_instruction(at + 12, 0x94000010);                           /* bl */
+        at += 16;
+        for (size_t i = 0; behind_calls[_i].instructions[i] != 0; i++, at += 4)
+            put_instruction(at, behind_calls[_i].instructions[i]);
+        put_instruction(at, in_register ? 0xaa1303e1 : 0xf9400be1); /* mov x1, x19; ldr */
+        put_add(at + 4, 0x10);
+        search(&machine_aarch64, TARGET + 0x10, 8);
+        ck_assert_msg((found != 0) == behind_calls[_i].found, "%s, in %s", behind_calls[_i].text,
+                      in_register ? "a register" : "memory");
+    }
+}
+END_TEST
+
 /* The instructions of POWER with a register as each operand, as compilers use them: those that
  * write the register with the upper half end its use, and the same instructions with another
  * register do not. */
@@ -237,6 +280,7 @@ int main(void)
     TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
+    suite_loops(all, sizeof(behind_calls) / sizeof(behind_calls[0]), test_aarch64_behind_call);
     suite_loops(all, sizeof(written) / sizeof(written[0]), test_ppc64_overwritten);
     return suite_main("code search", all);
 }
