@@ -359,17 +359,25 @@ static void decode_memory(uint32_t bits, struct flow_instruction *flow)
     }
 }
 
-/* Functions are at multiples of 64 bytes at most: so many nops may be before one. */
-#define NOPS_MAX 15
+/* What linkers and compilers put between functions: nop, or zeros. */
+static bool is_padding(uint32_t bits)
+{
+    return bits == INSTRUCTION_NOP || bits == 0;
+}
 
-/* True if x29 and x30 are saved at an offset, or behind nops there, before anything else is done
+/* Functions are at multiples of 64 bytes at most. */
+#define PADDING_MAX 15
+
+/* True if x29 and x30 are saved at an offset, or behind padding there, before anything else is done
  * but to make room for them. */
 static bool saves_return_address(const struct code *code, uint64_t offset)
 {
     uint32_t bits;
 
-    for (unsigned nops = 0; nops < NOPS_MAX && take(code, INSTRUCTION_NOP, &offset);)
-        nops++;
+    for (unsigned i = 0; i < PADDING_MAX; i++) {
+        if (!take(code, INSTRUCTION_NOP, &offset))
+            take(code, 0, &offset);
+    }
     take(code, INSTRUCTION_BTI_C, &offset);
     if (!take(code, INSTRUCTION_PACIASP, &offset))
         take(code, INSTRUCTION_PACIASP | SIGN_KEY_B, &offset);
@@ -412,7 +420,7 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
         flow->is_end = saves_return_address(code, offset + INSTRUCTION_SIZE);
         return;
     }
-    if (bits == INSTRUCTION_NOP) /* the last one before a function is never executed */
+    if (is_padding(bits)) /* the last one before a function is never executed */
         flow->is_end = is_function(code, offset + INSTRUCTION_SIZE);
     flow->branches = is_branch(bits, offset, &flow->to);
     flow->goes_anywhere = is_register && kind == KIND_BR;
@@ -444,8 +452,8 @@ static bool starts_function(uint32_t bits)
            (bits & 0xfff00fe0) == 0xf8100fe0;
 }
 
-/* Such an instruction starts a function only if it follows the end of another one, or nops behind
- * it. */
+/* Such an instruction starts a function only if it follows the end of another one, or padding
+ * behind it. */
 static bool is_function(const struct code *code, uint64_t offset)
 {
     struct flow_instruction before = {0};
@@ -457,7 +465,7 @@ static bool is_function(const struct code *code, uint64_t offset)
         if (offset < INSTRUCTION_SIZE)
             return false;
         offset -= INSTRUCTION_SIZE;
-    } while (instruction_at(code->bytes, offset, &bits) && bits == INSTRUCTION_NOP);
+    } while (instruction_at(code->bytes, offset, &bits) && is_padding(bits));
     decode_flow(code, offset, &before);
     return before.is_end;
 }

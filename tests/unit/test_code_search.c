@@ -200,18 +200,21 @@ static const struct {
     const char *text;
     uint32_t instructions[5];
     bool found;
+    bool is_padded; /* behind zeros */
 } behind_calls[] = {
-    {"the call alone", {0xd503201f}, true},
-    {"stp x29, x30, [sp, #-32]!", {0xa9be7bfd}, false},
-    {"paciasp; stp", {0xd503233f, 0xa9be7bfd}, false},
-    {"bti c; pacibsp; stp", {0xd503245f, 0xd503237f, 0xa9be7bfd}, false},
-    {"nop; nop; bti c; stp", {0xd503201f, 0xd503201f, 0xd503245f, 0xa9be7bfd}, false},
-    {"sub sp, sp, #48; stp x29, x30, [sp, #32]", {0xd100c3ff, 0xa9027bfd}, false},
+    {"the call alone", {0xd503201f}, true, false},
+    {"stp x29, x30, [sp, #-32]!", {0xa9be7bfd}, false, false},
+    {"zeros; stp", {0xa9be7bfd}, false, true},
+    {"zeros; nop; bti c; stp", {0xd503201f, 0xd503245f, 0xa9be7bfd}, false, true},
+    {"paciasp; stp", {0xd503233f, 0xa9be7bfd}, false, false},
+    {"bti c; pacibsp; stp", {0xd503245f, 0xd503237f, 0xa9be7bfd}, false, false},
+    {"nop; nop; bti c; stp", {0xd503201f, 0xd503201f, 0xd503245f, 0xa9be7bfd}, false, false},
+    {"sub sp, sp, #48; stp x29, x30, [sp, #32]", {0xd100c3ff, 0xa9027bfd}, false, false},
     /* The same function: it makes room on its stack, or loads what it had saved. */
-    {"sub sp, sp, #48; stp x27, x28, [sp, #32]", {0xd100c3ff, 0xa90273fb}, true},
-    {"stp x27, x28, [sp, #-32]!", {0xa9be73fb}, true},
-    {"stp x29, x30, [x5, #-32]!", {0xa9be78bd}, true},
-    {"ldr x30, [sp, #64]; stp", {0xf94023fe, 0xa9be7bfd}, true},
+    {"sub sp, sp, #48; stp x27, x28, [sp, #32]", {0xd100c3ff, 0xa90273fb}, true, false},
+    {"stp x27, x28, [sp, #-32]!", {0xa9be73fb}, true, false},
+    {"stp x29, x30, [x5, #-32]!", {0xa9be78bd}, true, false},
+    {"ldr x30, [sp, #64]; stp", {0xf94023fe, 0xa9be7bfd}, true, false},
 };
 
 START_TEST(test_aarch64_behind_call)
@@ -224,7 +227,7 @@ START_TEST(test_aarch64_behind_call)
         put_instruction(at + 4, 0xf9408020);                            /* ldr x0, [x1, #0x100] */
         put_instruction(at + 8, in_register ? 0xaa0103f3 : 0xf9000be1); /* mov x19, x1; str, [sp] */
         put_instruction(at + 12, 0x94000010);                           /* bl */
-        at += 16;
+        at += behind_calls[_i].is_padded ? 24 : 16;
         for (size_t i = 0; behind_calls[_i].instructions[i] != 0; i++, at += 4)
             put_instruction(at, behind_calls[_i].instructions[i]);
         put_instruction(at, in_register ? 0xaa1303e1 : 0xf9400be1); /* mov x1, x19; ldr */
@@ -233,6 +236,27 @@ START_TEST(test_aarch64_behind_call)
         ck_assert_msg((found != 0) == behind_calls[_i].found, "%s, in %s", behind_calls[_i].text,
                       in_register ? "a register" : "memory");
     }
+}
+END_TEST
+
+/* What follows the end of a path may be a handler of exceptions, in which registers are as they
+ * were at a call; but not if a branch leads there, also from before the half. */
+START_TEST(test_aarch64_handler)
+{
+    memset(code, 0, sizeof(code));
+    put_instruction(48, 0xd65f03c0);                        /* ret */
+    put_instruction(52, 0xa9be7bfd);                        /* stp x29, x30, [sp, #-32]! */
+    put_instruction(56, _i == 0 ? 0xd503201f : 0xb40000e0); /* nop; cbz x0, 28 */
+    put_adrp(60);
+    put_instruction(64, 0xf9408020); /* ldr x0, [x1, #0x100] */
+    put_instruction(68, 0xaa0103f3); /* mov x19, x1 */
+    put_instruction(72, 0x94000010); /* bl */
+    put_instruction(76, 0x94000010);
+    put_instruction(80, 0xd65f03c0);
+    put_instruction(84, 0xaa1303e1); /* mov x1, x19 */
+    put_add(88, 0x10);
+    search(&machine_aarch64, TARGET + 0x10, 8);
+    ck_assert_msg((found != 0) == (_i == 0), "a branch: %d", _i);
 }
 END_TEST
 
@@ -281,6 +305,7 @@ int main(void)
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
     suite_loops(all, sizeof(behind_calls) / sizeof(behind_calls[0]), test_aarch64_behind_call);
+    suite_loops(all, 2, test_aarch64_handler);
     suite_loops(all, sizeof(written) / sizeof(written[0]), test_ppc64_overwritten);
     return suite_main("code search", all);
 }
