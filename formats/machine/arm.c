@@ -555,6 +555,7 @@ struct number {
     uint8_t where; /* the register */
     bool is_literal;
     bool is_half;     /* only the low half so far: a movt follows */
+    bool is_complete; /* no other movt follows, whichever way the code goes on */
     bool is_distance; /* pc was added to it */
 };
 
@@ -621,9 +622,10 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
     while (offset < end && read_instruction(code, offset, &instruction)) {
         instruction.is_conditional |= conditional != 0;
         conditional = conditional != 0 ? conditional - 1 : conditions(code, &instruction);
-        if (instruction.operation == HIGH_HALF && !number->is_literal &&
+        if (instruction.operation == HIGH_HALF && !number->is_literal && !number->is_complete &&
             instruction.result == number->where) {
             number->is_half = false;
+            number->is_complete = !branched && !instruction.is_conditional;
             number->value = (number->value & 0xffff) | instruction.value << 16;
             if (target->absolute && refers_to(target, number->value))
                 return true;

@@ -144,6 +144,38 @@ START_TEST(test_arm_marks)
 }
 END_TEST
 
+/* A movw and a movt that completes it, and behind a branch another pair for the same register,
+ * whose high half with the first low one would form the address. It does only if the branch may
+ * skip the first movt. */
+static const struct {
+    const char *text;
+    uint32_t instructions[5];
+    bool found;
+} halves[] = {
+    {"movt r1, #6; b 8", {0xe3401006, 0xea000000}, false},
+    {"nop; movt r1, #6; b 8", {0xe320f000, 0xe3401006, 0xea000000}, false},
+    {"b 8", {0xea000000}, true},
+    {"beq 8; movt r1, #6", {0x0a000000, 0xe3401006}, true},
+    {"movteq r1, #6; b 8", {0x03401006, 0xea000000}, true},
+    {"movt r2, #6; b 8", {0xe3402006, 0xea000000}, true},
+};
+
+START_TEST(test_arm_halves)
+{
+    const struct reference_target target = {.first = 0x4000f6b4, .size = 4, .absolute = true};
+    uint64_t at = 68;
+
+    memset(code, 0, sizeof(code));
+    put_instruction(64, 0xe30f16b4); /* movw r1, #0xf6b4 */
+    for (size_t i = 0; halves[_i].instructions[i] != 0; i++, at += 4)
+        put_instruction(at, halves[_i].instructions[i]);
+    put_instruction(at, 0xe3001000);     /* movw r1, #0 */
+    put_instruction(at + 4, 0xe3441000); /* movt r1, #0x4000 */
+    search_marked(&machine_arm, &target, NULL, 0);
+    ck_assert_msg((found != 0) == halves[_i].found, "%s", halves[_i].text);
+}
+END_TEST
+
 /* What comes between an adrp with its other half and what would be another half of it: the register
  * may or may not still have the page. */
 static const struct {
@@ -303,6 +335,7 @@ int main(void)
 {
     TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
+    suite_loops(all, sizeof(halves) / sizeof(halves[0]), test_arm_halves);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
     suite_loops(all, sizeof(behind_calls) / sizeof(behind_calls[0]), test_aarch64_behind_call);
     suite_loops(all, 2, test_aarch64_handler);
