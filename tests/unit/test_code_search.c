@@ -176,6 +176,48 @@ START_TEST(test_arm_halves)
 }
 END_TEST
 
+/* A number that is added to what holds the thread pointer is no distance from the GOT. */
+START_TEST(test_arm_thread_pointer)
+{
+    const struct reference_target target = {.first = TARGET + 0x28, .size = 4};
+    struct code from_got = {.bytes = {code, 28}, .address = ADDRESS, .base = TARGET};
+    uint64_t position = 0;
+
+    memset(code, 0, sizeof(code));
+    put_instruction(0, 0xe59f0010);                        /* ldr r0, [pc, #16] */
+    put_instruction(4, _i == 0 ? 0xee1d1f70 : 0xee1d2f70); /* mrc 15, 0, r1, c13, c0, 3; r2 */
+    put_instruction(8, _i == 1 ? 0xe1a00000 : 0xe0813000); /* nop; add r3, r1, r0 */
+    put_instruction(12, 0xe7914000);                       /* ldr r4, [r1, r0] */
+    put_instruction(16, 0xe12fff1e);
+    put_instruction(24, 0x28);
+    ck_assert(machine_arm.find_reference(&from_got, &target, &position) == (_i == 2));
+}
+END_TEST
+
+/* A number that is added to a register, which may be the GOT's or the thread pointer, leads to a
+ * slot only if a word is loaded by both. */
+START_TEST(test_arm_slots)
+{
+    const struct reference_target target = {.first = TARGET + 0x28, .size = 4, .loaded = _i != 0};
+    /* ldr r3, [r1, r0]; add r3, r1, r0; ldrh r3, [r1, r0] */
+    static const uint32_t uses[] = {0xe7913000, 0xe0813000, 0xe19130b0};
+    struct code from_got = {.bytes = {code, 24}, .address = ADDRESS, .base = TARGET};
+
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t position = 0;
+
+        memset(code, 0, sizeof(code));
+        put_instruction(0, 0xe59f0008); /* ldr r0, [pc, #8] */
+        put_instruction(4, uses[i]);
+        put_instruction(8, 0xe12fff1e); /* bx lr */
+        put_instruction(16, 0x28);
+        ck_assert_msg(machine_arm.find_reference(&from_got, &target, &position) ==
+                          (i == 0 || !target.loaded),
+                      "use %zu", i);
+    }
+}
+END_TEST
+
 /* What comes between an adrp with its other half and what would be another half of it: the register
  * may or may not still have the page. */
 static const struct {
@@ -336,6 +378,8 @@ int main(void)
     TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
     suite_loops(all, sizeof(halves) / sizeof(halves[0]), test_arm_halves);
+    suite_loops(all, 2, test_arm_slots);
+    suite_loops(all, 3, test_arm_thread_pointer);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
     suite_loops(all, sizeof(behind_calls) / sizeof(behind_calls[0]), test_aarch64_behind_call);
     suite_loops(all, 2, test_aarch64_handler);

@@ -76,7 +76,6 @@ struct kept_row {
 };
 
 static const struct kept_row kept_rows[] = {
-    {"arm", {"19", "lld"}, LINK_STATIC, "refers to it, other than the runtime's", NULL},
     /* A jump table of LLVM 14's runtime, behind which halves may be anywhere. */
     {"ppc64le", {"14", "bfd"}, LINK_PIE, "refers to it, other than the runtime's", NULL},
     {"ppc64le", {"14", "bfd"}, LINK_NO_PIE, "refers to it, other than the runtime's", NULL},
