@@ -85,8 +85,6 @@ static const struct kept_row kept_rows[] = {
      * address is where the constructors end. */
     {"ppc64le", {"14", "lld"}, LINK_STATIC, NULL, NULL},
     {"ppc64le", {"19", "lld"}, LINK_STATIC, NULL, NULL},
-    /* A table of functions, one of whose addresses is also the distance to the end of the data. */
-    {"riscv32", {"14", "lld"}, LINK_STATIC, NULL, NULL},
 };
 
 static const struct kept_row *find_kept(const struct program *row)
