@@ -88,7 +88,8 @@ static bool is_at_slot(const void *context, uint64_t address)
  * like distances from the GOT. */
 static bool is_slot_used(const struct pointer_search *search)
 {
-    struct reference_target target = {.first = UINT64_MAX, .counts = is_at_slot, .context = search};
+    struct reference_target target = {
+        .first = UINT64_MAX, .loaded = true, .counts = is_at_slot, .context = search};
     struct code_references references;
     uint64_t last = 0, from;
 

@@ -45,6 +45,12 @@
 #define INSTRUCTION_RETAA   0xd65f0bffu /* retaa; with RETURN_KEY_B retab */
 #define RETURN_KEY_B        0x400u
 #define INSTRUCTION_STP     0xa9bf7bfdu /* stp x29, x30, [sp, #-16]! */
+#define STP_NEW_FRAME       0xa9a07bfdu /* stp x29, x30, [sp, #-...]! */
+#define STP_NEW_FRAME_MASK  0xffe07fffu
+#define STP_IN_FRAME        0xa9007bfdu /* stp x29, x30, [sp, #...] */
+#define STP_IN_FRAME_MASK   0xffe07fffu
+#define SUB_SP              0xd10003ffu /* sub sp, sp, #... */
+#define SUB_SP_MASK         0xff8003ffu
 #define INSTRUCTION_FRAME   0x910003fdu /* mov x29, sp */
 #define INSTRUCTION_LDP     0xa8c17bfdu /* ldp x29, x30, [sp], #16 */
 #define ADD_X0_X0           0x91000000u /* add x0, x0, #0 */
@@ -353,6 +359,39 @@ static void decode_memory(uint32_t bits, struct flow_instruction *flow)
     }
 }
 
+/* What linkers and compilers put between functions: nop, or zeros. */
+static bool is_padding(uint32_t bits)
+{
+    return bits == INSTRUCTION_NOP || bits == 0;
+}
+
+/* Functions are at multiples of 64 bytes at most. */
+#define PADDING_MAX 15
+
+/* True if x29 and x30 are saved at an offset, or behind padding there, before anything else is done
+ * but to make room for them. */
+static bool saves_return_address(const struct code *code, uint64_t offset)
+{
+    uint32_t bits;
+
+    for (unsigned i = 0; i < PADDING_MAX; i++) {
+        if (!take(code, INSTRUCTION_NOP, &offset))
+            take(code, 0, &offset);
+    }
+    take(code, INSTRUCTION_BTI_C, &offset);
+    if (!take(code, INSTRUCTION_PACIASP, &offset))
+        take(code, INSTRUCTION_PACIASP | SIGN_KEY_B, &offset);
+    if (!instruction_at(code->bytes, offset, &bits))
+        return false;
+    if ((bits & STP_NEW_FRAME_MASK) == STP_NEW_FRAME)
+        return true;
+    return (bits & SUB_SP_MASK) == SUB_SP &&
+           instruction_at(code->bytes, offset + INSTRUCTION_SIZE, &bits) &&
+           (bits & STP_IN_FRAME_MASK) == STP_IN_FRAME;
+}
+
+static bool is_function(const struct code *code, uint64_t offset);
+
 static void decode_flow(const struct code *code, uint64_t offset, struct flow_instruction *flow)
 {
     bool is_register, is_sum, is_move;
@@ -375,11 +414,17 @@ static void decode_flow(const struct code *code, uint64_t offset, struct flow_in
     decode_memory(bits, flow);
     is_register = is_register_branch(bits, &kind);
     flow->calls = (bits & 0xfc000000) == 0x94000000 || (is_register && kind == KIND_BLR);
-    if (flow->calls)
+    /* A call overwrites x30. So if that is saved behind the call, another function starts there,
+     * and this one does not come back from the call. */
+    if (flow->calls) {
+        flow->is_end = saves_return_address(code, offset + INSTRUCTION_SIZE);
         return;
+    }
+    if (is_padding(bits)) /* the last one before a function is never executed */
+        flow->is_end = is_function(code, offset + INSTRUCTION_SIZE);
     flow->branches = is_branch(bits, offset, &flow->to);
     flow->goes_anywhere = is_register && kind == KIND_BR;
-    flow->is_end = is_register || (bits & 0xfc000000) == 0x14000000;
+    flow->is_end |= is_register || (bits & 0xfc000000) == 0x14000000;
 }
 
 /* With -fpic, code from gcc reaches slots further on in the GOT from the address of its first
@@ -403,12 +448,12 @@ static bool half_refers(const struct flow_half *half, uint64_t offset,
 static bool starts_function(uint32_t bits)
 {
     return bits == INSTRUCTION_BTI_C || (bits & ~SIGN_KEY_B) == INSTRUCTION_PACIASP ||
-           (bits & 0xff8003ff) == 0xd10003ff || (bits & 0xffe003e0) == 0xa9a003e0 ||
+           (bits & SUB_SP_MASK) == SUB_SP || (bits & 0xffe003e0) == 0xa9a003e0 ||
            (bits & 0xfff00fe0) == 0xf8100fe0;
 }
 
-/* Such an instruction starts a function only if it follows the end of another one, or nops behind
- * it. */
+/* Such an instruction starts a function only if it follows the end of another one, or padding
+ * behind it. */
 static bool is_function(const struct code *code, uint64_t offset)
 {
     struct flow_instruction before = {0};
@@ -420,7 +465,7 @@ static bool is_function(const struct code *code, uint64_t offset)
         if (offset < INSTRUCTION_SIZE)
             return false;
         offset -= INSTRUCTION_SIZE;
-    } while (instruction_at(code->bytes, offset, &bits) && bits == INSTRUCTION_NOP);
+    } while (instruction_at(code->bytes, offset, &bits) && is_padding(bits));
     decode_flow(code, offset, &before);
     return before.is_end;
 }

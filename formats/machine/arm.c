@@ -555,6 +555,7 @@ struct number {
     uint8_t where; /* the register */
     bool is_literal;
     bool is_half;     /* only the low half so far: a movt follows */
+    bool is_complete; /* no other movt follows, whichever way the code goes on */
     bool is_distance; /* pc was added to it */
 };
 
@@ -570,11 +571,13 @@ static bool is_added(const struct instruction *instruction, const struct number 
 }
 
 /* True if adding a register to the number may form an address that counts: any register may hold
- * the address of the GOT. */
+ * the address of the GOT. From its slots compilers load words by both registers at once: what only
+ * adds them may have the thread pointer and the place of a variable, a small number, too. */
 static bool refers_from_got(const struct code *code, const struct number *number,
-                            const struct reference_target *target)
+                            enum operation operation, const struct reference_target *target)
 {
     return number->is_literal && !number->is_distance &&
+           (operation == LOAD_SUM || !target->loaded) &&
            ((code->base != 0 && refers_to(target, number->value + (uint32_t)code->base)) ||
             (code->got != 0 && refers_to(target, number->value + (uint32_t)code->got)));
 }
@@ -609,21 +612,26 @@ static bool may_branch(const struct code *code, const struct instruction *instru
     return is_compare || (instruction->operation == BRANCH && !instruction->is_call);
 }
 
+/* mrc p15, 0, rN, c13, c0, 3, in both sets: reads the thread pointer. */
+#define READ_THREAD_POINTER      0xee1d0f70u
+#define READ_THREAD_POINTER_MASK 0xffff0fffu
+
 /* True if the instructions from `offset` on form an address that counts from the number. */
 static bool is_used(const struct code *code, uint64_t offset, struct number *number,
                     const struct reference_target *target)
 {
     uint64_t end = offset + LOOK_AHEAD;
-    unsigned conditional = 0, other;
+    unsigned conditional = 0, thread_pointer = REGISTER_PC, other;
     bool branched = false;
     struct instruction instruction;
 
     while (offset < end && read_instruction(code, offset, &instruction)) {
         instruction.is_conditional |= conditional != 0;
         conditional = conditional != 0 ? conditional - 1 : conditions(code, &instruction);
-        if (instruction.operation == HIGH_HALF && !number->is_literal &&
+        if (instruction.operation == HIGH_HALF && !number->is_literal && !number->is_complete &&
             instruction.result == number->where) {
             number->is_half = false;
+            number->is_complete = !branched && !instruction.is_conditional;
             number->value = (number->value & 0xffff) | instruction.value << 16;
             if (target->absolute && refers_to(target, number->value))
                 return true;
@@ -634,7 +642,9 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
             if (!number->is_half && refers_to(target, number->value + instruction.pc))
                 return true;
             number->is_distance |= !branched;
-        } else if (refers_from_got(code, number, target)) {
+        } else if (!branched && other == thread_pointer) {
+            return false; /* it is the place of a variable of the thread */
+        } else if (refers_from_got(code, number, instruction.operation, target)) {
             return true;
         }
         if (!branched && !instruction.is_conditional &&
@@ -642,6 +652,10 @@ static bool is_used(const struct code *code, uint64_t offset, struct number *num
              is_return(code, &instruction)))
             return false;
         branched |= may_branch(code, &instruction);
+        if ((instruction.bits & READ_THREAD_POINTER_MASK) == READ_THREAD_POINTER)
+            thread_pointer = instruction.bits >> 12 & 15;
+        else if (instruction.operation >= LITERAL && instruction.result == thread_pointer)
+            thread_pointer = REGISTER_PC;
         offset += instruction.size;
     }
     return false;

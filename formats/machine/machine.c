@@ -260,14 +260,31 @@ static bool is_beyond(const struct walk *walk, uint64_t offset)
     return offset >= walk->code->bytes.size || walk->flow->is_function(walk->code, offset);
 }
 
-/* Notes where branches lead, in the code from behind the half to the end of the function. */
+/* The start of the function that the half is in; if that is not found, `behind`, where the
+ * instructions behind the half start. */
+static uint64_t start_of_function(const struct walk *walk, uint64_t behind)
+{
+    uint64_t offset = walk->half->offset, unit = walk->flow->unit;
+
+    for (unsigned i = 0; i < FLOW_RANGE_UNITS && walk->half->search->steps_left != 0; i++) {
+        --walk->half->search->steps_left;
+        if (walk->flow->is_function(walk->code, offset))
+            return offset;
+        if (offset < unit)
+            break;
+        offset -= unit;
+    }
+    return behind;
+}
+
+/* Notes which instructions behind the half branches of the function lead to. */
 static void note_targets(struct walk *walk, uint64_t behind)
 {
-    uint64_t unit = walk->flow->unit, offset = behind, distance;
+    uint64_t unit = walk->flow->unit, offset = start_of_function(walk, behind), distance;
 
     memset(walk->targets, false, FLOW_RANGE_UNITS);
     walk->knows_targets = true;
-    for (unsigned i = 0; i < FLOW_RANGE_UNITS && walk->half->search->steps_left != 0; i++) {
+    for (unsigned i = 0; i < PLACES && walk->half->search->steps_left != 0; i++) {
         struct flow_instruction instruction = {0};
 
         --walk->half->search->steps_left;
@@ -276,7 +293,7 @@ static void note_targets(struct walk *walk, uint64_t behind)
         if (instruction.branches && distance < FLOW_RANGE_UNITS)
             walk->targets[distance] = true;
         offset += instruction.size;
-        if (instruction.size == 0 || is_beyond(walk, offset))
+        if (instruction.size == 0 || (offset >= behind && is_beyond(walk, offset)))
             return;
     }
 }

@@ -85,6 +85,7 @@ struct reference_target {
      * decoded (judge_instruction) only those that are known to be some. */
     bool relative;
     bool called;        /* the target is code: calls and jumps refer to it, too */
+    bool loaded;        /* the target is slots of the GOT: code loads words from there */
     bool inside_counts; /* so do references that are in the range themselves */
     /* Tells which of the addresses count; NULL: all of them. In much code some bytes seem to refer
      * to a large range by chance, but hardly ever to one of a few given addresses in it. */

@@ -144,6 +144,80 @@ START_TEST(test_arm_marks)
 }
 END_TEST
 
+/* A movw and a movt that completes it, and behind a branch another pair for the same register,
+ * whose high half with the first low one would form the address. It does only if the branch may
+ * skip the first movt. */
+static const struct {
+    const char *text;
+    uint32_t instructions[5];
+    bool found;
+} halves[] = {
+    {"movt r1, #6; b 8", {0xe3401006, 0xea000000}, false},
+    {"nop; movt r1, #6; b 8", {0xe320f000, 0xe3401006, 0xea000000}, false},
+    {"b 8", {0xea000000}, true},
+    {"beq 8; movt r1, #6", {0x0a000000, 0xe3401006}, true},
+    {"movteq r1, #6; b 8", {0x03401006, 0xea000000}, true},
+    {"movt r2, #6; b 8", {0xe3402006, 0xea000000}, true},
+};
+
+START_TEST(test_arm_halves)
+{
+    const struct reference_target target = {.first = 0x4000f6b4, .size = 4, .absolute = true};
+    uint64_t at = 68;
+
+    memset(code, 0, sizeof(code));
+    put_instruction(64, 0xe30f16b4); /* movw r1, #0xf6b4 */
+    for (size_t i = 0; halves[_i].instructions[i] != 0; i++, at += 4)
+        put_instruction(at, halves[_i].instructions[i]);
+    put_instruction(at, 0xe3001000);     /* movw r1, #0 */
+    put_instruction(at + 4, 0xe3441000); /* movt r1, #0x4000 */
+    search_marked(&machine_arm, &target, NULL, 0);
+    ck_assert_msg((found != 0) == halves[_i].found, "%s", halves[_i].text);
+}
+END_TEST
+
+/* A number that is added to what holds the thread pointer is no distance from the GOT. */
+START_TEST(test_arm_thread_pointer)
+{
+    const struct reference_target target = {.first = TARGET + 0x28, .size = 4};
+    struct code from_got = {.bytes = {code, 28}, .address = ADDRESS, .base = TARGET};
+    uint64_t position = 0;
+
+    memset(code, 0, sizeof(code));
+    put_instruction(0, 0xe59f0010);                        /* ldr r0, [pc, #16] */
+    put_instruction(4, _i == 0 ? 0xee1d1f70 : 0xee1d2f70); /* mrc 15, 0, r1, c13, c0, 3; r2 */
+    put_instruction(8, _i == 1 ? 0xe1a00000 : 0xe0813000); /* nop; add r3, r1, r0 */
+    put_instruction(12, 0xe7914000);                       /* ldr r4, [r1, r0] */
+    put_instruction(16, 0xe12fff1e);
+    put_instruction(24, 0x28);
+    ck_assert(machine_arm.find_reference(&from_got, &target, &position) == (_i == 2));
+}
+END_TEST
+
+/* A number that is added to a register, which may be the GOT's or the thread pointer, leads to a
+ * slot only if a word is loaded by both. */
+START_TEST(test_arm_slots)
+{
+    const struct reference_target target = {.first = TARGET + 0x28, .size = 4, .loaded = _i != 0};
+    /* ldr r3, [r1, r0]; add r3, r1, r0; ldrh r3, [r1, r0] */
+    static const uint32_t uses[] = {0xe7913000, 0xe0813000, 0xe19130b0};
+    struct code from_got = {.bytes = {code, 24}, .address = ADDRESS, .base = TARGET};
+
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t position = 0;
+
+        memset(code, 0, sizeof(code));
+        put_instruction(0, 0xe59f0008); /* ldr r0, [pc, #8] */
+        put_instruction(4, uses[i]);
+        put_instruction(8, 0xe12fff1e); /* bx lr */
+        put_instruction(16, 0x28);
+        ck_assert_msg(machine_arm.find_reference(&from_got, &target, &position) ==
+                          (i == 0 || !target.loaded),
+                      "use %zu", i);
+    }
+}
+END_TEST
+
 /* What comes between an adrp with its other half and what would be another half of it: the register
  * may or may not still have the page. */
 static const struct {
@@ -193,6 +267,73 @@ START_TEST(test_aarch64_overwritten)
 }
 END_TEST
 
+/* Half of an address is on the stack, and in a register that calls preserve, when there is a call.
+ * What follows belongs to another function if it saves the address to return to, which the call has
+ * overwritten: then that one's stack and registers are its own. */
+static const struct {
+    const char *text;
+    uint32_t instructions[5];
+    bool found;
+    bool is_padded; /* behind zeros */
+} behind_calls[] = {
+    {"the call alone", {0xd503201f}, true, false},
+    {"stp x29, x30, [sp, #-32]!", {0xa9be7bfd}, false, false},
+    {"zeros; stp", {0xa9be7bfd}, false, true},
+    {"zeros; nop; bti c; stp", {0xd503201f, 0xd503245f, 0xa9be7bfd}, false, true},
+    {"paciasp; stp", {0xd503233f, 0xa9be7bfd}, false, false},
+    {"bti c; pacibsp; stp", {0xd503245f, 0xd503237f, 0xa9be7bfd}, false, false},
+    {"nop; nop; bti c; stp", {0xd503201f, 0xd503201f, 0xd503245f, 0xa9be7bfd}, false, false},
+    {"sub sp, sp, #48; stp x29, x30, [sp, #32]", {0xd100c3ff, 0xa9027bfd}, false, false},
+    /* The same function: it makes room on its stack, or loads what it had saved. */
+    {"sub sp, sp, #48; stp x27, x28, [sp, #32]", {0xd100c3ff, 0xa90273fb}, true, false},
+    {"stp x27, x28, [sp, #-32]!", {0xa9be73fb}, true, false},
+    {"stp x29, x30, [x5, #-32]!", {0xa9be78bd}, true, false},
+    {"ldr x30, [sp, #64]; stp", {0xf94023fe, 0xa9be7bfd}, true, false},
+};
+
+START_TEST(test_aarch64_behind_call)
+{
+    for (unsigned in_register = 0; in_register <= 1; in_register++) {
+        uint64_t at = 64;
+
+        memset(code, 0, sizeof(code));
+        put_adrp(at);
+        put_instruction(at + 4, 0xf9408020);                            /* ldr x0, [x1, #0x100] */
+        put_instruction(at + 8, in_register ? 0xaa0103f3 : 0xf9000be1); /* mov x19, x1; str, [sp] */
+        put_instruction(at + 12, 0x94000010);                           /* bl */
+        at += behind_calls[_i].is_padded ? 24 : 16;
+        for (size_t i = 0; behind_calls[_i].instructions[i] != 0; i++, at += 4)
+            put_instruction(at, behind_calls[_i].instructions[i]);
+        put_instruction(at, in_register ? 0xaa1303e1 : 0xf9400be1); /* mov x1, x19; ldr */
+        put_add(at + 4, 0x10);
+        search(&machine_aarch64, TARGET + 0x10, 8);
+        ck_assert_msg((found != 0) == behind_calls[_i].found, "%s, in %s", behind_calls[_i].text,
+                      in_register ? "a register" : "memory");
+    }
+}
+END_TEST
+
+/* What follows the end of a path may be a handler of exceptions, in which registers are as they
+ * were at a call; but not if a branch leads there, also from before the half. */
+START_TEST(test_aarch64_handler)
+{
+    memset(code, 0, sizeof(code));
+    put_instruction(48, 0xd65f03c0);                        /* ret */
+    put_instruction(52, 0xa9be7bfd);                        /* stp x29, x30, [sp, #-32]! */
+    put_instruction(56, _i == 0 ? 0xd503201f : 0xb40000e0); /* nop; cbz x0, 28 */
+    put_adrp(60);
+    put_instruction(64, 0xf9408020); /* ldr x0, [x1, #0x100] */
+    put_instruction(68, 0xaa0103f3); /* mov x19, x1 */
+    put_instruction(72, 0x94000010); /* bl */
+    put_instruction(76, 0x94000010);
+    put_instruction(80, 0xd65f03c0);
+    put_instruction(84, 0xaa1303e1); /* mov x1, x19 */
+    put_add(88, 0x10);
+    search(&machine_aarch64, TARGET + 0x10, 8);
+    ck_assert_msg((found != 0) == (_i == 0), "a branch: %d", _i);
+}
+END_TEST
+
 /* The instructions of POWER with a register as each operand, as compilers use them: those that
  * write the register with the upper half end its use, and the same instructions with another
  * register do not. */
@@ -236,7 +377,12 @@ int main(void)
 {
     TCase *all = suite_case("all", 120, NULL);
     suite_tests(all, test_x86_64, test_aarch64_far, test_aarch64_other, test_arm_marks);
+    suite_loops(all, sizeof(halves) / sizeof(halves[0]), test_arm_halves);
+    suite_loops(all, 2, test_arm_slots);
+    suite_loops(all, 3, test_arm_thread_pointer);
     suite_loops(all, sizeof(betweens) / sizeof(betweens[0]), test_aarch64_overwritten);
+    suite_loops(all, sizeof(behind_calls) / sizeof(behind_calls[0]), test_aarch64_behind_call);
+    suite_loops(all, 2, test_aarch64_handler);
     suite_loops(all, sizeof(written) / sizeof(written[0]), test_ppc64_overwritten);
     return suite_main("code search", all);
 }

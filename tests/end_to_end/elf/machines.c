@@ -76,7 +76,6 @@ struct kept_row {
 };
 
 static const struct kept_row kept_rows[] = {
-    {"arm", {"19", "lld"}, LINK_STATIC, "refers to it, other than the runtime's", NULL},
     /* A jump table of LLVM 14's runtime, behind which halves may be anywhere. */
     {"ppc64le", {"14", "bfd"}, LINK_PIE, "refers to it, other than the runtime's", NULL},
     {"ppc64le", {"14", "bfd"}, LINK_NO_PIE, "refers to it, other than the runtime's", NULL},
@@ -86,8 +85,6 @@ static const struct kept_row kept_rows[] = {
      * address is where the constructors end. */
     {"ppc64le", {"14", "lld"}, LINK_STATIC, NULL, NULL},
     {"ppc64le", {"19", "lld"}, LINK_STATIC, NULL, NULL},
-    /* A table of functions, one of whose addresses is also the distance to the end of the data. */
-    {"riscv32", {"14", "lld"}, LINK_STATIC, NULL, NULL},
 };
 
 static const struct kept_row *find_kept(const struct program *row)
