@@ -93,9 +93,10 @@ struct place {
     size_t image_count;
     const char *label;
     char *scratch;
-    char *plain;   /* as linked */
-    char *treated; /* by the tool alone */
-    char *split;   /* by covsplit, and by the tool before or after it */
+    char *plain;          /* as linked */
+    char *treated;        /* by the tool alone */
+    char *split;          /* by covsplit, and by the tool before or after it */
+    const char *emulator; /* words that run the program; empty: this machine runs it */
 };
 
 static char *new_directory(const char *scratch, const char *name)
@@ -170,6 +171,7 @@ static struct outcome run(const struct place *place, const char *directory, cons
 {
     bool has_profile = strcmp(profiles, NO_PROFILE) != 0;
     struct command command = {.directory = place->scratch};
+    text_list_add_words(&command.arguments, place->emulator);
     text_list_add(&command.arguments, path_join(directory, PROGRAM_NAME));
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s%s",
                          has_profile ? path_join(directory, profiles) : profiles,
@@ -272,11 +274,19 @@ static void check_reports(const struct place *place)
                   place->label, expected.output, found.output);
 }
 
+static const char *kind_label(const struct kind *kind)
+{
+    return text_format("%s %s %u %s", kind->linker,
+                       program_kind(&(struct program){.kind = kind->link}), kind->functions,
+                       kind->link_options != NULL ? kind->link_options : "");
+}
+
 static struct place prepare(const struct kind *kind, const struct care *care, const char *order)
 {
     struct place place = {.care = care,
                           .kind = kind,
                           .image_count = kind->link == LINK_SHARED ? 2 : 1,
+                          .emulator = "",
                           .scratch = scratch_create("other-tools")};
     struct program program = {.clang = clang_version,
                               .linker = kind->linker,
@@ -286,8 +296,8 @@ static struct place prepare(const struct kind *kind, const struct care *care, co
                               .functions = kind->functions,
                               .compile_options = kind->compile_options,
                               .link_options = kind->link_options};
-    place.label = text_format("%s %s the split, kind %d", care != NULL ? care->commands : "readers",
-                              order, (int)(kind - kinds));
+    place.label = text_format("%s %s the split, %s", care != NULL ? care->commands : "readers",
+                              order, kind_label(kind));
     place.plain = new_directory(place.scratch, "plain");
     place.treated = new_directory(place.scratch, "treated");
     place.split = new_directory(place.scratch, "split");
@@ -467,11 +477,71 @@ START_TEST(test_readers)
 }
 END_TEST
 
+/* ---- what was reported of single tools ---- */
+
+/* Those with which eu-strip takes an image with retained relocations at all. */
+static const char *const linkers[] = {"bfd", "lld", "mold"};
+
+/* eu-strip takes no section of relocations that is empty: then it strips nothing, with status 0. */
+START_TEST(test_retained)
+{
+    if (!rounds_have((unsigned)_i, 3)) {
+        return;
+    }
+    struct kind kind = {linkers[_i], LINK_PIE, 0, "-gdwarf-4", "-g -Wl,--emit-relocs"};
+    struct care care = {.commands = "eu-strip -f IMAGE.debug IMAGE"};
+    struct place place = prepare(&kind, &care, "after");
+    split(&place, place.plain);
+    off_t before = file_status(path_join(place.split, PROGRAM_NAME)).st_size;
+    const char *expected = treat(&place, place.treated), *found = treat(&place, place.split);
+    ck_assert_ptr_nonnull(expected);
+    ck_assert_ptr_nonnull(found);
+    assert_no_new_line(&place, care.commands, expected, found);
+    ck_assert_int_lt(file_status(path_join(place.split, PROGRAM_NAME)).st_size, before);
+    ck_assert(file_exists(path_join(place.split, PROGRAM_NAME ".debug")));
+    check_same(&place, "profiles");
+    check_profiles(&place);
+}
+END_TEST
+
+/* Images that were linked for larger pages than this machine's. */
+static const struct paged {
+    struct kind kind;
+    const char *size;
+} paged[] = {
+    {{"lld", LINK_PIE, 1500, NULL, "-Wl,-z,max-page-size=16384"}, "16384"},
+    {{"bfd", LINK_STATIC, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"gold", LINK_SHARED, 1500, NULL, "-Wl,-z,max-page-size=16384"}, "16384"},
+    {{"mold", LINK_PIE, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"lld", LINK_STATIC_PIE, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"bfd", LINK_SHARED, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "16384"},
+};
+
+/* They run where pages are as large, split and unsplit. */
+START_TEST(test_pages)
+{
+    if (!rounds_have((unsigned)_i, sizeof paged / sizeof *paged)) {
+        return;
+    }
+    struct place place = prepare(&paged[_i].kind, NULL, text_format("of %s", paged[_i].size));
+    place.emulator = text_format("qemu-x86_64 -p %s", paged[_i].size);
+    split(&place, place.plain);
+    for (size_t i = 0; i < place.image_count; i++) {
+        ck_assert_int_lt(file_status(path_join(place.split, images[i])).st_size,
+                         file_status(path_join(place.plain, images[i])).st_size - 0x20000);
+    }
+    check_same(&place, "profiles");
+    check_profiles(&place);
+}
+END_TEST
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
     TCase *test_case = suite_case("tools", 300, NULL);
     suite_loops(test_case, CARE_COUNT * KIND_COUNT, test_before, test_after);
     suite_loops(test_case, KIND_COUNT, test_readers);
+    suite_loops(test_case, sizeof linkers / sizeof *linkers, test_retained);
+    suite_loops(test_case, sizeof paged / sizeof *paged, test_pages);
     return suite_main(text_format("other tools clang-%s", clang_version), test_case);
 }
