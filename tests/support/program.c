@@ -138,6 +138,13 @@ const char *versioned_tool(const char *tool, const char *version)
     return text_format("%s-%s", tool, version);
 }
 
+const char *rust_llvm_release(void)
+{
+    struct command version = command_words(NULL, "sh -c");
+    text_list_add(&version.arguments, "rustc -vV | sed -n 's/LLVM version: \\([0-9]*\\).*/\\1/p'");
+    return strtok(command_run(&version).output, "\n");
+}
+
 static const char *const kind_names[] = {
     [LINK_PIE] = "pie",       [LINK_NO_PIE] = "no-pie",         [LINK_SHARED] = "shared",
     [LINK_STATIC] = "static", [LINK_STATIC_PIE] = "static-pie",

@@ -101,6 +101,9 @@ const char *program_describe(const struct program *program);
 /* The name of a tool of an LLVM version: ("llvm-strip", "19") -> "llvm-strip-19". Never freed. */
 const char *versioned_tool(const char *tool, const char *version);
 
+/* The release of the LLVM that is in rustc ("22"); NULL: there is no rustc. Never freed. */
+const char *rust_llvm_release(void);
+
 /* ---- a program before and after a split ----
  *
  * For the suites that compare what is made from their profiles: original/ and split/ in a scratch

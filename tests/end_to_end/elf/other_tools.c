@@ -14,50 +14,69 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/compile_cache.h"
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/elf_file.h"
 #include "tests/support/program.h"
 
 #define NO_SYMBOLS "no symbol table: run covsplit before strip"
+#define MOVED      "BOLT has moved the image's code; run covsplit before BOLT"
 
 struct care {
-    const char *commands; /* with ; between them, IMAGE for the file and VERSION for that of LLVM */
+    const char *commands; /* with ; between them, IMAGE for the file, VERSION for that of LLVM, and
+                             LIEF for the program that reads and writes by that library */
     const char *warning;  /* of a split after it; NULL: none */
+    bool changes_id;      /* the image's build ID, which then is that of its profiles */
+    unsigned daily;       /* the kind that it meets each day; 0: they take turns */
+    bool is_rare;         /* not run each day, as another one shows most of what it does */
 };
+
+#define PIE_KIND      4
+#define RETAINED_KIND 7
+#define RUST_KIND     12
 
 static const struct care cares[] = {
-    {"strip IMAGE", NO_SYMBOLS},
-    {"strip -g IMAGE", NULL},
-    {"llvm-strip-VERSION IMAGE", NO_SYMBOLS},
-    {"llvm-strip-VERSION -g IMAGE", NULL},
-    {"eu-strip -f IMAGE.debug IMAGE", NO_SYMBOLS},
-    {"objcopy --only-keep-debug IMAGE IMAGE.debug;objcopy --strip-debug IMAGE;"
-     "objcopy --add-gnu-debuglink=IMAGE.debug IMAGE",
-     NULL},
-    {"llvm-objcopy-VERSION --only-keep-debug IMAGE IMAGE.debug;"
-     "llvm-objcopy-VERSION --strip-debug --add-gnu-debuglink=IMAGE.debug IMAGE",
-     NULL},
-    {"objcopy --compress-debug-sections IMAGE", NULL},
-    {"dwz IMAGE", NULL},
-    {"patchelf --set-rpath $ORIGIN:/a/directory/with/a/name/that/takes/more/than/what/is/there "
-     "IMAGE",
-     NULL},
-    {"patchelf --add-needed libm.so.6 IMAGE", NULL},
-    {"patchelf --set-interpreter /lib64/../lib64/ld-linux-x86-64.so.2 IMAGE", NULL},
-    {"patchelf --set-rpath $ORIGIN IMAGE;patchelf --remove-rpath IMAGE", NULL},
-    {"patchelf --print-interpreter --print-needed IMAGE", NULL},
-    /* dh_strip of debhelper */
-    {"objcopy --only-keep-debug --compress-debug-sections IMAGE IMAGE.debug;"
-     "strip --remove-section=.comment --remove-section=.note IMAGE;"
-     "objcopy --add-gnu-debuglink IMAGE.debug IMAGE",
-     NO_SYMBOLS},
-    {"debugedit -b /usr -d /opt -l IMAGE.list IMAGE", NULL},
-    {"patchelf --set-rpath $ORIGIN:/a/directory/with/a/name/that/takes/more/than/what/is/there "
-     "IMAGE;strip -g IMAGE",
-     NULL},
+    {.commands = "strip IMAGE", .warning = NO_SYMBOLS, .is_rare = true},
+    {.commands = "strip -g IMAGE", .daily = RUST_KIND},
+    {.commands = "llvm-strip-VERSION IMAGE", .warning = NO_SYMBOLS},
+    {.commands = "llvm-strip-VERSION -g IMAGE", .is_rare = true},
+    {.commands = "eu-strip -f IMAGE.debug IMAGE", .warning = NO_SYMBOLS},
+    {.commands = "objcopy --only-keep-debug IMAGE IMAGE.debug;objcopy --strip-debug IMAGE;"
+                 "objcopy --add-gnu-debuglink=IMAGE.debug IMAGE"},
+    {.commands = "llvm-objcopy-VERSION --only-keep-debug IMAGE IMAGE.debug;"
+                 "llvm-objcopy-VERSION --strip-debug --add-gnu-debuglink=IMAGE.debug IMAGE",
+     .is_rare = true},
+    {.commands = "objcopy --compress-debug-sections IMAGE", .is_rare = true},
+    {.commands = "dwz IMAGE"},
+    {.commands =
+         "patchelf --set-rpath $ORIGIN:/a/directory/with/a/name/that/takes/more/than/what/is/there "
+         "IMAGE"},
+    {.commands = "patchelf --add-needed libm.so.6 IMAGE"},
+    {.commands = "patchelf --set-interpreter /lib64/../lib64/ld-linux-x86-64.so.2 IMAGE",
+     .is_rare = true},
+    {.commands = "patchelf --set-rpath $ORIGIN IMAGE;patchelf --remove-rpath IMAGE",
+     .is_rare = true},
+    {.commands = "patchelf --print-interpreter --print-needed IMAGE", .is_rare = true},
+    {.commands = "sh " COVSPLIT_FIXTURE_DIRECTORY "/dh_strip.sh IMAGE", .warning = NO_SYMBOLS},
+    {.commands = "debugedit -b /usr -d /opt -l IMAGE.list IMAGE"},
+    {.commands =
+         "patchelf --set-rpath $ORIGIN:/a/directory/with/a/name/that/takes/more/than/what/is/there "
+         "IMAGE;strip -g IMAGE",
+     .is_rare = true},
+    {.commands =
+         "llvm-bolt-19 IMAGE -o IMAGE.bolted --reorder-functions=hfsort;mv IMAGE.bolted IMAGE",
+     .warning = MOVED,
+     .changes_id = true,
+     .daily = RETAINED_KIND},
+#ifdef COVSPLIT_WITH_LIEF
+    {.commands = "LIEF IMAGE", .daily = PIE_KIND},
+#endif
 };
 
-#define CARE_COUNT (sizeof cares / sizeof *cares)
+#define CARE_COUNT     (sizeof cares / sizeof *cares)
+
+#define RUST           "rustc"
+#define RUST_FUNCTIONS 400
 
 /* Kinds of image: what linkers make for different purposes, and of different sizes. */
 static const struct kind {
@@ -70,14 +89,15 @@ static const struct kind {
     {"lld", LINK_SHARED, 0, "-gdwarf-4", "-g"},
     {"gold", LINK_SHARED, 0, "-gdwarf-4", "-g"},
     {"mold", LINK_SHARED, 0, "-gdwarf-4", "-g"},
-    {"lld", LINK_PIE, 0, NULL, NULL},
+    [PIE_KIND] = {"lld", LINK_PIE, 0, NULL, NULL},
     {"lld", LINK_NO_PIE, 300, NULL, NULL},
     {"bfd", LINK_PIE, 20, NULL, NULL},
-    {"bfd", LINK_PIE, 0, "-gdwarf-4", "-g -Wl,--emit-relocs"},
+    [RETAINED_KIND] = {"bfd", LINK_PIE, 0, "-gdwarf-4", "-g -Wl,--emit-relocs"},
     {"lld", LINK_STATIC, 0, NULL, NULL},
     {"bfd", LINK_STATIC, 300, "-gdwarf-4", "-g"},
     {"mold", LINK_STATIC_PIE, 0, NULL, NULL},
     {"lld", LINK_PIE, 1000, NULL, "-Wl,-z,now"},
+    [RUST_KIND] = {RUST, LINK_PIE, RUST_FUNCTIONS, NULL, NULL},
 };
 
 #define KIND_COUNT (sizeof kinds / sizeof *kinds)
@@ -85,6 +105,8 @@ static const struct kind {
 static const char *const images[] = {PROGRAM_NAME, PROGRAM_LIBRARY};
 
 static const char *clang_version;
+static const char *lief = ""; /* the program that is called so above */
+static bool has_rust;         /* rustc is there, and of the same LLVM as clang */
 
 /* One test: directories with the same images. */
 struct place {
@@ -93,9 +115,10 @@ struct place {
     size_t image_count;
     const char *label;
     char *scratch;
-    char *plain;   /* as linked */
-    char *treated; /* by the tool alone */
-    char *split;   /* by covsplit, and by the tool before or after it */
+    char *plain;          /* as linked */
+    char *treated;        /* by the tool alone */
+    char *split;          /* by covsplit, and by the tool before or after it */
+    const char *emulator; /* words that run the program; empty: this machine runs it */
 };
 
 static char *new_directory(const char *scratch, const char *name)
@@ -117,8 +140,10 @@ static const char *treat(const struct place *place, const char *directory)
 {
     const char *words = "";
     for (size_t i = 0; i < place->image_count; i++) {
-        const char *commands = text_replace(text_replace(place->care->commands, "IMAGE", images[i]),
-                                            "VERSION", clang_version);
+        const char *commands =
+            text_replace(text_replace(text_replace(place->care->commands, "IMAGE", images[i]),
+                                      "VERSION", clang_version),
+                         "LIEF", lief);
         const char *next;
         for (const char *rest = commands; rest != NULL; rest = next) {
             const char *end = strchr(rest, ';');
@@ -170,6 +195,7 @@ static struct outcome run(const struct place *place, const char *directory, cons
 {
     bool has_profile = strcmp(profiles, NO_PROFILE) != 0;
     struct command command = {.directory = place->scratch};
+    text_list_add_words(&command.arguments, place->emulator);
     text_list_add(&command.arguments, path_join(directory, PROGRAM_NAME));
     text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=%s%s",
                          has_profile ? path_join(directory, profiles) : profiles,
@@ -243,8 +269,9 @@ static void check_profiles(const struct place *place)
                  path_join(place->treated, "profiles"), NULL);
     covsplit_assert(0, place->scratch, "merge", "--store", "sidecars", "--llvm-profdata", profdata,
                     "-o", "found.profdata", path_join(place->split, "profiles"), NULL);
-    /* Where the runtime does not find the notes, its profiles have no binary ID. */
-    if (!has_lost_id) {
+    /* Where the runtime does not find the notes, its profiles have no binary ID; and those of split
+     * images get the one that the image had when it was split. */
+    if (!has_lost_id && (place->care == NULL || !place->care->changes_id)) {
         files_assert_equal(path_join(place->scratch, "expected.profdata"),
                            path_join(place->scratch, "found.profdata"), place->label);
     }
@@ -272,11 +299,51 @@ static void check_reports(const struct place *place)
                   place->label, expected.output, found.output);
 }
 
+/* A program in Rust that does what those in C do: calls functions, and ends with 3. */
+static const char *rust_source(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(file);
+    for (unsigned i = 0; i < RUST_FUNCTIONS; i++) {
+        fprintf(file,
+                "#[inline(never)]\n"
+                "fn function_%u_with_a_name_that_is_%u_long(n: usize) -> usize {\n"
+                "    if n > %u { n / 2 } else { n + %u }\n}\n",
+                i, i * 7919, i % 5, i);
+    }
+    fprintf(file, "fn main() {\n    let n = std::env::args().len();\n    let mut sum = 0;\n");
+    for (unsigned i = 0; i < RUST_FUNCTIONS; i++) {
+        fprintf(file, "    sum += function_%u_with_a_name_that_is_%u_long(n);\n", i, i * 7919);
+    }
+    fprintf(file, "    println!(\"{}\", sum.to_string().to_uppercase());\n"
+                  "    std::process::exit(3);\n}\n");
+    ck_assert_int_eq(fclose(file), 0);
+    return text;
+}
+
+static void build_rust(const char *directory, const char *clang)
+{
+    (void)clang;
+    file_write_text(path_join(directory, "main.rs"), rust_source());
+    run_or_abort(directory, "rustc", "-O", "-g", "-C", "instrument-coverage", "-C",
+                 "link-arg=-Wl,--build-id=sha1", "-o", PROGRAM_NAME, "main.rs", NULL);
+}
+
+static const char *kind_label(const struct kind *kind)
+{
+    return text_format("%s %s %u %s", kind->linker,
+                       program_kind(&(struct program){.kind = kind->link}), kind->functions,
+                       kind->link_options != NULL ? kind->link_options : "");
+}
+
 static struct place prepare(const struct kind *kind, const struct care *care, const char *order)
 {
     struct place place = {.care = care,
                           .kind = kind,
                           .image_count = kind->link == LINK_SHARED ? 2 : 1,
+                          .emulator = "",
                           .scratch = scratch_create("other-tools")};
     struct program program = {.clang = clang_version,
                               .linker = kind->linker,
@@ -286,21 +353,39 @@ static struct place prepare(const struct kind *kind, const struct care *care, co
                               .functions = kind->functions,
                               .compile_options = kind->compile_options,
                               .link_options = kind->link_options};
-    place.label = text_format("%s %s the split, kind %d", care != NULL ? care->commands : "readers",
-                              order, (int)(kind - kinds));
+    place.label = text_format("%s %s the split, %s", care != NULL ? care->commands : "readers",
+                              order, kind_label(kind));
     place.plain = new_directory(place.scratch, "plain");
     place.treated = new_directory(place.scratch, "treated");
     place.split = new_directory(place.scratch, "split");
-    program_build(&program, place.plain);
+    if (strcmp(kind->linker, RUST) == 0) {
+        const char *inputs =
+            text_format("%s%s", run_or_abort(NULL, "rustc", "-vV", NULL), rust_source());
+        const char *made = cache_directory("rust", clang_version, inputs, build_rust);
+        file_copy(path_join(made, PROGRAM_NAME), path_join(place.plain, PROGRAM_NAME));
+    } else {
+        program_build(&program, place.plain);
+    }
     copy_images(&place, place.plain, place.treated);
     return place;
+}
+
+/* Whether there are such images: rustc's have the profiles of its own LLVM. */
+static bool is_made(const struct kind *kind)
+{
+    return strcmp(kind->linker, RUST) != 0 || has_rust;
 }
 
 /* Kinds take turns with each tool, and other ones for each compiler. */
 static bool is_chosen(int number)
 {
     int care = number % (int)CARE_COUNT, kind = number / (int)CARE_COUNT;
-    return rounds_are_all() || (5 * care + atoi(clang_version)) % (int)KIND_COUNT == kind;
+    if (!is_made(&kinds[kind])) {
+        return false;
+    }
+    int daily = cares[care].daily != 0 ? (int)cares[care].daily
+                                       : (5 * care + atoi(clang_version)) % (int)KIND_COUNT;
+    return rounds_are_all() || (kind == daily && !cares[care].is_rare);
 }
 
 /* True if the tool takes images of this kind at all, and they still run. */
@@ -398,13 +483,30 @@ END_TEST
 
 /* ---- tools that only read ---- */
 
-/* Known of a stripped image: symbols of mapping that went, until strip removes them, the pool of
- * value nodes, of which the file has a part, and sections without bytes in the file, for which
- * eu-elflint looks in the first segment with their offset. gold has constants in the segment of the
- * code, which is split. */
+/* Known of a stripped image: symbols of mapping that went, until strip removes them; the pool of
+ * value nodes, of which the file has a part; and sections without bytes in the file, for which
+ * eu-elflint looks in the first segment with their offset. */
 #define KNOWN_LINT                                                                                 \
-    "'__covrec_\\|__llvm_prf_vnds\\|not fully contained in segment\\|no executable sections"       \
-    "\\|dynsym.*__stop_'"
+    "__covrec_"                                                                                    \
+    "|symtab.*\\(__stop___llvm_prf_vnds\\): st_value out of bounds"                                \
+    "|\\(lprofValueProfNodes\\) does not fit completely in referenced section.*__llvm_prf_vnds"    \
+    "|'(\\.bss|__llvm_prf_(cnts|vnds))' not fully contained in segment of program header"
+
+/* And of those by single linkers: GNU ld exports the ends of sections from libraries, and gold has
+ * constants in the segment of the code, which is split. */
+static const char *const known_lint[][2] = {
+    {"bfd", "|dynsym.*\\(__stop___llvm_prf_(data|names)\\): st_value out of bounds"},
+    {"gold", "|executable but contains no executable sections"},
+};
+
+static const char *lint_words(const struct kind *kind)
+{
+    const char *more = "";
+    for (size_t i = 0; i < sizeof known_lint / sizeof *known_lint; i++) {
+        more = strcmp(kind->linker, known_lint[i][0]) == 0 ? known_lint[i][1] : more;
+    }
+    return text_format("eu-elflint --gnu-ld IMAGE 2>&1 | grep -vE \"" KNOWN_LINT "%s\"", more);
+}
 
 /* What the command says of the image, without the numbers of sections, segments and symbols. Only
  * that from `stream` on, which is "2>&1" for all or "2>&1 >/dev/null" for errors. */
@@ -442,15 +544,15 @@ static void check_order(const struct place *place, const char *image)
 
 START_TEST(test_readers)
 {
-    static const char *const readers[][2] = {
-        {"readelf -aW " PROGRAM_NAME, "2>&1 >/dev/null"},
-        {"eu-readelf -a " PROGRAM_NAME, "2>&1 >/dev/null"},
-        {"llvm-readelf-19 -a " PROGRAM_NAME, "2>&1 >/dev/null"},
-        {"objdump -x " PROGRAM_NAME, "2>&1 >/dev/null"},
-        {"nm " PROGRAM_NAME, "2>&1 >/dev/null"},
-        {"eu-elflint --gnu-ld " PROGRAM_NAME " 2>&1 | grep -v " KNOWN_LINT, ""},
+    const char *const readers[][2] = {
+        {"readelf -aW IMAGE", "2>&1 >/dev/null"},
+        {"eu-readelf -a IMAGE", "2>&1 >/dev/null"},
+        {"llvm-readelf-19 -a IMAGE", "2>&1 >/dev/null"},
+        {"objdump -x IMAGE", "2>&1 >/dev/null"},
+        {"nm IMAGE", "2>&1 >/dev/null"},
+        {lint_words(&kinds[_i]), ""},
     };
-    if (!rounds_are_all() && (_i + atoi(clang_version)) % 3 != 0) {
+    if (!is_made(&kinds[_i]) || (!rounds_are_all() && (_i + atoi(clang_version)) % 4 != 3)) {
         return;
     }
     struct place place = prepare(&kinds[_i], NULL, "after");
@@ -459,19 +561,101 @@ START_TEST(test_readers)
         check_order(&place, path_join(place.plain, images[i]));
         check_order(&place, path_join(place.split, images[i]));
     }
-    for (size_t i = 0; i < sizeof readers / sizeof *readers; i++) {
-        assert_no_new_line(&place, readers[i][0],
-                           complaints(place.plain, readers[i][0], readers[i][1]),
-                           complaints(place.split, readers[i][0], readers[i][1]));
+    for (size_t i = 0; i < place.image_count * sizeof readers / sizeof *readers; i++) {
+        const char *const *reader = readers[i / place.image_count];
+        const char *tool = text_replace(reader[0], "IMAGE", images[i % place.image_count]);
+        assert_no_new_line(&place, tool, complaints(place.plain, tool, reader[1]),
+                           complaints(place.split, tool, reader[1]));
     }
 }
 END_TEST
 
+/* ---- what was reported of single tools ---- */
+
+/* Those with which eu-strip takes an image with retained relocations at all. */
+static const char *const linkers[] = {"bfd", "lld", "mold"};
+
+/* eu-strip takes no section of relocations that is empty: then it strips nothing, with status 0. */
+START_TEST(test_retained)
+{
+    if (!rounds_have((unsigned)_i, 3)) {
+        return;
+    }
+    struct kind kind = {linkers[_i], LINK_PIE, 0, "-gdwarf-4", "-g -Wl,--emit-relocs"};
+    struct care care = {.commands = "eu-strip -f IMAGE.debug IMAGE"};
+    struct place place = prepare(&kind, &care, "after");
+    split(&place, place.plain);
+    off_t before = file_status(path_join(place.split, PROGRAM_NAME)).st_size;
+    const char *expected = treat(&place, place.treated), *found = treat(&place, place.split);
+    ck_assert_ptr_nonnull(expected);
+    ck_assert_ptr_nonnull(found);
+    assert_no_new_line(&place, care.commands, expected, found);
+    ck_assert_int_lt(file_status(path_join(place.split, PROGRAM_NAME)).st_size, before);
+    ck_assert(file_exists(path_join(place.split, PROGRAM_NAME ".debug")));
+    check_same(&place, "profiles");
+    check_profiles(&place);
+}
+END_TEST
+
+/* Images that were linked for larger pages than this machine's. */
+static const struct paged {
+    struct kind kind;
+    const char *size;
+} paged[] = {
+    {{"lld", LINK_PIE, 1500, NULL, "-Wl,-z,max-page-size=16384"}, "16384"},
+    {{"bfd", LINK_STATIC, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"gold", LINK_SHARED, 1500, NULL, "-Wl,-z,max-page-size=16384"}, "16384"},
+    {{"mold", LINK_PIE, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"lld", LINK_STATIC_PIE, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "65536"},
+    {{"bfd", LINK_SHARED, 1500, NULL, "-Wl,-z,max-page-size=65536"}, "16384"},
+};
+
+/* They run where pages are as large, split and unsplit. */
+START_TEST(test_pages)
+{
+    if (!rounds_have((unsigned)_i, sizeof paged / sizeof *paged)) {
+        return;
+    }
+    struct place place = prepare(&paged[_i].kind, NULL, text_format("of %s", paged[_i].size));
+    place.emulator = text_format("qemu-x86_64 -p %s", paged[_i].size);
+    split(&place, place.plain);
+    for (size_t i = 0; i < place.image_count; i++) {
+        ck_assert_int_lt(file_status(path_join(place.split, images[i])).st_size,
+                         file_status(path_join(place.plain, images[i])).st_size - 0x20000);
+    }
+    check_same(&place, "profiles");
+    check_profiles(&place);
+}
+END_TEST
+
+#ifdef COVSPLIT_WITH_LIEF
+static void build_lief(const char *directory, const char *clang)
+{
+    (void)clang;
+    run_or_abort(directory, "g++", COVSPLIT_FIXTURE_DIRECTORY "/lief_write.cc", "-o", "lief_write",
+                 "-lLIEF", NULL);
+}
+#endif
+
+/* Once for all tests: there are hundreds, of which few are run each day. */
+static void find_tools(void)
+{
+    const char *release = rust_llvm_release();
+    has_rust = release != NULL && strcmp(release, clang_version) == 0;
+#ifdef COVSPLIT_WITH_LIEF
+    struct contents source = file_read(COVSPLIT_FIXTURE_DIRECTORY "/lief_write.cc");
+    const char *inputs = text_format("%.*s", (int)source.size, (const char *)source.data);
+    lief = path_join(cache_directory("lief", clang_version, inputs, build_lief), "lief_write");
+#endif
+}
+
 int main(int argument_count, char **arguments)
 {
     suite_arguments(argument_count, arguments, "CLANG", &clang_version);
-    TCase *test_case = suite_case("tools", 300, NULL);
+    TCase *test_case = suite_case("tools", 300, find_tools);
     suite_loops(test_case, CARE_COUNT * KIND_COUNT, test_before, test_after);
     suite_loops(test_case, KIND_COUNT, test_readers);
+    suite_loops(test_case, sizeof linkers / sizeof *linkers, test_retained);
+    suite_loops(test_case, sizeof paged / sizeof *paged, test_pages);
     return suite_main(text_format("other tools clang-%s", clang_version), test_case);
 }

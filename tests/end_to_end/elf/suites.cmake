@@ -1,6 +1,9 @@
 # ELF images: of all compilers and linkers, of real programs, and of unusual ones.
 add_suites(matrix real_programs foreign_references chance_references own_records other_tools
            unusual firmware zeros odd_headers)
+if(COVSPLIT_WITH_LIEF)
+  target_compile_definitions(suite_other_tools PRIVATE COVSPLIT_WITH_LIEF)
+endif()
 add_run(firmware firmware)
 if(19 IN_LIST COVSPLIT_TEST_CLANGS)
   add_run(odd-headers odd_headers)

@@ -73,9 +73,7 @@ static void add_program(const char *clang)
  * it. */
 static const char *rust_release(void)
 {
-    struct command version = command_words(NULL, "sh -c");
-    text_list_add(&version.arguments, "rustc -vV | sed -n 's/LLVM version: \\([0-9]*\\).*/\\1/p'");
-    const char *release = strtok(command_run(&version).output, "\n");
+    const char *release = rust_llvm_release();
     for (size_t i = 0; release != NULL && i < CLANG_COUNT; i++) {
         if (strcmp(release, clangs[i]) == 0) {
             return clangs[i];

@@ -152,8 +152,12 @@ START_TEST(test_kind)
 
     ck_assert_msg(strstr(guide, row) != NULL, "docs/guide.md lacks this row of its table:\n%s",
                   row);
-    /* Each form of the report names it, but for those that have no place for it. */
+    /* Each form of the report names it, but for those that have no place for it. They take turns
+     * with the kinds, unless everything is asked for. */
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (!rounds_have((unsigned)(i + (size_t)_i), 3)) {
+            continue;
+        }
         const char *words =
             text_format(REPORT " %s %s %s", formats[i], is_missing ? ignore : "", kind->operands);
         struct outcome outcome = run(directory, 0, words);

@@ -163,6 +163,9 @@ static const struct variant {
 
 START_TEST(test_variants)
 {
+    if (!rounds_have((unsigned)_i, 2)) {
+        return;
+    }
     const struct variant *variant = &variants[_i];
     struct many_units program = {.clang = "22", .options = variant->options};
     char *directory = build(&program);
