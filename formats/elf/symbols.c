@@ -412,6 +412,31 @@ static bool is_apart(const struct elf_image *image, size_t section)
            !ranges_overlap(ehdr->e_shoff, image->shnum * image->sizes.shdr, offset, size);
 }
 
+/* True for relocations of which none has a symbol, such as those that start-up code of static
+ * images applies. */
+static bool has_no_symbols(const struct elf_image *image, size_t section)
+{
+    const Elf64_Shdr *shdr = &image->shdrs[section];
+    struct cursor at = elf_file_cursor(&image->elf, shdr->sh_offset);
+    uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
+
+    /* MIPS has the parts of r_info in another order, and no such relocations. */
+    if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
+        image->machine->relocations->are_composed || shdr->sh_size % size != 0)
+        return false;
+    for (uint64_t left = shdr->sh_size; left != 0; left -= size) {
+        uint64_t info;
+
+        cursor_word(&at);
+        info = cursor_word(&at);
+        if ((image->elf.wide ? ELF64_R_SYM(info) : ELF32_R_SYM(info)) != STN_UNDEF)
+            return false;
+        if (shdr->sh_type == SHT_RELA)
+            cursor_word(&at);
+    }
+    return !at.bad;
+}
+
 /* True if no other section refers to the table or to its names: relocations do if they were
  * retained, by the numbers of symbols. */
 static bool has_tables_for_itself(const struct elf_image *image, size_t table)
@@ -421,8 +446,9 @@ static bool has_tables_for_itself(const struct elf_image *image, size_t table)
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
 
-        if (i != table && (shdr->sh_type == SHT_SYMTAB || shdr->sh_link == table ||
-                           shdr->sh_link == names || shdr->sh_type == SHT_GROUP))
+        if (i != table &&
+            (shdr->sh_type == SHT_SYMTAB || shdr->sh_type == SHT_GROUP || shdr->sh_link == names ||
+             (shdr->sh_link == table && !has_no_symbols(image, i))))
             return false;
     }
     return names != SHN_UNDEF && names < image->shnum && names != image->elf.names &&

@@ -483,12 +483,10 @@ END_TEST
 
 /* ---- tools that only read ---- */
 
-/* Known of a stripped image: symbols of mapping that went, until strip removes them; the pool of
- * value nodes, of which the file has a part; and sections without bytes in the file, for which
- * eu-elflint looks in the first segment with their offset. */
+/* Known of a stripped image: the pool of value nodes, of which the file has a part; and sections
+ * without bytes in the file, for which eu-elflint looks in the first segment with their offset. */
 #define KNOWN_LINT                                                                                 \
-    "__covrec_"                                                                                    \
-    "|symtab.*\\(__stop___llvm_prf_vnds\\): st_value out of bounds"                                \
+    "symtab.*\\(__stop___llvm_prf_vnds\\): st_value out of bounds"                                 \
     "|\\(lprofValueProfNodes\\) does not fit completely in referenced section.*__llvm_prf_vnds"    \
     "|'(\\.bss|__llvm_prf_(cnts|vnds))' not fully contained in segment of program header"
 
@@ -499,13 +497,17 @@ static const char *const known_lint[][2] = {
     {"gold", "|executable but contains no executable sections"},
 };
 
+/* Retained relocations refer to symbols by number, so those of the mapping stay with them. */
 static const char *lint_words(const struct kind *kind)
 {
     const char *more = "";
     for (size_t i = 0; i < sizeof known_lint / sizeof *known_lint; i++) {
         more = strcmp(kind->linker, known_lint[i][0]) == 0 ? known_lint[i][1] : more;
     }
-    return text_format("eu-elflint --gnu-ld IMAGE 2>&1 | grep -vE \"" KNOWN_LINT "%s\"", more);
+    bool has_relocations =
+        kind->link_options != NULL && strstr(kind->link_options, "--emit-relocs") != NULL;
+    return text_format("eu-elflint --gnu-ld IMAGE 2>&1 | grep -vE \"" KNOWN_LINT "%s%s\"", more,
+                       has_relocations ? "|__covrec_" : "");
 }
 
 /* What the command says of the image, without the numbers of sections, segments and symbols. Only
