@@ -3,15 +3,16 @@
 
 Usage: rooms.py BUILD
 
-Checks two rules for the sources of the product, and prints a line for each violation:
+Checks three rules for the sources of the product, and prints a line for each violation:
 
 order    A file includes only headers of its own room and of the rooms that ROOMS allows, and calls
          only functions of these. The calls are read from the object files in BUILD with nm, since
          one header often declares what several sources define.
 circles  Headers do not include each other, and rooms do not need each other: ROOMS has no circle.
+names    A comment names no source that is not there.
 
 The sources of one room may call each other as they like: they are the parts of one subject.
-The last line is "N files, M rooms: order and circles hold", with status 0, or else status 1.
+The last line is "N files, M rooms: order, circles and names hold", with status 0, or else status 1.
 """
 
 import pathlib
@@ -58,6 +59,10 @@ ROOMS = {
 }
 
 
+# Of LLVM, Apple, xxHash and autoconf.
+OTHERS = {"InstrProf.h", "ELF.h", "cs_blobs.h", "xxhash.h", "conftest.c"}
+
+
 def is_in(room, name):
     """Whether a room, or a file without its extension, is `name` or below it."""
     return room == name or room.startswith(name + "/")
@@ -86,6 +91,15 @@ def sources():
 def included(path):
     text = (ROOT / path).read_text()
     return re.findall(r'^#include "((?:common|formats|reader|device|split|share)/[^"]+)"', text, re.M)
+
+
+def absent(path, files):
+    """The sources that comments of a file name, by the end of their paths, and that are not there."""
+    for comment in re.findall(r"/\*.*?\*/", (ROOT / path).read_text(), re.DOTALL):
+        for name in re.findall(r"(?<![\w./-])(?:[\w-]+/)*[\w-]+\.[ch](?![\w/])", comment):
+            if not name.startswith("mach-o/") and name not in OTHERS and not any(
+                    ("/" + file).endswith("/" + name) for file in files):
+                yield name
 
 
 def calls(build, files):
@@ -150,6 +164,8 @@ def main():
             if not may_include(room_of(path), room_of(header)):
                 problems.append(f"order: {path} includes {header}")
 
+        problems += [f"names: {path}: {name}" for name in absent(path, files)]
+
     for path, others in sorted(calls(build, files).items()):
         for other in sorted(others):
             if not may_include(room_of(path), room_of(other)):
@@ -165,7 +181,7 @@ def main():
         print(problem)
     if problems:
         raise SystemExit(1)
-    print(f"{len(files)} files, {len(ROOMS)} rooms: order and circles hold")
+    print(f"{len(files)} files, {len(ROOMS)} rooms: order, circles and names hold")
 
 
 main()

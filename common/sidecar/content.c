@@ -11,7 +11,8 @@
  *
  * The inverse edit script says what to copy from the stripped image and what to take from the
  * sections, each in ascending order. So everything is processed as streams, and the memory needed
- * does not depend on the size of the image, only on that of the largest section in a compact form.
+ * does not depend on the size of the image, only on that of the largest section in a compact form,
+ * and of the symbol tables, if symbols went (edit/symbols.h).
  */
 #include <elf.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /*
  * ELF images (System V gABI, and the psABI of each machine): describes an image, and decides what
- * can go, as far as that depends on the format. elf/state.h lists the other steps.
+ * can go, as far as that depends on the format. elf.h lists the other steps.
  */
 #include <string.h>
 

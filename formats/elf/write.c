@@ -202,7 +202,7 @@ static void empty_section(const struct elf_state *state, const struct section *s
 }
 
 /* Sections of which nothing is in the file any more, and that of the stub, which has the end of the
- * counters before it (elf/zeros.c). */
+ * counters before it (elf/layout.c). */
 static void empty_zeros(const struct elf_state *state, const struct elf_hole *hole,
                         Elf64_Shdr *shdrs)
 {

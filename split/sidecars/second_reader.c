@@ -1,8 +1,8 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a file in memory, in exactly the form of coff/outline.c and
- * macho/outline.c, so that the outlines can be compared as bytes, and the first different line
+ * The child writes the outline into a file in memory, in exactly the form of coff/read.c and
+ * macho/read.c, so that the outlines can be compared as bytes, and the first different line
  * shows what is wrong.
  */
 #ifdef COVSPLIT_WITH_LIEF

@@ -34,7 +34,7 @@ bool module_has_range(const struct module *module, uint64_t address, uint64_t si
             continue;
         if (size <= left)
             return true;
-        /* A split may have put the end of the counters into the next segment (elf/zeros.c). */
+        /* A split may have put the end of the counters into the next segment (elf/layout.c). */
         address += left;
         size -= left;
     }
