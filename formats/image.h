@@ -111,7 +111,8 @@ bool image_is_linked(struct bytes bytes);
 
 /* True if the input is a stripped image. Much cheaper than a plan: reads headers and notes, but no
  * symbols. False if it is not one, and also if memory ran out, which error_is_of_memory tells. */
-bool image_find_split(const struct input *input, struct split_image *split, struct error *error);
+bool image_read_stripped_id(const struct input *input, struct split_image *split,
+                            struct error *error);
 
 /* Appends what a reader of the format sees in the image, as lines of text: where it starts, its
  * directories, its sections. Appends nothing for a format that has no outline. */

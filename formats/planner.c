@@ -414,7 +414,8 @@ bool image_is_linked(struct bytes bytes)
            !sidecar_recognize(bytes) && !object_recognize(bytes);
 }
 
-bool image_find_split(const struct input *input, struct split_image *split, struct error *error)
+bool image_read_stripped_id(const struct input *input, struct split_image *split,
+                            struct error *error)
 {
     const struct format *format = find_format(input->bytes);
     struct planning *planning;

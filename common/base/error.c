@@ -123,7 +123,7 @@ bool error_is_of_memory(const struct error *error)
     return error->number == ENOMEM;
 }
 
-bool error_is_of_machine(const struct error *error)
+bool error_is_of_system(const struct error *error)
 {
     switch (error->number) {
     case ENOMEM:

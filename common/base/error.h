@@ -38,7 +38,7 @@ bool error_is_of_memory(const struct error *error);
 
 /* True if the machine failed: memory, descriptors, a disk or a network. Then nothing is known of
  * the file, and a search must not go on as if it were not there. */
-bool error_is_of_machine(const struct error *error);
+bool error_is_of_system(const struct error *error);
 
 /* Takes a character off the start of the text, which must not be empty. False if its first byte
  * does not begin a valid one of UTF-8; then only that byte is taken. */

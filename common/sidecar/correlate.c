@@ -31,8 +31,9 @@ static uint64_t pointer_mask(const struct profile_sidecar *opened)
 {
     bool narrow = opened->sidecar->facts.format == IMAGE_COFF;
 
-    return opened->layout.pointer_size == 4 || (narrow && !opened->is_binary) ? UINT32_MAX
-                                                                              : UINT64_MAX;
+    return opened->layout.pointer_size == 4 || (narrow && !opened->is_binary_correlated)
+               ? UINT32_MAX
+               : UINT64_MAX;
 }
 
 static uint64_t load_pointer(const struct profile_sidecar *opened, const uint8_t *from)
@@ -244,7 +245,7 @@ static bool load_names(struct profile_sidecar *opened, struct error *error)
 {
     const struct sidecar *sidecar = opened->sidecar;
     const struct section *section =
-        sidecar_find(sidecar, opened->is_binary ? SECTION_COVNAMES : SECTION_NAMES);
+        sidecar_find(sidecar, opened->is_binary_correlated ? SECTION_COVNAMES : SECTION_NAMES);
     struct names set = {0};
     bool are_known, done;
 
@@ -274,7 +275,7 @@ static bool load(struct profile_sidecar *opened, struct error *error)
     uint64_t bitmap_address = bitmap != NULL ? bitmap->address : 0;
     const struct profile_record_layout *layout = &opened->layout;
 
-    opened->is_binary = sidecar_find(opened->sidecar, SECTION_COVDATA) != NULL;
+    opened->is_binary_correlated = sidecar_find(opened->sidecar, SECTION_COVDATA) != NULL;
     opened->big_endian = facts->elf_data == ELFDATA2MSB;
     opened->counters_size = counters != NULL ? counters->size : 0;
     opened->bitmap_size = bitmap != NULL ? bitmap->size : 0;
@@ -286,7 +287,7 @@ static bool load(struct profile_sidecar *opened, struct error *error)
     /* Names first, because decoding the data needs their NameRefs. */
     if (!load_names(opened, error))
         return false;
-    if (opened->is_binary
+    if (opened->is_binary_correlated
             ? !load_covdata(opened, counters_address, bitmap_address, error)
             : facts->has_stub && !load_image_data(opened, counters_address, bitmap_address, error))
         return false;
@@ -385,7 +386,7 @@ static bool put_data_back(const struct profile_sidecar *opened, const struct pro
     full->data = buffer_view(&opened->data);
     full->header.num_data = record_count(opened);
     full->lightweight = false;
-    if (opened->is_binary) {
+    if (opened->is_binary_correlated) {
         full->header.counters_delta = opened->counters_delta;
         full->header.bitmap_delta = opened->bitmap_delta;
         return true;
@@ -480,7 +481,7 @@ bool profile_sidecar_apply(struct profile_sidecar *opened, const struct profile 
         !put_binary_id_back(opened, profile, name, full, error))
         return false;
     sidecar_name = opened->sidecar->name;
-    lacks_data = profile->header.num_data == (opened->is_binary ? 0 : 1);
+    lacks_data = profile->header.num_data == (opened->is_binary_correlated ? 0 : 1);
     if (opened->has_data && !lacks_data)
         return error_set(error,
                          "%s: has %" PRIu64 " data records where the image of %s writes none of "
@@ -598,7 +599,7 @@ bool dump_make(struct dump *dump, struct profile_sidecar *opened, const char *na
             return error_out_of_memory(error, name, dump->counters.size);
         dump->counters = buffer_view(&dump->whole_counters);
     }
-    if (!opened->is_binary)
+    if (!opened->is_binary_correlated)
         stub.size = opened->layout.record_size;
     source = (struct profile_source){
         .raw_version = facts->raw_version,
@@ -611,12 +612,12 @@ bool dump_make(struct dump *dump, struct profile_sidecar *opened, const char *na
         .names = section_of(sidecar, SECTION_NAMES, (struct bytes){0}),
     };
     profile_compose(&dump->profile, &source);
-    if (!opened->is_binary) { /* on Windows they have 32 bits */
+    if (!opened->is_binary_correlated) { /* on Windows they have 32 bits */
         dump->profile.header.counters_delta = opened->counters_delta;
         dump->profile.header.bitmap_delta = opened->bitmap_delta;
     }
     dump->profile.counter_skew = opened->counter_skew;
-    dump->profile.lightweight = !opened->is_binary;
+    dump->profile.lightweight = !opened->is_binary_correlated;
     memcpy(dump->profile.stub_id, facts->stub_id, sizeof(facts->stub_id));
     return true;
 }

@@ -32,8 +32,8 @@ struct profile_sidecar {
     bool is_loaded; /* everything below is known */
     bool big_endian;
     struct profile_record_layout layout;
-    bool has_data;  /* false if the data stayed in the image */
-    bool is_binary; /* data and names are for -profile-correlate=binary */
+    bool has_data;             /* false if the data stayed in the image */
+    bool is_binary_correlated; /* data and names are for -profile-correlate=binary */
     bool has_names;
     struct buffer data;       /* whole records */
     struct buffer names;      /* a names section with each name once */

@@ -201,12 +201,12 @@ static bool check_records(const struct check *check)
 static bool check_names(const struct check *check)
 {
     const struct section *names = sidecar_find(check->sidecar, SECTION_NAMES);
-    bool is_binary = sidecar_find(check->sidecar, SECTION_COVNAMES) != NULL;
+    bool is_binary_correlated = sidecar_find(check->sidecar, SECTION_COVNAMES) != NULL;
 
     if (check->is_full)
         return true;
     if (profile_lacks_names(check->profile))
-        return is_binary || (names != NULL && names->fate == FATE_REMOVED) ||
+        return is_binary_correlated || (names != NULL && names->fate == FATE_REMOVED) ||
                needs_other_split(check, "names");
     return names == NULL || names->fate == FATE_COPIED ||
            error_set(check->error,

@@ -493,7 +493,7 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
-void sidecar_forget(const struct sidecar *sidecar)
+void sidecar_drop_cached(const struct sidecar *sidecar)
 {
     atomic_store(&sidecar->references->restored, 0);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++) {
@@ -514,7 +514,7 @@ void sidecar_close(struct sidecar *sidecar)
     if (known != NULL)
         names_free(known);
     free(known);
-    sidecar_forget(sidecar);
+    sidecar_drop_cached(sidecar);
     sidecar_bases_free(sidecar->own_bases);
     pthread_mutex_destroy(&sidecar->own_bases->lock);
     input_close(&sidecar->input);

@@ -238,7 +238,7 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
                           const struct proved_sections *proved);
 
 /* Frees the contents that were kept because of the memo, and those of a difference. */
-void sidecar_forget(const struct sidecar *sidecar);
+void sidecar_drop_cached(const struct sidecar *sidecar);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);

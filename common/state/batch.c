@@ -121,7 +121,8 @@ static bool give_name(struct state_batch *batch, struct error *error)
     done = output_try_commit(&batch->writer.output, true, &result, error);
     /* Nobody has seen the name, since the state is locked; it may be on the disk, or not. */
     if (result == OUTPUT_NOT_SYNCED && unlink(batch->path) != 0)
-        error_set(error, "%s: a batch may count, or may not: its directory cannot be synced",
+        error_set(error,
+                  "%s: it is unknown whether the batch counts: its directory cannot be synced",
                   batch->state->path);
     return !done || result == OUTPUT_WRITTEN
                ? done

@@ -34,7 +34,7 @@ char *bases_directory(const char *store)
 {
     char *root = store_root(store), *directory;
 
-    command_require(root != NULL, strlen(store));
+    exit_unless_allocated(root != NULL, strlen(store));
     directory = command_text("%s/" DIFFERENCE_BASES_NAME, root);
     free(root);
     return directory;
@@ -353,7 +353,7 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
         free(bases->used);
         /* Where readers look for it: not in this store if the sidecar is a link to elsewhere. */
         bases->used = difference_base_path(whole->name, &chosen[i]->digest);
-        command_require(bases->used != NULL, PATH_MAX);
+        exit_unless_allocated(bases->used != NULL, PATH_MAX);
         if (!is_held(bases->used))
             continue;
         done = difference_write(whole, size, &bases->read, bases->used, &chosen[i]->digest,

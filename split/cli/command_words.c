@@ -177,7 +177,7 @@ static bool take_response_file(struct reading *reading, const char *path, unsign
     bool done = file_read_into(&text, path, MEMORY_LIMIT_MOST, reading->error);
     char *rest, *word;
 
-    command_require(buffer_append(&text, "", 1), text.size);
+    exit_unless_allocated(buffer_append(&text, "", 1), text.size);
     if (done)
         narrow(&text);
     if (done && strlen((char *)text.data) + 1 < text.size)

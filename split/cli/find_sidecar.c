@@ -168,7 +168,7 @@ static bool add_uuid_of_stripped(struct search *search, struct error *error)
     struct image_plan *plan;
     struct error why;
 
-    if (!image_find_split(stripped, &split, &why)) {
+    if (!image_read_stripped_id(stripped, &split, &why)) {
         plan = error_is_of_memory(&why) ? NULL : image_plan_make(stripped, &options, &why);
         if (plan == NULL) {
             search->no_uuid = why;
@@ -235,7 +235,7 @@ static bool is_any(const struct search *search)
  * right. */
 static void reject(struct search *search, bool was_read, const struct error *why)
 {
-    bool is_final = search->is_ambiguous || error_is_of_machine(why);
+    bool is_final = search->is_ambiguous || error_is_of_system(why);
 
     if (search->problem.message[0] == '\0' || is_final || (search->was_read && !was_read)) {
         search->problem = *why;
@@ -383,7 +383,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         while (i == search->found.count) {
             if (search->next_spot == end)
                 return true;
-            if (!look(search, &why) && error_is_of_machine(&why)) {
+            if (!look(search, &why) && error_is_of_system(&why)) {
                 *error = why;
                 return false;
             }
@@ -393,7 +393,7 @@ static bool has_no_rival(struct search *search, const struct sidecar *sidecar, s
         if (paths_refer_to_same_file(path, sidecar->name))
             continue;
         rival = sidecar_read_for(search->places->options, path, &why);
-        if (rival == NULL && error_is_of_machine(&why)) {
+        if (rival == NULL && error_is_of_system(&why)) {
             *error = why;
             alone = false;
         } else if (rival != NULL && fits(search, rival, &why) && !sidecar_agrees(sidecar, rival)) {
@@ -486,7 +486,7 @@ static void report_failure(struct search *search, struct error *error)
         *error = (struct error){0};
     /* A directory of --store that is not there is more likely to be the reason than a sidecar that
      * lies about. */
-    if (error->message[0] != '\0' && !error_is_of_machine(error) && store->count != 0 &&
+    if (error->message[0] != '\0' && !error_is_of_system(error) && store->count != 0 &&
         file_is_missing(store->directories[0], 0))
         error_set(error, "%.300s: no such directory; %.600s", store->directories[0],
                   search->problem.message);
@@ -521,7 +521,7 @@ static void report_failure(struct search *search, struct error *error)
                       search->places->are_given ? "give its own" : "give --store or --sidecar");
         buffer_free(&list);
     }
-    if (!search->met_unusable && !error_is_of_machine(error))
+    if (!search->met_unusable && !error_is_of_system(error))
         error->number = ENODATA;
 }
 

@@ -272,7 +272,7 @@ static bool is_unsplit(const char *path, const struct uuid *uuid)
     else
         is_it = (plan = image_describe(&input, &ignored)) != NULL &&
                 uuid_equal(&plan->facts.uuid, uuid);
-    is_it = is_it && !image_find_split(&input, &split, &ignored);
+    is_it = is_it && !image_read_stripped_id(&input, &split, &ignored);
     image_plan_free(plan);
     input_close(&input);
     return is_it;
@@ -335,7 +335,7 @@ bool unmapped_images_note(struct unmapped_images *images, const struct sidecar *
 
     if (sidecar_mapping(sidecar) != MAPPING_IS_ABSENT)
         return false;
-    command_require(digest_set_add(&images->uuids, &uuid), DIGEST_SIZE);
+    exit_unless_allocated(digest_set_add(&images->uuids, &uuid), DIGEST_SIZE);
     if (images->first == NULL)
         images->first = command_copy(name);
     return true;

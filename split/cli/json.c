@@ -148,14 +148,14 @@ FILE *json_text_stream(struct buffer *text)
 {
     FILE *stream = fopencookie(text, "w", (cookie_io_functions_t){.write = append_text});
 
-    command_require(stream != NULL, BUFSIZ);
+    exit_unless_allocated(stream != NULL, BUFSIZ);
     return stream;
 }
 
 void json_close_text(FILE *stream, const struct buffer *text)
 {
     fclose(stream);
-    command_require(!text->failed, text->size);
+    exit_unless_allocated(!text->failed, text->size);
 }
 
 void json_add_text(struct json_writer *writer, struct bytes text)

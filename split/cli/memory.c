@@ -24,7 +24,7 @@ void command_check_memory(const struct error *error)
     _exit(STATUS_FAILED);
 }
 
-void command_require(_Bool had, uint64_t size)
+void exit_unless_allocated(_Bool had, uint64_t size)
 {
     struct error error = {.number = ENOMEM};
 
@@ -40,7 +40,7 @@ void *command_array(size_t count, size_t item_size)
     /* calloc(0) may yield NULL. */
     void *array = calloc(count == 0 ? 1 : count, item_size);
 
-    command_require(array != NULL, (uint64_t)count * item_size);
+    exit_unless_allocated(array != NULL, (uint64_t)count * item_size);
     return array;
 }
 
@@ -48,7 +48,7 @@ char *command_copy(const char *text)
 {
     char *copy = strdup(text);
 
-    command_require(copy != NULL, strlen(text) + 1);
+    exit_unless_allocated(copy != NULL, strlen(text) + 1);
     return copy;
 }
 
@@ -61,6 +61,6 @@ char *command_text(const char *format, ...)
     va_start(arguments, format);
     length = vasprintf(&text, format, arguments);
     va_end(arguments);
-    command_require(length >= 0, strlen(format));
+    exit_unless_allocated(length >= 0, strlen(format));
     return text;
 }

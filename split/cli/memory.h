@@ -26,11 +26,11 @@ char *command_text(const char *format, ...) __attribute__((format(printf, 1, 2))
 
 /* Room for one more item, as ARRAY_ROOM_FOR_ONE. */
 #define COMMAND_ROOM_FOR_ONE(items, capacity, count)                                               \
-    command_require(ARRAY_ROOM_FOR_ONE(items, capacity, count), (count) * sizeof(*(items)))
+    exit_unless_allocated(ARRAY_ROOM_FOR_ONE(items, capacity, count), (count) * sizeof(*(items)))
 
 /* Ends the process unless memory for `size` bytes was had. For a buffer that is written whole:
- * command_require(!buffer.failed, buffer.size). */
-void command_require(_Bool had, uint64_t size);
+ * exit_unless_allocated(!buffer.failed, buffer.size). */
+void exit_unless_allocated(_Bool had, uint64_t size);
 
 /* Ends the process if the error is that of a library that ran out of memory. */
 void command_check_memory(const struct error *error);

@@ -29,7 +29,7 @@ static const struct option_description help_option = {
 
 #define WORD_MAX 32 /* longer words are not compared */
 
-/* How wrong the word is if the other is meant: of each letter that is missing, other or too much;
+/* The weighted edit distance of two words: of each letter that is missing, other or too much;
  * nothing of two that are swapped, nor of a missing end. */
 static size_t word_distance(const char *word, size_t length, const char *meant)
 {
@@ -274,17 +274,17 @@ static bool set_value(const struct option_description *option, const char *text,
 /* ---- arguments ---- */
 
 /* The unread rest of the command line. */
-struct cursor {
-    char *const *arguments;
+struct arguments {
+    char *const *words;
     int count;
     int next;
 };
 
-static bool take_value(struct cursor *cursor, const char **value)
+static bool take_value(struct arguments *arguments, const char **value)
 {
-    if (cursor->next == cursor->count)
+    if (arguments->next == arguments->count)
         return false;
-    *value = cursor->arguments[cursor->next++];
+    *value = arguments->words[arguments->next++];
     return true;
 }
 
@@ -303,7 +303,7 @@ static bool is_one_dash(const struct command *command, const char *name)
     return false;
 }
 
-static bool parse_long(const char *name, struct cursor *cursor, struct parsed_options *parsed,
+static bool parse_long(const char *name, struct arguments *arguments, struct parsed_options *parsed,
                        struct error *error)
 {
     size_t length = strcspn(name, "=");
@@ -314,14 +314,14 @@ static bool parse_long(const char *name, struct cursor *cursor, struct parsed_op
         return false;
     if (option->type == OPTION_TYPE_FLAG && value != NULL)
         return error_set(error, "option '--%s' takes no value", option->long_name);
-    if (option->type != OPTION_TYPE_FLAG && value == NULL && !take_value(cursor, &value))
+    if (option->type != OPTION_TYPE_FLAG && value == NULL && !take_value(arguments, &value))
         return error_set(error, "option '--%s' needs a value: %s", option->long_name,
                          option->argument);
     return set_value(option, value, parsed, error);
 }
 
-static bool parse_short(const char *argument, struct cursor *cursor, struct parsed_options *parsed,
-                        struct error *error)
+static bool parse_short(const char *argument, struct arguments *arguments,
+                        struct parsed_options *parsed, struct error *error)
 {
     for (const char *name = argument + 1; *name != '\0'; name++) {
         const struct option_description *option = find_short(parsed->command, *name, error);
@@ -334,7 +334,7 @@ static bool parse_short(const char *argument, struct cursor *cursor, struct pars
                 return false;
             continue;
         }
-        if (*value == '\0' && !take_value(cursor, &value))
+        if (*value == '\0' && !take_value(arguments, &value))
             return error_set(error, "option '-%c' needs a value: %s", *name, option->argument);
         return set_value(option, value, parsed, error);
     }
@@ -346,7 +346,7 @@ static bool operands_are_command(const struct command *command)
     return command->operand_maximum == OPERANDS_ARE_COMMAND;
 }
 
-static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed,
+static bool parse_arguments(struct arguments *arguments, struct parsed_options *parsed,
                             struct error *error)
 {
     const struct option_description *rest = NULL;
@@ -356,8 +356,8 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
         if (parsed->command->options[i].takes_rest && !operands_are_command(parsed->command))
             rest = &parsed->command->options[i];
     }
-    while (cursor->next < cursor->count) {
-        const char *argument = cursor->arguments[cursor->next++];
+    while (arguments->next < arguments->count) {
+        const char *argument = arguments->words[arguments->next++];
 
         if (!options_ended && operands_are_command(parsed->command) &&
             (argument[0] != '-' || argument[1] == '\0'))
@@ -370,10 +370,10 @@ static bool parse_arguments(struct cursor *cursor, struct parsed_options *parsed
             parsed->operands[parsed->operand_count++] = argument;
         else if (strcmp(argument, "--") == 0)
             options_ended = true;
-        else if (argument[1] == '-' ? !parse_long(argument + 2, cursor, parsed, error)
+        else if (argument[1] == '-' ? !parse_long(argument + 2, arguments, parsed, error)
                  : is_one_dash(parsed->command, argument + 1)
-                     ? !parse_long(argument + 1, cursor, parsed, error)
-                     : !parse_short(argument, cursor, parsed, error))
+                     ? !parse_long(argument + 1, arguments, parsed, error)
+                     : !parse_short(argument, arguments, parsed, error))
             return false;
     }
     return true;
@@ -434,14 +434,14 @@ static bool check_operands(const struct parsed_options *parsed, struct error *er
 enum parse_result parse_options(const struct command *command, int count, char *const *arguments,
                                 struct parsed_options *parsed, struct error *error)
 {
-    struct cursor cursor = {.arguments = arguments, .count = count};
+    struct arguments rest = {.words = arguments, .count = count};
     enum parse_result result = PARSE_WRONG;
 
     memset(parsed, 0, sizeof(*parsed));
     parsed->command = command;
     parsed->operands = command_array((size_t)count + 1, sizeof(*parsed->operands));
     parsed->uses = command_array((size_t)count + 1, sizeof(*parsed->uses));
-    if (parse_arguments(&cursor, parsed, error)) {
+    if (parse_arguments(&rest, parsed, error)) {
         if (parsed->values[OPTION_HELP].given)
             result = PARSE_HELP;
         else if (check_options(parsed, error) && hand_over_operands(parsed, error) &&

@@ -141,7 +141,7 @@ static bool visit_list(const char *path, operand_visitor visit, void *context, s
     bool done = stream_read_into(&text, path, MEMORY_LIMIT_MOST, check_list, NULL, error) &&
                 check_list(NULL, stream_name(path), buffer_view(&text), error);
 
-    command_require(buffer_append(&text, "", 1), text.size);
+    exit_unless_allocated(buffer_append(&text, "", 1), text.size);
     rest = (char *)text.data;
     while (done && (line = strsep(&rest, "\n")) != NULL) {
         size_t length = strlen(line);

@@ -97,7 +97,7 @@ static bool add_file(struct found_sidecars *files, const char *path, bool is_lis
         error_set(error, "%s: not a regular file", path);
     else if (sidecar_peek(path, &uuid, error))
         return found_sidecars_add(files, &uuid, path, false, error);
-    if (error_is_of_machine(error))
+    if (error_is_of_system(error))
         return false;
     /* It is not a fault if a file was removed after its name was read. */
     if (error->number != ENOENT || is_listed)
@@ -118,7 +118,7 @@ static bool read_directory(const char *path, struct found_sidecars *files, struc
     struct directory_names names;
     bool done = directory_names_read(path, is_sidecar_name, &names, error);
 
-    if (!done && !error_is_of_machine(error)) {
+    if (!done && !error_is_of_system(error)) {
         if (error->number != ENOENT && error->number != ENOTDIR)
             add_fault(files, 1, error);
         done = true;
@@ -261,7 +261,7 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
         done = done && store_list_open(&places->store, store, false, &error);
     else if (!places->are_given && environment != NULL)
         done = done && store_list_open(&places->environment, environment, true, &error);
-    command_require(done, sizeof(*places));
+    exit_unless_allocated(done, sizeof(*places));
 }
 
 void sidecar_places_close(struct sidecar_places *places)

@@ -68,7 +68,7 @@ int path_maps_read(struct path_maps *maps, const struct parsed_options *options)
         COMMAND_ROOM_FOR_ONE(maps->items, capacity, maps->count);
         maps->items[maps->count++] = (struct path_map){source_directory(from, &maps->memory),
                                                        source_directory(to, &maps->memory), false};
-        command_require(!maps->memory.failed, from.size);
+        exit_unless_allocated(!maps->memory.failed, from.size);
     }
     return STATUS_DONE;
 }

@@ -66,8 +66,8 @@ void table_cell(struct table *table, const char *format, ...)
     format_printable(&text, format, arguments);
     va_end(arguments);
     width = width_of(text.message);
-    command_require(buffer_append(&table->cells, text.message, strlen(text.message) + 1),
-                    table->cells.size);
+    exit_unless_allocated(buffer_append(&table->cells, text.message, strlen(text.message) + 1),
+                          table->cells.size);
     table->cell_count++;
     if (width > table->widths[column])
         table->widths[column] = width;

@@ -83,7 +83,7 @@ static void add_output(struct reading *reading, const char *format, ...)
     va_list values;
 
     va_start(values, format);
-    command_require(vasprintf(&path, format, values) >= 0, strlen(format));
+    exit_unless_allocated(vasprintf(&path, format, values) >= 0, strlen(format));
     va_end(values);
     path_list_add(reading->outputs, path);
     free(path);

@@ -42,7 +42,7 @@ static void add_note(struct pack_report *report, const char *name, const char *r
     buffer_append(notes, name, strlen(name));
     buffer_append(notes, ": ", 2);
     buffer_append(notes, reason, strlen(reason) + 1);
-    command_require(!notes->failed, notes->size);
+    exit_unless_allocated(!notes->failed, notes->size);
 }
 
 void pack_report_warn(const struct pack_report *report)
@@ -436,7 +436,7 @@ static bool pack_members(struct packing *packing, struct error *error)
         whole->size_after += packed->report.size_after;
         whole->object_count += packed->report.object_count;
         whole->kept_count += packed->report.kept_count;
-        command_require(buffer_append(&whole->notes, notes->data, notes->size), notes->size);
+        exit_unless_allocated(buffer_append(&whole->notes, notes->data, notes->size), notes->size);
     }
     whole->outcome = whole->object_count != 0 ? PACK_DONE
                      : whole->kept_count != 0 ? PACK_KEPT
@@ -591,7 +591,7 @@ int command_pack(const struct parsed_options *options)
         return message_usage("pack", "'--output' is for one file");
     files = command_array(count, sizeof(*files));
     pool = pool_open(threads, &calls);
-    command_require(pool != NULL, 0);
+    exit_unless_allocated(pool != NULL, 0);
     progress_start(&run.progress, "all files", count);
     for (size_t i = 0; i < count; i++) {
         files[i].path = options->operands[i];

@@ -32,7 +32,7 @@
 #include "split/profiles/merge.h"
 
 /* The number of files that are claimed, and then read, at a time. */
-#define READ_MOST 256
+#define READ_MAX 256
 
 /* A batch is committed when it has this many files; and its sums are written to the disk when they
  * have this many bytes, with the sidecars of their images, or are of this many images. */
@@ -50,7 +50,7 @@
 
 /* So many files are remembered that were left. If there are more, all are forgotten: they are
  * tried, and named, once more. */
-#define LEFT_MOST 65536
+#define LEFT_MAX 65536
 
 struct consumed {
     uint64_t files, profiles, bytes;
@@ -113,11 +113,11 @@ static bool hold_signals(struct consumer *consumer, struct error *error)
 
 static bool stop_wanted(struct consumer *consumer)
 {
-    struct signalfd_siginfo come;
+    struct signalfd_siginfo received;
 
     if (consumer->signal == 0 &&
-        read(consumer->signal_fd, &come, sizeof(come)) == (ssize_t)sizeof(come))
-        consumer->signal = (int)come.ssi_signo;
+        read(consumer->signal_fd, &received, sizeof(received)) == (ssize_t)sizeof(received))
+        consumer->signal = (int)received.ssi_signo;
     return consumer->signal != 0;
 }
 
@@ -163,11 +163,12 @@ static void note_left(struct consumer *consumer, const char *path, const struct 
 
         if (!identify(path, &identity))
             return;
-        if (consumer->left.count >= LEFT_MOST)
+        if (consumer->left.count >= LEFT_MAX)
             forget_left(consumer);
         is_again = digest_set_has(&consumer->left, &identity);
-        command_require(digest_set_add(is_again ? &consumer->named : &consumer->left, &identity),
-                        LEFT_MOST * sizeof(identity));
+        exit_unless_allocated(
+            digest_set_add(is_again ? &consumer->named : &consumer->left, &identity),
+            LEFT_MAX * sizeof(identity));
         if (!is_again)
             return;
     }
@@ -401,7 +402,7 @@ static bool take_files(struct consumer *consumer, const char *directory, struct 
         done = take(consumer, files->paths[i], error);
     directory_unlock(lock);
     path_list_free(files);
-    if (done && claims->count - consumer->unread >= READ_MOST)
+    if (done && claims->count - consumer->unread >= READ_MAX)
         done = read_claims(consumer, error);
     return done && (claims->count < BATCH_MOST_FILES || commit(consumer, error));
 }
@@ -449,7 +450,7 @@ static bool take_directory(struct consumer *consumer, const char *directory,
                 path_list_add(directories, path);
             free(path);
         }
-        if (done && (entry == NULL || files.count == READ_MOST))
+        if (done && (entry == NULL || files.count == READ_MAX))
             done = take_files(consumer, directory, &files, error);
     } while (done && entry != NULL && !stop_wanted(consumer));
     path_list_free(&files);

@@ -118,7 +118,7 @@ struct explainer {
 static bool append_part(void *context, struct bytes part, struct error *error)
 {
     (void)error;
-    command_require(buffer_append(context, part.data, (size_t)part.size), part.size);
+    exit_unless_allocated(buffer_append(context, part.data, (size_t)part.size), part.size);
     return true;
 }
 
@@ -212,8 +212,8 @@ static bool compare_image(struct explainer *explainer, size_t image, struct erro
         uint64_t place = found == NULL ? 0 : found->regions, number = 0;
         struct seen *seen;
 
-        command_require(intern_table_add(&explainer->by_name, record.name_ref, &number),
-                        explainer->seen_count);
+        exit_unless_allocated(intern_table_add(&explainer->by_name, record.name_ref, &number),
+                              explainer->seen_count);
         if (number == explainer->seen_count) {
             COMMAND_ROOM_FOR_ONE(explainer->seen, explainer->seen_capacity, explainer->seen_count);
             explainer->seen[explainer->seen_count++] =
@@ -222,8 +222,8 @@ static bool compare_image(struct explainer *explainer, size_t image, struct erro
         }
         seen = &explainer->seen[number];
         if (differs(explainer, seen, &record, place)) {
-            command_require(intern_table_add(&explainer->again, record.name_ref, &number),
-                            explainer->function_count);
+            exit_unless_allocated(intern_table_add(&explainer->again, record.name_ref, &number),
+                                  explainer->function_count);
             COMMAND_ROOM_FOR_ONE(explainer->functions, explainer->function_capacity, number);
             if (number == explainer->function_count)
                 explainer->functions[explainer->function_count++] =
@@ -368,7 +368,7 @@ static void add_conflict(struct explainer *explainer, enum conflict_kind kind, b
         conflict.function = arena_text(&explainer->arena, "0x%016" PRIx64, function->name_ref);
     conflict.rows =
         arena_copy(&explainer->arena, (struct bytes){(const uint8_t *)rows, count * sizeof(*rows)});
-    command_require(!explainer->arena.failed, count * sizeof(*rows));
+    exit_unless_allocated(!explainer->arena.failed, count * sizeof(*rows));
     COMMAND_ROOM_FOR_ONE(explainer->conflicts, explainer->conflict_capacity,
                          explainer->conflict_count);
     explainer->conflicts[explainer->conflict_count++] = conflict;
@@ -431,7 +431,7 @@ static bool find_conflicts(struct explainer *explainer, struct error *error)
         if (!collect_image(explainer, i, error))
             return false;
     }
-    command_require(!explainer->arena.failed, explainer->function_count);
+    exit_unless_allocated(!explainer->arena.failed, explainer->function_count);
     rows = explainer->rows;
     sort_rows(rows, explainer->row_count);
     for (size_t start = 0; start < explainer->row_count; start = end) {

@@ -39,10 +39,10 @@ static uint32_t number_file(struct reader *reader, struct bytes directory, struc
 {
     uint64_t number = 0;
 
-    command_require(covmap_path(directory, name, reader->sidecar->facts.format == IMAGE_COFF,
-                                &reader->scratch, &name),
-                    name.size);
-    command_require(names_add(reader->files, name, &number), name.size);
+    exit_unless_allocated(covmap_path(directory, name, reader->sidecar->facts.format == IMAGE_COFF,
+                                      &reader->scratch, &name),
+                          name.size);
+    exit_unless_allocated(names_add(reader->files, name, &number), name.size);
     return (uint32_t)number;
 }
 
@@ -59,7 +59,7 @@ static void need_unit(struct reader *reader, struct unit *unit)
     unit->is_read = true;
     result =
         covmap_names_read(&reader->names, unit->header.filenames, reader->sidecar->memory_limit);
-    command_require(result != RESULT_NO_MEMORY, unit->header.filenames.size);
+    exit_unless_allocated(result != RESULT_NO_MEMORY, unit->header.filenames.size);
     if (result != RESULT_OK)
         return;
     if (unit->header.version >= COVMAP_VERSION_6 && names->count != 0)
@@ -95,7 +95,7 @@ static bool open_reader(struct reader *reader, const struct sidecar *sidecar, st
         return false;
     rest = buffer_view(&reader->covmap);
     while (covmap_take(&rest, reader->big_endian, &unit.header)) {
-        command_require(
+        exit_unless_allocated(
             intern_table_put(&reader->by_reference, unit.header.reference, reader->unit_count),
             reader->unit_count);
         COMMAND_ROOM_FOR_ONE(reader->units, reader->unit_capacity, reader->unit_count);
@@ -129,7 +129,7 @@ static uint64_t digest_regions(struct reader *reader, const struct unit *unit,
         buffer_append(identity, &file, sizeof(file));
     }
     buffer_append(identity, files.rest.data, (size_t)files.rest.size);
-    command_require(!identity->failed, identity->size);
+    exit_unless_allocated(!identity->failed, identity->size);
     digest = digest_of(buffer_view(identity));
     memcpy(&regions, digest.bytes, sizeof(regions));
     return regions | 1;
@@ -185,7 +185,7 @@ bool function_places_read(struct function_places *places, const struct sidecar *
             const struct function_place *place = &places->items[i];
 
             if (place->is_dummy == (pass == 1))
-                command_require(
+                exit_unless_allocated(
                     intern_table_put(&places->by_both, both(place->name_ref, place->hash), i) &&
                         intern_table_put(&places->by_name, place->name_ref, i),
                     places->count);
@@ -233,7 +233,7 @@ bool covered_files_read(const struct sidecar *sidecar, struct names *files, stru
         for (size_t k = unit->header.version >= COVMAP_VERSION_6; k < unit->count; k++) {
             struct bytes name = names_get(&all, reader.numbers[unit->first + k]);
 
-            command_require(names_add(files, name, &number), name.size);
+            exit_unless_allocated(names_add(files, name, &number), name.size);
         }
     }
     close_reader(&reader);

@@ -113,7 +113,7 @@ static unsigned packaged_release(const char *program)
     char *path = find_program(program), *real = path == NULL ? NULL : realpath(path, NULL);
     unsigned release = 0, found;
 
-    command_require(path == NULL || real != NULL || errno != ENOMEM, sizeof(*real));
+    exit_unless_allocated(path == NULL || real != NULL || errno != ENOMEM, sizeof(*real));
     for (size_t i = 0; real != NULL && i < sizeof(packaged) / sizeof(packaged[0]); i++) {
         char *directory;
 
@@ -271,7 +271,7 @@ static void add_rustup(struct candidates *candidates, const char *name)
                            root != NULL && root[0] != '\0' ? root : home,
                            root != NULL && root[0] != '\0' ? "" : "/.rustup", name);
     result = glob(pattern, 0, NULL, &found);
-    command_require(result != GLOB_NOSPACE, strlen(pattern));
+    exit_unless_allocated(result != GLOB_NOSPACE, strlen(pattern));
     for (size_t i = 0; result == 0 && i < found.gl_pathc; i++)
         add(candidates, command_copy(found.gl_pathv[i]), 0);
     globfree(&found);

@@ -31,13 +31,13 @@ void llvm_command_add(struct llvm_command *command, const char *format, ...)
     va_list arguments;
     int length;
 
-    command_require(array_make_room(&command->words, &command->capacity, command->count, 2,
-                                    sizeof(*command->words)),
-                    command->count * sizeof(*command->words));
+    exit_unless_allocated(array_make_room(&command->words, &command->capacity, command->count, 2,
+                                          sizeof(*command->words)),
+                          command->count * sizeof(*command->words));
     va_start(arguments, format);
     length = vasprintf(&command->words[command->count], format, arguments);
     va_end(arguments);
-    command_require(length >= 0, strlen(format));
+    exit_unless_allocated(length >= 0, strlen(format));
     command->words[++command->count] = NULL;
 }
 
@@ -129,7 +129,7 @@ static void name_files(const struct llvm_command *command, const struct buffer *
         rest = end;
     }
     buffer_append(text, rest == NULL ? "" : rest, rest == NULL ? 1 : strlen(rest) + 1);
-    command_require(!text->failed, text->size);
+    exit_unless_allocated(!text->failed, text->size);
 }
 
 /* Takes the next line of the output; false at the end. */
@@ -166,7 +166,7 @@ static bool report_run(const struct llvm_command *command, int status, const cha
     struct buffer text = {0};
     char *rest, *line;
 
-    command_require(buffer_append(said, "", 1), said->size);
+    exit_unless_allocated(buffer_append(said, "", 1), said->size);
     name_files(command, said, &text);
     rest = (char *)text.data;
     remove_colours(rest);

@@ -332,7 +332,7 @@ static void use_memo(const struct merge *merge, struct sidecar_memo *memo)
 
         if (found != NULL) {
             found->sidecar->memo = memo;
-            sidecar_forget(found->sidecar);
+            sidecar_drop_cached(found->sidecar);
         }
     }
 }

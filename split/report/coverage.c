@@ -150,7 +150,7 @@ static void start_file(struct coverage *coverage, struct report *report, struct 
 {
     path = sources_below_root(report, path);
     path.data = arena_copy(&coverage->paths, path);
-    command_require(path.data != NULL, path.size);
+    exit_unless_allocated(path.data != NULL, path.size);
     COMMAND_ROOM_FOR_ONE(coverage->files, coverage->capacity, coverage->count);
     coverage->files[coverage->count++] =
         (struct file_coverage){.path = path,
@@ -208,7 +208,7 @@ void coverage_print(struct buffer *text, const char *format, ...)
     va_start(arguments, format);
     size = vasprintf(&line, format, arguments);
     va_end(arguments);
-    command_require(size >= 0 && buffer_append(text, line, (size_t)size), text->size);
+    exit_unless_allocated(size >= 0 && buffer_append(text, line, (size_t)size), text->size);
     free(line);
 }
 
@@ -338,5 +338,5 @@ void coverage_write_cobertura(const struct coverage *coverage, const struct repo
         coverage_print(text, "          </lines>\n        </class>\n");
     }
     coverage_print(text, "      </classes>\n    </package>\n  </packages>\n</coverage>\n");
-    command_require(!text->failed, text->size);
+    exit_unless_allocated(!text->failed, text->size);
 }

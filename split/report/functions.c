@@ -80,7 +80,7 @@ void functions_visit(void *context, const struct union_function *function)
 
     if (function->is_unused)
         return;
-    command_require(
+    exit_unless_allocated(
         intern_table_add(&table->by_name, short_digest(function->name) ^ function->files, &number),
         table->count);
     if (number == table->count) {
@@ -204,7 +204,7 @@ static void add_known(struct intern_table *table, uint64_t key)
 {
     uint64_t number;
 
-    command_require(intern_table_add(table, key, &number), table->count);
+    exit_unless_allocated(intern_table_add(table, key, &number), table->count);
 }
 
 static void note_hash(void *context, struct bytes name, uint64_t hash)
@@ -213,7 +213,7 @@ static void note_hash(void *context, struct bytes name, uint64_t hash)
     uint64_t name_ref = md5_name_reference(name);
 
     add_known(&mismatches->both, key_of(name_ref, hash));
-    command_require(intern_table_put(&mismatches->names, name_ref, hash), name.size);
+    exit_unless_allocated(intern_table_put(&mismatches->names, name_ref, hash), name.size);
 }
 
 static void note_name(void *context, struct bytes name, uint64_t hash)
@@ -327,7 +327,7 @@ static bool add_mapped(struct known_functions *known, const struct sidecar *side
         if (!places.items[i].is_dummy)
             add_known(&known->both, key_of(places.items[i].name_ref, places.items[i].hash));
     }
-    command_require(!done || names_hash(&names, 1), names.count);
+    exit_unless_allocated(!done || names_hash(&names, 1), names.count);
     for (size_t i = 0; done && i < names.count; i++) {
         if (!intern_table_find(&places.by_name, names.references[i], &number))
             add_known(&known->names, names.references[i]);

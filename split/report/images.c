@@ -114,7 +114,7 @@ bool report_read_operands(struct report *report, const char *const *operands, si
         error->number = 0;
         if (is_sidecar) {
             image.own = sidecar_read_for(options, path, error);
-        } else if (is_image && image_find_split(&input, &split, error)) {
+        } else if (is_image && image_read_stripped_id(&input, &split, error)) {
             image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
             image.changed_uuid = split.own_uuid;
         } else if (is_image && !error_is_of_memory(error)) {

@@ -57,7 +57,7 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
     va_end(arguments);
     message_warning("%s", line.message);
     buffer_append(&report->left_out, line.message, strlen(line.message));
-    command_require(buffer_append(&report->left_out, "\n", 1), report->left_out.size);
+    exit_unless_allocated(buffer_append(&report->left_out, "\n", 1), report->left_out.size);
     if (!report_ignores(report, kind) && report->unproven++ == 0) {
         report->first_unproven = line;
         report->first_kind = kind;
@@ -150,7 +150,7 @@ static bool make_union(struct report *report, struct error *error)
     for (size_t i = 0; done && i < report->image_count; i++) {
         done = union_add(&writer, report->images[i].sidecar, error);
         functions_next_image(report);
-        sidecar_forget(report->images[i].sidecar);
+        sidecar_drop_cached(report->images[i].sidecar);
     }
     done = done && union_finish(&writer, error) && output_lend(&report->mapping, error);
     union_free(&writer);

@@ -95,7 +95,7 @@ static bool find_root(struct source_files *sources, const struct parsed_options 
     char *real = realpath(given != NULL ? given : ".", NULL);
 
     sources->here = current_directory();
-    command_require((real != NULL && sources->here != NULL) || errno != ENOMEM, PATH_MAX);
+    exit_unless_allocated((real != NULL && sources->here != NULL) || errno != ENOMEM, PATH_MAX);
     if (real != NULL && sources->here != NULL)
         sources->root = given != NULL ? command_copy(real) : find_top(real);
     free(real);
@@ -169,7 +169,7 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
         free(sources->real);
         sources->directory = text_of((struct bytes){path.data, size});
         while ((real = realpath(part, NULL)) == NULL && left > 1) {
-            command_require(errno != ENOMEM, PATH_MAX);
+            exit_unless_allocated(errno != ENOMEM, PATH_MAX);
             for (left--; left > 1 && part[left - 1] != '/';)
                 left--;
             part[left] = '\0';
@@ -187,7 +187,7 @@ static struct bytes real_path(struct source_files *sources, struct bytes path)
     buffer_append(&sources->path, "/", 1);
     buffer_append(&sources->path, name.data, (size_t)name.size);
     follow_link(&sources->path);
-    command_require(!sources->path.failed, sources->path.size);
+    exit_unless_allocated(!sources->path.failed, sources->path.size);
     return buffer_view(&sources->path);
 }
 
@@ -235,7 +235,7 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
         char *named =
             text[0] == '/' ? command_copy(text) : command_text("%s/%s", sources->here, text);
 
-        command_require(real != NULL || errno != ENOMEM, PATH_MAX);
+        exit_unless_allocated(real != NULL || errno != ENOMEM, PATH_MAX);
         included->text = text;
         included->named = source_directory(bytes_of(named), &sources->memory);
         included->real =
@@ -252,7 +252,7 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
         int result =
             regcomp(&sources->ignored[sources->ignored_count], text, REG_EXTENDED | REG_NOSUB);
 
-        command_require(result != REG_ESPACE, strlen(text));
+        exit_unless_allocated(result != REG_ESPACE, strlen(text));
         if (result == 0)
             continue;
         regerror(result, &sources->ignored[sources->ignored_count], why, sizeof(why));
@@ -261,7 +261,7 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
                          "see regex(7)",
                          text, why);
     }
-    command_require(!sources->memory.failed, count);
+    exit_unless_allocated(!sources->memory.failed, count);
     return true;
 }
 
@@ -382,7 +382,7 @@ static struct bytes keep(struct source_files *sources, struct bytes name)
 {
     struct bytes kept = {arena_copy(&sources->memory, name), name.size};
 
-    command_require(kept.data != NULL, name.size);
+    exit_unless_allocated(kept.data != NULL, name.size);
     return kept;
 }
 
@@ -394,7 +394,7 @@ static struct bytes mapped_path(struct source_files *sources, struct path_maps *
     struct bytes mapped, rest;
     char *text;
 
-    command_require(path_maps_apply(maps, path, &mapped), path.size);
+    exit_unless_allocated(path_maps_apply(maps, path, &mapped), path.size);
     if (mapped.data == path.data || !source_is_below(mapped, here, &rest))
         return keep(sources, mapped);
     text = command_text("%s/%.*s", sources->here, (int)mapped.size, (const char *)mapped.data);
@@ -419,7 +419,7 @@ static void unite_names(struct source_files *sources)
 
         if (!is_below_root(sources, path, &rest))
             rest = path;
-        command_require(names_add(&below, rest, &found), rest.size);
+        exit_unless_allocated(names_add(&below, rest, &found), rest.size);
         number[i] = (size_t)found;
         if (found == known || (sources->renamed[first[found]].data[0] != '/' && path.size != 0 &&
                                path.data[0] == '/'))

@@ -54,7 +54,7 @@ static void set_environment(const char *directory, unsigned threads)
     char *pattern =
         command_text("%s/%%%um.profraw", directory, threads < POOL_MAX ? threads : POOL_MAX);
 
-    command_require(setenv("LLVM_PROFILE_FILE", pattern, 1) == 0, strlen(pattern));
+    exit_unless_allocated(setenv("LLVM_PROFILE_FILE", pattern, 1) == 0, strlen(pattern));
     free(pattern);
 }
 

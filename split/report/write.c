@@ -118,9 +118,9 @@ static bool read_totals(struct report *report, struct error *error)
         run_llvm_cov(report, "export", options, &capture, error) && tell_mismatches(report, error);
 
     if (done)
-        command_require(buffer_append(&report->totals, capture.text.bytes.data,
-                                      (size_t)capture.text.bytes.size),
-                        capture.text.bytes.size);
+        exit_unless_allocated(buffer_append(&report->totals, capture.text.bytes.data,
+                                            (size_t)capture.text.bytes.size),
+                              capture.text.bytes.size);
     capture_free(&capture);
     return done;
 }
@@ -314,7 +314,7 @@ static bool write_text(struct report *report, struct error *error)
         buffer_append(&text, rest.data, (size_t)rest.size);
     while (format_of(report) == REPORT_MARKDOWN && take_line(&rest, &line))
         coverage_print(&text, "\n%.*s\n", (int)line.size, (const char *)line.data);
-    command_require(!text.failed, text.size);
+    exit_unless_allocated(!text.failed, text.size);
     done = done && write_result(report, buffer_view(&text), error);
     buffer_free(&text);
     return done;
@@ -491,7 +491,7 @@ bool report_keep_lines(struct report *report, struct error *error)
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error);
 
     if (done)
-        command_require(
+        exit_unless_allocated(
             buffer_append(&report->lines, capture.text.bytes.data, (size_t)capture.text.bytes.size),
             capture.text.bytes.size);
     capture_free(&capture);
@@ -511,7 +511,7 @@ static bool write_changes(struct report *report, struct error *error)
         coverage_compare(&before, &coverage, &changes);
     append_printable(&text, buffer_view(&changes));
     buffer_append(&text, report->left_out.data, report->left_out.size);
-    command_require(!text.failed, text.size);
+    exit_unless_allocated(!text.failed, text.size);
     done = done && write_result(report, buffer_view(&text), error);
     buffer_free(&changes);
     buffer_free(&text);

@@ -43,8 +43,8 @@
 
 /* The seconds that a client may take to ask: normally, and while others wait because of it.
  * Clients ask right after connecting, but may not get a processor at once. */
-#define PATIENCE         10
-#define PATIENCE_PRESSED 1
+#define PATIENCE      10
+#define PATIENCE_BUSY 1
 
 /* The wait for descriptors to be closed, when there are none left. */
 #define PAUSE_MILLISECONDS 10
@@ -247,18 +247,18 @@ static bool correlates(const struct question *question)
  * "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld. This is the part of the name after the last '-' that no
  * version follows, up to a '.'. For a program that does different things under different names, it
  * is that of the name that it was called by. Valid as long as `program`. */
-static const char *trade_of(const struct question *question, char program[PATH_MAX])
+static const char *program_role(const struct question *question, char program[PATH_MAX])
 {
-    static const char *const boxes[] = {"busybox", "coreutils", "llvm", "toybox"};
+    static const char *const multicall_programs[] = {"busybox", "coreutils", "llvm", "toybox"};
     char path[64], *name, *hyphen;
 
     snprintf(path, sizeof(path), "/proc/%d/exe", (int)question->process);
     read_link(path, program);
     name = (char *)(uintptr_t)path_file_name(program);
-    for (size_t i = 0; i < sizeof(boxes) / sizeof(boxes[0]); i++) {
+    for (size_t i = 0; i < sizeof(multicall_programs) / sizeof(multicall_programs[0]); i++) {
         FILE *called;
 
-        if (strcmp(name, boxes[i]) != 0)
+        if (strcmp(name, multicall_programs[i]) != 0)
             continue;
         snprintf(path, sizeof(path), "/proc/%d/comm", (int)question->process);
         called = fopen(path, "re");
@@ -283,7 +283,7 @@ static const char *trade_of(const struct question *question, char program[PATH_M
 
 /* True if the program's name says that it links, rewrites, copies or packs files. Such a program
  * must be given the image itself, as it makes images from images. */
-static bool makes_files(const char *trade)
+static bool must_see_the_file_itself(const char *trade)
 {
     static const char *const trades[] = {
         "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
@@ -517,7 +517,7 @@ static void convert_and_answer(struct broker *broker, const struct question *que
     int fd = -1;
     bool done = conversion_examine(&conversion, &error), is_cov = strcmp(trade, "cov") == 0;
 
-    if ((conversion.is_for_correlator && correlates(question)) ||
+    if ((conversion.has_no_data_by_design && correlates(question)) ||
         (conversion.kind == SUBJECT_STORE && !is_cov) || (conversion.is_raw_profile && is_cov))
         conversion.kind = SUBJECT_OTHER;
     if (done && conversion.kind != SUBJECT_OTHER) {
@@ -566,12 +566,12 @@ static bool asks_in_time(struct broker *broker, int connection)
     struct pollfd events[] = {{.fd = connection, .events = POLLIN}, {.fd = broker->listener}};
     int64_t patience = PATIENCE;
 
-    for (int waited = 0; waited < patience; waited += PATIENCE_PRESSED) {
-        if (poll(events, 2, PATIENCE_PRESSED * 1000) != 0)
+    for (int waited = 0; waited < patience; waited += PATIENCE_BUSY) {
+        if (poll(events, 2, PATIENCE_BUSY * 1000) != 0)
             return events[0].revents != 0;
         pthread_mutex_lock(&broker->lock);
         if (broker->idle_count == 0)
-            patience = PATIENCE_PRESSED;
+            patience = PATIENCE_BUSY;
         pthread_mutex_unlock(&broker->lock);
     }
     return false;
@@ -588,8 +588,8 @@ static void serve_connection(struct broker *broker, int connection)
     while (sem_wait(&broker->slots) != 0)
         continue; /* a signal */
     if (!broker->ends && receive(&question)) {
-        trade = trade_of(&question, program);
-        if (makes_files(trade))
+        trade = program_role(&question, program);
+        if (must_see_the_file_itself(trade))
             answer(&question, -1, "");
         else
             convert_and_answer(broker, &question, trade);

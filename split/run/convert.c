@@ -205,7 +205,7 @@ static bool find_slices(struct conversion *conversion, const struct input *input
             struct split_slice *slice = &found->slices[i];
 
             slice->is_split =
-                image_find_split(&found->container.slices[i].input, &slice->image, error);
+                image_read_stripped_id(&found->container.slices[i].input, &slice->image, error);
             is_one |= slice->is_split || slice->image.is_packed;
         }
     }
@@ -239,7 +239,7 @@ static bool find_profiles(struct conversion *conversion, const struct input *inp
             break;
         if (found && (reader.is_sparse || profile_needs_sidecar(&profile))) {
             conversion->kind = SUBJECT_PROFILE;
-            conversion->is_for_correlator |= !reader.is_sparse && profile.header.num_data == 0;
+            conversion->has_no_data_by_design |= !reader.is_sparse && profile.header.num_data == 0;
         }
     }
     profile_reader_free(&reader);

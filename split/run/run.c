@@ -85,7 +85,7 @@ static char *find_module(struct error *error)
         char *path = command_text("%s/%s", directory, places[i]);
 
         found = realpath(path, NULL); /* without "..", as LD_PRELOAD is seen by many */
-        command_require(found != NULL || errno != ENOMEM, sizeof(directory));
+        exit_unless_allocated(found != NULL || errno != ENOMEM, sizeof(directory));
         free(path);
     }
     if (found == NULL) {

@@ -97,7 +97,7 @@ struct conversion {
     struct buffer content; /* of a sidecar or a profile; of an image, only when it is joined */
     /* For profiles: some belong to an image built with -profile-correlate, and have no data records
      * by design. A program that is also given the image does not want them converted. */
-    bool is_for_correlator;
+    bool has_no_data_by_design;
 
     /* Set by conversion_run: the file in memory. */
     int memory;            /* sealed; the caller closes it */

@@ -30,14 +30,14 @@
 static const char uuid_from_tripwire[] = "tripwire";
 static const char uuid_from_stub[] = "stub record (first 8 bytes)";
 
-static void add_machine(struct report *report, const struct sidecar_facts *facts)
+static void add_machine(struct fact_sheet *report, const struct sidecar_facts *facts)
 {
     char text[MACHINE_TEXT_MAX];
 
     report_text(report, "machine", "machine", machine_text(facts, text));
 }
 
-static void add_uuid(struct report *report, const struct uuid *uuid, const char *source)
+static void add_uuid(struct fact_sheet *report, const struct uuid *uuid, const char *source)
 {
     char hex[UUID_HEX_MAX];
 
@@ -50,7 +50,7 @@ static void add_uuid(struct report *report, const struct uuid *uuid, const char 
     report_text(report, "uuid_source", "UUID from", source);
 }
 
-static void add_raw_version(struct report *report, uint64_t raw_version)
+static void add_raw_version(struct fact_sheet *report, uint64_t raw_version)
 {
     if (raw_version == 0) {
         report_none(report, "raw_version", "raw profile version", "none: no profile runtime");
@@ -70,7 +70,7 @@ static void add_raw_version(struct report *report, uint64_t raw_version)
     report_list_end(report);
 }
 
-static void add_digest(struct report *report, const char *key, const char *label,
+static void add_digest(struct fact_sheet *report, const char *key, const char *label,
                        const struct digest *digest)
 {
     char hex[DIGEST_HEX_MAX];
@@ -88,7 +88,7 @@ static uint64_t address_unless_zero(uint64_t address)
 /* The UUID that profiles and stores use. A UUID that a split would derive from the image's digest
  * does not belong to the image yet. That of a stripped image is the one with which it was split,
  * though other tools may have given it another build ID. */
-static bool add_image_uuid(struct report *report, const struct input *input,
+static bool add_image_uuid(struct fact_sheet *report, const struct input *input,
                            const struct image_plan *plan, struct error *error)
 {
     static const struct uuid none = {.size = 0};
@@ -96,7 +96,7 @@ static bool add_image_uuid(struct report *report, const struct input *input,
     struct split_image split;
     char hex[UUID_HEX_MAX];
 
-    if (plan->already_split && image_find_split(input, &split, error)) {
+    if (plan->already_split && image_read_stripped_id(input, &split, error)) {
         bool is_own = split.own_uuid.size != 0 && uuid_equal(&split.uuid, &split.own_uuid);
 
         add_uuid(report, &split.uuid,
@@ -116,7 +116,7 @@ static bool add_image_uuid(struct report *report, const struct input *input,
 }
 
 /* Says of an image of packed objects, which LLVM's tools cannot read, how they can. */
-static bool add_packing(struct report *report, const struct input *input,
+static bool add_packing(struct fact_sheet *report, const struct input *input,
                         const struct image_plan *plan, const char *advice, struct error *error)
 {
     struct packed_counts counts;
@@ -131,7 +131,7 @@ static bool add_packing(struct report *report, const struct input *input,
     return true;
 }
 
-static void add_image_sections(struct report *report, const struct image_plan *plan)
+static void add_image_sections(struct fact_sheet *report, const struct image_plan *plan)
 {
     report_begin_sections(report);
     for (size_t i = 0; i < plan->section_count; i++) {
@@ -143,7 +143,7 @@ static void add_image_sections(struct report *report, const struct image_plan *p
 }
 
 /* An object that `covsplit pack` made, which was never linked. */
-static bool describe_packed_object(const struct input *input, struct report *report,
+static bool describe_packed_object(const struct input *input, struct fact_sheet *report,
                                    struct error *error)
 {
     struct image_plan *plan = image_describe(input, error);
@@ -162,7 +162,8 @@ static bool describe_packed_object(const struct input *input, struct report *rep
     return done;
 }
 
-static bool describe_image(const struct input *input, struct report *report, struct error *error)
+static bool describe_image(const struct input *input, struct fact_sheet *report,
+                           struct error *error)
 {
     struct image_options options = {.sections = SECTION_DEFAULT, .drop_signature = true};
     struct image_plan *plan = image_plan_make(input, &options, error);
@@ -194,7 +195,7 @@ static bool describe_image(const struct input *input, struct report *report, str
 
 /* ---- sidecars ---- */
 
-static void add_sidecar_facts(struct report *report, const struct sidecar *sidecar)
+static void add_sidecar_facts(struct fact_sheet *report, const struct sidecar *sidecar)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
 
@@ -225,7 +226,7 @@ static const char *status_in_sidecar(const struct section *section, bool is_pack
                                         : "stored";
 }
 
-static void add_sidecar_sections(struct report *report, const struct sidecar *sidecar)
+static void add_sidecar_sections(struct fact_sheet *report, const struct sidecar *sidecar)
 {
     bool is_packed = sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL;
 
@@ -256,7 +257,8 @@ static void add_sidecar_sections(struct report *report, const struct sidecar *si
     }
 }
 
-static bool describe_sidecar(const struct input *input, struct report *report, struct error *error)
+static bool describe_sidecar(const struct input *input, struct fact_sheet *report,
+                             struct error *error)
 {
     struct sidecar *sidecar = sidecar_open(input->bytes, input->path, error);
 
@@ -278,7 +280,8 @@ static bool describe_sidecar(const struct input *input, struct report *report, s
 
 /* ---- objects ---- */
 
-static bool describe_object(const struct input *input, struct report *report, struct error *error)
+static bool describe_object(const struct input *input, struct fact_sheet *report,
+                            struct error *error)
 {
     struct object_facts facts;
     char uuid[UUID_HEX_MAX];
@@ -310,7 +313,8 @@ static bool describe_object(const struct input *input, struct report *report, st
 /* ---- unions ---- */
 
 /* Checks all members, so that nothing is printed of a damaged union. */
-static bool describe_union(const struct input *input, struct report *report, struct error *error)
+static bool describe_union(const struct input *input, struct fact_sheet *report,
+                           struct error *error)
 {
     struct union_member_view member;
     struct bytes members;
@@ -334,8 +338,8 @@ static bool describe_union(const struct input *input, struct report *report, str
 
 /* ---- raw profiles ---- */
 
-static void add_profile_section(struct report *report, enum section_kind kind, struct bytes content,
-                                const char *status)
+static void add_profile_section(struct fact_sheet *report, enum section_kind kind,
+                                struct bytes content, const char *status)
 {
     struct section_row row = section_row_make(kind, content.size, status);
 
@@ -343,7 +347,7 @@ static void add_profile_section(struct report *report, enum section_kind kind, s
         report_section(report, &row);
 }
 
-static void add_binary_ids(struct report *report, const struct profile *profile)
+static void add_binary_ids(struct fact_sheet *report, const struct profile *profile)
 {
     struct bytes rest = profile->binary_ids;
     struct bytes binary_id;
@@ -362,7 +366,7 @@ static void add_binary_ids(struct report *report, const struct profile *profile)
 }
 
 static void describe_profile(const struct profile_reader *reader, const struct profile *profile,
-                             struct report *report)
+                             struct fact_sheet *report)
 {
     static const char *const sources[] = {
         [PROFILE_UUID_NONE] = "",
@@ -403,7 +407,7 @@ static struct profile_reader reader_of(const struct input *input, uint64_t limit
 
 /* A file may contain any number of profiles, so they are not all collected in one report: all are
  * parsed here to check them, and again when they are printed. */
-static bool describe_profiles(const struct input *input, uint64_t limit, struct report *report,
+static bool describe_profiles(const struct input *input, uint64_t limit, struct fact_sheet *report,
                               struct error *error)
 {
     struct profile_reader reader = reader_of(input, limit);
@@ -433,7 +437,7 @@ static bool print_profiles(const struct input *input, const struct showing *show
     if (showing->json != NULL)
         json_begin_array(showing->json, "profiles");
     while ((done = profile_reader_next(&reader, &profile, &found, error)) && found) {
-        struct report report;
+        struct fact_sheet report;
 
         report_begin(&report, showing->json);
         describe_profile(&reader, &profile, &report);
@@ -455,7 +459,7 @@ static bool print_profiles(const struct input *input, const struct showing *show
  * the image was linked from 0 on; it is there for processes and for core files, and needs no
  * symbols, which may have been stripped. */
 
-static void add_place(struct report *report, const struct section *section, const char *label,
+static void add_place(struct fact_sheet *report, const struct section *section, const char *label,
                       const char *key_address, const char *key_size)
 {
     char text[COUNT_TEXT_MAX + 32], bytes[COUNT_TEXT_MAX];
@@ -475,7 +479,7 @@ static void add_place(struct report *report, const struct section *section, cons
 }
 
 /* Adds the command that copies a section into a file. */
-static void add_copy(struct report *report, const struct section *section, const char *key,
+static void add_copy(struct fact_sheet *report, const struct section *section, const char *key,
                      const char *file, const char *load)
 {
     char text[256];
@@ -499,11 +503,11 @@ static char *shell_word(const char *text)
     buffer_append(&word, "'", 1);
     for (; *text != '\0'; text++)
         buffer_append(&word, *text == '\'' ? "'\\''" : text, *text == '\'' ? 4 : 1);
-    command_require(buffer_append(&word, "'", 2), word.size);
+    exit_unless_allocated(buffer_append(&word, "'", 2), word.size);
     return (char *)word.data;
 }
 
-static void add_map(struct report *report, const struct sidecar *sidecar)
+static void add_map(struct fact_sheet *report, const struct sidecar *sidecar)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
     const struct section *counters = sidecar_find(sidecar, SECTION_COUNTERS);
@@ -539,7 +543,7 @@ static void add_map(struct report *report, const struct sidecar *sidecar)
     free(name);
 }
 
-static bool describe_map(const struct input *input, struct report *report, struct error *error)
+static bool describe_map(const struct input *input, struct fact_sheet *report, struct error *error)
 {
     struct sidecar *sidecar;
     const struct section *counters;
@@ -573,7 +577,7 @@ static bool is_image(struct bytes bytes)
 /* Sidecars and objects are ELF files too, so they are tested before images. */
 static const struct file_kind {
     bool (*recognize)(struct bytes bytes);
-    bool (*describe)(const struct input *input, struct report *report, struct error *error);
+    bool (*describe)(const struct input *input, struct fact_sheet *report, struct error *error);
 } file_kinds[] = {
     {sidecar_recognize, describe_sidecar},
     {object_recognize, describe_object},
@@ -617,7 +621,7 @@ bool check_described(struct profile_stream *stream, const char *name, struct byt
 bool describe_file(const struct input *input, struct showing *showing, struct error *error)
 {
     const struct file_kind *kind = showing->is_map ? NULL : find_kind(input, error);
-    struct report report;
+    struct fact_sheet report;
     bool shown;
 
     if (kind == NULL && !showing->is_map)

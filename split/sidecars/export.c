@@ -140,7 +140,7 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
                          "use -o",
                          hex);
     root = store_root(directory);
-    command_require(root != NULL, strlen(directory));
+    exit_unless_allocated(root != NULL, strlen(directory));
     path = command_text("%s/%.2s/%s.debug", root, hex, hex + 2);
     done = export_to(export, sidecar, path, true, error);
     if (done && option_given(export->options, OPTION_VERBOSE)) {
@@ -232,7 +232,7 @@ static void export_operand(struct export *export, const char *operand)
         note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
-        else if (image_find_split(&input, &split, &error))
+        else if (image_read_stripped_id(&input, &split, &error))
             sidecar = sidecar_search_of_image(&export->places, &input, &split, &error);
         else if (!error_is_of_memory(&error))
             sidecar = image_sidecar_make(&input, limit, &error);

@@ -78,7 +78,7 @@ static bool write_parts(int fd, const char *const *parts, size_t count, struct e
         buffer_append(&lines, parts[i], strlen(parts[i]));
         buffer_append(&lines, "\n", 1);
     }
-    command_require(!lines.failed, lines.size);
+    exit_unless_allocated(!lines.failed, lines.size);
     while (done && written < lines.size) {
         ssize_t size = write(fd, lines.data + written, lines.size - written);
 
@@ -100,7 +100,7 @@ static bool read_lines(int fd, size_t count, struct buffer *text, struct error *
 
     if (size < 0)
         return error_set_errno(error, errno, "%s: its output cannot be read", filter_name);
-    command_require(buffer_reserve(text, (size_t)size + 1), (uint64_t)size);
+    exit_unless_allocated(buffer_reserve(text, (size_t)size + 1), (uint64_t)size);
     if (!file_read_at(fd, filter_name, 0, text->data, (size_t)size, error))
         return false;
     text->size = (size_t)size;
@@ -261,7 +261,7 @@ struct search {
 
 static void add_text(struct text_set *set, const char *text)
 {
-    command_require(text_set_add(set, &text, 1), strlen(text));
+    exit_unless_allocated(text_set_add(set, &text, 1), strlen(text));
 }
 
 /* LLVM 17 and later put a ';' behind the file, those before a ':'. */

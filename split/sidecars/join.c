@@ -193,7 +193,7 @@ static bool join(struct joining *joining, const struct parsed_options *options, 
            container_open(&joining->container, &joining->stripped, error) &&
            sidecar_check_no_output(options, error);
     if (done && with_mapping) {
-        is_packed = !image_find_split(&joining->stripped, &split, error) && split.is_packed;
+        is_packed = !image_read_stripped_id(&joining->stripped, &split, error) && split.is_packed;
         done = !error_is_of_memory(error);
     }
     if (done)

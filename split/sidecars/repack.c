@@ -240,7 +240,7 @@ static void run_all(struct repacking *repacking, unsigned threads)
     const struct pool_calls calls = {run_job, retire_job, repacking};
     struct pool *pool = pool_open(threads, &calls);
 
-    command_require(pool != NULL, sizeof(calls));
+    exit_unless_allocated(pool != NULL, sizeof(calls));
     repacking->threads_each = parallel_share(threads, repacking->count);
     progress_start(&repacking->progress, "all sidecars", repacking->count);
     for (size_t i = 0; i < repacking->count; i++)

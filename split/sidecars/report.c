@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-void report_begin(struct report *report, struct json_writer *json)
+void report_begin(struct fact_sheet *report, struct json_writer *json)
 {
     static const struct table_column facts[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
     static const struct table_column sections[] = {
@@ -15,7 +15,7 @@ void report_begin(struct report *report, struct json_writer *json)
         {"ratio", TABLE_RIGHT},  {"status", TABLE_LEFT}, {"reason", TABLE_LEFT},
     };
 
-    *report = (struct report){.json = json};
+    *report = (struct fact_sheet){.json = json};
     if (json == NULL) {
         report->facts = table_new(facts, 2, 2);
         report->sections = table_new(sections, sizeof(sections) / sizeof(sections[0]), 2);
@@ -31,7 +31,7 @@ void report_begin(struct report *report, struct json_writer *json)
 #define ADD_ROW(report, label, ...)                                                                \
     (table_cell((report)->facts, "%s", label), table_cell((report)->facts, __VA_ARGS__))
 
-void report_text(struct report *report, const char *key, const char *label, const char *text)
+void report_text(struct fact_sheet *report, const char *key, const char *label, const char *text)
 {
     if (report->json != NULL)
         json_string(report->json, key, text);
@@ -39,7 +39,7 @@ void report_text(struct report *report, const char *key, const char *label, cons
         ADD_ROW(report, label, "%s", text);
 }
 
-void report_none(struct report *report, const char *key, const char *label, const char *text)
+void report_none(struct fact_sheet *report, const char *key, const char *label, const char *text)
 {
     if (report->json != NULL)
         json_null(report->json, key);
@@ -47,7 +47,7 @@ void report_none(struct report *report, const char *key, const char *label, cons
         ADD_ROW(report, label, "%s", text);
 }
 
-void report_number(struct report *report, const char *key, const char *label, uint64_t number)
+void report_number(struct fact_sheet *report, const char *key, const char *label, uint64_t number)
 {
     char text[COUNT_TEXT_MAX];
 
@@ -57,7 +57,7 @@ void report_number(struct report *report, const char *key, const char *label, ui
         ADD_ROW(report, label, "%s", number_text(number, text));
 }
 
-void report_size(struct report *report, const char *key, const char *label, uint64_t size)
+void report_size(struct fact_sheet *report, const char *key, const char *label, uint64_t size)
 {
     char exact[COUNT_TEXT_MAX], human[HUMAN_SIZE_MAX];
 
@@ -69,7 +69,7 @@ void report_size(struct report *report, const char *key, const char *label, uint
         ADD_ROW(report, label, "%s (%s)", count_text(size, "byte", exact), human_size(size, human));
 }
 
-void report_boolean(struct report *report, const char *key, const char *label, bool value)
+void report_boolean(struct fact_sheet *report, const char *key, const char *label, bool value)
 {
     if (report->json != NULL)
         json_boolean(report->json, key, value);
@@ -77,7 +77,7 @@ void report_boolean(struct report *report, const char *key, const char *label, b
         ADD_ROW(report, label, "%s", value ? "yes" : "no");
 }
 
-void report_list(struct report *report, const char *key, const char *label)
+void report_list(struct fact_sheet *report, const char *key, const char *label)
 {
     report->list_label = label;
     report->list[0] = '\0';
@@ -86,7 +86,7 @@ void report_list(struct report *report, const char *key, const char *label)
 }
 
 /* A cell is not longer than a message, however long a list in a file is. */
-void report_list_word(struct report *report, const char *word)
+void report_list_word(struct fact_sheet *report, const char *word)
 {
     size_t length = strlen(report->list);
 
@@ -97,7 +97,7 @@ void report_list_word(struct report *report, const char *word)
                  length == 0 ? "" : ", ", word);
 }
 
-void report_list_end(struct report *report)
+void report_list_end(struct fact_sheet *report)
 {
     if (report->json != NULL)
         json_end_array(report->json);
@@ -107,7 +107,7 @@ void report_list_end(struct report *report)
 
 /* ---- sections ---- */
 
-void report_begin_sections(struct report *report)
+void report_begin_sections(struct fact_sheet *report)
 {
     if (report->json != NULL)
         json_begin_array(report->json, "sections");
@@ -120,7 +120,7 @@ static void add_number_cell(struct table *table, uint64_t number)
     table_cell(table, "%s", number != NUMBER_UNKNOWN ? number_text(number, text) : "");
 }
 
-void report_section(struct report *report, const struct section_row *section)
+void report_section(struct fact_sheet *report, const struct section_row *section)
 {
     struct table *table = report->sections;
     char human[HUMAN_SIZE_MAX];
@@ -150,7 +150,7 @@ void report_section(struct report *report, const struct section_row *section)
     table_cell(table, "%s", section->reason);
 }
 
-void report_end_sections(struct report *report)
+void report_end_sections(struct fact_sheet *report)
 {
     if (report->json != NULL)
         json_end_array(report->json);
@@ -158,7 +158,7 @@ void report_end_sections(struct report *report)
 
 /* ---- the whole ---- */
 
-void report_print(struct report *report)
+void report_print(struct fact_sheet *report)
 {
     if (report->json == NULL) {
         table_print(report->facts, stdout);
@@ -171,7 +171,7 @@ void report_print(struct report *report)
     }
 }
 
-void report_end(struct report *report)
+void report_end(struct fact_sheet *report)
 {
     if (report->json != NULL && report->stream == NULL) {
         json_end_object(report->json);

@@ -148,7 +148,7 @@ static bool add_one(void *context, const char *path, struct error *error)
     } else if (S_ISDIR(status.st_mode)) {
         char *root = store_root(path);
 
-        command_require(root != NULL, strlen(path));
+        exit_unless_allocated(root != NULL, strlen(path));
         added = path_is_directory(root)
                     ? store_walk(path, add_entry, files, error)
                     : path_list_add_directory(files, path, false, is_sidecar_name, NULL, error);

@@ -121,7 +121,7 @@ static bool show_of_state(const struct parsed_options *options, const char *path
     char *root = store_root(path);
     bool failed = false, shown;
 
-    command_require(root != NULL, strlen(path));
+    exit_unless_allocated(root != NULL, strlen(path));
     if (showing->json == NULL && !showing->is_first)
         printf("\n");
     shown = option_given(options, OPTION_TESTS)

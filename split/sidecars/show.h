@@ -71,7 +71,7 @@ bool function_names_find(struct state *state, const struct profile_sidecar_sourc
  * is printed. Nothing is printed before report_print, so that a damaged file does not leave half a
  * description. */
 
-struct report {
+struct fact_sheet {
     /* Text: two tables. */
     struct table *facts;
     struct table *sections;
@@ -86,30 +86,30 @@ struct report {
 };
 
 /* Starts a report on stdout: a JSON object, or text with each line indented by two blanks. */
-void report_begin(struct report *report, struct json_writer *json);
+void report_begin(struct fact_sheet *report, struct json_writer *json);
 
 /* Keys and labels must be constants; all texts are copied. */
-void report_text(struct report *report, const char *key, const char *label, const char *text);
+void report_text(struct fact_sheet *report, const char *key, const char *label, const char *text);
 /* Adds null to JSON; in text, says in words what is missing, or omits the fact if NULL. */
-void report_none(struct report *report, const char *key, const char *label, const char *text);
-void report_number(struct report *report, const char *key, const char *label, uint64_t number);
+void report_none(struct fact_sheet *report, const char *key, const char *label, const char *text);
+void report_number(struct fact_sheet *report, const char *key, const char *label, uint64_t number);
 /* Adds a number of bytes: in text, also in rounded form. */
-void report_size(struct report *report, const char *key, const char *label, uint64_t size);
-void report_boolean(struct report *report, const char *key, const char *label, bool value);
+void report_size(struct fact_sheet *report, const char *key, const char *label, uint64_t size);
+void report_boolean(struct fact_sheet *report, const char *key, const char *label, bool value);
 
 /* Begins an array in JSON; in text, words separated by ", ". */
-void report_list(struct report *report, const char *key, const char *label);
-void report_list_word(struct report *report, const char *word);
-void report_list_end(struct report *report);
+void report_list(struct fact_sheet *report, const char *key, const char *label);
+void report_list_word(struct fact_sheet *report, const char *word);
+void report_list_end(struct fact_sheet *report);
 
 /* The sections come after all facts: in JSON an array, which is there even if it is empty. */
-void report_begin_sections(struct report *report);
-void report_section(struct report *report, const struct section_row *section);
-void report_end_sections(struct report *report);
+void report_begin_sections(struct fact_sheet *report);
+void report_section(struct fact_sheet *report, const struct section_row *section);
+void report_end_sections(struct fact_sheet *report);
 
 /* Prints the report. The JSON object is open until report_end, for more members. Without a
  * report_print, report_end leaves no trace of it. */
-void report_print(struct report *report);
-void report_end(struct report *report);
+void report_print(struct fact_sheet *report);
+void report_end(struct fact_sheet *report);
 
 #endif

@@ -70,9 +70,9 @@ static bool name_image(const struct description *description, const struct profi
         return true;
     sidecar = description->source.find(description->source.context, profile, file, &why);
     if (sidecar == NULL) {
-        if (error_is_of_machine(&why))
+        if (error_is_of_system(&why))
             *error = why;
-        return !error_is_of_machine(&why);
+        return !error_is_of_system(&why);
     }
     row->uuid = sidecar->sidecar->facts.uuid;
     row->name = command_copy(sidecar->sidecar->image_name);
@@ -87,9 +87,10 @@ static bool add_tests(struct description *description, struct reached_table *tab
     size_t size = bit_set_size(table->test_count);
     struct test_row *rows;
 
-    command_require(array_make_room(&description->tests, &description->test_capacity,
-                                    description->test_count, table->test_count, sizeof(*rows)),
-                    table->test_count * sizeof(*rows));
+    exit_unless_allocated(array_make_room(&description->tests, &description->test_capacity,
+                                          description->test_count, table->test_count,
+                                          sizeof(*rows)),
+                          table->test_count * sizeof(*rows));
     if (table->test_count == 0)
         return true;
     rows = &description->tests[description->test_count];
@@ -423,8 +424,8 @@ static void tell(const struct asking *asking, const char *function, const struct
         if (index != ANY_INDEX && found->index != index)
             continue;
         told.found[told.found_count++] = found;
-        command_require(text_set_add(&told.tests, found->tests, found->test_count),
-                        found->test_count);
+        exit_unless_allocated(text_set_add(&told.tests, found->tests, found->test_count),
+                              found->test_count);
     }
     if (asking->json != NULL)
         write_told(asking, &told);

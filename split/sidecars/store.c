@@ -234,7 +234,7 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
     if (!is_wanted(copying, copy))
         return true;
     copy->target = store_path(copying->store, &copy->sidecar->facts.uuid);
-    command_require(copy->target != NULL, strlen(copying->store));
+    exit_unless_allocated(copy->target != NULL, strlen(copying->store));
     if (!check(copying, copy, error) || !add(copying, copy, &is_same, error))
         return false;
     if (is_verbose)

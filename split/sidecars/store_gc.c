@@ -165,7 +165,7 @@ static void remove_empty_directories(const char *directory)
 {
     char *root = store_root(directory);
 
-    command_require(root != NULL, strlen(directory));
+    exit_unless_allocated(root != NULL, strlen(directory));
     for (unsigned first = 0; first < DIRECTORY_COUNT; first++) {
         char *path = command_text("%s/%02x", root, first);
 

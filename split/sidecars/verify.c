@@ -259,7 +259,7 @@ static bool is_store(const char *directory, struct error *error)
     char *root = store_root(directory);
     bool is_there;
 
-    command_require(root != NULL, strlen(directory));
+    exit_unless_allocated(root != NULL, strlen(directory));
     is_there = path_is_directory(root) || !path_is_directory(directory);
     free(root);
     return is_there || error_set(error,
@@ -287,7 +287,7 @@ static int check_store(const char *directory, const struct parsed_options *optio
     if (check.progress.on_terminal)
         store_scan(directory, add_size, &check.progress, &error);
     check.pool = pool_open(option_threads(options), &calls);
-    command_require(check.pool != NULL, sizeof(struct job));
+    exit_unless_allocated(check.pool != NULL, sizeof(struct job));
     if (check.has_json)
         json_begin_array(&check.json, NULL);
     done = is_store(directory, &error) && store_scan(directory, add_job, &check, &error);

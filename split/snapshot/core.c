@@ -43,7 +43,7 @@ struct core_segment {
 };
 
 struct core {
-    struct memory memory;
+    struct target memory;
     int fd;
     uint64_t file_size;
     struct elf_file elf;           /* header and program headers */
@@ -76,7 +76,7 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
     buffer->size = 0;
     if (!range_within(offset, size, 0, core->file_size))
         return damaged(core, what, error);
-    command_require(buffer_reserve(buffer, (size_t)size), size);
+    exit_unless_allocated(buffer_reserve(buffer, (size_t)size), size);
     buffer->size = (size_t)size;
     return read_at(core, offset, buffer->data, (size_t)size, error);
 }
@@ -93,7 +93,7 @@ static const struct core_segment *segment_of(const struct core *core, uint64_t a
     return last == NULL || address - last->address >= last->size ? NULL : last;
 }
 
-static size_t read_memory(struct memory *memory, uint64_t address, void *to, size_t size)
+static size_t read_memory(struct target *memory, uint64_t address, void *to, size_t size)
 {
     struct core *core = (struct core *)memory;
     const struct core_segment *segment = segment_of(core, address);
@@ -114,7 +114,7 @@ static size_t read_memory(struct memory *memory, uint64_t address, void *to, siz
 
 /* gdb leaves out segments of which nothing is dumped. Nothing is known of these, except that the
  * front of a file is hardly ever what counters are in. */
-static bool is_writable(struct memory *memory, uint64_t address)
+static bool is_writable(struct target *memory, uint64_t address)
 {
     const struct core *core = (struct core *)memory;
     const struct core_segment *segment = segment_of(core, address);
@@ -124,7 +124,7 @@ static bool is_writable(struct memory *memory, uint64_t address)
                            : !address_ranges_find(&core->fronts, address, &offset, &size);
 }
 
-static bool begins_at(struct memory *memory, uint64_t address)
+static bool begins_at(struct target *memory, uint64_t address)
 {
     const struct core_segment *segment = segment_of((struct core *)memory, address);
 
@@ -132,7 +132,7 @@ static bool begins_at(struct memory *memory, uint64_t address)
 }
 
 /* A core only has paths, and never knows that a file is the very one. */
-static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
+static bool open_file(struct target *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
     struct stat status;
@@ -147,7 +147,7 @@ static bool open_file(struct memory *memory, const struct memory_module *module,
     return input_open(file, module->path, error);
 }
 
-static void close_core(struct memory *memory)
+static void close_core(struct target *memory)
 {
     struct core *core = (struct core *)memory;
 
@@ -353,7 +353,7 @@ static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer 
     /* gdb puts the notes behind the memory, so a core that is cut short has none: then modules are
      * found as if nothing listed them, and those whose memory is gone too are not found. */
     if (!range_within(phdr->p_offset, phdr->p_filesz, 0, core->file_size)) {
-        error_set(&core->memory.lack,
+        error_set(&core->memory.incomplete_because,
                   "%s: cut short: it has %" PRIu64
                   " bytes, and its list of mapped files is not among them; modules may be "
                   "missing, dump the core again",
@@ -459,7 +459,7 @@ static bool prepare(struct core *core, struct error *error)
     return true;
 }
 
-struct memory *core_open(const char *path, struct error *error)
+struct target *core_open(const char *path, struct error *error)
 {
     int fd = stream_is_standard_input(path) ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
                                             : file_open_as_it_is(path, O_RDONLY | O_CLOEXEC);
@@ -471,7 +471,7 @@ struct memory *core_open(const char *path, struct error *error)
     }
     core = command_array(1, sizeof(*core));
     core->memory =
-        (struct memory){.operations = &operations, .name = command_copy(stream_name(path))};
+        (struct target){.operations = &operations, .name = command_copy(stream_name(path))};
     core->fd = fd;
     if (prepare(core, error) && read_tables(core, error))
         return &core->memory;

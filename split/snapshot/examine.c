@@ -187,7 +187,7 @@ static bool coverage_of_sidecar(const struct sidecar *sidecar, struct coverage *
 /* ---- file and sidecar ---- */
 
 struct examination {
-    struct memory *memory;
+    struct target *memory;
     struct module *module;
     const struct sidecar_places *places;
     struct input file;
@@ -200,7 +200,7 @@ struct examination {
 
 /* True if the file was changed when the process was running. Its start is known to a hundredth of a
  * second. */
-static bool is_newer(const struct memory *memory, const struct input *file)
+static bool is_newer(const struct target *memory, const struct input *file)
 {
     const struct timespec *start = &memory->start, *changed = &file->status.st_mtim;
     int64_t seconds = (int64_t)changed->tv_sec - start->tv_sec;
@@ -217,7 +217,7 @@ static bool has_same_stub(const struct examination *examination)
     struct module_stubs stubs;
     struct error error;
 
-    if (!image_find_split(&examination->file, &split, &error) || !split.has_stub)
+    if (!image_read_stripped_id(&examination->file, &split, &error) || !split.has_stub)
         return false;
     stubs = module_find_stubs(examination->memory, examination->module);
     for (size_t i = 0; i < stubs.count; i++) {
@@ -393,7 +393,7 @@ static struct sidecar *find_sidecar_of_file(struct examination *examination)
     struct sidecar *sidecar;
     struct split_image split;
 
-    if (!image_find_split(&examination->file, &split, &examination->no_sidecar))
+    if (!image_read_stripped_id(&examination->file, &split, &examination->no_sidecar))
         return find_sidecar(examination, &examination->module->uuid);
     sidecar = sidecar_search_of_image(examination->places, &examination->file, &split,
                                       &examination->no_sidecar);
@@ -468,7 +468,7 @@ static void place_by_facts(struct examination *examination, const struct sidecar
 static bool find_stub_bias(const struct examination *examination, const struct sidecar_facts *facts,
                            const struct memory_module *listed, uint64_t *bias)
 {
-    struct memory *memory = examination->memory;
+    struct target *memory = examination->memory;
     uint64_t mask = facts->elf_class == ELFCLASS64 ? UINT64_MAX : UINT32_MAX;
 
     *bias = (listed->base - examination->coverage.sections[SECTION_DATA].address) & mask;
@@ -481,7 +481,7 @@ static bool find_stub_bias(const struct examination *examination, const struct s
  * sidecar, `facts` are NULL, and of several records with one UUID all but the first are copies. */
 static bool is_copy(const struct examination *examination, const struct sidecar_facts *facts)
 {
-    struct memory *memory = examination->memory;
+    struct target *memory = examination->memory;
     const struct memory_module *listed = examination->module->listed;
     uint64_t bias;
 
@@ -593,7 +593,7 @@ static enum finding examine_unknown(struct examination *examination, struct erro
  * segments to large pages put the first bytes of the file into the first page of several. Otherwise
  * notes where the module is, for those that follow: from the first byte of the file to the end of
  * the last segment. */
-static bool is_segment(struct memory *memory, const struct memory_module *listed,
+static bool is_segment(struct target *memory, const struct memory_module *listed,
                        const struct module *module)
 {
     size_t index = (size_t)(listed - memory->modules);
@@ -621,7 +621,7 @@ static bool is_segment(struct memory *memory, const struct memory_module *listed
 
 static enum finding examine(struct examination *examination, struct error *error)
 {
-    struct memory *memory = examination->memory;
+    struct target *memory = examination->memory;
     struct module *module = examination->module;
     const struct memory_module *listed = module->listed;
     enum module_state state = module_read(memory, listed, module);
@@ -644,7 +644,7 @@ static enum finding examine(struct examination *examination, struct error *error
     return finding;
 }
 
-enum finding examine_module(struct memory *memory, const struct memory_module *listed,
+enum finding examine_module(struct target *memory, const struct memory_module *listed,
                             const struct sidecar_places *places, struct module *module,
                             struct taken *taken, struct error *error)
 {

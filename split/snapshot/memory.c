@@ -16,7 +16,7 @@
 
 /* ---- modules ---- */
 
-struct memory_module *memory_add_module(struct memory *memory, const char *path, uint64_t base)
+struct memory_module *memory_add_module(struct target *memory, const char *path, uint64_t base)
 {
     struct memory_module *module;
     size_t length = strlen(path), mark = strlen(DELETED);
@@ -38,13 +38,13 @@ static int compare_modules(const void *a, const void *b)
     return first->base < second->base ? -1 : first->base > second->base;
 }
 
-void memory_sort_modules(struct memory *memory)
+void memory_sort_modules(struct target *memory)
 {
     if (memory->module_count != 0)
         qsort(memory->modules, memory->module_count, sizeof(*memory->modules), compare_modules);
 }
 
-void memory_close(struct memory *memory)
+void memory_close(struct target *memory)
 {
     if (memory == NULL)
         return;
@@ -58,7 +58,7 @@ void memory_close(struct memory *memory)
 
 /* ---- reading ---- */
 
-bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size)
+bool memory_read(struct target *memory, uint64_t address, void *to, size_t size)
 {
     uint8_t *next = to;
     size_t got = 1;
@@ -72,7 +72,7 @@ bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size)
     return size == 0;
 }
 
-bool memory_has_profile(struct memory *memory, uint64_t address)
+bool memory_has_profile(struct target *memory, uint64_t address)
 {
     uint8_t magic[sizeof(uint64_t)];
 
@@ -80,7 +80,7 @@ bool memory_has_profile(struct memory *memory, uint64_t address)
            profile_recognize((struct bytes){magic, sizeof(magic)});
 }
 
-bool memory_copy(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer)
+bool memory_copy(struct target *memory, uint64_t address, uint64_t size, struct buffer *buffer)
 {
     size_t got = 1;
 
@@ -89,7 +89,7 @@ bool memory_copy(struct memory *memory, uint64_t address, uint64_t size, struct 
         uint64_t left = size - buffer->size;
         size_t piece = (size_t)(left < PIECE_SIZE ? left : PIECE_SIZE);
 
-        command_require(buffer_reserve(buffer, piece), size);
+        exit_unless_allocated(buffer_reserve(buffer, piece), size);
         got = memory->operations->read(memory, address + buffer->size, buffer->data + buffer->size,
                                        piece);
         buffer->size += got;

@@ -60,7 +60,7 @@ static bool find_bias(struct module *module)
 
 /* Reads the segments and the first build ID. (A core has the first page of a file alone: patchelf
  * moves notes out of it.) */
-static enum module_state read_segments(struct memory *memory, struct module *module,
+static enum module_state read_segments(struct target *memory, struct module *module,
                                        const struct elf_file *elf)
 {
     struct buffer notes = {0};
@@ -93,7 +93,7 @@ static enum module_state read_segments(struct memory *memory, struct module *mod
 
 /* A program can also map a file whole, to read it: its own executable for a backtrace, say. Then
  * none of the segments that would be writable is. (Of a loaded file, some become constant.) */
-static bool is_loaded(struct memory *memory, const struct module *module)
+static bool is_loaded(struct target *memory, const struct module *module)
 {
     bool should_be = false;
 
@@ -110,7 +110,7 @@ static bool is_loaded(struct memory *memory, const struct module *module)
     return !should_be;
 }
 
-enum module_state module_read(struct memory *memory, const struct memory_module *listed,
+enum module_state module_read(struct target *memory, const struct memory_module *listed,
                               struct module *module)
 {
     enum module_state state = MODULE_HIDDEN;
@@ -179,7 +179,7 @@ static const unsigned versions[] = {7, 8, 9, 10, 11};
 #define VERSION_COUNT (sizeof(versions) / sizeof(*versions))
 
 struct search {
-    struct memory *memory;
+    struct target *memory;
     const struct address_ranges *writable;
     struct address_ranges known; /* of the modules listed so far */
     bool big_endian;
@@ -288,7 +288,7 @@ static bool is_doubtful(const struct search *search, const uint8_t *bytes, size_
 static bool add_stub(struct search *search, const uint8_t *bytes, uint64_t address, size_t size,
                      struct error *error)
 {
-    struct memory *memory = search->memory;
+    struct target *memory = search->memory;
     struct memory_module *module;
 
     if (search->stubs != NULL) {
@@ -360,7 +360,7 @@ static void find_layouts(struct search *search)
         profile_record_layout(versions[i], search->pointer_size, &search->layouts[i]);
 }
 
-bool stubs_find(struct memory *memory, const struct address_ranges *writable, bool wide,
+bool stubs_find(struct target *memory, const struct address_ranges *writable, bool wide,
                 bool big_endian, struct error *error)
 {
     struct search search = {.memory = memory,
@@ -389,7 +389,7 @@ bool stubs_find(struct memory *memory, const struct address_ranges *writable, bo
     return done;
 }
 
-struct module_stubs module_find_stubs(struct memory *memory, const struct module *module)
+struct module_stubs module_find_stubs(struct target *memory, const struct module *module)
 {
     struct module_stubs stubs = {.count = 0};
     struct address_ranges writable = {0};
@@ -452,7 +452,7 @@ static void look_for_tripwire(struct bytes piece, struct traces *traces)
 
 /* Searches a segment for a tripwire, for messages of the runtime, and where the program can write
  * for the UUID in the stub record. (The build ID itself is where it cannot.) */
-static void search_segment(struct memory *memory, const struct module *module,
+static void search_segment(struct target *memory, const struct module *module,
                            const Elf64_Phdr *load, uint8_t *buffer, struct traces *traces)
 {
     uint8_t stub[UUID_STUB_SIZE];
@@ -481,7 +481,7 @@ static void search_segment(struct memory *memory, const struct module *module,
     }
 }
 
-struct traces traces_find(struct memory *memory, const struct module *module)
+struct traces traces_find(struct target *memory, const struct module *module)
 {
     uint8_t *buffer = command_array(1, PIECE_SIZE + OVERLAP);
     struct traces traces = {.is_whole = true};

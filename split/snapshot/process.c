@@ -34,7 +34,7 @@ struct process_mapping {
 };
 
 struct process {
-    struct memory memory;
+    struct target memory;
     int directory;                    /* /proc/PID */
     int descriptor;                   /* its mem */
     struct process_mapping *mappings; /* in ascending order of their addresses */
@@ -68,7 +68,7 @@ static bool has_no_memory(const struct process *process, struct error *error)
 
 /* ---- operations ---- */
 
-static size_t read_memory(struct memory *memory, uint64_t address, void *to, size_t size)
+static size_t read_memory(struct target *memory, uint64_t address, void *to, size_t size)
 {
     struct process *process = (struct process *)memory;
     ssize_t count;
@@ -97,7 +97,7 @@ static const struct process_mapping *mapping_of(const struct process *process, u
     return last == NULL || address >= last->end ? NULL : last;
 }
 
-static bool is_writable(struct memory *memory, uint64_t address)
+static bool is_writable(struct target *memory, uint64_t address)
 {
     const struct process_mapping *mapping = mapping_of((struct process *)memory, address);
 
@@ -117,7 +117,7 @@ static int open_regular(const struct process *process, const char *path)
     return -1;
 }
 
-static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
+static bool open_file(struct target *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
     const struct process *process = (struct process *)memory;
@@ -145,7 +145,7 @@ static bool open_file(struct memory *memory, const struct memory_module *module,
     return done;
 }
 
-static void close_process(struct memory *memory)
+static void close_process(struct target *memory)
 {
     struct process *process = (struct process *)memory;
 
@@ -291,11 +291,11 @@ static bool open_files(struct process *process, struct error *error)
     return process->descriptor >= 0 || cannot_read(process, errno, error);
 }
 
-struct memory *process_open(uint64_t number, struct error *error)
+struct target *process_open(uint64_t number, struct error *error)
 {
     struct process *process = command_array(1, sizeof(*process));
 
-    process->memory = (struct memory){.operations = &operations,
+    process->memory = (struct target){.operations = &operations,
                                       .name = command_text("process %" PRIu64, number),
                                       .process = number,
                                       .is_running = true};

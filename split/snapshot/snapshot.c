@@ -67,7 +67,7 @@ static bool is_written(const struct snapshot *snapshot, const char *path)
 }
 
 /* True for a core of qemu's user mode, in which a program of another machine was run. */
-static bool is_emulator(const struct memory *memory, const struct module *module)
+static bool is_emulator(const struct target *memory, const struct module *module)
 {
     return memory->machine != 0 && module->machine != 0 && memory->machine != module->machine;
 }
@@ -75,7 +75,7 @@ static bool is_emulator(const struct memory *memory, const struct module *module
 /* DIR/NAME.UUID.PROCESS.profraw, where what is not known is left out. If another process, or
  * another copy of the module in the same one, has that name: with a number before "profraw".
  * `middle` becomes ".UUID.PROCESS", or "" if not both are known. */
-static bool name_output(const struct snapshot *snapshot, const struct memory *memory,
+static bool name_output(const struct snapshot *snapshot, const struct target *memory,
                         const struct module *module, unsigned time, char path[PATH_MAX],
                         char middle[MIDDLE_MAX], struct error *error)
 {
@@ -195,7 +195,7 @@ static bool is_of_process(const char *file, const char *middle)
 
 /* True if one of both is from the core of an emulator, and the other from that of what it ran, so
  * far as this command knows: cores by qemu do not list files. */
-static bool is_emulators_pair(const struct snapshot *snapshot, const struct memory *memory,
+static bool is_emulators_pair(const struct snapshot *snapshot, const struct target *memory,
                               const struct module *module, const char *candidate, bool is_ours)
 {
     bool is_new = is_emulator(memory, module);
@@ -207,7 +207,7 @@ static bool is_emulators_pair(const struct snapshot *snapshot, const struct memo
 /* Replaces the earlier profile of this copy of the module, if there is one. Of two from one command
  * the one with more counts stays, since cores come in any order. Both stay if neither has all
  * counts of the other, and if the module is where it was linked to be, which proves nothing. */
-static bool replace_earlier(const struct snapshot *snapshot, const struct memory *memory,
+static bool replace_earlier(const struct snapshot *snapshot, const struct target *memory,
                             const struct module *module, const char *middle,
                             const struct profile *profile, char path[PATH_MAX], bool *is_done,
                             struct error *error)
@@ -248,7 +248,7 @@ static bool replace_earlier(const struct snapshot *snapshot, const struct memory
 }
 
 /* Writes the profile of a module; `path` becomes that of the file. */
-static bool place_profile(struct snapshot *snapshot, const struct memory *memory,
+static bool place_profile(struct snapshot *snapshot, const struct target *memory,
                           const struct module *module, const struct profile *profile,
                           char path[PATH_MAX], struct error *error)
 {
@@ -292,7 +292,7 @@ static const char *const statuses[] = {
     [FINDING_FAILED] = "failed",
 };
 
-static void report_json(struct json_writer *json, const struct memory *memory,
+static void report_json(struct json_writer *json, const struct target *memory,
                         const struct module *module, enum finding finding,
                         const struct profile *profile, const char *path, const struct error *error)
 {
@@ -316,7 +316,7 @@ static void report_json(struct json_writer *json, const struct memory *memory,
     json_end_object(json);
 }
 
-static void report(struct snapshot *snapshot, const struct memory *memory,
+static void report(struct snapshot *snapshot, const struct target *memory,
                    const struct module *module, enum finding finding, const struct profile *profile,
                    const char *path, const struct error *error)
 {
@@ -337,7 +337,7 @@ static void report(struct snapshot *snapshot, const struct memory *memory,
 
 /* ---- targets ---- */
 
-static void add_module(struct snapshot *snapshot, struct memory *memory, size_t index)
+static void add_module(struct snapshot *snapshot, struct target *memory, size_t index)
 {
     struct taken taken = {0};
     struct error error = {0};
@@ -365,7 +365,7 @@ static void add_module(struct snapshot *snapshot, struct memory *memory, size_t 
 
 /* Files that are not here are none of the program's own, as a rule. But what is missing in a target
  * that ends early can be anything. */
-static void report_unknown(struct snapshot *snapshot, const struct memory *memory, uint64_t count)
+static void report_unknown(struct snapshot *snapshot, const struct target *memory, uint64_t count)
 {
     struct error error;
 
@@ -383,7 +383,7 @@ static void report_unknown(struct snapshot *snapshot, const struct memory *memor
     }
 }
 
-static void add_target(struct snapshot *snapshot, struct memory *memory, struct error *error)
+static void add_target(struct snapshot *snapshot, struct target *memory, struct error *error)
 {
     uint64_t written = snapshot->written, unknown = snapshot->unknown;
     bool had_failed = snapshot->has_failed;
@@ -393,9 +393,9 @@ static void add_target(struct snapshot *snapshot, struct memory *memory, struct 
         snapshot->has_failed = true;
         return;
     }
-    snapshot->has_failed = memory->lack.message[0] != '\0';
+    snapshot->has_failed = memory->incomplete_because.message[0] != '\0';
     if (snapshot->has_failed)
-        message_error(&memory->lack);
+        message_error(&memory->incomplete_because);
     for (size_t i = 0; i < memory->module_count; i++)
         add_module(snapshot, memory, i);
     report_unknown(snapshot, memory, snapshot->unknown - unknown);

@@ -8,7 +8,7 @@
  * The target is something that has memory, and ELF files loaded in it: a running process or a core
  * file.
  *
- * A kind of target fills in a `struct memory` and supplies operations. It says only what it was
+ * A kind of target fills in a `struct target` and supplies operations. It says only what it was
  * told: where files are mapped, and which. What a module is (its UUID, its load bias, its segments)
  * is read from its memory (module.c), in the same way for all targets.
  *
@@ -50,7 +50,7 @@ struct memory_module {
     bool is_unread;   /* reading it failed, so it is not known which module this is */
 };
 
-struct memory;
+struct target;
 
 struct memory_operations {
     /* The reason that memory may be missing, and what to do: for the ends of messages. */
@@ -59,28 +59,28 @@ struct memory_operations {
     /* Copies the memory at `address`, up to `size` bytes, which is not 0. Returns the number of
      * bytes that are there without a gap; 0: the first one is missing, or reading has failed, which
      * is in memory->failure then. That an address is not in the target is no failure. */
-    size_t (*read)(struct memory *memory, uint64_t address, void *to, size_t size);
+    size_t (*read)(struct target *memory, uint64_t address, void *to, size_t size);
 
     /* True if the memory at the address may be written to, as the target tells; true too if it does
      * not say. Counters are in such memory, and a file that is only read is not. */
-    bool (*is_writable)(struct memory *memory, uint64_t address);
+    bool (*is_writable)(struct target *memory, uint64_t address);
 
     /* True if something was mapped there that begins with this address. Only for targets that list
      * stub records as modules. */
-    bool (*begins_at)(struct memory *memory, uint64_t address);
+    bool (*begins_at)(struct target *memory, uint64_t address);
 
     /* Opens the module's file on disk. *is_same is set if it is known to be the very file that is
      * mapped; otherwise another file may have its path by now, and the caller must compare UUIDs.
      * Fails if there is no such file. */
-    bool (*open_file)(struct memory *memory, const struct memory_module *module, struct input *file,
+    bool (*open_file)(struct target *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error);
 
-    /* Frees what the kind of target has beside the struct memory. */
-    void (*close)(struct memory *memory);
+    /* Frees what the kind of target has beside the struct target. */
+    void (*close)(struct target *memory);
 };
 
 /* A target. Its own kind of struct, which is freed with it, starts with it. */
-struct memory {
+struct target {
     const struct memory_operations *operations;
     char *name;            /* in messages: "process 4711", or the path of a core */
     uint64_t process;      /* its number, for the names of outputs; 0: unknown */
@@ -93,7 +93,7 @@ struct memory {
      * clears it before. Memory that cannot be read counts as missing until then. */
     struct error failure;
     /* The reason that modules may be missing in the list; "" if none are. */
-    struct error lack;
+    struct error incomplete_because;
     /* A raw profile is mapped into it, as in continuous mode (%c), in which counters are not where
      * the image has them. */
     bool maps_profile;
@@ -102,29 +102,29 @@ struct memory {
 };
 
 /* The kinds of targets. NULL with an error; close with memory_close, which may be given NULL. */
-struct memory *process_open(uint64_t process, struct error *error);
+struct target *process_open(uint64_t process, struct error *error);
 
 /* A core, plain or compressed, in a file or from a pipe; "-" is standard input. */
-struct memory *core_open(const char *path, struct error *error);
-void memory_close(struct memory *memory);
+struct target *core_open(const char *path, struct error *error);
+void memory_close(struct target *memory);
 
 /* Copies memory. False if it is not all there. */
-bool memory_read(struct memory *memory, uint64_t address, void *to, size_t size);
+bool memory_read(struct target *memory, uint64_t address, void *to, size_t size);
 
 /* True if a raw profile begins at the address. */
-bool memory_has_profile(struct memory *memory, uint64_t address);
+bool memory_has_profile(struct target *memory, uint64_t address);
 
 /* Replaces what the buffer has by a copy of memory. False if it is not all there; the buffer ends
  * before the first byte that is not, or a little earlier. */
-bool memory_copy(struct memory *memory, uint64_t address, uint64_t size, struct buffer *buffer);
+bool memory_copy(struct target *memory, uint64_t address, uint64_t size, struct buffer *buffer);
 
 /* ---- for the kinds of targets ---- */
 
 /* Adds a module; the path is copied, without the kernel's mark for a file that was deleted. */
-struct memory_module *memory_add_module(struct memory *memory, const char *path, uint64_t base);
+struct memory_module *memory_add_module(struct target *memory, const char *path, uint64_t base);
 
 /* Sorts the modules. Called when all have been added. */
-void memory_sort_modules(struct memory *memory);
+void memory_sort_modules(struct target *memory);
 
 /* Parts of a process's memory, or of a file. Tables of real cores have some ten thousands of
  * entries, one for each mapping, in any order. */
@@ -156,7 +156,7 @@ bool address_ranges_find(const struct address_ranges *ranges, uint64_t address, 
 
 /* Searches memory that may be written to for stub records, but for that of the modules listed so
  * far, and adds what it finds as further modules. */
-bool stubs_find(struct memory *memory, const struct address_ranges *writable, bool wide,
+bool stubs_find(struct target *memory, const struct address_ranges *writable, bool wide,
                 bool big_endian, struct error *error);
 
 /* ---- for cores ---- */
@@ -218,7 +218,7 @@ enum module_state {
 };
 
 /* Reads a module from memory. Free with module_free in any case. */
-enum module_state module_read(struct memory *memory, const struct memory_module *listed,
+enum module_state module_read(struct target *memory, const struct memory_module *listed,
                               struct module *module);
 void module_free(struct module *module);
 
@@ -237,7 +237,7 @@ struct traces {
     struct uuid uuid; /* of the tripwire; size 0 if that has none, or only a part of it */
 };
 
-struct traces traces_find(struct memory *memory, const struct module *module);
+struct traces traces_find(struct target *memory, const struct module *module);
 
 /* The first fields of what has the form of a stub record in the module: of its stub, if it has one,
  * and now and then of something else. */
@@ -247,7 +247,7 @@ struct module_stubs {
     size_t count;
 };
 
-struct module_stubs module_find_stubs(struct memory *memory, const struct module *module);
+struct module_stubs module_find_stubs(struct target *memory, const struct module *module);
 
 /* ---- coverage ---- */
 
@@ -282,7 +282,7 @@ struct taken {
 /* Takes the profile that the module's runtime would write at this moment, byte for byte, unless the
  * memory has failed. `file` is the module's, or NULL: names that are not in the target come from
  * there. Free with taken_free in any case. */
-bool take_profile(struct memory *memory, const struct module *module,
+bool take_profile(struct target *memory, const struct module *module,
                   const struct coverage *coverage, const struct input *file, struct taken *taken,
                   struct error *error);
 void taken_free(struct taken *taken);
@@ -299,7 +299,7 @@ enum finding {
 
 /* Finds out of a module whether it has coverage, and takes its profile. Free *module and *taken in
  * any case; *taken must be {0} at first. */
-enum finding examine_module(struct memory *memory, const struct memory_module *listed,
+enum finding examine_module(struct target *memory, const struct memory_module *listed,
                             const struct sidecar_places *places, struct module *module,
                             struct taken *taken, struct error *error);
 

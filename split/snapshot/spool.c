@@ -212,7 +212,7 @@ static struct bytes read_back(struct spool *spool, uint64_t offset, uint64_t siz
     extend(spool);
     if (spool->position < end || spool->failed)
         return (struct bytes){0};
-    command_require(buffer_reserve(to, (size_t)size), size);
+    exit_unless_allocated(buffer_reserve(to, (size_t)size), size);
     if (pread(spool->to, to->data, (size_t)size, (off_t)offset) == (ssize_t)size)
         to->size = (size_t)size;
     else

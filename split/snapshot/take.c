@@ -21,7 +21,7 @@
 #define COPIES_MAX 8
 
 struct taking {
-    struct memory *memory;
+    struct target *memory;
     const struct module *module;
     const struct coverage *coverage;
     const struct input *file;
@@ -80,8 +80,8 @@ static bool copy_changing(const struct taking *taking, uint64_t address, struct 
     uint64_t size = counters->size;
     bool is_settled = false, done;
 
-    command_require(buffer_append_zeros(&copies.is_settled, (size_t)(size / sizeof(uint64_t))),
-                    size);
+    exit_unless_allocated(
+        buffer_append_zeros(&copies.is_settled, (size_t)(size / sizeof(uint64_t))), size);
     done = copy_section(taking, SECTION_COUNTERS, address, size, &copies.middle) &&
            copy_section(taking, SECTION_COUNTERS, address, size, &copies.newer);
     for (int count = 2; done && !is_settled && count < COPIES_MAX; count++) {
@@ -199,7 +199,7 @@ static void append_header(const struct taking *taking, uint32_t first, uint32_t 
 
 static bool check_values(const struct taking *taking, const struct buffer *values)
 {
-    command_require(!values->failed, values->size);
+    exit_unless_allocated(!values->failed, values->size);
     return values->size <= VALUES_SIZE_MAX ||
            error_set(taking->error,
                      "%s: its recorded values are damaged in %s; take the snapshot again",
@@ -304,7 +304,7 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
         memcmp(taken->data.data, record, size) != 0)
         return is_other_build(taking, "its data in memory is not what the split left of it");
     taken->data.size = 0;
-    command_require(buffer_append(&taken->data, record, size), size);
+    exit_unless_allocated(buffer_append(&taken->data, record, size), size);
     return true;
 }
 
@@ -349,7 +349,7 @@ static bool take_names(const struct taking *taking, struct taken *taken)
     if (!is_known)
         return copy_section(taking, SECTION_NAMES, address, section->size, &taken->names);
     taken->names.size = 0;
-    command_require(buffer_append(&taken->names, known.data, (size_t)known.size), known.size);
+    exit_unless_allocated(buffer_append(&taken->names, known.data, (size_t)known.size), known.size);
     return true;
 }
 
@@ -411,7 +411,7 @@ static bool is_still_there(const struct taking *taking)
                      module->name, taking->memory->name);
 }
 
-bool take_profile(struct memory *memory, const struct module *module,
+bool take_profile(struct target *memory, const struct module *module,
                   const struct coverage *coverage, const struct input *file, struct taken *taken,
                   struct error *error)
 {
@@ -426,9 +426,9 @@ bool take_profile(struct memory *memory, const struct module *module,
                          module->name, PROFILE_VERSION(coverage->raw_version), PROFILE_VERSION_MIN,
                          PROFILE_VERSION_MAX);
     if (module->uuid.size != 0)
-        command_require(profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
-                                                 module->big_endian, &module->uuid),
-                        UUID_SIZE_MAX);
+        exit_unless_allocated(profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
+                                                       module->big_endian, &module->uuid),
+                              UUID_SIZE_MAX);
     if (!check_sections(&taking) || !take_counters(&taking, taken) ||
         !take_bitmap(&taking, taken) ||
         !(coverage->has_stub ? take_stub(&taking, taken) : take_data(&taking, taken)) ||

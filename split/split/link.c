@@ -161,7 +161,7 @@ static bool look_at_library(const char *path, bool *is_unsplit, struct error *er
 
     *is_unsplit = false;
     if (input_open(&input, path, error)) {
-        *is_unsplit = !image_find_split(&input, &split, error) && split.has_mapping;
+        *is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
         input_close(&input);
     }
     return !error_is_of_memory(error);

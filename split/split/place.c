@@ -373,7 +373,7 @@ static char *find_sidecar(const struct slice_split *split)
     /* For other commands the option may be repeated, and such are the places. */
     if (places.are_given && places.files.count == 0)
         path_list_add(&places.files, option_text(split->job->options, OPTION_SIDECAR));
-    if (image_find_split(image, &found, &ignored))
+    if (image_read_stripped_id(image, &found, &ignored))
         sidecar = sidecar_search_of_image(&places, image, &found, &ignored);
     if (sidecar != NULL)
         path = strdup(sidecar->name);

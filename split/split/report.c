@@ -239,7 +239,7 @@ void split_describe(struct slice_split *split)
 
     if (option_given(split->job->options, OPTION_JSON)) {
         /* Some warning would not be in it. */
-        command_require(!split->job->report->notes.failed, sizeof(struct error));
+        exit_unless_allocated(!split->job->report->notes.failed, sizeof(struct error));
         json.stream = json_text_stream(&split->json);
         write_row(split, &json);
         json_close_text(json.stream, &split->json);

@@ -170,7 +170,7 @@ static void split_all(struct batch *batch)
     progress_start(&batch->progress, "all images", total);
     batch->threads_each = parallel_share(threads, count);
     pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
-    command_require(pool != NULL, sizeof(calls));
+    exit_unless_allocated(pool != NULL, sizeof(calls));
     for (size_t i = 0; i < count; i++)
         pool_add(pool, &batch->jobs[i]);
     pool_close(pool);
@@ -215,9 +215,9 @@ static void print_summary(const struct batch *batch)
             if (row->sidecar_path == NULL)
                 continue; /* there was nothing to take out */
             is_shared = tfind(row->sidecar_path, &sidecars, compare_paths) != NULL;
-            command_require(is_shared ||
-                                tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL,
-                            sizeof(row));
+            exit_unless_allocated(is_shared ||
+                                      tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL,
+                                  sizeof(row));
             table_cell(table, "%s", row->name);
             table_cell(table, "%s", uuid_format(&row->uuid, hex));
             table_cell(table, "%s", human_size(row->size_before, before));

@@ -160,7 +160,8 @@ static void expect_known_as_split(struct image_plan *plan, struct bytes stripped
     struct error error;
     struct image_plan *second;
 
-    FUZZ_EXPECT(image_find_split(&again, &split, &error), "a stripped image is not known as one");
+    FUZZ_EXPECT(image_read_stripped_id(&again, &split, &error),
+                "a stripped image is not known as one");
     second = image_plan_make(&again, options, &error);
     FUZZ_EXPECT(second != NULL, "a stripped image is refused: %s", error.message);
     FUZZ_EXPECT(second->already_split && second->edits.count == 0,
@@ -221,7 +222,7 @@ static void describe(const struct input *image)
     struct image_plan *plan;
 
     image_is_linked(image->bytes);
-    image_find_split(image, &split, &error);
+    image_read_stripped_id(image, &split, &error);
     FUZZ_EXPECT(!error_is_of_memory(&error), "out of memory: %s", error.message);
     if (!image_outline(image, &outline, &error))
         fuzz_expect_reason(&error);

@@ -122,7 +122,7 @@ static void outline(const struct subject *subject, struct outcome *result)
 static void find_split(const struct subject *subject, struct outcome *result)
 {
     struct split_image split = {.uuid_is_stub = false};
-    bool is_split = image_find_split(&subject->file, &split, &result->error);
+    bool is_split = image_read_stripped_id(&subject->file, &split, &result->error);
 
     stop_refusing(result);
     result->has_failed = error_is_of_memory(&result->error);

@@ -33,7 +33,7 @@ enum part { PART_DUMP, PART_FILE, PART_SIDECAR, PARTS };
 static struct bytes module_file;
 
 /* In place of the target's own operation: the file is always the same one. */
-static bool open_file(struct memory *memory, const struct memory_module *module, struct input *file,
+static bool open_file(struct target *memory, const struct memory_module *module, struct input *file,
                       bool *is_same, struct error *error)
 {
     struct buffer copied = {0};
@@ -64,7 +64,7 @@ static void check_taken(const struct taken *taken)
     buffer_free(&written.bytes);
 }
 
-static void check_modules(struct memory *memory, const struct sidecar_places *places)
+static void check_modules(struct target *memory, const struct sidecar_places *places)
 {
     for (size_t i = 0; i < memory->module_count && i < MODULES_MOST; i++) {
         struct module module;
@@ -99,7 +99,7 @@ static void run(const struct parts *parts)
     char path[API_PATH_SIZE];
     int file = api_file(parts_get(parts, PART_DUMP), path);
     struct error error = {0};
-    struct memory *memory;
+    struct target *memory;
 
     scratch_path(sidecar, "sidecar");
     scratch_write("sidecar", parts_get(parts, PART_SIDECAR));

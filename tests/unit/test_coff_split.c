@@ -270,7 +270,7 @@ static bool find_split(struct buffer *image, struct split_image *found)
 
     *found = (struct split_image){.counters_size = 0};
     ck_assert(input_from_buffer(&input, image, "stripped", &error));
-    is_split = image_find_split(&input, found, &error);
+    is_split = image_read_stripped_id(&input, found, &error);
     ck_assert_str_eq(error.message, "");
     input_close(&input);
     return is_split;
@@ -476,8 +476,8 @@ START_TEST(test_stub)
     struct error error = {0};
 
     coff_program_finish(program);
-    ck_assert_msg(image_find_split(&program->input, &found, &error) == stub->is_split, "%s: %s",
-                  stub->what, error.message);
+    ck_assert_msg(image_read_stripped_id(&program->input, &found, &error) == stub->is_split,
+                  "%s: %s", stub->what, error.message);
     ck_assert(!error_is_of_memory(&error));
     if (stub->is_split) {
         ck_assert_uint_eq(found.uuid.size, found.uuid_is_stub ? UUID_STUB_SIZE : 16);
@@ -522,7 +522,7 @@ START_TEST(test_rest)
 
         rests[i].change(program);
         coff_program_finish(program);
-        ck_assert_msg(image_find_split(&program->input, &found, &error) == rests[i].is_split,
+        ck_assert_msg(image_read_stripped_id(&program->input, &found, &error) == rests[i].is_split,
                       "row %zu", i);
         coff_program_free(program);
     }

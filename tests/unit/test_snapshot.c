@@ -20,7 +20,7 @@
 
 /* The program: its image in memory, and how often its counters have been copied. */
 struct program {
-    struct memory memory;
+    struct target memory;
     uint8_t image[IMAGE_SIZE];
     unsigned copies;
     int torn; /* the copy in which the second counter is torn; -1: none */
@@ -39,7 +39,7 @@ static void set_counters(struct program *program)
     store_u64(program->image + COUNTERS + 16, UINT64_MAX, false);
 }
 
-static size_t read_memory(struct memory *memory, uint64_t address, void *to, size_t size)
+static size_t read_memory(struct target *memory, uint64_t address, void *to, size_t size)
 {
     struct program *program = (struct program *)memory;
 
@@ -53,7 +53,7 @@ static size_t read_memory(struct memory *memory, uint64_t address, void *to, siz
     return size;
 }
 
-static bool is_writable(struct memory *memory, uint64_t address)
+static bool is_writable(struct target *memory, uint64_t address)
 {
     (void)memory;
     (void)address;
@@ -77,7 +77,7 @@ static void start(struct program *program, struct memory_module *listed)
         .p_type = PT_LOAD, .p_flags = PF_R | PF_W, .p_filesz = IMAGE_SIZE, .p_memsz = IMAGE_SIZE};
 
     *program = (struct program){.torn = -1};
-    program->memory = (struct memory){.operations = &operations, .name = name, .is_running = true};
+    program->memory = (struct target){.operations = &operations, .name = name, .is_running = true};
     memcpy(program->image, &header, sizeof(header));
     memcpy(program->image + sizeof(header), &load, sizeof(load));
     *listed = (struct memory_module){.path = path, .base = BASE};
