@@ -45,10 +45,6 @@ enum part {
 #define FILE_NAME   16
 #define FILE_HEADER 32
 
-static const char *const functions[] = {"main", "_Z3runi", "_Z5otheri", "covered.cc:_ZL6chooseib"};
-
-#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
-
 /* ---- states ---- */
 
 /* Puts a file where its header says that it belongs. */
@@ -86,47 +82,21 @@ static void place_state(const struct parts *parts)
     }
 }
 
-static void check_tests(const covsplit_tests *tests)
-{
-    covsplit_reached reached;
-    size_t count;
-
-    covsplit_tests_names(tests, &count);
-    for (size_t i = 0; i < covsplit_tests_count(tests); i++) {
-        FUZZ_EXPECT(covsplit_tests_get(tests, i, &reached) && reached.function < FUNCTIONS &&
-                        reached.test_count <= count,
-                    "a function that was not asked for");
-        for (size_t k = 1; k < reached.test_count; k++)
-            FUZZ_EXPECT(strcmp(reached.tests[k - 1], reached.tests[k]) < 0, "tests out of order");
-    }
-    FUZZ_EXPECT(!covsplit_tests_get(tests, covsplit_tests_count(tests), &reached),
-                "a function too many");
-}
-
 /* Reads the state as a program does that has the library. */
 static void read_by_library(const char *path, covsplit_sidecar *sidecar)
 {
     struct api_taken taken = {.limit = ALL_MOST};
     covsplit_error *error = NULL;
-    covsplit_state *state = covsplit_state_open(path, NULL, &error);
+    covsplit_state *state = covsplit_state_open(path, &error);
     covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
-    covsplit_tests *tests;
 
     if (state == NULL) {
         api_refused(error);
         covsplit_merger_free(merger);
         return;
     }
-    if (sidecar != NULL) {
-        covsplit_state_add_sidecar(state, sidecar, NULL);
+    if (sidecar != NULL)
         covsplit_merger_add_sidecar(merger, sidecar, NULL);
-    }
-    tests = covsplit_tests_find(state, functions, FUNCTIONS, &error);
-    if (tests != NULL)
-        check_tests(tests);
-    else
-        api_refused(error);
-    covsplit_tests_close(tests);
     if (!covsplit_merger_add_state(merger, state, &error) ||
         !covsplit_merger_finish(merger, api_take, &taken, &error))
         api_refused(error);
