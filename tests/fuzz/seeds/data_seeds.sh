@@ -211,5 +211,5 @@ if with_runtime 19 $covered && try "$COVSPLIT" split -o stripped --sidecar sidec
     try "$COVSPLIT" merge --sidecar sidecar --into state full.profraw
     state_seed full
     try "$COVSPLIT" export --sidecar sidecar --union -o union.a
-    parts '\2\0\0\0' union.a >"$directory/state/union"
+    parts '\1\0\0\0' union.a >"$directory/state/union"
 fi
