@@ -382,55 +382,14 @@ bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor vi
 /* ---- states ---- */
 
 /* The state of an incremental merge: the directory STATE of `covsplit merge --into STATE`. It has
- * the sums of all profiles that were merged into it, and which tests reach which functions. The
- * library only reads states; others may write to them at the same time. */
+ * the sums of all profiles that were merged into it. The library only reads states; others may
+ * write to them at the same time. */
 typedef struct covsplit_state covsplit_state;
 
-/* Opens a state. `store`, in which covsplit_tests_find finds sidecars, may be NULL; otherwise it
- * must stay open until the state is closed with covsplit_state_close. */
-covsplit_state *covsplit_state_open(const char *path, const covsplit_store *store,
-                                    covsplit_error **error);
+/* Opens a state. It must be closed with covsplit_state_close. */
+covsplit_state *covsplit_state_open(const char *path, covsplit_error **error);
 /* Closes and frees. NULL is allowed. */
 void covsplit_state_close(covsplit_state *state);
-
-/* Gives the state a sidecar, which is taken in place of the store's for the image that it fits. Any
- * number of sidecars may be given. The sidecar must stay open until the state is closed. */
-bool covsplit_state_add_sidecar(covsplit_state *state, covsplit_sidecar *sidecar,
-                                covsplit_error **error);
-
-/* Which tests reach some functions. */
-typedef struct covsplit_tests covsplit_tests;
-
-/* One of the functions in one image. What is pointed to is valid until the covsplit_tests are
- * closed. */
-typedef struct {
-    size_t function;          /* its index in those that were asked for */
-    const char *image_name;   /* NULL: not known, since profiles of the image need no sidecar */
-    const uint8_t *uuid;      /* of the image, uuid_size bytes */
-    size_t uuid_size;         /* 0: not known */
-    const char *const *tests; /* the names of the tests that reach it, in ascending order */
-    size_t test_count;
-} covsplit_reached;
-
-/* Finds the tests that reach `count` functions, which are named as in profiles: "main",
- * "file.c:static_function", "_ZN3foo3barEv". All are searched for in one pass over the state, with
- * one image in memory at a time. The result must be closed with covsplit_tests_close; the state may
- * be closed before. Fails if the state has no tests (covsplit merge --into STATE --by NAME), or if
- * the sidecar of an image is missing. */
-covsplit_tests *covsplit_tests_find(covsplit_state *state, const char *const *functions,
-                                    size_t count, covsplit_error **error);
-/* Closes and frees. NULL is allowed. */
-void covsplit_tests_close(covsplit_tests *tests);
-
-/* All tests of the state, *count names in ascending order, whatever they reach. Valid until the
- * covsplit_tests are closed. */
-const char *const *covsplit_tests_names(const covsplit_tests *tests, size_t *count);
-
-/* What was found: an entry for each image and function that is in it. A function that no test
- * reaches has entries without tests; one that is in no image has no entry. */
-size_t covsplit_tests_count(const covsplit_tests *tests);
-/* Fills *reached. Returns false if index is not less than the count. */
-bool covsplit_tests_get(const covsplit_tests *tests, size_t index, covsplit_reached *reached);
 
 /* ---- merging ---- */
 

@@ -1,8 +1,7 @@
 /*
  * Profiles, stores, merging and states: see covsplit.h.
  *
- * A thin layer over common/llvm (profiles), common/store, and common/sidecar and common/state
- * (sums and tests).
+ * A thin layer over common/llvm (profiles), common/store, common/sidecar and common/state (sums).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,6 @@
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/state/state.h"
-#include "common/state/tests_query.h"
 #include "common/store/store.h"
 #include "reader/internal.h"
 
@@ -355,7 +353,7 @@ bool covsplit_store_visit(const covsplit_store *store, covsplit_store_visitor vi
                         &why);
 }
 
-/* ---- the sidecars of mergers and states ---- */
+/* ---- the sidecars of a merger ---- */
 
 /* They are looked for first among those that the caller gave, then in a store. Must stay where it
  * is until all sidecars that were found have been released. */
@@ -432,41 +430,19 @@ static void release(void *context, struct profile_sidecar *found)
     free(found);
 }
 
-static void start_choice(struct sidecar_choice *choice, const covsplit_store *store)
-{
-    *choice = (struct sidecar_choice){.source = {find, release, choice}, .store = store};
-}
-
-static bool give_sidecar(struct sidecar_choice *choice, covsplit_sidecar *sidecar,
-                         covsplit_error **error)
-{
-    struct error why = {0};
-
-    if (!ARRAY_ROOM_FOR_ONE(choice->given, choice->given_capacity, choice->given_count)) {
-        error_out_of_memory(&why, sidecar->opened.sidecar->name, sizeof(sidecar));
-        report_error(error, &why);
-        return false;
-    }
-    choice->given[choice->given_count++] = sidecar;
-    return true;
-}
-
 /* ---- states ---- */
 
 struct covsplit_state {
     struct state *state;
-    struct sidecar_choice sidecars;
 };
 
-covsplit_state *covsplit_state_open(const char *path, const covsplit_store *store,
-                                    covsplit_error **error)
+covsplit_state *covsplit_state_open(const char *path, covsplit_error **error)
 {
     covsplit_state *opened = new_object(sizeof(*opened), path, error);
     struct error why = {0};
 
     if (opened == NULL)
         return NULL;
-    start_choice(&opened->sidecars, store);
     if (state_open(&opened->state, path, STATE_READ, 0, &why))
         return opened;
     covsplit_state_close(opened);
@@ -479,77 +455,7 @@ void covsplit_state_close(covsplit_state *state)
     if (state == NULL)
         return;
     state_close(state->state);
-    free(state->sidecars.given);
     free(state);
-}
-
-bool covsplit_state_add_sidecar(covsplit_state *state, covsplit_sidecar *sidecar,
-                                covsplit_error **error)
-{
-    return give_sidecar(&state->sidecars, sidecar, error);
-}
-
-struct covsplit_tests {
-    struct tests_answer answer;
-};
-
-covsplit_tests *covsplit_tests_find(covsplit_state *state, const char *const *functions,
-                                    size_t count, covsplit_error **error)
-{
-    const char *path = state_path(state->state);
-    covsplit_tests *tests = new_object(sizeof(*tests), path, error);
-    struct error why = {0};
-
-    if (tests == NULL)
-        return NULL;
-    if (tests_find(state->state, &state->sidecars.source, 0, functions, count, &tests->answer,
-                   &why)) {
-        if (tests->answer.tests.count != 0)
-            return tests;
-        error_set(&why,
-                  "%s: has no tests; add profiles to it with 'covsplit merge --into %s --by NAME'",
-                  path, path);
-    }
-    covsplit_tests_close(tests);
-    report_error(error, &why);
-    return NULL;
-}
-
-void covsplit_tests_close(covsplit_tests *tests)
-{
-    if (tests == NULL)
-        return;
-    tests_answer_free(&tests->answer);
-    free(tests);
-}
-
-const char *const *covsplit_tests_names(const covsplit_tests *tests, size_t *count)
-{
-    *count = tests->answer.tests.count;
-    return (const char *const *)tests->answer.tests.items;
-}
-
-size_t covsplit_tests_count(const covsplit_tests *tests)
-{
-    return tests->answer.found_count;
-}
-
-bool covsplit_tests_get(const covsplit_tests *tests, size_t index, covsplit_reached *reached)
-{
-    const struct found_function *found;
-
-    if (index >= tests->answer.found_count)
-        return false;
-    found = &tests->answer.found[index];
-    *reached = (covsplit_reached){
-        .function = found->index,
-        .image_name = found->image,
-        .uuid = found->uuid.bytes,
-        .uuid_size = found->uuid.size,
-        .tests = found->tests,
-        .test_count = found->test_count,
-    };
-    return true;
 }
 
 /* ---- merging ---- */
@@ -567,7 +473,8 @@ covsplit_merger *covsplit_merger_new(const covsplit_store *store, covsplit_error
     covsplit_merger *merger = new_object(sizeof(*merger), "a merger", error);
 
     if (merger != NULL) {
-        start_choice(&merger->sidecars, store);
+        merger->sidecars =
+            (struct sidecar_choice){.source = {find, release, &merger->sidecars}, .store = store};
         profile_groups_start(&merger->groups, &merger->sidecars.source);
     }
     return merger;
@@ -585,7 +492,16 @@ void covsplit_merger_free(covsplit_merger *merger)
 bool covsplit_merger_add_sidecar(covsplit_merger *merger, covsplit_sidecar *sidecar,
                                  covsplit_error **error)
 {
-    return give_sidecar(&merger->sidecars, sidecar, error);
+    struct sidecar_choice *choice = &merger->sidecars;
+    struct error why = {0};
+
+    if (!ARRAY_ROOM_FOR_ONE(choice->given, choice->given_capacity, choice->given_count)) {
+        error_out_of_memory(&why, sidecar->opened.sidecar->name, sizeof(sidecar));
+        report_error(error, &why);
+        return false;
+    }
+    choice->given[choice->given_count++] = sidecar;
+    return true;
 }
 
 static bool check_usable(const covsplit_merger *merger, const char *name, struct error *error)

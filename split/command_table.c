@@ -153,11 +153,6 @@ static const struct option_description merge_options[] = {
          "with --into: delete each profile as soon as its counts are safe in STATE"),
     FLAG(OPTION_WATCH, "watch", NO_LETTER,
          "with --into: consume profiles as they appear, until SIGINT or SIGTERM"),
-    VALUE(OPTION_BY, TEXT, "by", NO_LETTER, "NAME",
-          "with --into: also record which functions the profiles reach, for the test NAME",
-          .excludes = OPTION_BY_PATH),
-    FLAG(OPTION_BY_PATH, "by-path", NO_LETTER,
-         "the same, with the tests named after the directories of the profiles"),
     VALUE(OPTION_FORMAT, WORD, "format", NO_LETTER, "FORMAT",
           "write profraw or profdata (default: what the name of OUT ends in)",
           .words = profile_formats, .excludes = OPTION_INTO),
@@ -289,12 +284,10 @@ static const struct option_description run_options[] = {
 static const struct option_description show_options[] = {
     FLAG(OPTION_MAP, "map", NO_LETTER,
          "show where the counters are in memory, and how to copy them with gdb"),
-    VALUE(OPTION_TESTS, TEXT, "tests", NO_LETTER, "FUNCTION",
-          "show which tests of the STATE reach FUNCTION", .repeats = true, .excludes = OPTION_MAP),
     SIDECARS("of a STATE: a sidecar, or a directory of them"),
     STORE("of a STATE: look for sidecars in the store DIR"),
     MEMORY_LIMIT,
-    JSON("FILE or FUNCTION"),
+    JSON("FILE"),
 };
 
 static const struct option_description verify_options[] = {
@@ -504,7 +497,7 @@ static const struct command commands[] = {
      "                      [--per-image DIR] [--explain [--json]] [--format FORMAT]\n"
      "                      -o OUT [--weighted-input N,FILE]... PROFILE...\n"
      "       covsplit merge [[--sidecar FILE]... | --store DIR] [--failure-mode MODE]\n"
-     "                      [--memory-limit SIZE] [-j N] [-v] [--by NAME | --by-path]\n"
+     "                      [--memory-limit SIZE] [-j N] [-v]\n"
      "                      --into STATE [--consume] PROFILE...\n"
      "       covsplit merge [OPTION]... --into STATE --watch DIR...",
      "A PROFILE is a file, a FIFO, '-' for standard input, a directory (all files in it and\n"
@@ -539,11 +532,6 @@ static const struct command commands[] = {
      "\n"
      "--watch consumes profiles in and below each DIR as they appear, until SIGINT, SIGTERM or\n"
      "SIGHUP; it then finishes what it has begun, and exits with 0.\n"
-     "\n"
-     "--by and --by-path record in STATE which functions each test reaches, for 'show --tests'.\n"
-     "With --by-path, the test is the directory of the profile, relative to the operand. A\n"
-     "profile directly in the operand, or itself the operand, is a test of its own, named after\n"
-     "its file without .profraw.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
      OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
     {"correlate", "Make a full raw profile from a lightweight one",
@@ -619,8 +607,8 @@ static const struct command commands[] = {
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--json] SIDECAR...\n"
-     "       covsplit show [--tests FUNCTION]... [[--sidecar FILE]... | --store DIR]\n"
-     "                     [--memory-limit SIZE] [--json] STATE...",
+     "       covsplit show [[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] [--json]\n"
+     "                     STATE...",
      "The status of a section in an image says what a split would do: it is 'removed', or\n"
      "is 'zeroed', or it 'stays', or is 'copied' since it stays and reports need it. In a\n"
      "split image, it is 'left'. In a sidecar, a section is 'stored', or only 'recorded' by\n"
@@ -632,11 +620,8 @@ static const struct command commands[] = {
      "With --map, the printed commands copy counters and bitmap in gdb, and make a profile from\n"
      "the copies.\n"
      "\n"
-     "A STATE is made by 'merge --into', with --by or --by-path if it is to answer --tests.\n"
-     "FUNCTION is a name as in profiles: main, file.c:helper, _ZN3foo3barEi. If there is no\n"
-     "such function, it may be a name without the file, or demangled: helper, foo::bar,\n"
-     "foo::bar(int). If several functions match, an error lists them. The sidecars of the\n"
-     "STATE's images are searched for as those of profiles (see 'covsplit merge').\n",
+     "A STATE is made by 'merge --into'. The sidecars of its images, which give their names, are\n"
+     "searched for as those of profiles (see 'covsplit merge').\n",
      OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...",

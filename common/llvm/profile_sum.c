@@ -224,7 +224,6 @@ void profile_sum_free(struct profile_sum *sum)
     if (sum == NULL)
         return;
     drop_counters(sum);
-    buffer_free(&sum->tests);
     free(sum);
 }
 
@@ -456,11 +455,8 @@ bool profile_sum_add_plane(struct profile_sum *sum, unsigned plane, struct bytes
 bool profile_sum_add_sum(struct profile_sum *sum, struct profile_sum *more, struct error *error)
 {
     if (!profile_sum_has_counters(sum)) {
-        struct profile_sum all = *more;
-
-        all.tests = sum->tests;
-        *more = (struct profile_sum){.identity = sum->identity, .tests = more->tests};
-        *sum = all;
+        *sum = *more;
+        *more = (struct profile_sum){.identity = sum->identity};
         return true;
     }
     for (unsigned plane = 0; plane < profile_sum_plane_count(more); plane++) {

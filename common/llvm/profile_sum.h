@@ -72,7 +72,6 @@ bool profile_check_places(const struct profile *profile, const char *name, struc
 struct profile_sum {
     struct digest identity; /* profile_identity of its profiles */
     uint64_t profile_count; /* saturates */
-    struct buffer tests;    /* the tests that reach its functions (state/reached.h); mostly empty */
 
     /* For the implementation. */
     uint8_t *bytes;            /* the whole profile, without value data; NULL: no counters */
@@ -104,8 +103,7 @@ static inline bool profile_sum_has_counters(const struct profile_sum *sum)
 bool profile_sum_add(struct profile_sum *sum, const struct profile *more, unsigned share,
                      unsigned shares, struct error *error);
 
-/* Adds another sum but for its tests, and may empty it. No other thread may add at the same time.
- */
+/* Adds another sum, and may empty it. No other thread may add at the same time. */
 bool profile_sum_add_sum(struct profile_sum *sum, struct profile_sum *more, struct error *error);
 
 /* Adds 2^plane times a profile with byte coverage, whose whole counters these are (as many as in

@@ -99,8 +99,8 @@ bool profile_groups_add(struct profile_groups *groups, struct profile_group *gro
                         const struct profile *profile, const struct profile_place *place,
                         unsigned share, unsigned shares, struct error *error);
 
-/* Adds a sum of profiles of the group's identity but for its tests, and may empty it. No other
- * thread may use the groups at the same time. False only if out of memory, as above. */
+/* Adds a sum of profiles of the group's identity, and may empty it. No other thread may use the
+ * groups at the same time. False only if out of memory, as above. */
 bool profile_group_add_sum(struct profile_group *group, struct profile_sum *sum,
                            const struct profile_place *place, struct error *error);
 

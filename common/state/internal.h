@@ -73,7 +73,7 @@ int state_lock_file(int fd, short type, bool waits);
 /* ---- files (state_file.c) ---- */
 
 #define STATE_FILE_MAGIC   "covstate"
-#define STATE_FILE_VERSION 1
+#define STATE_FILE_VERSION 2
 
 enum state_file_kind {
     STATE_FILE_IMAGE = 1,
@@ -86,10 +86,9 @@ enum state_record_tag {
     STATE_RECORD_PART = 1,    /* starts a sum: identity, and a 64-bit number of profiles */
     STATE_RECORD_PROFILE = 2, /* a raw profile */
     STATE_RECORD_PLANE = 3,   /* the counters of the next plane */
-    STATE_RECORD_TESTS = 4,   /* reached.h */
-    STATE_RECORD_FOLDED = 5,  /* of an image: nonces of the batches that were added */
-    STATE_RECORD_CLAIM = 6,   /* of a batch: the path of a claim */
-    STATE_RECORD_END = 7,     /* the digest */
+    STATE_RECORD_FOLDED = 4,  /* of an image: nonces of the batches that were added */
+    STATE_RECORD_CLAIM = 5,   /* of a batch: the path of a claim */
+    STATE_RECORD_END = 6,     /* the digest */
 };
 
 #define STATE_PART_RECORD_SIZE (DIGEST_SIZE + sizeof(uint64_t))
@@ -143,7 +142,7 @@ bool state_file_read(const struct state_file *file, size_t record, uint64_t limi
 bool state_file_read_head(const struct state_file *file, size_t record, struct digest *identity,
                           uint64_t *profile_count, struct error *error);
 
-/* Adds the sum that begins with this record, with its tests. The limit is that of each record. */
+/* Adds the sum that begins with this record. The limit is that of each record. */
 bool state_file_add_sum(const struct state_file *file, size_t record, uint64_t limit,
                         struct profile_sum *sum, struct error *error);
 

@@ -18,7 +18,7 @@
 /* The contents of covsplit-state: this, the version, a space, the number of the state in
  * hexadecimal digits, and the end of the line. */
 #define TITLE         "covsplit state "
-#define STATE_VERSION 1
+#define STATE_VERSION 2
 #define CONTENTS_MAX  128
 
 /* ---- names ---- */

@@ -4,7 +4,7 @@
  * ran.
  *
  *     STATE/covsplit-state     the version, and a random number that identifies the state
- *     STATE/images/IDENTITY    an image: the sum of its profiles, and what else is kept of it
+ *     STATE/images/IDENTITY    an image: the sum of its profiles
  *     STATE/batches/NONCE      profiles that count, but are not in all files of images yet
  *     STATE/batches/NONCE.open exists, and is locked, while a process prepares the batch NONCE
  *
@@ -75,8 +75,7 @@ bool state_fold(struct state *state, struct error *error);
 /* ---- reading ---- */
 
 /* Called with the sum of each image, in ascending order of the identities. `name` is that of its
- * file, for messages. The visitor may empty the sum, and take its tests. False, with an error, ends
- * the visit. */
+ * file, for messages. The visitor may empty the sum. False, with an error, ends the visit. */
 typedef bool (*state_visitor)(void *context, struct profile_sum *sum, const char *name,
                               struct error *error);
 

@@ -12,7 +12,6 @@
 #include "common/base/file.h"
 #include "common/base/memory_limit.h"
 #include "common/state/internal.h"
-#include "common/state/reached.h"
 
 /* The header: magic, version, kind, name. */
 #define MAGIC_SIZE  8
@@ -87,8 +86,7 @@ bool state_writer_put_sum(struct state_writer *writer, struct profile_sum *sum, 
         done = state_writer_put(writer, STATE_RECORD_PLANE,
                                 (struct bytes){sum->counters, sum->counters_size}, error);
     }
-    return done && (sum->tests.size == 0 ||
-                    state_writer_put(writer, STATE_RECORD_TESTS, buffer_view(&sum->tests), error));
+    return done;
 }
 
 static bool digest_file(int fd, const char *path, uint64_t size, struct digest *digest,
@@ -149,7 +147,6 @@ static bool may_follow(enum state_file_kind kind, enum state_record_tag previous
 {
     bool is_image = kind == STATE_FILE_IMAGE;
     bool has_sum = previous == STATE_RECORD_PROFILE || previous == STATE_RECORD_PLANE;
-    bool ends_part = has_sum || previous == STATE_RECORD_TESTS;
 
     switch (tag) {
     case STATE_RECORD_FOLDED:
@@ -159,12 +156,11 @@ static bool may_follow(enum state_file_kind kind, enum state_record_tag previous
     case STATE_RECORD_PROFILE:
         return previous == STATE_RECORD_PART;
     case STATE_RECORD_PLANE:
-    case STATE_RECORD_TESTS:
         return has_sum;
     case STATE_RECORD_CLAIM:
         return !is_image && previous != STATE_RECORD_PART;
     case STATE_RECORD_END:
-        return is_image ? ends_part : previous != STATE_RECORD_PART;
+        return is_image ? has_sum : previous != STATE_RECORD_PART;
     }
     return false;
 }
@@ -375,9 +371,6 @@ bool state_file_add_sum(const struct state_file *file, size_t record, uint64_t l
         part->profile_count = profile_count;
         done = profile_sum_add_sum(sum, part, error);
     }
-    if (done && has_tag(file, record, STATE_RECORD_TESTS))
-        done = state_file_read(file, record, limit, &content, error) &&
-               reached_unite(&sum->tests, buffer_view(&content), file->path, error);
     profile_sum_free(part);
     buffer_free(&content);
     return done;

@@ -113,7 +113,6 @@ static void free_claim(struct claim *claim)
 {
     free(claim->path);
     free(claim->name);
-    free(claim->test);
 }
 
 static void remove_claim(struct claims *claims, size_t index)

@@ -57,8 +57,6 @@ struct consumed {
 };
 
 struct consumer {
-    const struct test_naming *naming;
-    const char *root; /* the directory that was named as an operand; NULL: a file was */
     struct state *state;
 
     /* Signals that end a long run in an orderly way: what was begun is finished first. */
@@ -81,7 +79,6 @@ struct consumer {
 
     /* The batch. */
     struct merge merge; /* the groups are those since sums were written */
-    struct test_recorder recorder;
     struct claims claims;
     size_t unread; /* the first claim that was not read yet */
     uint64_t batch_profiles, batch_bytes;
@@ -197,7 +194,6 @@ static void drop_sums(struct consumer *consumer)
 {
     profile_groups_free(&consumer->merge.groups);
     profile_groups_start(&consumer->merge.groups, &consumer->merge.source);
-    test_recorder_clear(&consumer->recorder);
 }
 
 /* Adds the sums to the batch, which writes them to the disk. */
@@ -209,7 +205,7 @@ static bool write_sums(struct consumer *consumer, struct error *error)
         const struct profile_group *group = groups->list[i];
 
         if (group->sum->profile_count != 0 &&
-            !merge_add_to_batch(consumer->claims.batch, group, &consumer->recorder, error))
+            !state_batch_add(consumer->claims.batch, group->sum, error))
             return false;
         consumer->batch_profiles += group->sum->profile_count;
     }
@@ -239,7 +235,7 @@ static bool read_claims(struct consumer *consumer, struct error *error)
 {
     struct claims *claims = &consumer->claims;
     struct merge *merge = &consumer->merge;
-    struct path_list paths = {0}, names = {0}, tests = {0};
+    struct path_list paths = {0}, names = {0};
     uint64_t held = 0;
     bool done;
 
@@ -250,15 +246,12 @@ static bool read_claims(struct consumer *consumer, struct error *error)
     paths.count = names.count = claims->count - consumer->unread;
     paths.paths = command_array(paths.count, sizeof(*paths.paths));
     names.paths = command_array(names.count, sizeof(*names.paths));
-    tests.paths = command_array(names.count, sizeof(*tests.paths));
     for (size_t i = 0; i < paths.count; i++) {
         paths.paths[i] = claims->items[consumer->unread + i].path;
         names.paths[i] = claims->items[consumer->unread + i].name;
-        tests.paths[i] = claims->items[consumer->unread + i].test;
     }
     merge->inputs = &paths;
     merge->names = &names;
-    merge->tests = tests.paths[0] == NULL ? NULL : &tests;
     done = merge_read(merge, error);
     if (done) {
         give_bad_back(consumer);
@@ -267,7 +260,6 @@ static bool read_claims(struct consumer *consumer, struct error *error)
     }
     free(paths.paths);
     free(names.paths);
-    free(tests.paths);
     for (size_t i = 0; i < merge->groups.count; i++) {
         struct profile_sidecar *sidecar = merge->groups.list[i]->sidecar;
 
@@ -275,8 +267,7 @@ static bool read_claims(struct consumer *consumer, struct error *error)
         held += merge->groups.list[i]->sum->size;
         held += sidecar == NULL ? 0 : sidecar->sidecar->input.bytes.size;
     }
-    if (done && (held + consumer->recorder.test_memory >= BATCH_MOST_BYTES ||
-                 merge->groups.count >= BATCH_MOST_IMAGES))
+    if (done && (held >= BATCH_MOST_BYTES || merge->groups.count >= BATCH_MOST_IMAGES))
         done = write_sums(consumer, error);
     return done;
 }
@@ -356,20 +347,14 @@ static bool commit(struct consumer *consumer, struct error *error)
 /* Claims a file. It is no failure if that must stay, which is noted or named. */
 static bool take(struct consumer *consumer, const char *path, struct error *error)
 {
-    enum claim_result result = CLAIM_LEFT;
+    enum claim_result result;
     struct error why = {0};
-    char *test = NULL;
 
     if (is_left(consumer, path))
         return true;
-    if (test_naming_is_on(consumer->naming))
-        test = test_naming_name(consumer->naming, consumer->root, path, &why);
-    if (why.message[0] == '\0')
-        result = claims_take(&consumer->claims, path, &why);
+    result = claims_take(&consumer->claims, path, &why);
     switch (result) {
     case CLAIM_TAKEN:
-        consumer->claims.items[consumer->claims.count - 1].test = test;
-        return true;
     case CLAIM_NOT:
         break;
     case CLAIM_EMPTY:
@@ -385,7 +370,6 @@ static bool take(struct consumer *consumer, const char *path, struct error *erro
         *error = why;
         break;
     }
-    free(test);
     return result != CLAIM_FAILED;
 }
 
@@ -465,8 +449,7 @@ static bool consume_operand(struct consumer *consumer, const char *path, struct 
     char directory[PATH_MAX];
     bool done = true;
 
-    consumer->root = path_is_directory(path) ? path : NULL;
-    if (consumer->root == NULL) {
+    if (!path_is_directory(path)) {
         path_list_add(&files, path);
         return take_files(consumer, path_directory(path, directory) ? directory : "", &files,
                           error);
@@ -622,12 +605,10 @@ static bool add_operand(void *context, const char *path, struct error *error)
     return true;
 }
 
-bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
-                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
-                   struct error *error)
+bool merge_consume(const struct parsed_options *options, struct state *state,
+                   struct profile_sidecars *sidecars, int *ended_by, struct error *error)
 {
-    struct consumer consumer = {.naming = naming,
-                                .state = state,
+    struct consumer consumer = {.state = state,
                                 .claims.state = state,
                                 .watches = option_given(options, OPTION_WATCH),
                                 .is_verbose = option_given(options, OPTION_VERBOSE)};
@@ -645,13 +626,11 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
     }
     /* The kernel sends it when somebody wants to open a file that has a lease. */
     signal(SIGIO, SIG_IGN);
-    test_recorder_start(&consumer.recorder);
     merge_start(&consumer.merge);
     consumer.merge.sidecars = sidecars;
     consumer.merge.threads = option_threads(options);
     consumer.merge.goes_on = consumer.merge.only_sums = true;
     consumer.merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
-    consumer.merge.recorder = &consumer.recorder;
     done = (consumer.watches ? consume_forever : consume_once)(&consumer, &operands, error);
     if (consumer.is_verbose)
         print_done(&consumer);
@@ -661,7 +640,6 @@ bool merge_consume(const struct parsed_options *options, const struct test_namin
     claims_give_all_back(&consumer.claims);
     claims_free(&consumer.claims);
     merge_free(&consumer.merge);
-    test_recorder_free(&consumer.recorder);
     forget_left(&consumer);
     free(consumer.first_open);
     path_list_free(&operands);

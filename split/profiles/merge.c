@@ -13,7 +13,6 @@
 
 #include "common/base/file.h"
 #include "common/base/stream.h"
-#include "common/state/reached.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
@@ -24,62 +23,13 @@ enum failure_mode {
     FAILURE_MODE_ALL,
 };
 
-/* ---- the names of tests ---- */
-
-/* The length of the file name without the extension. A name that is nothing but the extension is
- * kept. */
-static size_t stem_length(const char *file, size_t length)
-{
-    static const char extension[] = ".profraw";
-
-    for (size_t i = length; i-- > 1;) {
-        size_t end = i + strlen(extension);
-
-        if (end <= length && memcmp(file + i, extension, strlen(extension)) == 0 &&
-            (end == length || file[end] == '.'))
-            return i;
-    }
-    return length;
-}
-
-char *test_naming_name(const struct test_naming *naming, const char *root, const char *path,
-                       struct error *error)
-{
-    const char *slash = strrchr(path, '/'), *below = NULL, *file;
-    char *name;
-    size_t length;
-
-    if (naming->name == NULL && stream_is_standard_input(path)) {
-        error_set(error, "standard input: has no path to name a test by; use '--by NAME'");
-        return NULL;
-    }
-    if (root != NULL && strncmp(path, root, strlen(root)) == 0)
-        below = path + strlen(root) + strspn(path + strlen(root), "/");
-    if (naming->name != NULL) {
-        name = command_copy(naming->name);
-    } else if (below != NULL && slash != NULL && slash > below) {
-        name = command_text("%.*s", (int)(slash - below), below);
-    } else {
-        file = path_file_name(path);
-        length = state_claim_name_length(file);
-        file += length != 0;
-        name =
-            command_text("%.*s", (int)stem_length(file, length != 0 ? length : strlen(file)), file);
-    }
-    if (reached_check_name(name, error))
-        return name;
-    free(name);
-    return NULL;
-}
-
 /* ---- operands ---- */
 
-/* The inputs, and for each its weight and the name of its test, if there are tests. */
+/* The inputs, and for each its weight. */
 struct operands {
     const char *output;  /* the output, or the state */
     const char *outputs; /* a directory of further outputs, which may be missing; or NULL */
-    struct test_naming naming;
-    struct path_list inputs, tests;
+    struct path_list inputs;
     uint64_t *weights;
     size_t weight_capacity;
     uint64_t weight; /* of the operand that is taken apart */
@@ -93,7 +43,6 @@ struct operands {
 static void free_operands(struct operands *operands)
 {
     path_list_free(&operands->inputs);
-    path_list_free(&operands->tests);
     free(operands->weights);
 }
 
@@ -186,15 +135,6 @@ static bool add_operand(void *context, const char *path, struct error *error)
                 input);
         COMMAND_ROOM_FOR_ONE(operands->weights, operands->weight_capacity, i);
         operands->weights[i] = operands->weight;
-        if (test_naming_is_on(&operands->naming)) {
-            char *test =
-                test_naming_name(&operands->naming, is_directory ? path : NULL, input, error);
-
-            if (test == NULL)
-                return false;
-            COMMAND_ROOM_FOR_ONE(operands->tests.paths, operands->tests.capacity, i);
-            operands->tests.paths[operands->tests.count++] = test;
-        }
     }
     return true;
 }
@@ -296,14 +236,6 @@ static void print_done(const struct merge *merge, const char *output)
 
 /* ---- what is made ---- */
 
-bool merge_add_to_batch(struct state_batch *batch, const struct profile_group *group,
-                        struct test_recorder *recorder, struct error *error)
-{
-    return test_recorder_encode(recorder, &group->sum->identity, group->name, &group->sum->tests,
-                                error) &&
-           state_batch_add(batch, group->sum, error);
-}
-
 /* Adds what the merge has read to the state, as one batch. What is committed counts, even if it
  * could not be folded: to add it again would be wrong. */
 static bool add_to_state(struct state *state, const struct merge *merge, struct error *error)
@@ -313,7 +245,7 @@ static bool add_to_state(struct state *state, const struct merge *merge, struct 
     bool done = state_batch_start(state, &batch, error);
 
     for (size_t i = 0; done && i < merge->groups.count; i++)
-        done = merge_add_to_batch(batch, merge->groups.list[i], merge->recorder, error);
+        done = state_batch_add(batch, merge->groups.list[i]->sum, error);
     done = done && state_batch_commit(batch, error);
     state_batch_free(batch);
     return done && (state_fold(state, &failure) ||
@@ -373,13 +305,11 @@ static bool merge_all(const struct parsed_options *options, const struct operand
                       struct profile_sidecars *sidecars, struct state *state,
                       const struct merge_reader *reader, struct error *error)
 {
-    struct test_recorder recorder;
     struct progress progress;
     struct merge merge;
     struct stat status;
     bool done;
 
-    test_recorder_start(&recorder);
     merge_start(&merge);
     merge.inputs = &operands->inputs;
     merge.weights = operands->weights;
@@ -387,8 +317,6 @@ static bool merge_all(const struct parsed_options *options, const struct operand
     merge.threads = option_threads(options);
     merge.goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
     merge.only_sums = state != NULL;
-    merge.recorder = state != NULL ? &recorder : NULL;
-    merge.tests = test_naming_is_on(&operands->naming) ? &operands->tests : NULL;
     merge.progress = &progress;
     merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
     progress_start(&progress, reader != NULL ? "profiles" : target_path(options), 0);
@@ -406,7 +334,6 @@ static bool merge_all(const struct parsed_options *options, const struct operand
     if (done && option_given(options, OPTION_VERBOSE))
         print_done(&merge, target_path(options));
     merge_free(&merge);
-    test_recorder_free(&recorder);
     return done;
 }
 
@@ -440,8 +367,6 @@ static int check_usage(const struct parsed_options *options, bool consumes)
         return message_usage("merge", "'--json' is for '--explain'");
     if (option_given(options, OPTION_INTO))
         return STATUS_DONE;
-    if (option_given(options, OPTION_BY) || option_given(options, OPTION_BY_PATH))
-        return message_usage("merge", "'--by' and '--by-path' are for '--into'");
     if (consumes)
         return message_usage("merge", "'--consume' and '--watch' are for '--into'");
     if (output == NULL)
@@ -462,10 +387,8 @@ static int check_usage(const struct parsed_options *options, bool consumes)
 int command_merge(const struct parsed_options *options)
 {
     bool consumes = option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
-    struct operands operands = {
-        .output = target_path(options),
-        .outputs = option_text(options, OPTION_PER_IMAGE),
-        .naming = {option_text(options, OPTION_BY), option_given(options, OPTION_BY_PATH)}};
+    struct operands operands = {.output = target_path(options),
+                                .outputs = option_text(options, OPTION_PER_IMAGE)};
     const char *into = option_text(options, OPTION_INTO);
     struct profile_sidecars sidecars = {0};
     struct state *state = NULL;
@@ -481,7 +404,7 @@ int command_merge(const struct parsed_options *options)
                                         option_number(options, OPTION_MEMORY_LIMIT), &error) &&
                              state_fold(state, &error)));
     if (done && consumes)
-        done = merge_consume(options, &operands.naming, state, &sidecars, &ended_by, &error);
+        done = merge_consume(options, state, &sidecars, &ended_by, &error);
     else if (done)
         done = collect_operands(options, options->operands, options->operand_count, &operands,
                                 &error) &&

@@ -25,7 +25,6 @@
 #include "common/llvm/profile.h"
 #include "common/sidecar/profile_groups.h"
 #include "common/state/state.h"
-#include "common/state/tests_query.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
 #include "split/cli/options.h"
@@ -71,10 +70,6 @@ struct merge {
     bool only_sums;            /* a profile that cannot be summed is bad */
     uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
     struct progress *progress; /* updated when a file has been added; may be NULL */
-    /* Notes which functions the tests of the inputs reach, whose names are in `tests`. Both may be
-     * NULL. */
-    struct test_recorder *recorder;
-    const struct path_list *tests; /* for each input */
 
     /* Set by merge_read. */
     struct profile_groups groups;
@@ -132,31 +127,7 @@ typedef bool (*merge_user)(void *context, const struct merge_found *found, struc
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error);
 
-/* ---- the names of tests, and states (merge.c) ---- */
-
-/* The source of the names of tests. */
-struct test_naming {
-    const char *name; /* --by: that of all; or NULL */
-    bool by_path;     /* --by-path */
-};
-
-/* False if no tests are named. */
-static inline bool test_naming_is_on(const struct test_naming *naming)
-{
-    return naming->name != NULL || naming->by_path;
-}
-
-/* The name of the test of the profile at `path`, as a new string. By path, that is the directory in
- * which the profile is, as seen from `root`, the directory that was named as an operand. For a
- * profile that is directly there, or was itself the operand (NULL), it is the file name without
- * ".profraw" and what follows that. The file of a claim (common/state/state.h) counts as the one
- * that was claimed. NULL with an error if there is no such name. */
-char *test_naming_name(const struct test_naming *naming, const char *root, const char *path,
-                       struct error *error);
-
-/* Adds the sum of a group to the batch, with the tests that were recorded for it. */
-bool merge_add_to_batch(struct state_batch *batch, const struct profile_group *group,
-                        struct test_recorder *recorder, struct error *error);
+/* ---- merging for a reader (merge.c) ---- */
 
 /* Gets what was merged. `choose` may take groups out before they are added up. `read` gets the
  * descriptor of a .profdata file in memory, which is closed when it returns. */
@@ -178,7 +149,6 @@ bool merge_for_reader(const struct parsed_options *options, const char *const *p
 struct claim {
     char *path; /* its hidden name */
     char *name; /* the path of the profile, for messages and to be given back */
-    char *test; /* that the profile belongs to; NULL: none. Set by the caller */
     struct stat status;
     bool is_settled; /* it can be read */
 };
@@ -234,9 +204,8 @@ void directory_unlock(int lock);
 
 /* Consumes the operands: --consume, --watch. *ended_by is the signal that ended it early, with all
  * that was begun finished; 0: none. */
-bool merge_consume(const struct parsed_options *options, const struct test_naming *naming,
-                   struct state *state, struct profile_sidecars *sidecars, int *ended_by,
-                   struct error *error);
+bool merge_consume(const struct parsed_options *options, struct state *state,
+                   struct profile_sidecars *sidecars, int *ended_by, struct error *error);
 
 /* ---- files (merge_outputs.c) ---- */
 

@@ -12,7 +12,6 @@
 #include "common/base/parallel.h"
 #include "common/base/stream.h"
 #include "common/llvm/profile_reader.h"
-#include "common/state/reached.h"
 #include "split/cli/memory.h"
 #include "split/cli/table.h"
 #include "split/profiles/merge.h"
@@ -56,14 +55,6 @@ static uint64_t weight_of(const struct merge *merge, size_t input)
 
 /* ---- a file ---- */
 
-/* The test that the input belongs to; NULL if none was given. */
-static const char *test_of(const struct reader *reader)
-{
-    const struct path_list *tests = reader->merge->tests;
-
-    return tests == NULL ? NULL : tests->paths[reader->input];
-}
-
 /* Examines the next profile of the file and finds its group. *found is false at the end. */
 static bool next_entry(struct reader *reader, struct found_profile *entry, bool *found,
                        struct error *error)
@@ -89,10 +80,7 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
     /* Behind the checks of the sidecar: where bytes are missing, those that follow look like
      * counts.
      */
-    return entry->group != NULL && profile_check_counters(profile, reader->name, error) &&
-           (test_of(reader) == NULL ||
-            test_recorder_know(merge->recorder, &entry->group->sum->identity, entry->group->sidecar,
-                               profile, reader->name, error));
+    return entry->group != NULL && profile_check_counters(profile, reader->name, error);
 }
 
 static bool check_file(struct reader *reader, size_t *count, struct found_profile *first,
@@ -120,10 +108,7 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     if (!entry->group->can_be_summed)
         merge->must_be_read_again[reader->input] = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
-                              merge->threads, error) &&
-           (test_of(reader) == NULL ||
-            test_recorder_add(merge->recorder, &entry->group->sum->identity, &entry->profile,
-                              test_of(reader), reader->name, error));
+                              merge->threads, error);
 }
 
 static bool add_file(struct reader *reader, size_t count, const struct found_profile *first,
@@ -303,9 +288,7 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
     }
-    return (merge->recorder == NULL ||
-            reached_unite(&group->sum->tests, buffer_view(&sum->tests), name, error)) &&
-           profile_group_add_sum(group, sum, &place, error);
+    return profile_group_add_sum(group, sum, &place, error);
 }
 
 /* After the threads, since sums are added by one thread. A state that cannot be read to its end has

@@ -21,10 +21,7 @@
  *             counters_address, counters_size, bitmap_address, bitmap_size; commands: gdb_load,
  *             gdb_counters, gdb_bitmap, correlate
  *   state     kind ("state"), profile_count; images: an array of objects with image_name (null: no
- *             sidecar of it was found), uuid, profile_count, test_count, size (of its file); tests:
- *             an array of objects with name, image_count, function_count (how many it reaches)
- *   function (--tests)   function, names (those in profiles), test_count (all tests of the state),
- *             tests (those that reach it); images: an array of objects with image_name, uuid, tests
+ *             sidecar of it was found), uuid, profile_count, size (of its file)
  * An element of sections has name, kind, address, size, stored_size, ratio, status and reason.
  */
 #include <errno.h>
@@ -113,37 +110,30 @@ static bool show_file(const char *path, struct showing *showing, struct error *e
     return done;
 }
 
-/* Shows the tests that reach functions, or the whole state. */
-static bool show_of_state(const struct parsed_options *options, const char *path,
-                          struct profile_sidecars *sidecars, struct showing *showing,
-                          struct error *error)
+/* A directory that is no state is an error. */
+static bool show_directory(const char *path, struct profile_sidecars *sidecars,
+                           struct showing *showing, struct error *error)
 {
     char *root = store_root(path);
-    bool failed = false, shown;
+    bool shown;
 
     exit_unless_allocated(root != NULL, strlen(path));
     if (showing->json == NULL && !showing->is_first)
         printf("\n");
-    shown = option_given(options, OPTION_TESTS)
-                ? show_tests(options, path, sidecars, showing->json, &failed, error)
-                : show_state(path, sidecars, showing->limit, showing->json, error);
+    shown = show_state(path, sidecars, showing->limit, showing->json, error);
     if (!shown && !error_is_of_memory(error) && path_is_directory(root))
         error_set(error, "%s: is a store; 'covsplit store list' lists it", path);
     free(root);
     showing->is_first = false;
-    if (failed)
-        showing->status = STATUS_FAILED;
     return shown;
 }
 
-/* A directory that is no state is an error. `if_unknown` is for what cannot be looked at. */
+/* `if_unknown` is for what cannot be looked at. */
 static bool is_state_operand(const struct parsed_options *options, const char *operand,
                              bool if_unknown)
 {
     struct stat status;
 
-    if (option_given(options, OPTION_TESTS))
-        return true;
     if (option_given(options, OPTION_MAP) || stream_is(operand))
         return false;
     if (stat(operand, &status) == 0)
@@ -165,9 +155,9 @@ static int check_usage(const struct parsed_options *options)
     bool of_state = has_states(options);
 
     if (option_given(options, OPTION_STORE) && !of_state)
-        return message_usage("show", "'--store' is for '--tests' and states");
+        return message_usage("show", "'--store' is for states");
     if (option_given(options, OPTION_SIDECAR) && !of_state)
-        return message_usage("show", "'--sidecar' is for '--tests' and states");
+        return message_usage("show", "'--sidecar' is for states");
     return STATUS_DONE;
 }
 
@@ -179,7 +169,7 @@ static void show_all(const struct parsed_options *options, struct profile_sideca
         struct error error;
 
         if (is_state_operand(options, operand, false)
-                ? show_of_state(options, operand, sidecars, showing, &error)
+                ? show_directory(operand, sidecars, showing, &error)
                 : show_file(operand, showing, &error))
             continue;
         message_error(&error);

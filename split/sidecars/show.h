@@ -13,7 +13,6 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/llvm/profile_reader.h"
-#include "common/state/tests_query.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"
 #include "split/cli/json.h"
@@ -38,31 +37,11 @@ bool describe_file(const struct input *input, struct showing *showing, struct er
 bool check_described(struct profile_stream *stream, const char *name, struct bytes so_far,
                      struct error *error);
 
-/* ---- states and their tests: show_state.c ---- */
+/* ---- states: show_state.c ---- */
 
 /* Prints the description of the state at `path`; after a failure, nothing. */
 bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
                 struct json_writer *json, struct error *error);
-
-/* Prints which tests in the state at `path` reach the functions that --tests names: in JSON (NULL:
- * text) an object for each. A function that cannot be told is named in a message, and *failed is
- * set; the others are printed. False if the state cannot be read. */
-bool show_tests(const struct parsed_options *options, const char *path,
-                struct profile_sidecars *sidecars, struct json_writer *json, bool *failed,
-                struct error *error);
-
-/* ---- names of functions: function_names.c ----
- *
- * A function may be given as in profiles; or if there is none, without the file that the names of
- * static functions begin with ("helper" for "file.c:helper"); or if there is none of these either,
- * by its demangled name, also without parameters ("foo::bar" for "_ZN3foo3barEi"). */
-
-/* Adds the names in profiles of the function to the set. Several are of one function if they
- * are the same demangled, as those of a constructor. Fails if no function has this name, or if
- * several have it, which the error lists. */
-bool function_names_find(struct state *state, const struct profile_sidecar_source *source,
-                         uint64_t memory_limit, const char *wanted, struct text_set *names,
-                         struct error *error);
 
 /* ---- the output for one file: report.c ----
  *

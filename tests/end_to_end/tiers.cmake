@@ -34,7 +34,6 @@ set(campaign_suites
   explain-leveldb-clang14 explain-leveldb-clang16 explain-leveldb-clang19
   pairs-clang14 pairs-clang16 pairs-clang19 changed-ids-clang14 changed-ids-clang16 changed-ids-clang19
   pools-clang16 pools-clang19 pool-files-clang16 pool-files-clang19
-  which-tests-clang14 which-tests-clang16 which-tests-clang19
   pools-aarch64-clang14 pools-aarch64-clang16 pools-aarch64-clang19
   pools-arm-clang14 pools-arm-clang19 pools-i386-clang14 pools-i386-clang19
   pools-ppc64le-clang14 pools-ppc64le-clang19 pools-s390x-clang14 pools-s390x-clang19
@@ -114,8 +113,8 @@ if(COVSPLIT_SANITIZE)
     bad-dumps-1 bad-profile-sums-1 packed-images machines-s390x snapshot-s390x
     # a kill at every system call; merge-state and streams walk the same ways
     consume
-    # unit-reached, and per-image, which reports on the same records; store and batch
-    which-tests-clang22 store-copy
+    # store and batch
+    store-copy
     # unit-union and the fuzz target of states and unions have sanitizers, too
     union-clang22
     # snapshot-dumps reads images of memory the same way

@@ -1,22 +1,20 @@
 /*
- * Fuzz target: the state of an incremental merge, its matrices of tests, and unions.
+ * Fuzz target: the state of an incremental merge, and unions.
  *
  * An input: 4 bytes, the first of which says what it is, and parts (parts.h).
  *
  * A state: the file covsplit-state, a sidecar, and files of images and batches, which get the names
  * that are in them. It is refused with a reason; or what is read has the same counts before and
- * after it is folded. Matrices: two of them. A union: its bytes.
+ * after it is folded. A union: its bytes.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/codec/zstd.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
 #include "common/state/internal.h"
-#include "common/state/reached.h"
 #include "common/state/state.h"
 #include "tests/fuzz/allocations.h"
 #include "tests/fuzz/digests.h"
@@ -27,7 +25,7 @@
 
 #define FIXED 4
 
-enum kind { KIND_STATE, KIND_MATRICES, KIND_UNION, KINDS };
+enum kind { KIND_STATE, KIND_UNION, KINDS };
 
 enum part {
     PART_TITLE,
@@ -44,10 +42,6 @@ enum part {
 #define FILE_KIND   12
 #define FILE_NAME   16
 #define FILE_HEADER 32
-
-static const char *const functions[] = {"main", "_Z3runi", "_Z5otheri", "covered.cc:_ZL6chooseib"};
-
-#define FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
 
 /* ---- states ---- */
 
@@ -86,47 +80,21 @@ static void place_state(const struct parts *parts)
     }
 }
 
-static void check_tests(const covsplit_tests *tests)
-{
-    covsplit_reached reached;
-    size_t count;
-
-    covsplit_tests_names(tests, &count);
-    for (size_t i = 0; i < covsplit_tests_count(tests); i++) {
-        FUZZ_EXPECT(covsplit_tests_get(tests, i, &reached) && reached.function < FUNCTIONS &&
-                        reached.test_count <= count,
-                    "a function that was not asked for");
-        for (size_t k = 1; k < reached.test_count; k++)
-            FUZZ_EXPECT(strcmp(reached.tests[k - 1], reached.tests[k]) < 0, "tests out of order");
-    }
-    FUZZ_EXPECT(!covsplit_tests_get(tests, covsplit_tests_count(tests), &reached),
-                "a function too many");
-}
-
 /* Reads the state as a program does that has the library. */
 static void read_by_library(const char *path, covsplit_sidecar *sidecar)
 {
     struct api_taken taken = {.limit = ALL_MOST};
     covsplit_error *error = NULL;
-    covsplit_state *state = covsplit_state_open(path, NULL, &error);
+    covsplit_state *state = covsplit_state_open(path, &error);
     covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
-    covsplit_tests *tests;
 
     if (state == NULL) {
         api_refused(error);
         covsplit_merger_free(merger);
         return;
     }
-    if (sidecar != NULL) {
-        covsplit_state_add_sidecar(state, sidecar, NULL);
+    if (sidecar != NULL)
         covsplit_merger_add_sidecar(merger, sidecar, NULL);
-    }
-    tests = covsplit_tests_find(state, functions, FUNCTIONS, &error);
-    if (tests != NULL)
-        check_tests(tests);
-    else
-        api_refused(error);
-    covsplit_tests_close(tests);
     if (!covsplit_merger_add_state(merger, state, &error) ||
         !covsplit_merger_finish(merger, api_take, &taken, &error))
         api_refused(error);
@@ -135,36 +103,21 @@ static void read_by_library(const char *path, covsplit_sidecar *sidecar)
     buffer_free(&taken.bytes);
 }
 
-/* Decodes everything. */
-static bool verify(struct reached_table *table, struct error *error)
-{
-    const uint8_t *tests;
-    bool done = true;
-
-    for (uint64_t i = 0; done && i < table->function_count; i += REACHED_BLOCK)
-        done = reached_find(table, i, &tests, error);
-    return done;
-}
-
 /* What a state has, to compare it. */
 struct counts {
     size_t images;
     uint64_t profiles;
-    uint64_t tests;
 };
 
 static bool count_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     struct counts *counts = context;
-    struct reached_table table;
-    bool done = reached_open(&table, buffer_view(&sum->tests), name, MEMORY_LIMIT, error) &&
-                verify(&table, error);
 
+    (void)name;
+    (void)error;
     counts->images++;
     counts->profiles += sum->profile_count;
-    counts->tests += done ? table.test_count : 0;
-    reached_close(&table);
-    return done;
+    return true;
 }
 
 static bool count_all(const char *path, enum state_access access, struct counts *counts,
@@ -198,8 +151,6 @@ static bool take_sum(void *context, struct profile_sum *sum, const char *name, s
         return true;
     own = profile_sum_new(&sum->identity, error);
     FUZZ_EXPECT(own != NULL && profile_sum_add_sum(own, sum, error), "no memory for the target");
-    own->tests = sum->tests;
-    sum->tests = (struct buffer){0};
     taken->sums[taken->count++] = own;
     return true;
 }
@@ -225,13 +176,11 @@ static bool add_itself(const char *path, struct error *error)
     return done;
 }
 
-static void expect_counts(const struct counts *counts, size_t images, uint64_t profiles,
-                          uint64_t tests)
+static void expect_counts(const struct counts *counts, size_t images, uint64_t profiles)
 {
-    FUZZ_EXPECT(counts->images == images && counts->profiles == profiles && counts->tests == tests,
-                "%zu images, %" PRIu64 " profiles, %" PRIu64 " tests became %zu, %" PRIu64
-                ", %" PRIu64,
-                images, profiles, tests, counts->images, counts->profiles, counts->tests);
+    FUZZ_EXPECT(counts->images == images && counts->profiles == profiles,
+                "%zu images, %" PRIu64 " profiles became %zu, %" PRIu64, images, profiles,
+                counts->images, counts->profiles);
 }
 
 /* A state that can be read has the same counts when it is folded, and twice as many profiles when
@@ -246,7 +195,7 @@ static void check_counts(const char *path)
         fuzz_expect_reason(&error);
         return;
     }
-    expect_counts(&after, before.images, before.profiles, before.tests);
+    expect_counts(&after, before.images, before.profiles);
     if (before.images == 0 || before.images > FILES_MAX ||
         before.profiles > UINT64_MAX / 4) /* the numbers of profiles may be any */
         return;
@@ -254,9 +203,9 @@ static void check_counts(const char *path)
         fuzz_expect_reason(&error);
         return;
     }
-    expect_counts(&after, before.images, 2 * before.profiles, before.tests);
+    expect_counts(&after, before.images, 2 * before.profiles);
     FUZZ_EXPECT(count_all(path, STATE_WRITE, &after, &error), "%s", error.message);
-    expect_counts(&after, before.images, 2 * before.profiles, before.tests);
+    expect_counts(&after, before.images, 2 * before.profiles);
 }
 
 static void run_state(const struct parts *parts)
@@ -273,68 +222,6 @@ static void run_state(const struct parts *parts)
     read_by_library(path, sidecar);
     check_counts(path);
     covsplit_sidecar_close(sidecar);
-}
-
-/* ---- matrices ---- */
-
-/* Whether a test reaches a function, by the name of the test. */
-static bool is_reached(struct reached_table *table, uint64_t function, const char *test)
-{
-    struct error error;
-    const uint8_t *tests;
-
-    FUZZ_EXPECT(reached_find(table, function, &tests, &error), "%s", error.message);
-    for (size_t i = 0; i < table->test_count; i++) {
-        if (strcmp(table->tests[i], test) == 0)
-            return bit_set_has(tests, i);
-    }
-    return false;
-}
-
-/* What either has, both together have. */
-static void check_union(struct reached_table *one, struct reached_table *both)
-{
-    for (uint64_t i = 0; i < one->function_count && i < 16; i++) {
-        for (size_t k = 0; k < one->test_count && k < 16; k++)
-            FUZZ_EXPECT(!is_reached(one, i, one->tests[k]) || is_reached(both, i, one->tests[k]),
-                        "a test is lost");
-    }
-}
-
-static void run_matrices(const struct parts *parts)
-{
-    struct reached_table tables[3] = {{0}};
-    struct buffer united = {0};
-    struct error error = {0};
-    bool done = true;
-
-    for (size_t i = 0; i < 2; i++)
-        done = reached_open(&tables[i], parts_get(parts, i), "input", MEMORY_LIMIT, &error) &&
-               verify(&tables[i], &error) && done;
-    if (!done)
-        fuzz_expect_reason(&error);
-    else if (tables[0].test_count != 0 && tables[1].test_count != 0 &&
-             tables[0].function_count == tables[1].function_count) {
-        FUZZ_EXPECT(
-            reached_merge(&tables[0], &tables[1], &united, &error) &&
-                reached_open(&tables[2], buffer_view(&united), "both", 4 * MEMORY_LIMIT, &error) &&
-                verify(&tables[2], &error),
-            "%s", error.message);
-        check_union(&tables[0], &tables[2]);
-        check_union(&tables[1], &tables[2]);
-        buffer_free(&united);
-    }
-    buffer_free(&united);
-    if (done) {
-        FUZZ_EXPECT(
-            buffer_append(&united, parts_get(parts, 0).data, (size_t)parts_get(parts, 0).size),
-            "no memory for the target");
-        if (!reached_unite(&united, parts_get(parts, 1), "input", &error))
-            fuzz_expect_reason(&error);
-    }
-    for (size_t i = 0; i < 3; i++)
-        reached_close(&tables[i]);
-    buffer_free(&united);
 }
 
 /* ---- unions ---- */
@@ -370,7 +257,7 @@ static void run_union(const struct parts *parts)
 
 /* ---- the target ---- */
 
-static void (*const kinds[KINDS])(const struct parts *parts) = {run_state, run_matrices, run_union};
+static void (*const kinds[KINDS])(const struct parts *parts) = {run_state, run_union};
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -384,41 +271,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 }
 
 /* ---- mutations ---- */
-
-/* Writes a matrix once more, with its frames opened, changed, and compressed again. */
-static void mutate_matrix(struct bytes encoded, struct random_state *random, struct buffer *made)
-{
-    struct buffer content = {0}, changed = {0}, frame = {0};
-    uint64_t sizes[2];
-    struct packed stored = {.name = "input", .what = "names"};
-    struct error error;
-    uint64_t functions_count;
-
-    if (encoded.size < 40)
-        return;
-    functions_count = load_u64(encoded.data, false);
-    sizes[0] = load_u64(encoded.data + 16, false);
-    sizes[1] = load_u64(encoded.data + 24, false);
-    /* Matrices with one block, as all seeds have. */
-    if (functions_count == 0 || functions_count > REACHED_BLOCK || sizes[0] > MEMORY_LIMIT ||
-        !bytes_slice(encoded, 40, sizes[1], &stored.bytes))
-        return;
-    stored.size = sizes[0];
-    if (codec_decompress(&stored, &content, &error)) {
-        part_mutate(buffer_view(&content), random, &changed);
-        if (changed.size != 0 &&
-            codec_compress_once(buffer_view(&changed), 1, false, "input", &frame, &error) &&
-            buffer_append(made, encoded.data, 40) && buffer_append(made, frame.data, frame.size) &&
-            buffer_append(made, encoded.data + 40 + sizes[1],
-                          (size_t)(encoded.size - 40 - sizes[1]))) {
-            store_u64(made->data + 16, changed.size, false);
-            store_u64(made->data + 24, frame.size, false);
-        }
-    }
-    buffer_free(&content);
-    buffer_free(&changed);
-    buffer_free(&frame);
-}
 
 /* Reads everything that has a digest. */
 static void read_input(const uint8_t *data, size_t size)
@@ -445,15 +297,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
     kind = parts.fixed[0] % KINDS;
     if (random_below(&random, 64) == 0)
         parts.fixed[0] = (uint8_t)random_below(&random, KINDS);
-    if (kind == KIND_MATRICES && parts.count != 0 && random_below(&random, 2) == 0) {
-        size_t index = random_below(&random, parts.count);
-
-        mutate_matrix(parts.part[index], &random, &room);
-        if (room.size != 0)
-            parts.part[index] = buffer_view(&room);
-    } else {
-        parts_mutate(&parts, 1, &random, &room);
-    }
+    parts_mutate(&parts, 1, &random, &room);
     size = parts_write(&parts, data, size, most);
     buffer_free(&room);
     if (kind == KIND_STATE && random_below(&random, 8) != 0)

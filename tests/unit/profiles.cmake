@@ -1,9 +1,8 @@
 # The suites of profiles: included by CMakeLists.txt.
-foreach(name correlate image_functions names profile_reader profile_sum)
+foreach(name correlate names profile_reader profile_sum)
   add_unit(${name})
   target_sources(test_${name} PRIVATE profile_maker.c)
 endforeach()
-refuse_memory(test_image_functions)
 refuse_memory(test_profile_sum)
 add_unit(store covsplit_reader_static)
 foreach(name state state_damage state_power state_records)

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/state/reached.h"
 #include "tests/support/file_system.h"
 #include "tests/support/suite.h"
 
@@ -67,27 +66,10 @@ struct state_batch *start_batch(struct state *state)
     return batch;
 }
 
-/* An encoded matrix of one test, which reaches nothing; of no test if that is "". */
-static struct buffer encode_test(const char *test)
-{
-    const uint8_t none[1] = {0};
-    struct reached *reached = reached_new(4);
-    struct buffer encoded = {0};
-    struct error error = {0};
-
-    if (test[0] != '\0')
-        ck_assert(reached_add(reached, test, none) &&
-                  reached_encode(reached, test, &encoded, &error));
-    reached_free(reached);
-    return encoded;
-}
-
-void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count, const char *test)
+void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count)
 {
     struct error error = {0};
 
-    buffer_free(&sum->tests);
-    sum->tests = encode_test(test);
     sum->profile_count = count;
     ck_assert_msg(state_batch_add(batch, sum, &error), "%s", error.message);
 }
@@ -154,19 +136,6 @@ char *only_file(const char *folder)
 
 /* ---- what is in it ---- */
 
-static char *test_names(struct bytes encoded)
-{
-    struct reached_table table;
-    struct error error = {0};
-    char *names = text_format("%s", "");
-
-    ck_assert_msg(reached_open(&table, encoded, "tests", UINT64_MAX, &error), "%s", error.message);
-    for (size_t i = 0; i < table.test_count; i++)
-        names = text_format("%s%s", names, table.tests[i]);
-    reached_close(&table);
-    return names;
-}
-
 bool take_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)
 {
     struct found *found = context;
@@ -175,9 +144,6 @@ bool take_sum(void *context, struct profile_sum *sum, const char *name, struct e
     ck_assert(strncmp(name, path, strlen(path)) == 0);
     ck_assert_uint_lt(found->count, FOUND_MAX);
     found->profile_counts[found->count] = sum->profile_count;
-    found->tests[found->count] = NULL;
-    if (found->keeps_tests)
-        found->tests[found->count] = test_names(buffer_view(&sum->tests));
     found->sums[found->count++] = taken;
     return taken != NULL && profile_sum_add_sum(taken, sum, error);
 }
@@ -185,7 +151,7 @@ bool take_sum(void *context, struct profile_sum *sum, const char *name, struct e
 struct found read_state(enum state_access access)
 {
     struct state *state = open_state(access);
-    struct found found = {.keeps_tests = true};
+    struct found found = {0};
     struct error error = {0};
 
     ck_assert_msg(state_read(state, take_sum, &found, &error), "%s", error.message);
@@ -224,7 +190,7 @@ void add_one(struct state *state, bool is_committed)
     struct buffer made = made_of(3);
     struct profile_sum *sum = sum_of(&made);
 
-    add_sum(batch, sum, 1, "");
+    add_sum(batch, sum, 1);
     if (is_committed)
         commit(batch);
     state_batch_free(batch);
@@ -267,7 +233,7 @@ char *add_consumed(struct state *state, const char *name)
     struct profile_sum *sum = sum_of(&made);
     char *claim = claim_new(batch, name);
 
-    add_sum(batch, sum, 1, "");
+    add_sum(batch, sum, 1);
     consume(batch, claim);
     commit(batch);
     state_batch_free(batch);

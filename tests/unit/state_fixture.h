@@ -28,8 +28,7 @@ void assert_says(const char *message, const char *part);
 struct state *open_state(enum state_access access);
 struct state_batch *start_batch(struct state *state);
 
-/* With the name of a test, "" if there is none. */
-void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count, const char *test);
+void add_sum(struct state_batch *batch, struct profile_sum *sum, uint64_t count);
 void commit(struct state_batch *batch);
 void fold(struct state *state);
 
@@ -50,11 +49,9 @@ char *only_file(const char *folder);
 #define FOUND_MAX 8
 
 struct found {
-    bool keeps_tests;
     size_t count;
     struct profile_sum *sums[FOUND_MAX];
     uint64_t profile_counts[FOUND_MAX];
-    char *tests[FOUND_MAX]; /* their names, one after the other */
 };
 
 /* A state_visitor whose context is a struct found. */

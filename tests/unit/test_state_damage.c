@@ -38,9 +38,12 @@ START_TEST(test_no_state)
     directory_create(path_join(path, "images"));
     state_close(open_state(STATE_CREATE));
     title = path_join(path, "covsplit-state");
-    file_write_text(title, "covsplit state 2 0123456789abcdef\n");
-    assert_says(refused(STATE_CREATE), "a state of version 2");
-    file_write_text(title, "covsplit state 1 0123456789abcde\n");
+    /* Of before the first release, and a later one. */
+    file_write_text(title, "covsplit state 1 0123456789abcdef\n");
+    assert_says(refused(STATE_READ), "a state of version 1");
+    file_write_text(title, "covsplit state 3 0123456789abcdef\n");
+    assert_says(refused(STATE_CREATE), "a state of version 3");
+    file_write_text(title, "covsplit state 2 0123456789abcde\n");
     assert_says(refused(STATE_WRITE), "damaged");
     file_write_text(title, "");
     assert_says(refused(STATE_READ), "damaged");
@@ -96,7 +99,7 @@ START_TEST(test_harm)
 }
 END_TEST
 
-/* The file of another name, and one of a later version. */
+/* The file of another name, and ones of other versions. */
 START_TEST(test_other_files)
 {
     struct state *state = open_state(STATE_CREATE);
@@ -115,11 +118,13 @@ START_TEST(test_other_files)
     assert_says(error.message, "the file of another name");
     ck_assert_int_eq(rename(other, image), 0);
     contents = file_read(image);
-    contents.data[8] = 2;
-    repair_digest(&contents);
-    file_write(image, contents.data, contents.size);
-    ck_assert(!state_read(state, take_sum, &found, &error));
-    assert_says(error.message, "has version 2");
+    for (uint8_t version = 1; version <= 3; version += 2) {
+        contents.data[8] = version;
+        repair_digest(&contents);
+        file_write(image, contents.data, contents.size);
+        ck_assert(!state_read(state, take_sum, &found, &error));
+        assert_says(error.message, version == 1 ? "has version 1" : "has version 3");
+    }
     state_close(state);
 }
 END_TEST

@@ -59,10 +59,7 @@ const struct fault_command fault_commands[] = {
     {.words = "correlate --sidecar ../in/side -o out.profraw --counters ../in/counters"},
     {.words = "show --map ../in/side"},
     {.words = "show --json ../in/sparse"},
-    {.words = "show --json --store ../in/store ../in/tests", .skips_closed = true},
-    {.words = "show --store ../in/store --tests main --tests first_run ../in/tests"},
-    {.words = "show --json --sidecar ../in/store --tests in_no_image ../in/tests",
-     .is_refused = true},
+    {.words = "show --json --store ../in/store ../in/sums", .skips_closed = true},
     {.words = "merge -j1 --sidecar ../in/side -o out.profraw ../in/light.profraw "
               "../in/second.profraw ../in/full.profraw"},
     {.words = "merge -j1 --store ../in/store -o out.profraw ../in/light.profraw "
@@ -169,15 +166,10 @@ const struct fault_command fault_commands[] = {
     {.words = "split --help"},
 
     /* States, and threads: which call is the n-th may differ. */
-    {.words = "merge -j1 --store ../in/store --into tests ../in/second.profraw ../in/other.profraw",
-     .copied = "tests",
-     .proof = "merge --store ../in/store -o ../proof.profraw tests",
-     .next = "merge -j1 --store ../in/store --into tests ../in/light.profraw",
-     .is_state = true},
-    {.words = "merge -j1 --store ../in/store --into tests --by-path profiles",
-     .copied = "tests profiles",
-     .proof = "merge --store ../in/store -o ../proof.profraw tests",
-     .next = "merge -j1 --store ../in/store --into tests ../in/light.profraw",
+    {.words = "merge -j1 --store ../in/store --into sums ../in/second.profraw ../in/other.profraw",
+     .copied = "sums",
+     .proof = "merge --store ../in/store -o ../proof.profraw sums",
+     .next = "merge -j1 --store ../in/store --into sums ../in/light.profraw",
      .is_state = true},
     {.words = "merge -j1 --store ../in/store --into left ../in/other.profraw",
      .copied = "left",

@@ -151,8 +151,8 @@ static void make_elf(const char *inputs)
     make_packed(inputs);
     covsplit_run_words(inputs, 0, "export --store store --debug-dir debug");
     covsplit_run_words(inputs, 0, "export --union --store store -o all.a");
-    covsplit_run_words(inputs, 0, "merge --store store --into tests --by-path profiles");
-    state_leave_batch(inputs, "tests", "light.profraw second.profraw");
+    covsplit_run_words(inputs, 0, "merge --store store --into sums profiles");
+    state_leave_batch(inputs, "sums", "light.profraw second.profraw");
     file_write_text(path_join(inputs, "list"), "../in/portable.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);

@@ -415,7 +415,7 @@ START_TEST(test_map)
                     "\"counters_size\": ");
     assert_contains(run_in(directory, 1, "show --map light.profraw"), "light.profraw: ");
     assert_contains(run_in(directory, 1, "show --map split"), "split: not a sidecar");
-    assert_contains(run_in(directory, 2, "show --store store side"), "for '--tests'");
+    assert_contains(run_in(directory, 2, "show --store store side"), "'--store' is for states");
 }
 END_TEST
 

@@ -165,6 +165,55 @@ START_TEST(test_not_folded)
 }
 END_TEST
 
+/* Several commands at a time. */
+START_TEST(test_together)
+{
+    struct command writers[VARIANTS];
+    struct outcome outcomes[VARIANTS];
+
+    for (size_t i = 0; i < VARIANTS; i++)
+        writers[i] = covsplit_words(
+            scratch, text_format("merge --store store --into STATE %s", variants[i].name));
+    commands_run_together(writers, VARIANTS, outcomes);
+    for (size_t i = 0; i < VARIANTS; i++)
+        ck_assert_msg(outcome_exited(&outcomes[i], 0), "%s", outcomes[i].errors);
+    assert_same_counts("STATE", "plain shared bitmap bytes old");
+}
+END_TEST
+
+/* ---- shown ---- */
+
+/* Sidecars give the images their names. */
+START_TEST(test_shown)
+{
+    struct outcome outcome;
+
+    run(0, "merge --store store --into STATE plain");
+    outcome = covsplit_run_words(scratch, 0, "show --store store STATE");
+    assert_says(outcome.output, "STATE\n  state of a merge: 6 profiles of 2 images\n");
+    assert_says(outcome.output, "\n  program ");
+    outcome = covsplit_run_words(scratch, 0, "show STATE");
+    assert_says(outcome.output, "6 profiles of 2 images\n");
+    ck_assert_ptr_null(strstr(outcome.output, "program"));
+    outcome = covsplit_run_words(scratch, 0, "show --json --store store STATE");
+    file_write(path_join(scratch, "shown.json"), outcome.output, outcome.output_size);
+    run_or_abort(
+        scratch, "python3", "-c",
+        "import json, os\n"
+        "state, = json.load(open('shown.json'))\n"
+        "images = state.pop('images')\n"
+        "assert state == {'file': 'STATE', 'kind': 'state', 'profile_count': 6}, state\n"
+        "sizes = sorted(os.path.getsize('STATE/images/' + i) for i in os.listdir('STATE/images'))\n"
+        "assert sorted(i.pop('size') for i in images) == sizes, images\n"
+        "assert len({i.pop('uuid') for i in images}) == 1, images\n"
+        "assert sorted(map(str, (i['image_name'] for i in images))) == ['None', 'program']\n"
+        "assert [i['profile_count'] for i in images] == [3, 3], images\n",
+        NULL);
+    assert_says(run(1, "show --store store plain"), "error: plain: not a state");
+    assert_says(run(2, "show --sidecar store plain/full-1"), "'--sidecar' is for states");
+}
+END_TEST
+
 /* ---- what is not taken ---- */
 
 /* Value and temporal profiles stay where they are, and can be merged beside the state. */
@@ -307,7 +356,8 @@ int main(void)
     tcase_add_checked_fixture(all, remove_states, NULL);
     suite_loops(all, VARIANTS, test_equal);
     suite_loops(all, 2, test_no_sums);
-    suite_tests(all, test_all, test_not_folded, test_bad_inputs, test_no_state, test_read_only);
+    suite_tests(all, test_all, test_not_folded, test_together, test_shown, test_bad_inputs,
+                test_no_state, test_read_only);
     suite_loops(all, 3, test_damaged);
     return suite_main("merging into a state", all);
 }

@@ -175,20 +175,6 @@ START_TEST(test_union)
 }
 END_TEST
 
-/* The example that asks a state. */
-START_TEST(test_tests)
-{
-    compile_example(_i, "tests");
-    run_or_abort(scratch, "rm", "-rf", "state", NULL);
-    covsplit_run_words(scratch, 0, "store add store side.covsplit");
-    covsplit_run_words(scratch, 0, "merge --store store --into state --by shoes run.profraw");
-    covsplit_run_words(scratch, 0, "merge --store store --into state --by hats run.profraw");
-    struct outcome outcome = run_program("tests", "state store absent main");
-    ck_assert_str_eq(outcome.output, "hats\nshoes\n");
-    ck_assert_str_eq(outcome.errors, "absent: is in no image\n");
-}
-END_TEST
-
 START_TEST(test_cmake)
 {
     char *project = path_join(scratch, "project");
@@ -278,6 +264,6 @@ int main(int argument_count, char **arguments)
     suite_arguments(argument_count, arguments, "BUILD_DIRECTORY", &build_directory);
     TCase *test_case = suite_case("all", 300, prepare);
     suite_tests(test_case, test_c, test_cxx, test_cmake, test_symbols, test_device_sources);
-    suite_loops(test_case, 2, test_device, test_merging, test_tests, test_union);
+    suite_loops(test_case, 2, test_device, test_merging, test_union);
     return suite_main("library users", test_case);
 }

@@ -202,14 +202,14 @@ state_seed() {
 
 # shellcheck disable=SC2086
 if with_runtime 19 $covered && try "$COVSPLIT" split -o stripped --sidecar sidecar image; then
-    for test in first second third; do
-        run_image stripped $test.profraw
-        try "$COVSPLIT" merge --sidecar sidecar --into state --by $test $test.profraw
+    for run in first second third; do
+        run_image stripped $run.profraw
+        try "$COVSPLIT" merge --sidecar sidecar --into state $run.profraw
     done
-    state_seed tests
+    state_seed light
     run_image image full.profraw
     try "$COVSPLIT" merge --sidecar sidecar --into state full.profraw
     state_seed full
     try "$COVSPLIT" export --sidecar sidecar --union -o union.a
-    parts '\2\0\0\0' union.a >"$directory/state/union"
+    parts '\1\0\0\0' union.a >"$directory/state/union"
 fi
