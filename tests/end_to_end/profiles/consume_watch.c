@@ -294,16 +294,18 @@ END_TEST
 
 /* ---- signals ---- */
 
-/* Before that, SIGTERM ends the watcher at once, as it does any program that has just started. */
-static void wait_until_caught(int signal)
+/* Before that, SIGTERM ends the watcher at once, as it does any program that has just started. The
+ * handler of all commands is there earlier; the watcher blocks the signal, to take it from a
+ * descriptor. */
+static void wait_until_held(int signal)
 {
-    unsigned long long caught = 0;
-    for (unsigned i = 0; i < 10000 && (caught >> (signal - 1) & 1) == 0; i++) {
+    unsigned long long held = 0;
+    for (unsigned i = 0; i < 10000 && (held >> (signal - 1) & 1) == 0; i++) {
         char line[256];
         FILE *status = fopen(text_format("/proc/%d/status", (int)watcher), "r");
         ck_assert_ptr_nonnull(status);
         while (fgets(line, sizeof line, status) != NULL) {
-            sscanf(line, "SigCgt: %llx", &caught);
+            sscanf(line, "SigBlk: %llx", &held);
         }
         fclose(status);
         usleep(1000);
@@ -320,7 +322,7 @@ START_TEST(test_signals_at_work)
             add_profile(text_format("new/%u-%u", round, i));
         }
         if (round % 10 != 0) {
-            wait_until_caught(SIGTERM);
+            wait_until_held(SIGTERM);
         }
         usleep(20000 * (round % 10));
         int status = 0;
