@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/base/array.h"
+#include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 
 /* The longest name: __covrec_0123456789ABCDEFu. */
@@ -449,14 +450,14 @@ uint64_t symbol_recipe_size(struct bytes recipe)
 
 /* ---- reading it ---- */
 
-/* Reads what is said of each symbol. False if out of memory; otherwise the cursor may be bad. */
-static bool read_taken(struct cursor *at, struct restoring *restoring)
+/* Reads what is said of each symbol, which make the tables `more` bytes larger. False if out of
+ * memory; otherwise the cursor may be bad. */
+static bool read_taken(struct cursor *at, uint64_t more, struct restoring *restoring)
 {
     uint64_t count = cursor_uleb128(at), index = 0, record = 0, name = 0, gone = 0;
     char text[NAME_MAX_SIZE];
 
-    /* Each takes three bytes or more. */
-    if (count > cursor_left(at) / 3) {
+    if (count > more / ELF_SIZE(restoring->form.wide, Sym)) {
         cursor_spoil(at);
         return true;
     }
@@ -482,6 +483,8 @@ static bool read_taken(struct cursor *at, struct restoring *restoring)
         gone += length;
         taken->gone = (uint32_t)gone;
     }
+    if (count * ELF_SIZE(restoring->form.wide, Sym) + gone != more)
+        cursor_spoil(at);
     return true;
 }
 
@@ -506,12 +509,12 @@ static void apply_changes(struct cursor *at, struct buffer *tables, size_t start
 }
 
 bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
-                         struct bytes records, const char *name, struct buffer *tables,
-                         struct error *error)
+                         struct bytes records, uint64_t limit, const char *name,
+                         struct buffer *tables, struct error *error)
 {
     struct cursor at = cursor_open(recipe, false, false);
     struct restoring restoring = {.form = form};
-    uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2];
+    uint64_t size = cursor_uleb128(&at), offsets[2], sizes[2], left;
     size_t start = tables->size;
     bool has_memory = true;
 
@@ -525,11 +528,15 @@ bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes
     restoring.kind.other = (uint8_t)cursor_uleb128(&at);
     if (!bytes_slice(stripped, offsets[0], sizes[0], &restoring.left.symbols) ||
         !bytes_slice(stripped, offsets[1], sizes[1], &restoring.left.names) ||
-        sizes[0] % ELF_SIZE(form.wide, Sym) != 0)
+        sizes[0] % ELF_SIZE(form.wide, Sym) != 0 || !add_fits(sizes[0], sizes[1], &left) ||
+        left > size)
         cursor_spoil(&at);
+    /* What is left of the tables is in the stripped image. */
+    if (!at.bad && !memory_limit_allows(limit, size - left, name, ".symtab", error))
+        return false;
     if (!at.bad)
         has_memory = list_records(&restoring.records, records, form.big_endian) &&
-                     read_taken(&at, &restoring);
+                     read_taken(&at, size - left, &restoring);
     if (!at.bad && has_memory)
         has_memory = restore_tables(&restoring, offsets[1] < offsets[0], tables);
     if (!at.bad && has_memory)

@@ -63,9 +63,10 @@ bool symbol_cut_encode(const struct symbol_cut *cut, uint64_t symbols_offset, ui
 uint64_t symbol_recipe_size(struct bytes recipe);
 
 /* Appends the original tables to *tables, in the order in which the stripped image has them.
- * `records` is the content of the section, and `name` that of the file, for messages. */
+ * `records` is the content of the section, and `name` that of the file, for messages. Fails if the
+ * symbols that are put back take more than `limit` bytes. */
 bool symbol_recipe_apply(struct bytes recipe, struct elf_form form, struct bytes stripped,
-                         struct bytes records, const char *name, struct buffer *tables,
-                         struct error *error);
+                         struct bytes records, uint64_t limit, const char *name,
+                         struct buffer *tables, struct error *error);
 
 #endif

@@ -623,8 +623,9 @@ static bool produce_tables(struct restorer *restorer, const struct inverse *inve
         done = (section == NULL ||
                 sidecar_read_section(sidecar, section, &records, restorer->error)) &&
                symbol_recipe_apply(inverse->recipe, elf_form_of(facts->elf_class, facts->elf_data),
-                                   restorer->stripped->bytes, buffer_view(&records), sidecar->name,
-                                   &restorer->tables, restorer->error);
+                                   restorer->stripped->bytes, buffer_view(&records),
+                                   sidecar->memory_limit, sidecar->name, &restorer->tables,
+                                   restorer->error);
         buffer_free(&records);
     }
     return done &&

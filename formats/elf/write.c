@@ -575,7 +575,11 @@ static bool tables_hold_together(const struct tables *tables)
     const struct elf_state *state = tables->state;
     const struct elf_image *image = &state->image;
     uint64_t size = edit_script_result_size(&state->base.plan->edits);
+    uint64_t headers = image->elf.header.e_phoff;
 
+    /* The program headers stay where they are (room.c). */
+    if (map_offset(state, headers) != headers)
+        return false;
     for (size_t i = 0; i < tables->phnum; i++) {
         const Elf64_Phdr *phdr = &tables->phdrs[i];
 

@@ -104,7 +104,7 @@ static struct bytes tables_part(struct image_plan *plan, const struct input *ima
     tables->size = 0;
     FUZZ_EXPECT(symbol_recipe_apply(inverse->recipe,
                                     elf_form_of(plan->facts.elf_class, plan->facts.elf_data),
-                                    stripped, content, image->path, tables, &error),
+                                    stripped, content, UINT64_MAX, image->path, tables, &error),
                 "no symbol tables: %s", error.message);
     FUZZ_EXPECT(bytes_slice(buffer_view(tables), step->source_offset, step->insert, &part),
                 "the symbol tables are too short");

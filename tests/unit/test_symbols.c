@@ -176,7 +176,7 @@ static bool apply(const struct world *world, struct bytes recipe, struct buffer 
                   struct error *error)
 {
     return symbol_recipe_apply(recipe, world->form, buffer_view(&world->stripped),
-                               buffer_view(&world->records), NAME, tables, error);
+                               buffer_view(&world->records), UINT64_MAX, NAME, tables, error);
 }
 
 static void expect_back(const struct world *world, const struct buffer *tables)

@@ -141,6 +141,36 @@ START_TEST(test_unaligned_table)
 }
 END_TEST
 
+/* Program headers may be anywhere, too. But the kernel and the profile runtime find them by their
+ * offset, so nothing in front of them may go from the file. */
+START_TEST(test_moved_headers)
+{
+    static const char *const sections[] = {"covmap,covfun", "covmap,covfun,names,data"};
+    build("lld", "-shared -fPIC");
+    struct elf_file app = elf_file_read(path_join(place, "app"));
+    uint64_t size = app.header->e_phnum * sizeof(Elf64_Phdr);
+    uint64_t table = app.header->e_shnum * sizeof(Elf64_Shdr);
+    uint64_t start = (app.file.size + 15) / 16 * 16;
+    uint8_t *longer = calloc(start + size + table, 1);
+    ck_assert_ptr_nonnull(longer);
+    memcpy(longer, app.file.data, app.file.size);
+    memcpy(longer + start, app.file.data + app.header->e_phoff, size);
+    memcpy(longer + start + size, app.file.data + app.header->e_shoff, table);
+    ((Elf64_Phdr *)(longer + start))[0].p_type = PT_NULL; /* was PT_PHDR */
+    file_write(path_join(place, "app"), longer, start + size + table);
+    patch(offsetof(Elf64_Ehdr, e_phoff), start);
+    patch(offsetof(Elf64_Ehdr, e_shoff), start + size);
+    file_copy(path_join(place, "app"), path_join(place, "kept"));
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        const char *said =
+            covsplit_assert(1, place, "split", "--sections", sections[i], "app", NULL);
+        ck_assert_msg(strstr(said, "a layout that covsplit cannot strip safely") != NULL, "%s: %s",
+                      sections[i], said);
+        files_assert_equal(path_join(place, "app"), path_join(place, "kept"), sections[i]);
+    }
+}
+END_TEST
+
 /* ---- names of sections ---- */
 
 static const char *const damaged[] = {"__llvm_prf_cnts", "__llvm_prf_bits", "__llvm_prf_data",
@@ -234,6 +264,6 @@ int main(void)
     suite_loops(test_case, sizeof damaged / sizeof *damaged, test_damaged_name);
     suite_loops(test_case, sizeof debug_makers / sizeof *debug_makers, test_debug_file);
     suite_loops(test_case, sizeof linkers / sizeof *linkers, test_known_after_tools);
-    suite_tests(test_case, test_overlap);
+    suite_tests(test_case, test_overlap, test_moved_headers);
     return suite_main("odd headers", test_case);
 }
