@@ -283,17 +283,17 @@ static const char *program_role(const struct question *question, char program[PA
 
 /* True if the program's name says that it links, rewrites, copies or packs files. Such a program
  * must be given the image itself, as it makes images from images. */
-static bool must_see_the_file_itself(const char *trade)
+static bool must_see_the_file_itself(const char *role)
 {
-    static const char *const trades[] = {
+    static const char *const roles[] = {
         "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
         "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
         "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
         "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
     };
 
-    for (size_t i = 0; i < sizeof(trades) / sizeof(trades[0]); i++) {
-        if (strcmp(trade, trades[i]) == 0)
+    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
+        if (strcmp(role, roles[i]) == 0)
             return true;
     }
     return false;
@@ -504,7 +504,7 @@ static int finish(struct broker *broker, const struct digest *identity,
 }
 
 static void convert_and_answer(struct broker *broker, const struct question *question,
-                               const char *trade)
+                               const char *role)
 {
     struct conversion conversion = {.fd = question->file,
                                     .name = question->path,
@@ -515,7 +515,7 @@ static void convert_and_answer(struct broker *broker, const struct question *que
     struct digest identity;
     struct error error, advice = {0};
     int fd = -1;
-    bool done = conversion_examine(&conversion, &error), is_cov = strcmp(trade, "cov") == 0;
+    bool done = conversion_examine(&conversion, &error), is_cov = strcmp(role, "cov") == 0;
 
     if ((conversion.has_no_data_by_design && correlates(question)) ||
         (conversion.kind == SUBJECT_STORE && !is_cov) || (conversion.is_raw_profile && is_cov))
@@ -581,18 +581,18 @@ static void serve_connection(struct broker *broker, int connection)
 {
     struct question question = {.connection = connection, .file = -1};
     char program[PATH_MAX];
-    const char *trade;
+    const char *role;
 
     if (!is_of_same_user(connection, &question.process) || !asks_in_time(broker, connection))
         return;
     while (sem_wait(&broker->slots) != 0)
         continue; /* a signal */
     if (!broker->ends && receive(&question)) {
-        trade = program_role(&question, program);
-        if (must_see_the_file_itself(trade))
+        role = program_role(&question, program);
+        if (must_see_the_file_itself(role))
             answer(&question, -1, "");
         else
-            convert_and_answer(broker, &question, trade);
+            convert_and_answer(broker, &question, role);
     }
     if (question.file >= 0)
         close(question.file);

@@ -172,11 +172,17 @@ static bool strip(struct world *world, bool names_are_first)
                              &world->recipe);
 }
 
+static bool apply_below(const struct world *world, struct bytes recipe, uint64_t limit,
+                        struct buffer *tables, struct error *error)
+{
+    return symbol_recipe_apply(recipe, world->form, buffer_view(&world->stripped),
+                               buffer_view(&world->records), limit, NAME, tables, error);
+}
+
 static bool apply(const struct world *world, struct bytes recipe, struct buffer *tables,
                   struct error *error)
 {
-    return symbol_recipe_apply(recipe, world->form, buffer_view(&world->stripped),
-                               buffer_view(&world->records), UINT64_MAX, NAME, tables, error);
+    return apply_below(world, recipe, UINT64_MAX, tables, error);
 }
 
 static void expect_back(const struct world *world, const struct buffer *tables)
@@ -280,6 +286,44 @@ START_TEST(test_damaged)
 }
 END_TEST
 
+/* What is put back is bounded by the limit; what stayed is in the stripped image. And nothing is
+ * made of a recipe that claims less than it has. */
+START_TEST(test_bounded)
+{
+    struct random_state random = random_start(8);
+    struct buffer tables = {0}, less = {0};
+    struct world world;
+    struct error error;
+    uint64_t more;
+
+    make(&world, &random, 1, false);
+    ck_assert(cut(&world) && strip(&world, false));
+    more = world.symbols.size + world.names.size - world.cut.symbols.size - world.cut.names.size;
+    ck_assert(!apply_below(&world, buffer_view(&world.recipe), more - 1, &tables, &error));
+    ck_assert_ptr_nonnull(strstr(error.message, "--memory-limit"));
+    ck_assert_uint_eq(tables.size, 0);
+    ck_assert(apply_below(&world, buffer_view(&world.recipe), more, &tables, &error));
+    expect_back(&world, &tables);
+    tables.size = 0;
+    for (uint64_t fewer = 1; fewer <= more; fewer++) {
+        uint64_t size = symbol_recipe_size(buffer_view(&world.recipe));
+        struct cursor at = cursor_open(buffer_view(&world.recipe), false, false);
+        struct bytes rest;
+
+        cursor_uleb128(&at);
+        rest = cursor_rest(&at);
+        less.size = 0;
+        ck_assert(buffer_append_uleb128(&less, size - fewer) &&
+                  buffer_append(&less, rest.data, (size_t)rest.size));
+        ck_assert(!apply(&world, buffer_view(&less), &tables, &error));
+        ck_assert_uint_eq(tables.size, 0);
+    }
+    buffer_free(&less);
+    buffer_free(&tables);
+    world_free(&world);
+}
+END_TEST
+
 static bool run_without_memory(void *subject)
 {
     struct random_state random = random_start(7);
@@ -325,6 +369,6 @@ int main(void)
     TCase *test_case = suite_case("symbols", 60, NULL);
 
     tcase_add_loop_test(test_case, test_round_trip, 0, KIND_FORMS);
-    suite_tests(test_case, test_unsound, test_damaged, test_no_memory);
+    suite_tests(test_case, test_unsound, test_damaged, test_bounded, test_no_memory);
     return suite_main("symbols", test_case);
 }
