@@ -80,6 +80,10 @@
     "only what it names is searched: files, or directories with *.covsplit files, which\n"         \
     "may be stores as well.\n"
 
+#define WHAT_A_PATTERN_IS                                                                          \
+    "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"      \
+    "without its directory, in which *, ? and [...] work as in a shell.\n"
+
 /* Rows of subcommands that read sidecars. */
 #define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
 #define LOOK_IN_STORES STORE("look for sidecars in the store DIR, by UUID")
@@ -292,11 +296,9 @@ static const struct option_description show_options[] = {
 
 static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
-          "also check that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
+          "also check that joining STRIPPED gives the original image"),
     MEMORY_LIMIT,
     JSON("SIDECAR"),
-    STORE(NULL), /* old: 'store check' */
-    VERBOSE(NULL),
 };
 
 static const struct option_description repack_options[] = {
@@ -626,7 +628,7 @@ static const struct command commands[] = {
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...",
      "Prints 'SIDECAR: ok' for each good sidecar. 'covsplit store check' checks a store.\n",
-     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
+     OPTIONS(verify_options), "SIDECAR", 1, OPERANDS_ANY, command_verify},
     {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
      "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
@@ -662,9 +664,7 @@ static const struct command commands[] = {
      "                           STORE DEST [PATTERN...]",
      "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does. Those\n"
      "that 'store pack' has packed are whole in DEST.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_copy},
     {"store gc", "Remove unneeded sidecars from a store",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
@@ -678,17 +678,13 @@ static const struct command commands[] = {
      "image again does not touch it. So list the UUIDs of images that are still in use. Splits\n"
      "may run at the same time. Files left by a killed split are removed after a day, and so\n"
      "are bases ('covsplit store pack') that no sidecar has needed since.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
     {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
      "The date is the time when the sidecar was added, in UTC. With PATTERNs, only sidecars\n"
      "that match one are listed. Of packed ones, the last columns tell what they would take\n"
      "if they were whole, and the digest of the base.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
     {"store pack", "Keep only what sidecars of a store do not have in common",
      "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
@@ -696,8 +692,7 @@ static const struct command commands[] = {
      "A sidecar that is like another one of the store becomes a difference to that: sidecars\n"
      "of ten builds of a large program take little more room than that of one. Reports and\n"
      "all other commands read differences in the store as they read whole sidecars; they are\n"
-     "made whole by 'store copy' and 'store unpack'. Versions of covsplit before this one\n"
-     "refuse them.\n"
+     "made whole by 'store copy' and 'store unpack'.\n"
      "\n"
      "A sidecar that is unlike all others stays whole, and becomes a base: others can be\n"
      "differences to it from then on. Bases are kept beside the sidecars as long as they are\n"
@@ -706,17 +701,13 @@ static const struct command commands[] = {
      "Before a sidecar is replaced, by a rename, the difference is decompressed and compared\n"
      "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
      "and 'store gc' at the same time.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_pack_options), "DIR", 1, 1, command_store_pack},
     {"store unpack", "Make packed sidecars of a store whole again",
      "[--level N] [--memory-limit SIZE] [-v] DIR [PATTERN...]",
      "Undoes 'store pack', for all sidecars or those that match a PATTERN. They have the same\n"
      "bytes as before, if --level is that of the split.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_unpack_options), "DIR", 1, OPERANDS_ANY, command_store_unpack},
 };
 
@@ -737,15 +728,9 @@ static const struct command_note examples[] = {
     {0},
 };
 
-static const struct command_note old_names[] = {
-    {"store copy", "store export"},
-    {0},
-};
-
 const struct command_table command_table = {
     .commands = commands,
     .count = sizeof(commands) / sizeof(commands[0]),
     .headings = headings,
     .examples = examples,
-    .old_names = old_names,
 };

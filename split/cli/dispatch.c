@@ -115,8 +115,7 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-/* Finds the command of that name, or the action of the group. An old name will do, with a
- * warning. */
+/* Finds the command of that name, or the action of the group. */
 static const struct command *find_command(const struct command_table *table, const char *group,
                                           const char *name)
 {
@@ -124,16 +123,10 @@ static const struct command *find_command(const struct command_table *table, con
 
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *old = note_on(command, table->old_names);
 
-        if (group != NULL && !is_in_group(command, group))
-            continue;
-        if (strcmp(command->name + skipped, name) == 0)
+        if ((group == NULL || is_in_group(command, group)) &&
+            strcmp(command->name + skipped, name) == 0)
             return command;
-        if (old != NULL && strcmp(old + skipped, name) == 0) {
-            message_warning("'%s' is now called '%s'", old, command->name);
-            return command;
-        }
     }
     return NULL;
 }

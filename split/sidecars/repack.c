@@ -145,8 +145,7 @@ static enum outcome write_again(struct repacking *repacking, struct job *job,
 }
 
 /* What is to be done with a sidecar; OUTCOME_CHANGED: it gets another form. */
-static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar,
-                          const struct input *input)
+static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar)
 {
     if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
@@ -155,9 +154,7 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
     if (sidecar->base.is_needed)
         return OUTCOME_DIFFERENCE;
     if (repacking->what == PACK)
-        return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
-                   ? OUTCOME_KEPT
-                   : OUTCOME_CHANGED;
+        return sidecar_holds_nothing(sidecar) ? OUTCOME_KEPT : OUTCOME_CHANGED;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
 }
 
@@ -171,7 +168,7 @@ static enum outcome repack_one(struct repacking *repacking, struct job *job)
         return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
     sidecar = sidecar_open(input.bytes, job->path, &job->error);
     if (sidecar != NULL)
-        outcome = judge(repacking, sidecar, &input);
+        outcome = judge(repacking, sidecar);
     if (outcome == OUTCOME_CHANGED)
         outcome = write_again(repacking, job, sidecar, &input);
     sidecar_close(sidecar);

@@ -269,8 +269,9 @@ static bool is_store(const char *directory, struct error *error)
 }
 
 /* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
-static int check_store(const char *directory, const struct parsed_options *options)
+int command_store_check(const struct parsed_options *options)
 {
+    const char *directory = options->operands[0];
     struct check check = {
         .options = options,
         .verbose = option_given(options, OPTION_VERBOSE),
@@ -329,7 +330,7 @@ static bool verify_file(const char *path, const struct parsed_options *options,
     return good;
 }
 
-static int verify_files(const struct parsed_options *options)
+int command_verify(const struct parsed_options *options)
 {
     struct json_writer array = {.stream = stdout};
     struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
@@ -344,23 +345,4 @@ static int verify_files(const struct parsed_options *options)
     if (json != NULL)
         json_end_array(json);
     return status;
-}
-
-int command_verify(const struct parsed_options *options)
-{
-    const char *store = option_text(options, OPTION_STORE);
-
-    if (store == NULL && options->operand_count == 0)
-        return message_usage("verify", "SIDECAR is missing");
-    if (store != NULL && options->operand_count != 0)
-        return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
-    if (store == NULL)
-        return verify_files(options);
-    message_warning("'verify --store' is now called 'store check'");
-    return check_store(store, options);
-}
-
-int command_store_check(const struct parsed_options *options)
-{
-    return check_store(options->operands[0], options);
 }
