@@ -1,14 +1,14 @@
 /*
- * covsplit repack makes sidecars compact that were written quickly; covsplit store pack makes those
- * of a store differences to others (common/sidecar/difference.h), and covsplit store unpack makes
- * them whole again.
+ * covsplit repack makes sidecars compact that were written quickly; covsplit store delta makes
+ * those of a store deltas to others (common/sidecar/delta.h), and covsplit store undelta makes them
+ * whole again.
  *
  * Each sidecar is replaced separately, by one rename, after the new one has been checked and synced
  * to disk. So the command can be killed at any time and run again. Other processes may add, replace
  * or remove sidecars of a store meanwhile. Their changes take precedence: if they have replaced a
  * sidecar, the command starts again from the new one.
  *
- * The largest sidecars are packed first, since most of the smaller ones are in them: one that no
+ * The largest sidecars come first, since most of the smaller ones are in them: one that no
  * base makes small enough becomes a base itself, and stays whole.
  */
 #include <errno.h>
@@ -35,12 +35,12 @@
 
 enum outcome {
     OUTCOME_FAULT,
-    OUTCOME_CHANGED,   /* repacked, packed or unpacked */
+    OUTCOME_CHANGED,   /* repacked, made a delta, or made whole */
     OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
-    OUTCOME_BASE, /* whole, as it is too small to be packed */
-    OUTCOME_DIFFERENCE,
-    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
+    OUTCOME_BASE, /* whole, as it is too small for a delta */
+    OUTCOME_DELTA,
+    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to do */
     OUTCOME_PLACEHOLDER,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
@@ -57,10 +57,10 @@ struct repack_job {
 
 struct repacking {
     const struct parsed_options *options;
-    enum repacking_kind { REPACK, PACK, UNPACK } what;
-    struct selection selection; /* what stays whole; what is unpacked */
+    enum repacking_kind { REPACK, DELTA, UNDELTA } what;
+    struct selection selection; /* what stays whole; what is made whole */
     bool has_patterns;
-    struct bases bases; /* of pack, which works on one sidecar after the other */
+    struct bases bases; /* of DELTA, which works on one sidecar after the other */
     struct jobs jobs;
     unsigned threads_each; /* for one sidecar */
     uint64_t counts[OUTCOME_COUNT];
@@ -77,20 +77,20 @@ static enum outcome write_form(struct repacking *repacking, struct repack_job *j
     const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
-        .portable = repacking->what == UNPACK && !sidecar_is_compact(sidecar),
+        .portable = repacking->what == UNDELTA && !sidecar_is_compact(sidecar),
     };
     bool fits, done;
 
-    if (repacking->what != PACK)
+    if (repacking->what != DELTA)
         return sidecar_repack(sidecar, &options, output, error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
-    done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
-                      &fits, error);
-    /* What is like none becomes a base, and differences will depend on that. */
+    done = bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                            output, &fits, error);
+    /* What is like none becomes a base, and deltas will depend on that. */
     if (done && !fits && bases_are_worth(input->bytes.size)) {
         done = sidecar_verify(sidecar, error) &&
                bases_add(&repacking->bases, sidecar, input->bytes, output, error) &&
-               bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                          output, &fits, error);
+               bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                                output, &fits, error);
         job->base_size = input->bytes.size;
     }
     if (done && !fits) /* it is too small */
@@ -137,11 +137,11 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
 {
     if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
-    if (repacking->what == UNPACK)
+    if (repacking->what == UNDELTA)
         return sidecar->base.is_needed ? OUTCOME_CHANGED : OUTCOME_KEPT;
     if (sidecar->base.is_needed)
-        return OUTCOME_DIFFERENCE;
-    if (repacking->what == PACK)
+        return OUTCOME_DELTA;
+    if (repacking->what == DELTA)
         return sidecar_holds_nothing(sidecar) ? OUTCOME_KEPT : OUTCOME_CHANGED;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
 }
@@ -182,8 +182,8 @@ static void tell_outcome(const struct repack_job *job)
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
         [OUTCOME_COMPACT] = "already compact",
-        [OUTCOME_BASE] = "stays whole: no difference would be smaller",
-        [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
+        [OUTCOME_BASE] = "stays whole: no delta would be smaller",
+        [OUTCOME_DELTA] = "skipped: a delta; 'covsplit store undelta' makes it whole",
         [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
@@ -247,19 +247,18 @@ int command_repack(const struct parsed_options *options)
     for (size_t i = 0; i < files.count; i++)
         jobs_add(&repacking.jobs, files.paths[i], 1);
     run_all(&repacking, option_threads(options));
-    printf(
-        "%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-        count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
-        human_size(repacking.size_before, before), human_size(repacking.size_after, after),
-        number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-        number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
-                    skipped));
+    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
+           count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
+           human_size(repacking.size_before, before), human_size(repacking.size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DELTA] + counts[OUTCOME_GONE],
+                       skipped));
     path_list_free(&files);
     jobs_free(&repacking.jobs);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* ---- store pack and store unpack ---- */
+/* ---- store delta and store undelta ---- */
 
 /* The file that a link leads to may be changed or removed without the store. */
 static bool is_link(const char *path)
@@ -269,7 +268,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* A store_visitor. Only headers and notes are read; differences are not packed again. */
+/* A store_visitor. Only headers and notes are read; deltas stay as they are. */
 static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
 {
@@ -285,10 +284,10 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
 
-        if (sidecar->base.is_needed == (repacking->what == PACK))
-            repacking->counts[sidecar->base.is_needed ? OUTCOME_DIFFERENCE : OUTCOME_KEPT]++;
-        else if (repacking->what == PACK ? matches || is_link(path)
-                                         : repacking->has_patterns && !matches)
+        if (sidecar->base.is_needed == (repacking->what == DELTA))
+            repacking->counts[sidecar->base.is_needed ? OUTCOME_DELTA : OUTCOME_KEPT]++;
+        else if (repacking->what == DELTA ? matches || is_link(path)
+                                          : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else
             ((struct repack_job *)jobs_add(&repacking->jobs, path, 1))->size_before =
@@ -317,27 +316,28 @@ static int change_store(struct repacking *repacking, const char *const *patterns
     const char *directory = repacking->options->operands[0];
     const uint64_t *counts = repacking->counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
-    char changed[COUNT_TEXT_MAX], packed[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
+    char changed[COUNT_TEXT_MAX], deltas[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
     struct error error;
     bool done;
 
     repacking->has_patterns = count != 0;
     done = selection_open(&repacking->selection, patterns, count, &error) &&
            store_walk(directory, add_stored, repacking, &error) &&
-           (repacking->what != PACK || bases_open(&repacking->bases, directory, &error));
+           (repacking->what != DELTA || bases_open(&repacking->bases, directory, &error));
     if (done) {
         if (repacking->jobs.count != 0)
             qsort(repacking->jobs.items, repacking->jobs.count, repacking->jobs.item_size,
                   compare_jobs);
-        run_all(repacking, repacking->what == PACK ? 1 : option_threads(repacking->options));
+        run_all(repacking, repacking->what == DELTA ? 1 : option_threads(repacking->options));
         if (counts[OUTCOME_FAULT] == 0)
             selection_report_unused(&repacking->selection, directory, false);
-        printf(
-            "%s %s: %s before, %s after", count_text(counts[OUTCOME_CHANGED], "sidecar", changed),
-            repacking->what == PACK ? "packed" : "unpacked",
-            human_size(repacking->size_before, before), human_size(repacking->size_after, after));
-        if (repacking->what == PACK)
-            printf("; %s packed already, %s whole", number_text(counts[OUTCOME_DIFFERENCE], packed),
+        printf("%s: %s before, %s after",
+               count_text(counts[OUTCOME_CHANGED],
+                          repacking->what == DELTA ? "new delta" : "restored sidecar", changed),
+               human_size(repacking->size_before, before),
+               human_size(repacking->size_after, after));
+        if (repacking->what == DELTA)
+            printf("; %s already, %s whole", count_text(counts[OUTCOME_DELTA], "delta", deltas),
                    number_text(counts[OUTCOME_BASE] + counts[OUTCOME_KEPT] +
                                    counts[OUTCOME_PLACEHOLDER],
                                whole));
@@ -351,7 +351,7 @@ static int change_store(struct repacking *repacking, const char *const *patterns
     return done && counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-int command_store_pack(const struct parsed_options *options)
+int command_store_delta(const struct parsed_options *options)
 {
     struct repacking repacking;
     const char **patterns, *pattern;
@@ -363,16 +363,16 @@ int command_store_pack(const struct parsed_options *options)
     patterns = command_array(count + 1, sizeof(*patterns));
     for (size_t i = 0; (pattern = option_text_at(options, OPTION_KEEP_WHOLE, i)) != NULL; i++)
         patterns[i] = pattern;
-    start(&repacking, options, PACK);
+    start(&repacking, options, DELTA);
     status = change_store(&repacking, patterns, count);
     free(patterns);
     return status;
 }
 
-int command_store_unpack(const struct parsed_options *options)
+int command_store_undelta(const struct parsed_options *options)
 {
     struct repacking repacking;
 
-    start(&repacking, options, UNPACK);
+    start(&repacking, options, UNDELTA);
     return change_store(&repacking, options->operands + 1, options->operand_count - 1);
 }
