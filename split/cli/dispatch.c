@@ -28,16 +28,6 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* The note on a command, or NULL. */
-static const char *note_on(const struct command *command, const struct command_note *notes)
-{
-    for (; notes->command != NULL; notes++) {
-        if (strcmp(notes->command, command->name) == 0)
-            return notes->text;
-    }
-    return NULL;
-}
-
 /* All commands, under their headings, each in the same columns. */
 static void print_help_of_all(const struct command_table *table)
 {
@@ -52,14 +42,12 @@ static void print_help_of_all(const struct command_table *table)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *heading = note_on(command, table->headings);
-        const char *example = note_on(command, table->examples);
 
-        if (heading != NULL)
-            printf("\n%s:\n", heading);
+        if (command->heading != NULL)
+            printf("\n%s:\n", command->heading);
         printf("  %-*s  %s\n", width, command->name, command->summary);
-        if (example != NULL)
-            printf("      %s\n", example);
+        if (command->example != NULL)
+            printf("      %s\n", command->example);
     }
     printf("\n"
            "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"

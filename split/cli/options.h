@@ -145,6 +145,8 @@ struct command {
     const char *operand;                     /* the name of an operand in the usage, for messages */
     size_t operand_minimum, operand_maximum; /* or OPERANDS_ARE_COMMAND */
     int (*run)(const struct parsed_options *options); /* returns an enum exit_status */
+    const char *heading; /* of a group, in the list of all commands: above this one; or NULL */
+    const char *example; /* below it: a command line; or NULL */
 };
 
 struct option_value {
