@@ -293,19 +293,6 @@ bool command_option_makes_others(const char *word)
 
 /* ---- the whole ---- */
 
-/* Clang's options that say whose options and quoting follow. */
-static void apply_mode(enum command_style *style, bool *is_windows_quoted, const char *word)
-{
-    if (strcmp(word, "--driver-mode=cl") == 0) {
-        *style = STYLE_MSVC;
-        *is_windows_quoted = true;
-    } else if (strcmp(word, "--rsp-quoting=windows") == 0) {
-        *is_windows_quoted = true;
-    } else if (strcmp(word, "--rsp-quoting=posix") == 0) {
-        *is_windows_quoted = false;
-    }
-}
-
 static struct reading reading_of(struct command_words *command, struct error *error)
 {
     return (struct reading){
@@ -329,8 +316,17 @@ bool command_words_read(struct command_words *command, const char *const *words,
     words += program + 1;
     count -= program + 1;
     reading = reading_of(command, error);
-    for (size_t i = 0; i < count; i++)
-        apply_mode(&command->style, &reading.is_windows_quoted, words[i]);
+    /* Clang's options that say whose options and quoting follow. */
+    for (size_t i = 0; i < count; i++) {
+        bool is_cl = strcmp(words[i], "--driver-mode=cl") == 0;
+
+        if (is_cl)
+            command->style = STYLE_MSVC;
+        if (is_cl || strcmp(words[i], "--rsp-quoting=windows") == 0)
+            reading.is_windows_quoted = true;
+        else if (strcmp(words[i], "--rsp-quoting=posix") == 0)
+            reading.is_windows_quoted = false;
+    }
     if (is_clang(command->program))
         done = take_configs(&reading, words, count);
     for (size_t i = 0; i < count && done; i++)

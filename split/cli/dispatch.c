@@ -74,16 +74,6 @@ static void print_help_of_group(const struct command_table *table, const char *g
     printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
 }
 
-/* Prints the help of a group, or if NULL, of the whole command. */
-static int print_help(const struct command_table *table, const char *group)
-{
-    if (group == NULL)
-        print_help_of_all(table);
-    else
-        print_help_of_group(table, group);
-    return STATUS_DONE;
-}
-
 /* Libraries are asked for their version at run time, as they may be newer than their headers were.
  * Those that cannot tell are reported with the version of their headers. */
 static int print_version(void)
@@ -168,12 +158,16 @@ static int run_or_describe(const struct command_table *table, const char *group,
     const struct command *command;
     bool is_group = false;
 
-    if (count == 0)
-        return describes
-                   ? print_help(table, group)
-                   : message_usage(group, "no %s given", group == NULL ? "command" : "action");
-    if (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))
-        return print_help(table, group);
+    if (count == 0 && !describes)
+        return message_usage(group, "no %s given", group == NULL ? "command" : "action");
+    if (count == 0 ||
+        (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))) {
+        if (group == NULL)
+            print_help_of_all(table);
+        else
+            print_help_of_group(table, group);
+        return STATUS_DONE;
+    }
     if (!describes && words[0][0] == '-')
         return message_usage(group, "unknown option '%s'", words[0]);
     for (size_t i = 0; group == NULL && i < table->count; i++)

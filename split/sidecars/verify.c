@@ -203,21 +203,6 @@ static bool add_entry(void *context, const struct store_entry *entry, struct err
     return true;
 }
 
-/* A directory without the place of sidecars would check out as a store without any. */
-static bool is_store(const char *directory, struct error *error)
-{
-    char *root = store_root(directory);
-    bool is_there;
-
-    exit_unless_allocated(root != NULL, strlen(directory));
-    is_there = path_is_directory(root) || !path_is_directory(directory);
-    free(root);
-    return is_there || error_set(error,
-                                 "%s: not a store: there is no .build-id in it; name a directory "
-                                 "that was given to split --store",
-                                 directory);
-}
-
 /* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
 int command_store_check(const struct parsed_options *options)
 {
@@ -231,11 +216,19 @@ int command_store_check(const struct parsed_options *options)
                           .json = {.stream = stdout}};
     bool has_json = option_given(options, OPTION_JSON), done;
     char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
+    char *root = store_root(directory);
     struct error error;
 
+    exit_unless_allocated(root != NULL, strlen(directory));
     if (has_json)
         json_begin_array(&check.json, NULL);
-    done = is_store(directory, &error) && store_scan(directory, add_entry, &check, &error);
+    /* A directory without the place of sidecars would check out as a store without any. */
+    done = (path_is_directory(root) || !path_is_directory(directory) ||
+            error_set(&error,
+                      "%s: not a store: there is no .build-id in it; name a directory that was "
+                      "given to split --store",
+                      directory)) &&
+           store_scan(directory, add_entry, &check, &error);
     jobs_run(&check.jobs, option_threads(options));
     if (has_json)
         json_end_array(&check.json);
@@ -245,6 +238,7 @@ int command_store_check(const struct parsed_options *options)
         printf("%s, %s, %s\n", count_text(check.sidecars, "sidecar", sidecars),
                count_text(check.bytes, "byte", bytes),
                count_text(check.jobs.failed, "fault", faults));
+    free(root);
     jobs_free(&check.jobs);
     return done && check.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }
