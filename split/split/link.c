@@ -33,20 +33,6 @@ struct link {
     struct stat linked; /* the output after the link */
 };
 
-/* ---- the output ---- */
-
-/* The unsplit output must not be taken for the result. But by now another process may have written
- * the file, and then it is not ours to remove. A file with several names is written in place, so it
- * may be half written: this name is removed in any case, and the other names keep the file. */
-static void remove_output(const struct link *link)
-{
-    struct stat now;
-
-    if (stat(link->command.output, &now) == 0 && file_is_same(&link->linked, &now) &&
-        (link->linked.st_nlink > 1 || file_has_same_contents(&link->linked, &now)))
-        unlink(link->command.output);
-}
-
 /* ---- outputs that are left alone ----
  *
  * They are those which configure scripts and the like link only to see whether it works, and
@@ -153,20 +139,6 @@ static bool is_library_name(const char *path)
     return false;
 }
 
-/* Unreadable files are left to the linker to report. */
-static bool look_at_library(const char *path, bool *is_unsplit, struct error *error)
-{
-    struct split_image split = {.has_mapping = false};
-    struct input input;
-
-    *is_unsplit = false;
-    if (input_open(&input, path, error)) {
-        *is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
-        input_close(&input);
-    }
-    return !error_is_of_memory(error);
-}
-
 /* A build that links its programs with covsplit link but not their libraries was probably meant to
  * link both with it: libtool links libraries with the compiler that it was configured with. */
 static bool warn_of_libraries(const struct link *link, struct error *error)
@@ -175,12 +147,20 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i], *excluded;
-        bool is_unsplit;
+        struct split_image split = {.has_mapping = false};
+        bool is_unsplit = false;
+        struct input input;
 
         if (!is_library_name(path))
             continue;
-        if (!find_excluding(link->options, path, &excluded, error) ||
-            !look_at_library(path, &is_unsplit, error))
+        if (!find_excluding(link->options, path, &excluded, error))
+            return false;
+        /* Unreadable files are left to the linker to report. */
+        if (input_open(&input, path, error)) {
+            is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
+            input_close(&input);
+        }
+        if (error_is_of_memory(error))
             return false;
         if (excluded == NULL && is_unsplit)
             message_warning("%s: this library has coverage and was not split; link it by covsplit "
@@ -255,7 +235,9 @@ static bool run(struct link *link, int *status, struct error *error)
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)link->options->operands;
     struct file_before before = file_look_before(link->command.output);
+    const struct stat *linked = &link->linked;
     struct error ignored;
+    struct stat now;
     bool written, seen;
     int number;
 
@@ -273,9 +255,14 @@ static bool run(struct link *link, int *status, struct error *error)
     if (!seen)
         file_was_written(&before, link->command.output, &link->linked, &written, &ignored);
     if (!seen || !treat_output(link, error)) {
-        /* A sidecar that exists belongs to an earlier image, which may still need it. */
-        if (written)
-            remove_output(link);
+        /* The unsplit output must not be taken for the result. But by now another process may have
+         * written the file, and then it is not ours to remove. A file with several names is written
+         * in place, so it may be half written: this name is removed in any case, and the other
+         * names keep the file. A sidecar that exists belongs to an earlier image, which may still
+         * need it. */
+        if (written && stat(link->command.output, &now) == 0 && file_is_same(linked, &now) &&
+            (linked->st_nlink > 1 || file_has_same_contents(linked, &now)))
+            unlink(link->command.output);
         return false;
     }
     number = child_held_signal(&child);
