@@ -485,7 +485,7 @@ int command_export(const struct parsed_options *options)
         path_maps_free(&export.maps);
         return status;
     }
-    sidecar_places_open(&export.places, options, false);
+    sidecar_places_open(&export.places, options, NULL);
     if (is_union ? !export_union(&export, &error)
                  : !export_all(&export, &error) || !tell_left_out(&export, &error))
         report_failure(&export, &error);

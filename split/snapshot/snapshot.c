@@ -416,7 +416,7 @@ int command_snapshot(const struct parsed_options *options)
 
     if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
         return message_usage(options->command->name, "neither --pid nor --core is given");
-    sidecar_places_open(&snapshot.places, options, false);
+    sidecar_places_open(&snapshot.places, options, NULL);
     if (directory_make(snapshot.directory, &error)) {
         if (option_given(options, OPTION_JSON))
             json_begin_array(&snapshot.json, NULL);

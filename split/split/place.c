@@ -369,7 +369,7 @@ static char *find_sidecar(const struct slice_split *split)
     struct error ignored;
     char *path = NULL;
 
-    sidecar_places_open(&places, split->job->options, false);
+    sidecar_places_open(&places, split->job->options, NULL);
     /* For other commands the option may be repeated, and such are the places. */
     if (places.are_given && places.files.count == 0)
         path_list_add(&places.files, option_text(split->job->options, OPTION_SIDECAR));
