@@ -130,7 +130,8 @@ static bool take_sample(const struct sidecar *sidecar, struct known_base *base, 
     return done;
 }
 
-static bool describe(const struct sidecar *sidecar, struct known_base *base, struct error *error)
+static bool describe_base(const struct sidecar *sidecar, struct known_base *base,
+                          struct error *error)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
 
@@ -235,7 +236,7 @@ bool bases_open(struct bases *bases, const char *store, struct error *error)
         if (!is_known)
             sidecar = sidecar_read(path, error);
         /* One that cannot be read is no candidate; `store check` says why. */
-        if (sidecar != NULL && describe(sidecar, &base, error)) {
+        if (sidecar != NULL && describe_base(sidecar, &base, error)) {
             write_sample(bases, &base);
             is_known = true;
         } else if (!is_known) {
@@ -335,7 +336,7 @@ bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t
                                           is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
-    bool done = describe(whole, &wanted, error);
+    bool done = describe_base(whole, &wanted, error);
     size_t count = done ? choose_bases(bases, &wanted, output, chosen) : 0;
 
     *fits = false;
@@ -403,7 +404,8 @@ bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes by
 {
     struct known_base base = {.digest = digest_of(bytes)};
     char *path = path_of(bases, &base.digest);
-    bool done = describe(whole, &base, error) && store_make_directory(bases->directory, error) &&
+    bool done = describe_base(whole, &base, error) &&
+                store_make_directory(bases->directory, error) &&
                 write_base(path, bytes, needs, error) &&
                 (stat(path, &base.status) == 0 ||
                  error_set_errno(error, errno, "%s: cannot be read; run again", path));

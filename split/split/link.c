@@ -20,10 +20,10 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "formats/image.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/split/link_command.h"
 #include "split/split/split.h"
 
@@ -155,7 +155,7 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
             continue;
         if (!find_excluding(link->options, path, &excluded, error))
             return false;
-        /* Unreadable files are left to the linker to report. */
+        /* Unreadable files are left to the linker to results. */
         if (input_open(&input, path, error)) {
             is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
             input_close(&input);
@@ -176,17 +176,17 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 static bool split_output(const struct link *link, struct error *error)
 {
     const char *output = link->command.output;
-    struct split_report report = {.was_found = true};
-    bool done = split_file(link->options, output, option_threads(link->options), &report, error);
+    struct split_results results = {.was_found = true};
+    bool done = split_file(link->options, output, option_threads(link->options), &results, error);
 
-    notes_print(&report.notes);
+    notes_print(&results.notes);
     if (option_given(link->options, OPTION_VERBOSE)) {
-        split_report_print_rows(&report, stdout);
-        if (done && report.row_count == 0 && report.notes.size == 0)
+        split_results_print(&results, stdout);
+        if (done && results.row_count == 0 && results.notes.size == 0)
             message_line(stdout, "%s: nothing to split", output);
     }
-    done = done && (report.row_count == 0 || warn_of_libraries(link, error));
-    split_report_free(&report);
+    done = done && (results.row_count == 0 || warn_of_libraries(link, error));
+    split_results_free(&results);
     return done;
 }
 

@@ -1,7 +1,7 @@
 /*
- * This process and its children: see process.h.
+ * This process and its children: see child.h.
  */
-#include "split/cli/process.h"
+#include "split/cli/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
