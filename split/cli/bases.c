@@ -198,7 +198,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
 static void write_sample(const struct bases *bases, const struct known_base *base)
 {
     const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
-    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1];
+    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1], *line;
     struct output output = {.fd = -1};
     enum output_result result;
     struct error ignored;
@@ -206,14 +206,12 @@ static void write_sample(const struct bases *bases, const struct known_base *bas
     snprintf(text, sizeof(text), "%08" PRIx32, base->target);
     for (size_t i = 0; i < base->sample_size; i++)
         snprintf(text + 8 * (i + 1), 9, "%08" PRIx32, base->sample[i]);
+    line = command_text("%s %s", text, base->image_name);
     if (store_output_create(&output, path, &options, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)text, strlen(text)}, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)" ", 1}, &ignored) &&
-        output_write(&output,
-                     (struct bytes){(const uint8_t *)base->image_name, strlen(base->image_name)},
-                     &ignored))
+        output_write(&output, (struct bytes){(const uint8_t *)line, strlen(line)}, &ignored))
         output_commit(&output, &result, &ignored);
     output_discard(&output);
+    free(line);
     free(path);
 }
 

@@ -527,28 +527,6 @@ static void tell_of_file(void *context, void *item)
         pack_result_print(&file->result, file->job.path);
 }
 
-static void print_json(const struct jobs *jobs)
-{
-    struct json_writer json = {.stream = stdout};
-
-    json_begin_array(&json, NULL);
-    for (size_t i = 0; i < jobs->count; i++) {
-        const struct named_file *file = jobs_at(jobs, i);
-        const struct pack_result *result = &file->result;
-
-        if (file->job.error != NULL)
-            continue;
-        json_begin_object(&json, NULL);
-        json_string(&json, "file", file->job.path);
-        json_number(&json, "size_before", result->size_before);
-        json_number(&json, "size_after", result->size_after);
-        json_number(&json, "objects_packed", result->object_count);
-        json_number(&json, "objects_kept", result->kept_count);
-        json_end_object(&json);
-    }
-    json_end_array(&json);
-}
-
 int command_pack(const struct parsed_options *options)
 {
     unsigned threads = option_threads(options);
@@ -563,16 +541,29 @@ int command_pack(const struct parsed_options *options)
                  .tell = tell_of_file,
                  .context = &run},
     };
+    struct json_writer array, *json;
 
     if (option_given(options, OPTION_OUTPUT) && count != 1)
         return message_usage("pack", "'--output' is for one file");
     for (size_t i = 0; i < count; i++)
         jobs_add(&run.jobs, options->operands[i], 1);
     jobs_run(&run.jobs, threads);
-    if (option_given(options, OPTION_JSON))
-        print_json(&run.jobs);
-    for (size_t i = 0; i < count; i++)
-        pack_result_free(&((struct named_file *)jobs_at(&run.jobs, i))->result);
+    json = json_begin_if(option_given(options, OPTION_JSON), &array);
+    for (size_t i = 0; i < count; i++) {
+        struct named_file *file = jobs_at(&run.jobs, i);
+
+        if (json != NULL && file->job.error == NULL) {
+            json_begin_object(json, NULL);
+            json_string(json, "file", file->job.path);
+            json_number(json, "size_before", file->result.size_before);
+            json_number(json, "size_after", file->result.size_after);
+            json_number(json, "objects_packed", file->result.object_count);
+            json_number(json, "objects_kept", file->result.kept_count);
+            json_end_object(json);
+        }
+        pack_result_free(&file->result);
+    }
+    json_end_if(json);
     jobs_free(&run.jobs);
     return run.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -165,9 +165,8 @@ int command_show(const struct parsed_options *options)
 {
     struct profile_sidecars sidecars = {.given = {0}};
     struct error problem;
-    struct json_writer json = {.stream = stdout};
-    struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
-                              .is_first = true,
+    struct json_writer array;
+    struct showing showing = {.is_first = true,
                               .is_map = option_given(options, OPTION_MAP),
                               .limit = option_number(options, OPTION_MEMORY_LIMIT)};
     bool of_state = has_states(options);
@@ -180,11 +179,9 @@ int command_show(const struct parsed_options *options)
         message_error(&problem);
         showing.status = STATUS_FAILED;
     } else {
-        if (showing.json != NULL)
-            json_begin_array(showing.json, NULL);
+        showing.json = json_begin_if(option_given(options, OPTION_JSON), &array);
         show_all(options, &sidecars, &showing);
-        if (showing.json != NULL)
-            json_end_array(showing.json);
+        json_end_if(showing.json);
     }
     profile_sidecars_close(&sidecars);
     return showing.status;

@@ -44,7 +44,7 @@ struct snapshot {
     struct path_list profiles;  /* that this command has written */
     struct path_list emulators; /* those of them that are from the core of an emulator */
     struct sidecar_places places;
-    struct json_writer json;
+    struct json_writer array, *json; /* NULL: no --json */
     uint64_t written;
     uint64_t unknown;
     bool has_failed;
@@ -317,8 +317,8 @@ static void report(struct snapshot *snapshot, const struct target *memory,
 {
     if (finding == FINDING_FAILED)
         message_error(error);
-    if (option_given(snapshot->options, OPTION_JSON)) {
-        report_json(&snapshot->json, memory, module, finding, profile, path, error);
+    if (snapshot->json != NULL) {
+        report_json(snapshot->json, memory, module, finding, profile, path, error);
     } else if (option_given(snapshot->options, OPTION_VERBOSE)) {
         if (finding == FINDING_PROFILE)
             message_line(stdout, "%s: %" PRIu64 " counters of %s", path,
@@ -409,8 +409,7 @@ static void add_target(struct snapshot *snapshot, struct target *memory, struct 
 int command_snapshot(const struct parsed_options *options)
 {
     struct snapshot snapshot = {.options = options,
-                                .directory = option_text(options, OPTION_OUTPUT),
-                                .json = {.stream = stdout}};
+                                .directory = option_text(options, OPTION_OUTPUT)};
     struct error error = {0};
     const char *text;
 
@@ -418,14 +417,12 @@ int command_snapshot(const struct parsed_options *options)
         return message_usage(options->command->name, "neither --pid nor --core is given");
     sidecar_places_open(&snapshot.places, options, NULL);
     if (directory_make(snapshot.directory, &error)) {
-        if (option_given(options, OPTION_JSON))
-            json_begin_array(&snapshot.json, NULL);
+        snapshot.json = json_begin_if(option_given(options, OPTION_JSON), &snapshot.array);
         for (size_t i = 0; (text = option_text_at(options, OPTION_PROCESS, i)) != NULL; i++)
             add_target(&snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
         for (size_t i = 0; (text = option_text_at(options, OPTION_CORE, i)) != NULL; i++)
             add_target(&snapshot, core_open(text, &error), &error);
-        if (option_given(options, OPTION_JSON))
-            json_end_array(&snapshot.json);
+        json_end_if(snapshot.json);
     } else {
         message_error(&error);
         snapshot.has_failed = true;

@@ -275,13 +275,11 @@ int command_link(const struct parsed_options *options)
 {
     struct link link = {.options = options};
     struct error error;
-    int status = 0;
+    int status = split_check_usage(options);
     bool done;
 
-    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--delta' is for '--store DIR'");
+    if (status != STATUS_DONE)
+        return status;
     done = link_command_read(&link.command, options->operands, options->operand_count, &error);
     if (done) {
         done = run(&link, &status, &error);

@@ -211,9 +211,23 @@ static void print_summary(const struct batch *batch)
 
 /* ---- the command ---- */
 
+int split_check_usage(const struct parsed_options *options)
+{
+    const char *command = options->command->name;
+
+    if (option_given(options, OPTION_STORE))
+        return STATUS_DONE;
+    if (option_given(options, OPTION_REPLACE))
+        return message_usage(command, "'--replace' is for '--store DIR'");
+    return option_given(options, OPTION_DELTA)
+               ? message_usage(command, "'--delta' is for '--store DIR'")
+               : STATUS_DONE;
+}
+
 static bool split_many(struct batch *batch, struct error *error)
 {
     unsigned threads = option_threads(batch->options);
+    struct json_writer array, *json;
     bool is_any = false;
 
     if (!collect(batch, error))
@@ -221,16 +235,12 @@ static bool split_many(struct batch *batch, struct error *error)
     mark_repeated(batch);
     batch->threads_each = parallel_share(threads, batch->jobs.count);
     jobs_run(&batch->jobs, threads);
-    if (option_given(batch->options, OPTION_JSON)) {
-        struct json_writer json = {.stream = stdout};
-
-        json_begin_array(&json, NULL);
-        for (size_t i = 0; i < batch->jobs.count; i++)
-            split_results_print_json(results_at(batch, i), &json);
-        json_end_array(&json);
-    } else {
+    json = json_begin_if(option_given(batch->options, OPTION_JSON), &array);
+    for (size_t i = 0; json != NULL && i < batch->jobs.count; i++)
+        split_results_print_json(results_at(batch, i), json);
+    json_end_if(json);
+    if (json == NULL)
         print_summary(batch);
-    }
     if (batch->jobs.failed != 0)
         return error_set(error, "%zu of %zu images: not split; see above", batch->jobs.failed,
                          batch->jobs.count - batch->repeated);
@@ -283,16 +293,16 @@ static int split_batch(const struct parsed_options *options)
 static int split_single(const struct parsed_options *options)
 {
     struct split_results results = {.shows_progress = true};
-    struct json_writer json = {.stream = stdout};
+    struct json_writer array, *json;
     struct error error;
     bool done =
         split_file(options, options->operands[0], option_threads(options), &results, &error);
 
     notes_print(&results.notes);
-    if (option_given(options, OPTION_JSON)) {
-        json_begin_array(&json, NULL);
-        split_results_print_json(&results, &json);
-        json_end_array(&json);
+    json = json_begin_if(option_given(options, OPTION_JSON), &array);
+    if (json != NULL) {
+        split_results_print_json(&results, json);
+        json_end_array(json);
     } else if (option_given(options, OPTION_VERBOSE)) {
         split_results_print(&results, stdout);
     } else if (isatty(STDERR_FILENO)) {
@@ -306,10 +316,10 @@ static int split_single(const struct parsed_options *options)
 
 int command_split(const struct parsed_options *options)
 {
-    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--delta' is for '--store DIR'");
+    int status = split_check_usage(options);
+
+    if (status != STATUS_DONE)
+        return status;
     return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
                    path_is_directory(options->operands[0])
                ? split_batch(options)

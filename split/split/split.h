@@ -45,6 +45,9 @@ void split_results_print(const struct split_results *results, FILE *stream);
 void split_results_print_json(const struct split_results *results, struct json_writer *json);
 void split_results_free(struct split_results *results);
 
+/* Checks what the table of options cannot express. Returns an enum exit_status. */
+int split_check_usage(const struct parsed_options *options);
+
 /* Splits the image at the path (also a universal one) according to the options, with this many
  * threads. */
 bool split_file(const struct parsed_options *options, const char *path, unsigned threads,
