@@ -325,7 +325,7 @@ static bool merge_all(const struct parsed_options *options, const struct operand
             progress.total += (uint64_t)status.st_size;
     }
     done = merge_read(&merge, error);
-    progress_finish(&progress);
+    progress_finish();
     profile_groups_finish(&merge.groups);
     done = done && report_inputs(&merge, options, reader != NULL, error) &&
            (state != NULL ? add_to_state(state, &merge, error)

@@ -323,7 +323,7 @@ int command_store_copy(const struct parsed_options *options)
 /* ---- listing ---- */
 
 struct listing {
-    struct rows rows;
+    struct facts rows;
     struct selection selection;
     uint64_t count;
     uint64_t original_size; /* bytes; sum of all sidecars */
@@ -351,7 +351,7 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
                          struct error *error)
 {
     struct listing *listing = context;
-    struct rows *rows = &listing->rows;
+    struct facts *rows = &listing->rows;
     struct sidecar *sidecar = NULL;
     struct input input;
     struct error fault;
@@ -375,20 +375,21 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         rows_begin_row(rows);
         if (rows->json != NULL)
             json_string(rows->json, "file", path);
-        rows_text(rows, "uuid", uuid_format(uuid, hex));
-        rows_text(rows, "image_name", sidecar->image_name);
-        rows_text(rows, "format", image_format_name(facts->format));
-        rows_text(rows, "machine", machine_text(facts, machine));
-        rows_text(rows, "modified", format_date(input.status.st_mtime, date));
-        rows_size(rows, "original_size", facts->original_size);
-        rows_size(rows, "stripped_size", facts->stripped_size);
-        rows_size(rows, "file_size", input.bytes.size);
+        facts_text(rows, "uuid", NULL, uuid_format(uuid, hex));
+        facts_text(rows, "image_name", NULL,
+                   sidecar->image_name[0] == '\0' ? NULL : sidecar->image_name);
+        facts_text(rows, "format", NULL, image_format_name(facts->format));
+        facts_text(rows, "machine", NULL, machine_text(facts, machine));
+        facts_text(rows, "modified", NULL, format_date(input.status.st_mtime, date));
+        facts_size(rows, "original_size", NULL, facts->original_size);
+        facts_size(rows, "stripped_size", NULL, facts->stripped_size);
+        facts_size(rows, "file_size", NULL, input.bytes.size);
         if (rows->json != NULL || sidecar->base.is_needed)
-            rows_size(rows, "whole_size", whole_size);
+            facts_size(rows, "whole_size", NULL, whole_size);
         else
-            rows_text(rows, "whole_size", "");
-        rows_text(rows, "base",
-                  sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : "");
+            facts_text(rows, "whole_size", NULL, NULL);
+        facts_text(rows, "base", NULL,
+                   sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : NULL);
         rows_end_row(rows);
         listing->count++;
         listing->original_size += sidecar->facts.original_size;

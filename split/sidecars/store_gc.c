@@ -228,8 +228,7 @@ static bool find_needed(struct needed *needed, const char *store)
     return false;
 }
 
-/* Gives bases that no delta needs their second name. In stores of before, one may also be the
- * sidecar of its image, and takes no room. */
+/* Gives bases that no delta needs their second name. */
 static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
                       struct error *error)
 {
@@ -245,8 +244,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
         struct stat status;
 
         if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
-            stat(path, &status) == 0 && status.st_nlink == 1 &&
-            !is_later(&status.st_atim, &cleaning->temporary_limit)) {
+            stat(path, &status) == 0 && !is_later(&status.st_atim, &cleaning->temporary_limit)) {
             if (cleaning->is_dry)
                 message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
             else

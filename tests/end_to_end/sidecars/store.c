@@ -219,14 +219,6 @@ START_TEST(test_check_good)
     struct outcome bare = covsplit_run_words(directory, 1, "verify store");
     ck_assert_str_eq(bare.errors, "covsplit: error: store: is a directory; a store is checked by "
                                   "'store check'\n");
-    /* Old names say the new one. */
-    bare = covsplit_run_words(directory, 0, "verify --store store");
-    ck_assert_str_eq(bare.output, total);
-    ck_assert_str_eq(bare.errors,
-                     "covsplit: warning: 'verify --store' is now called 'store check'\n");
-    bare = covsplit_run_words(directory, 0, "store export store other");
-    assert_contains(bare.output, text_format("%d sidecars added", IMAGE_COUNT));
-    ck_assert_str_eq(bare.errors, "covsplit: warning: 'store export' is now called 'store copy'\n");
 }
 END_TEST
 
