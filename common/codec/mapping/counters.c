@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* Inlined, since hashing a few bytes is most of the work of writing. */
 #define XXH_INLINE_ALL
@@ -215,10 +214,8 @@ static bool start_tables(struct counters *counters, size_t count)
         !array_make_room(&counters->buckets, &counters->bucket_capacity, 0, buckets,
                          sizeof(*counters->buckets)))
         return false;
-    /* Seeded, so that a hostile file cannot make everything fall into one bucket. */
-    if (counters->seed == 0 &&
-        getrandom(&counters->seed, sizeof(counters->seed), GRND_NONBLOCK) != sizeof(counters->seed))
-        counters->seed = (uintptr_t)counters;
+    if (counters->seed == 0)
+        counters->seed = random_seed();
     counters->bucket_count = buckets;
     memset(counters->buckets, 0, buckets * sizeof(*counters->buckets));
     if (count != 0)
