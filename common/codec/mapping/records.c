@@ -106,7 +106,7 @@ static int by_count(const void *first, const void *second)
     return by_pattern(first, second);
 }
 
-bool patterns_write(struct patterns *patterns, struct coder *coder)
+bool patterns_write(struct patterns *patterns, struct mapping_coder *coder)
 {
     size_t count = (size_t)patterns->places.count, length = patterns->sequence.size;
     size_t brief = count < PATTERNS_SHORT ? count : PATTERNS_SHORT;
@@ -147,7 +147,7 @@ bool patterns_write(struct patterns *patterns, struct coder *coder)
     return true;
 }
 
-enum result patterns_start_reading(struct patterns *patterns, struct coder *coder)
+enum result patterns_start_reading(struct patterns *patterns, struct mapping_coder *coder)
 {
     const struct cursor *cursor = &coder->cursors[STREAM_PATTERN_TABLE];
     size_t capacity = 0;
@@ -166,7 +166,7 @@ enum result patterns_start_reading(struct patterns *patterns, struct coder *code
     return RESULT_OK;
 }
 
-bool patterns_take_long(const struct patterns *patterns, struct coder *coder, uint8_t first,
+bool patterns_take_long(const struct patterns *patterns, struct mapping_coder *coder, uint8_t first,
                         struct region_pattern *pattern)
 {
     size_t place = first;
@@ -214,7 +214,7 @@ enum {
 /* The state of either direction. */
 struct form {
     const struct transform_context *context;
-    struct coder coder;
+    struct mapping_coder coder;
     struct name_refs name_refs;
     const struct data_records *data;
     struct data_records own_data; /* used if the context has none */
@@ -231,7 +231,7 @@ struct form {
     struct buffer known; /* struct known_mapping */
 };
 
-uint64_t coder_take_long(struct coder *coder, unsigned stream)
+uint64_t coder_take_long(struct mapping_coder *coder, unsigned stream)
 {
     uint64_t number = cursor_uleb128(&coder->cursors[stream]);
 
