@@ -31,6 +31,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/base/coder.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -140,6 +141,7 @@ struct sidecar_part {
 };
 
 struct sidecar_bases;
+struct elf_reader;
 
 /* ---- opening ---- */
 
@@ -240,6 +242,19 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
 /* Frees the contents that were kept because of the memo, and those of a delta. */
 void sidecar_drop_cached(const struct sidecar *sidecar);
 
+/* Sets the error of a sidecar that was damaged. Returns false. */
+bool sidecar_damaged(const struct sidecar *sidecar, const char *how, struct error *error);
+
+/* True if the contents of the section are in the sidecar; otherwise only address and size are. */
+static inline bool section_is_stored(const struct section *section)
+{
+    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
+}
+
+/* True if the image's stub tells these sections and this UUID. *are_all: whether all the sections
+ * that it tells are here; others count as sections of no bytes. */
+bool sidecar_stub_agrees(const struct sidecar *sidecar, bool *are_all);
+
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
 /* True if it has neither a section nor a copy of one: there was nothing to take out of its image.
@@ -326,13 +341,15 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 /* The ch_type of the sections of a delta; beside those of enum transform_id. */
 #define SIDECAR_DELTA_TYPE 0x6c760701
 
-/* Flags in the note: of the sidecar, and of a section that is stored. */
-#define NOTE_STUB         1u
-#define NOTE_PLACEHOLDER  2u
-#define NOTE_RECORDS      4u
-#define NOTE_DELTA        8u
-#define NOTE_ASSUMED      16u
-#define NOTE_SECTION_COPY 1u
+/* Codes the note behind its version and the seal: appends what the sidecar tells, or reads that
+ * into a sidecar of zeros, which has its name. Writing, only facts, base, sections and digests are
+ * used, and the coder's buffer tells whether memory ran out. */
+bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct error *error);
+
+/* Makes the seal of a file, of which the seal has its place at this offset. It covers everything
+ * else but the compressed contents, which have digests of their own. False if a section is where
+ * none may be, or if there is far more to seal than sidecars have. */
+bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal);
 
 /* ---- writing ---- */
 
