@@ -64,23 +64,6 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
     }
 }
 
-void report_leave_out_lacking(struct report *report, const struct merge_lacking *image)
-{
-    char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
-
-    if (image->uuid.size == 0)
-        report_leave_out(report, LEFT_OUT_MISSING,
-                         "%s left out, such as %s: of images that were not split and are not "
-                         "named, so the report lacks these",
-                         count_text(image->profile_count, "profile", count), image->first);
-    else
-        report_leave_out(report, LEFT_OUT_MISSING,
-                         "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
-                         "found, so the report lacks the image",
-                         count_text(image->profile_count, "profile", count),
-                         uuid_format(&image->uuid, hex), image->first);
-}
-
 /* Fails if something is left out of which there is to be a verdict. */
 static bool check_verdict(const struct report *report, struct error *error)
 {
@@ -98,41 +81,7 @@ static bool check_verdict(const struct report *report, struct error *error)
                      option, left_out_words[report->first_kind]);
 }
 
-/* Tells of the inputs that the merge has left out. It is an error if one is bad for another reason
- * than that no sidecar of its image was found: a sidecar that is damaged or of another build is not
- * missing. */
-static bool check_inputs(struct report *report, struct error *error)
-{
-    const struct merge *merge = &report->merge;
-    char count[COUNT_TEXT_MAX];
-
-    for (size_t i = 0; i < merge->failure_count; i++) {
-        if (merge->failures[i].error.number != ENODATA) {
-            *error = merge->failures[i].error;
-            return false;
-        }
-    }
-    for (size_t i = 0; i < merge->lacking.count; i++)
-        report_leave_out_lacking(report, &merge->lacking.items[i]);
-    if (merge->empty_count != 0)
-        report_leave_out(report, LEFT_OUT_EMPTY,
-                         "%s, such as %s: " PROFILE_EMPTY_BECAUSE "; left out",
-                         count_text(merge->empty_count, "profile", count),
-                         merge_input_name(merge, merge->first_empty));
-    return true;
-}
-
 /* ---- making it ---- */
-
-/* By name, then UUID: the same however the profiles are named. */
-static int compare_images(const void *a, const void *b)
-{
-    const struct sidecar *left = ((const struct report_image *)a)->sidecar;
-    const struct sidecar *right = ((const struct report_image *)b)->sidecar;
-    int order = strcmp(left->image_name, right->image_name);
-
-    return order != 0 ? order : uuid_compare(&left->facts.uuid, &right->facts.uuid);
-}
 
 static bool make_union(struct report *report, struct error *error)
 {
@@ -157,34 +106,6 @@ static bool make_union(struct report *report, struct error *error)
     /* llvm-cov warns of images that are newer than their profile. */
     return done && (futimens(report->mapping.fd, epoch) == 0 ||
                     error_set_errno(error, errno, "the coverage mapping: its time cannot be set"));
-}
-
-static void note_time(struct report *report, const char *path)
-{
-    struct stat status;
-
-    if (stat(path, &status) == 0 && status.st_mtime > 0 &&
-        (uint64_t)status.st_mtime > report->newest)
-        report->newest = (uint64_t)status.st_mtime;
-}
-
-/* Reads the raw profiles and the states, and the operands that are indexed profiles. */
-static bool read_profiles(struct report *report, struct error *error)
-{
-    bool done = true;
-
-    report->request.operands = report->profiles;
-    report->request.operand_count = report->profile_count;
-    for (size_t i = 0; done && i < report->profile_count; i++)
-        done = merge_add_operand(&report->request, report->profiles[i], 1, error);
-    if (report->profile_count != 0)
-        done = done && merge_open(&report->merge, error) && check_inputs(report, error) &&
-               report_add_merged(report, error);
-    for (size_t i = 0; done && i < report->indexed_count; i++) {
-        note_time(report, report->indexed[i]);
-        done = report_add_indexed(report, report->indexed[i], error);
-    }
-    return done;
 }
 
 /* Merges the indexed profiles, and the merged one, if there is one. */
@@ -234,8 +155,6 @@ static bool merge_profiles(struct report *report, struct error *error)
         if (merge->groups.list[i]->version > report->raw_version)
             report->raw_version = merge->groups.list[i]->version;
     }
-    for (size_t i = 0; i < report->request.inputs.count; i++)
-        note_time(report, report->request.inputs.paths[i]);
     if (!done)
         return false;
     report->program = llvm_cov_find(option_text(report->options, OPTION_LLVM_COV),
@@ -266,26 +185,8 @@ static bool open_report(struct report *report, const char *const *operands, size
         .llvm_profdata = option_text(options, OPTION_LLVM_PROFDATA),
     };
     merge_start(&report->merge, &report->request);
-    if (!profile_sidecars_open(&report->sidecars, options, error) ||
-        !report_read_operands(report, operands, count, error))
-        return false;
-    if (report->profile_count == 0 && report->indexed_count == 0)
-        return error_set(error, "%s: an image, and no profile is named; name the profiles, too",
-                         operands[0]);
-    if (!read_profiles(report, error) ||
-        (option_given(options, OPTION_ALL) && !report_add_stored(report, error)) ||
-        !report_choose_images(report, error))
-        return false;
-    if (report->profile_count != 0 && report->merge.groups.count == 0)
-        return error_set(error,
-                         "%s: no raw profile is left for the report; give profiles of the images "
-                         "that are named",
-                         report->profiles[0]);
-    if (!merge_profiles(report, error))
-        return false;
-    if (report->image_count > 1)
-        qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
-    done = sources_choose(report, error) && make_union(report, error);
+    done = report_gather(report, operands, count, error) && merge_profiles(report, error) &&
+           sources_choose(report, error) && make_union(report, error);
     if (done)
         functions_check_forms(report);
     return done && ((report->indexed_count == 0 && !report->has_strangers) ||
