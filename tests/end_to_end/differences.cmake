@@ -5,7 +5,7 @@ function(add_differences_run test)
   set_tests_properties(differences-${test} PROPERTIES ENVIRONMENT "COVSPLIT_TEST_PACKED=1")
 endfunction()
 
-add_differences_run(store store)
+add_scenes(differences-store sidecars/store)
 add_differences_run(store-copy store_copy)
 add_differences_run(store-writers store_writers)
 add_differences_run(finding finding)

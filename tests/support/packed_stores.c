@@ -24,7 +24,7 @@
 
 bool stores_are_packed(void)
 {
-    const char *value = getenv("COVSPLIT_TEST_PACKED");
+    const char *value = getenv("COVSPLIT_TEST_DELTAS");
     return value != NULL && strcmp(value, "1") == 0;
 }
 

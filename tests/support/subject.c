@@ -1,0 +1,114 @@
+/*
+ * The subjects of scenes, made by the same modules as those of suites, with the compilers' cache:
+ *
+ *   subject NAME DIRECTORY PARAMETER...
+ *
+ * See the table below for the names. It is one test of Check, so that assertions work as they do in suites.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/covsplit_tool.h"
+#include "tests/support/packed_stores.h"
+#include "tests/support/sample.h"
+#include "tests/support/suite.h"
+
+static const char *place; /* the directory */
+static const char *const *parameters;
+static unsigned parameter_count;
+
+static const char *parameter(unsigned index)
+{
+    ck_assert_uint_lt(index, parameter_count);
+    return parameters[index];
+}
+
+static unsigned number(unsigned index)
+{
+    return (unsigned)strtoul(parameter(index), NULL, 10);
+}
+
+/* ---- images ---- */
+
+/* FUNCTIONS: "app", a PIE made by clang 19 and GNU ld. */
+static void make_sample(void)
+{
+    struct sample sample = sample_create("sample", number(0));
+    file_copy(sample.image, path_join(place, "app"));
+}
+
+/* FUNCTIONS UUID:CONTENT...: "app-0" and so on, with their own build IDs and contents. */
+static void make_variants(void)
+{
+    struct sample sample = sample_create("sample", number(0));
+    for (unsigned i = 1; i < parameter_count; i++) {
+        const char *content = strchr(parameter(i), ':');
+        variant_create(sample.image, place, text_format("app-%u", i - 1), number(i),
+                       content != NULL ? (unsigned)strtoul(content + 1, NULL, 10) : number(i));
+    }
+}
+
+/* COMMAND...: what a compiler makes. */
+static void compile(void)
+{
+    struct command command = {.directory = place};
+    for (unsigned i = 0; i < parameter_count; i++) {
+        text_list_add(&command.arguments, parameter(i));
+    }
+    command_run_or_abort(&command);
+}
+
+/* ---- stores with deltas ---- */
+
+/* Not a subject: what the suites do after each command, for the store in the words (the directory is the first one). */
+static void settle_after(void)
+{
+    struct command command = {0};
+    text_list_add(&command.arguments, "covsplit");
+    for (unsigned i = 0; i < parameter_count; i++) {
+        text_list_add(&command.arguments, parameter(i));
+    }
+    packed_stores_settle_after(&command);
+}
+
+static const struct maker {
+    const char *name;
+    void (*make)(void);
+} makers[] = {
+    {"sample", make_sample},
+    {"variants", make_variants},
+    {"compile", compile},
+    {"settle-after", settle_after},
+};
+
+static void (*make)(void);
+
+START_TEST(test_make)
+{
+    make();
+}
+END_TEST
+
+int main(int count, char **words)
+{
+    for (size_t i = 0; i < sizeof makers / sizeof *makers && count > 2; i++) {
+        if (strcmp(makers[i].name, words[1]) == 0) {
+            make = makers[i].make;
+        }
+    }
+    if (make == NULL) {
+        return suite_usage(words[0], "NAME DIRECTORY PARAMETER...");
+    }
+    char current[4096];
+    place = words[2];
+    if (strcmp(place, ".") == 0 && realpath(place, current) != NULL) {
+        place = current;
+    }
+    parameters = (const char *const *)words + 3;
+    parameter_count = (unsigned)count - 3;
+    TCase *test_case = suite_case("make", 600, NULL);
+    suite_tests(test_case, test_make);
+    return suite_main("subject", test_case);
+}
