@@ -51,8 +51,8 @@
         STORE("add the sidecar to the store DIR, under the image's UUID"),                         \
         FLAG(OPTION_REPLACE, "replace", NO_LETTER,                                                 \
              "replace what the store has under the UUID, whatever it is"),                         \
-        FLAG(OPTION_PACK, "pack", NO_LETTER,                                                       \
-             "add only what other sidecars of the store lack, as 'store pack' does"),              \
+        FLAG(OPTION_DELTA, "delta", NO_LETTER,                                                     \
+             "add only what other sidecars of the store lack, as 'store delta' does"),             \
         VALUE(OPTION_SECTIONS, SECTIONS, "sections", NO_LETTER, "LIST",                            \
               "remove only these: covmap,covfun,names,data,covnames,covdata,zeros"),               \
         FLAG(OPTION_ASSUME_UNREFERENCED, "assume-unreferenced", NO_LETTER,                         \
@@ -315,6 +315,15 @@ static const struct option_description store_copy_options[] = {
     VERBOSE("print where each sidecar was copied to"),
 };
 
+static const struct option_description store_delta_options[] = {
+    VALUE(OPTION_KEEP_WHOLE, TEXT, "keep-whole", NO_LETTER, "PATTERN",
+          "make no deltas of sidecars that match PATTERN", .repeats = true),
+    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
+          .minimum = 1, .maximum = 19, .fallback = 19),
+    MEMORY_LIMIT,
+    VERBOSE("print what was done with each sidecar"),
+};
+
 static const struct option_description store_list_options[] = {
     JSON("sidecar"),
 };
@@ -334,16 +343,7 @@ static const struct option_description store_gc_options[] = {
     FLAG(OPTION_DRY_RUN, "dry-run", 'n', "only print what would be removed"),
 };
 
-static const struct option_description store_pack_options[] = {
-    VALUE(OPTION_KEEP_WHOLE, TEXT, "keep-whole", NO_LETTER, "PATTERN",
-          "do not pack sidecars that match PATTERN", .repeats = true),
-    VALUE(OPTION_LEVEL, NUMBER, "level", NO_LETTER, "N", "zstd compression level, 1 to 19",
-          .minimum = 1, .maximum = 19, .fallback = 19),
-    MEMORY_LIMIT,
-    VERBOSE("print what was done with each sidecar"),
-};
-
-static const struct option_description store_unpack_options[] = {
+static const struct option_description store_undelta_options[] = {
     LEVEL(.required = false),
     MEMORY_LIMIT,
     VERBOSE("print the sizes before and after"),
@@ -362,7 +362,7 @@ static const struct option_description pack_options[] = {
 
 static const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
-     "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--pack]]\n"
+     "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--delta]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
      "                      [--drop-signature] [--assume-unreferenced]\n"
      "                      [--fast | --level N] [--portable]\n"
@@ -448,7 +448,7 @@ static const struct command commands[] = {
      "  the stores in COVSPLIT_STORE (separated by ':'), unless --store is given\n",
      OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
     {"link", "Run a link command and split its output",
-     "[--sidecar FILE | --store DIR [--replace] [--pack]] [--sections LIST]\n"
+     "[--sidecar FILE | --store DIR [--replace] [--delta]] [--sections LIST]\n"
      "                     [--assume-unreferenced] [--fast | --level N] [--portable]\n"
      "                     [--exclude GLOB]... [--no-default-excludes]\n"
      "                     [--memory-limit SIZE] [-j N] [-v] -- COMMAND [ARGUMENT...]",
@@ -633,8 +633,8 @@ static const struct command commands[] = {
      "(a list of those, one per line). The new sidecar has the bytes that a split without\n"
      "--fast and --portable would have written. A sidecar made with --portable is repacked\n"
      "too, so do not name those that should stay plain. Sidecars that are already compact are\n"
-     "skipped, whatever their level, and so are placeholders, and those that 'covsplit\n"
-     "store pack' has packed.\n"
+     "skipped, whatever their level, and so are placeholders and deltas ('covsplit store\n"
+     "delta').\n"
      "\n"
      "Before a sidecar is replaced, by a rename, everything in the new one is decompressed\n"
      "and compared with the digests in the old one. The modification time is kept. It is safe\n"
@@ -660,12 +660,31 @@ static const struct command commands[] = {
     {"store copy", "Copy sidecars of a store into another one",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                           STORE DEST [PATTERN...]",
-     "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does. Those\n"
-     "that 'store pack' has packed are whole in DEST.\n"
+     "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
+     "Deltas ('store delta') are made whole in DEST.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_copy},
+    {"store delta", "Keep only what sidecars of a store do not have in common",
+     "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
+     "                           DIR",
+     "A sidecar that is like another one of the store becomes a delta to that: sidecars\n"
+     "of ten builds of a large program take little more room than that of one. Reports and\n"
+     "all other commands read deltas in the store as they read whole sidecars; they are\n"
+     "made whole by 'store copy' and 'store undelta'.\n"
+     "\n"
+     "A sidecar that is unlike all others stays whole, and becomes a base: others can be\n"
+     "deltas to it from then on. Bases are kept beside the sidecars as long as they are\n"
+     "needed, whatever becomes of the sidecar itself.\n"
+     "\n"
+     "Before a sidecar is replaced, by a rename, the delta is decompressed and compared\n"
+     "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
+     "and 'store gc' at the same time.\n"
+     "\n"
+     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
+     "without its directory, in which *, ? and [...] work as in a shell.\n",
+     OPTIONS(store_delta_options), "DIR", 1, 1, command_store_delta},
     {"store gc", "Remove unneeded sidecars from a store",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only sidecars\n"
@@ -677,47 +696,27 @@ static const struct command commands[] = {
      "The age of a sidecar is the time since it was added to the store: splitting the same\n"
      "image again does not touch it. So list the UUIDs of images that are still in use. Splits\n"
      "may run at the same time. Files left by a killed split are removed after a day, and so\n"
-     "are bases ('covsplit store pack') that no sidecar has needed since.\n"
+     "are bases ('covsplit store delta') that no sidecar has needed since.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
     {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
      "The date is the time when the sidecar was added, in UTC. With PATTERNs, only sidecars\n"
-     "that match one are listed. Of packed ones, the last columns tell what they would take\n"
+     "that match one are listed. Of deltas, the last columns tell what they would take\n"
      "if they were whole, and the digest of the base.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
      OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
-    {"store pack", "Keep only what sidecars of a store do not have in common",
-     "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
-     "                           DIR",
-     "A sidecar that is like another one of the store becomes a difference to that: sidecars\n"
-     "of ten builds of a large program take little more room than that of one. Reports and\n"
-     "all other commands read differences in the store as they read whole sidecars; they are\n"
-     "made whole by 'store copy' and 'store unpack'. Versions of covsplit before this one\n"
-     "refuse them.\n"
-     "\n"
-     "A sidecar that is unlike all others stays whole, and becomes a base: others can be\n"
-     "differences to it from then on. Bases are kept beside the sidecars as long as they are\n"
-     "needed, whatever becomes of the sidecar itself.\n"
-     "\n"
-     "Before a sidecar is replaced, by a rename, the difference is decompressed and compared\n"
-     "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
-     "and 'store gc' at the same time.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_pack_options), "DIR", 1, 1, command_store_pack},
-    {"store unpack", "Make packed sidecars of a store whole again",
+    {"store undelta", "Make the deltas of a store whole sidecars again",
      "[--level N] [--memory-limit SIZE] [-v] DIR [PATTERN...]",
-     "Undoes 'store pack', for all sidecars or those that match a PATTERN. They have the same\n"
+     "Undoes 'store delta', for all sidecars or those that match a PATTERN. They have the same\n"
      "bytes as before, if --level is that of the split.\n"
      "\n"
      "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
      "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_unpack_options), "DIR", 1, OPERANDS_ANY, command_store_unpack},
+     OPTIONS(store_undelta_options), "DIR", 1, OPERANDS_ANY, command_store_undelta},
 };
 
 /* Each ends with an entry without a command. */

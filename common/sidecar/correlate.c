@@ -22,7 +22,7 @@
 #include "common/llvm/names.h"
 #include "common/llvm/profile.h"
 #include "common/llvm/profile_sum.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 
 /* ---- fields of records ---- */
 
@@ -253,7 +253,7 @@ static bool load_names(struct profile_sidecar *opened, struct error *error)
     if (section == NULL)
         return true;
     /* A base that cannot be read says nothing of the content. */
-    if (section->form != 0 && !difference_restore(sidecar, section, error))
+    if (section->form != 0 && !delta_restore(sidecar, section, error))
         return false;
     done = sidecar_read_names(sidecar, section, &set, error);
     are_known = done && set.count != 0;

@@ -15,7 +15,7 @@
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/llvm/tripwire.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "common/sidecar/sidecar.h"
 
 /* A sidecar that is being opened. */
@@ -98,7 +98,7 @@ static bool take_facts(struct opening *opening, struct cursor *fields)
     if ((flags & NOTE_RECORDS) != 0)
         facts->records = take_digest(fields);
     facts->record_change = cursor_uleb128(fields);
-    sidecar->base.is_needed = (flags & NOTE_DIFFERENCE) != 0;
+    sidecar->base.is_needed = (flags & NOTE_DELTA) != 0;
     if (sidecar->base.is_needed) {
         sidecar->base.digest = take_digest(fields);
         sidecar->base.size = cursor_uleb128(fields);
@@ -313,7 +313,7 @@ static bool read_headers(struct opening *opening)
     return true;
 }
 
-/* Reads how a section of a difference is stored; *form is the one that it has in a whole sidecar.
+/* Reads how a section of a delta is stored; *form is the one that it has in a whole sidecar.
  */
 static bool read_part(const struct opening *opening, struct section *section, uint32_t *form)
 {
@@ -327,7 +327,7 @@ static bool read_part(const struct opening *opening, struct section *section, ui
     *form = (uint32_t)type;
     return (!cursor.bad && type <= UINT32_MAX && is_of_streams <= 1 &&
             (is_of_streams ? type != ELFCOMPRESS_ZSTD : part->size == section->size)) ||
-           damaged(opening, "a section is not that of a difference");
+           damaged(opening, "a section is not that of a delta");
 }
 
 /* Reads the compressed section of this name into `section`, which has what the note tells of it. */
@@ -341,8 +341,8 @@ static bool read_stored(const struct opening *opening, const char *name, struct 
     if (from->header.sh_type != SHT_PROGBITS || !is_compressed(&from->header) ||
         !elf_reader_compression_header(&opening->file, from->stored, &header, &section->content))
         return damaged(opening, "a section is not compressed");
-    if (opening->sidecar->base.is_needed != (header.ch_type == SIDECAR_DIFFERENCE_TYPE))
-        return damaged(opening, "only a difference has sections of one");
+    if (opening->sidecar->base.is_needed != (header.ch_type == SIDECAR_DELTA_TYPE))
+        return damaged(opening, "only a delta has sections of one");
     section->size = header.ch_size;
     if (opening->sidecar->base.is_needed && !read_part(opening, section, &header.ch_type))
         return false;
@@ -403,7 +403,7 @@ static bool check_stub_id(const struct opening *opening)
 
 /* ---- opening ---- */
 
-/* Adds up what is to be decoded: the sections, and for a difference what its frames hold. */
+/* Adds up what is to be decoded: the sections, and for a delta what its frames hold. */
 static void add_claims(struct sidecar *sidecar)
 {
     for (size_t i = 0; i <= sidecar->section_count; i++) {
@@ -417,11 +417,11 @@ static void add_claims(struct sidecar *sidecar)
     }
 }
 
-/* The limits of a difference are in proportion to its base, too, if there is such a file. */
+/* The limits of a delta are in proportion to its base, too, if there is such a file. */
 static void limit_by_base(struct sidecar *sidecar, uint64_t size)
 {
     char *path =
-        sidecar->base.is_needed ? difference_base_path(sidecar->name, &sidecar->base.digest) : NULL;
+        sidecar->base.is_needed ? delta_base_path(sidecar->name, &sidecar->base.digest) : NULL;
     struct stat status;
 
     if (path != NULL && stat(path, &status) == 0 && status.st_size > 0 &&

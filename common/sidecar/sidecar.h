@@ -122,17 +122,17 @@ void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid
  * correlated. */
 uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT]);
 
-/* ---- differences ---- */
+/* ---- deltas ---- */
 
-/* The base of a difference. */
+/* The base of a delta. */
 struct sidecar_base {
     bool is_needed; /* false for a whole sidecar; the rest is zeros then */
     struct digest digest;
     uint64_t size;       /* in bytes, of its file */
-    uint64_t whole_size; /* the size of the difference's own file before it became one */
+    uint64_t whole_size; /* the size of the delta's own file before it became one */
 };
 
-/* A section of a difference, whose content or streams are in a frame after those of its base. */
+/* A section of a delta, whose content or streams are in a frame after those of its base. */
 struct sidecar_part {
     bool is_of_streams;
     uint64_t size; /* decompressed */
@@ -145,12 +145,12 @@ struct sidecar_bases;
 
 struct names;
 
-/* Sections of a new sidecar whose packed bytes were shown to come back when they were made, so that
- * the check of the finished sidecar need not decode them again. By kind; initialize to {0}. The
- * contents must outlive it. A section was shown to come back with the packed names, and with the
- * contents of the other sections that its form needs: with others, it may not. */
+/* Sections of a new sidecar whose encoded bytes were shown to come back when they were made, so
+ * that the check of the finished sidecar need not decode them again. By kind; initialize to {0}.
+ * The contents must outlive it. A section was shown to come back with the encoded names, and with
+ * the contents of the other sections that its form needs: with others, it may not. */
 struct proved_section {
-    struct digest packed;
+    struct digest encoded;
     struct bytes content; /* empty: nothing was shown */
     struct digest digest; /* of the content, also if nothing was shown */
 };
@@ -178,7 +178,7 @@ struct sidecar_references {
     /* With a memo that had room: contents in compact forms by kind, and the text of the names whose
      * NameRefs are known. */
     struct buffer contents[SECTION_KIND_MAX + 1], names;
-    /* Of a difference: its parts by kind, which are there if their bit (1 << kind) is set. */
+    /* Of a delta: its parts by kind, which are there if their bit (1 << kind) is set. */
     _Atomic(unsigned) restored;
     struct buffer parts[SECTION_KIND_MAX + 1];
 };
@@ -198,8 +198,8 @@ struct sidecar {
     size_t kept_count;
     struct section inverse; /* the inverse edit script, which has no kind */
     struct sidecar_base base;
-    struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a difference, by kind */
-    struct sidecar_bases *bases, *own_bases;         /* where a difference finds its base */
+    struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a delta, by kind */
+    struct sidecar_bases *bases, *own_bases;         /* where a delta finds its base */
     uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
     uint64_t claimed; /* the size of all that has to be decoded, in bytes */
     unsigned threads; /* see sidecar_help_restore */
@@ -237,7 +237,7 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
                           const struct proved_sections *proved);
 
-/* Frees the contents that were kept because of the memo, and those of a difference. */
+/* Frees the contents that were kept because of the memo, and those of a delta. */
 void sidecar_drop_cached(const struct sidecar *sidecar);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
@@ -323,21 +323,21 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
-/* The ch_type of the sections of a difference; beside those of enum transform_id. */
-#define SIDECAR_DIFFERENCE_TYPE 0x6c760701
+/* The ch_type of the sections of a delta; beside those of enum transform_id. */
+#define SIDECAR_DELTA_TYPE 0x6c760701
 
 /* Flags in the note: of the sidecar, and of a section that is stored. */
 #define NOTE_STUB         1u
 #define NOTE_PLACEHOLDER  2u
 #define NOTE_RECORDS      4u
-#define NOTE_DIFFERENCE   8u
+#define NOTE_DELTA        8u
 #define NOTE_ASSUMED      16u
 #define NOTE_SECTION_COPY 1u
 
 /* ---- writing ---- */
 
-/* What a difference stores; then sections and inverse have no contents, but their digests. */
-struct sidecar_difference {
+/* What a delta stores; then sections and inverse have no contents, but their digests. */
+struct sidecar_delta {
     struct sidecar_base base;
     struct digest inverse_digest;
     uint64_t inverse_size;
@@ -356,8 +356,8 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;                        /* from inverse_encode */
-    const struct sidecar_difference *difference; /* NULL for a whole sidecar */
+    struct bytes inverse;              /* from inverse_encode */
+    const struct sidecar_delta *delta; /* NULL for a whole sidecar */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 

@@ -31,7 +31,7 @@ struct writer {
     /* By kind: the compact form of a section, if one fits. */
     struct {
         const struct transform *transform;
-        struct buffer packed;
+        struct buffer encoded;
     } compact[SECTION_KIND_MAX + 1];
     struct digest digests[SECTION_KIND_MAX + 1]; /* by kind; 0: of the inverse script */
     struct digest_stream digest;
@@ -59,16 +59,16 @@ static const struct section *find(const struct writer *writer, enum section_kind
     return NULL;
 }
 
-/* Encodes a section, for which `names` have the names that were packed before it, and has the
+/* Encodes a section, for which `names` have the names that were encoded before it, and has the
  * sections that are encoded after it use it. */
-static bool pack_section(struct writer *writer, const struct section *section,
-                         struct transform_context *context, struct names *names)
+static bool encode_section(struct writer *writer, const struct section *section,
+                           struct transform_context *context, struct names *names)
 {
     enum section_kind kind = section->kind;
     const struct transform *transform =
         transform_for(kind, section->content.size > context->block_size);
-    struct buffer *packed = &writer->compact[kind].packed;
-    struct packed stored;
+    struct buffer *encoded = &writer->compact[kind].encoded;
+    struct encoded stored;
     bool fits;
 
     writer->digests[kind] = digest_of(section->content);
@@ -84,19 +84,19 @@ static bool pack_section(struct writer *writer, const struct section *section,
     if (transform == NULL)
         return true;
     if (!codec_encode(transform, context, section->content, &writer->codec, writer->elf.name,
-                      packed, &fits, writer->error))
+                      encoded, &fits, writer->error))
         return false;
     if (!fits)
         return true;
     writer->compact[kind].transform = transform;
     if (writer->options->proved != NULL)
         writer->options->proved->kinds[kind] = (struct proved_section){
-            digest_of(buffer_view(packed)), section->content, writer->digests[kind]};
+            digest_of(buffer_view(encoded)), section->content, writer->digests[kind]};
     if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
         return true;
-    /* Names are read from their packed form, as a reader will; only the first section counts. */
-    stored = (struct packed){buffer_view(packed), section->content.size, writer->elf.name,
-                             section_kind_name(kind)};
+    /* Names are read from their encoded form, as a reader will; only the first section counts. */
+    stored = (struct encoded){buffer_view(encoded), section->content.size, writer->elf.name,
+                              section_kind_name(kind)};
     if (!names_decode(context, &stored, names, NULL, writer->error))
         return false;
     context->names = names;
@@ -106,7 +106,7 @@ static bool pack_section(struct writer *writer, const struct section *section,
 /* Encodes the sections for which a transform fits, after those that they depend on: names come
  * first, then data, which needs them, then the coverage mapping, which needs both, then the linked
  * one, which needs that. */
-static bool pack_sections(struct writer *writer)
+static bool encode_sections(struct writer *writer)
 {
     static const enum section_kind order[] = {
         SECTION_NAMES,  SECTION_COVNAMES, SECTION_DATA,          SECTION_COVDATA,
@@ -127,7 +127,7 @@ static bool pack_sections(struct writer *writer)
         const struct section *section = find(writer, order[i]);
 
         if (section != NULL && section->content.size != 0)
-            done = pack_section(writer, section, &context, &names);
+            done = encode_section(writer, section, &context, &names);
     }
     names_free(&names);
     return done;
@@ -157,10 +157,10 @@ static void content_consumed(void *context, struct bytes piece)
 static bool add_section(struct writer *writer, const struct section *section, const char *name)
 {
     const struct transform *transform = writer->compact[section->kind].transform;
-    struct buffer *packed = &writer->compact[section->kind].packed;
+    struct buffer *encoded = &writer->compact[section->kind].encoded;
     struct elf_writer_section *to = elf_writer_add(&writer->elf, name, SHT_PROGBITS, writer->error);
-    const struct sidecar_difference *difference = writer->source->difference;
-    Elf64_Chdr header = {.ch_type = difference != NULL  ? SIDECAR_DIFFERENCE_TYPE
+    const struct sidecar_delta *delta = writer->source->delta;
+    Elf64_Chdr header = {.ch_type = delta != NULL       ? SIDECAR_DELTA_TYPE
                                     : transform == NULL ? ELFCOMPRESS_ZSTD
                                                         : transform->id,
                          .ch_size = section->size,
@@ -174,17 +174,17 @@ static bool add_section(struct writer *writer, const struct section *section, co
     elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
     if (to->stored.failed)
         return out_of_memory(writer, sizeof(header));
-    if (difference != NULL) {
-        const struct buffer *stored = &difference->stored[section->kind];
+    if (delta != NULL) {
+        const struct buffer *stored = &delta->stored[section->kind];
 
         writer->digests[section->kind] = section->digest;
         return buffer_append(&to->stored, stored->data, stored->size) ||
                out_of_memory(writer, stored->size);
     }
     if (transform != NULL) {
-        if (!buffer_append(&to->stored, packed->data, packed->size))
-            return out_of_memory(writer, packed->size);
-        buffer_free(packed);
+        if (!buffer_append(&to->stored, encoded->data, encoded->size))
+            return out_of_memory(writer, encoded->size);
+        buffer_free(encoded);
         release(writer, section->content);
         return true;
     }
@@ -212,12 +212,12 @@ static void put_text(struct buffer *note, const char *text)
 static void put_facts(const struct writer *writer, struct buffer *note)
 {
     const struct sidecar_facts *facts = &writer->source->facts;
-    const struct sidecar_difference *difference = writer->source->difference;
+    const struct sidecar_delta *delta = writer->source->delta;
     bool knows_records = !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
 
     buffer_append_uleb128(
         note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
-                  (knows_records ? NOTE_RECORDS : 0) | (difference != NULL ? NOTE_DIFFERENCE : 0) |
+                  (knows_records ? NOTE_RECORDS : 0) | (delta != NULL ? NOTE_DELTA : 0) |
                   (facts->is_assumed ? NOTE_ASSUMED : 0));
     buffer_append_uleb128(note, facts->format);
     buffer_append_uleb128(note, facts->uuid_source);
@@ -231,10 +231,10 @@ static void put_facts(const struct writer *writer, struct buffer *note)
     if (knows_records)
         put_digest(note, &facts->records);
     buffer_append_uleb128(note, facts->record_change);
-    if (difference != NULL) {
-        put_digest(note, &difference->base.digest);
-        buffer_append_uleb128(note, difference->base.size);
-        buffer_append_uleb128(note, difference->base.whole_size);
+    if (delta != NULL) {
+        put_digest(note, &delta->base.digest);
+        buffer_append_uleb128(note, delta->base.size);
+        buffer_append_uleb128(note, delta->base.whole_size);
     }
     put_text(note, writer->source->image_name);
 }
@@ -353,16 +353,16 @@ static bool write_file(struct writer *writer, struct output *output)
     const struct elf_writer_sink sink = {output_sink, NULL, output};
     struct section inverse = {
         .size = source->inverse.size, .content = source->inverse, .alignment = 1};
-    const struct sidecar_difference *difference = source->difference;
+    const struct sidecar_delta *delta = source->delta;
     uint64_t content = 0, sizes = source->inverse.size, threads;
 
     for (size_t i = 0; i < source->section_count; i++) {
         content += source->sections[i].content.size;
         sizes |= source->sections[i].alignment | source->sections[i].size;
     }
-    if (difference != NULL) {
-        inverse.size = difference->inverse_size;
-        inverse.digest = difference->inverse_digest;
+    if (delta != NULL) {
+        inverse.size = delta->inverse_size;
+        inverse.digest = delta->inverse_digest;
     }
     threads = content / CONTENT_PER_THREAD + 1;
     writer->codec.level = writer->options->level;
@@ -403,7 +403,7 @@ static bool is_sound(const struct sidecar_source *source)
 
         if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
-            (source->difference == NULL &&
+            (source->delta == NULL &&
              section->content.size != (is_stored(section) ? section->size : 0)))
             return false;
         seen |= SECTION_BIT(section->kind);
@@ -432,10 +432,10 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
                          "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
                          "an invalid alignment); leave some out with --sections",
                          output->path);
-    done = (options->portable || source->difference != NULL || pack_sections(&writer)) &&
+    done = (options->portable || source->delta != NULL || encode_sections(&writer)) &&
            write_file(&writer, output);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.compact[kind].packed);
+        buffer_free(&writer.compact[kind].encoded);
     elf_writer_free(&writer.elf);
     return done;
 }

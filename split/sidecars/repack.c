@@ -1,14 +1,14 @@
 /*
- * covsplit repack makes sidecars compact that were written quickly; covsplit store pack makes those
- * of a store differences to others (common/sidecar/difference.h), and covsplit store unpack makes
- * them whole again.
+ * covsplit repack makes sidecars compact that were written quickly; covsplit store delta makes
+ * those of a store deltas to others (common/sidecar/delta.h), and covsplit store undelta makes them
+ * whole again.
  *
  * Each sidecar is replaced separately, by one rename, after the new one has been checked and synced
  * to disk. So the command can be killed at any time and run again. Other processes may add, replace
  * or remove sidecars of a store meanwhile. Their changes take precedence: if they have replaced a
  * sidecar, the command starts again from the new one.
  *
- * The largest sidecars are packed first, since most of the smaller ones are in them: one that no
+ * The largest sidecars come first, since most of the smaller ones are in them: one that no
  * base makes small enough becomes a base itself, and stays whole.
  */
 #include <errno.h>
@@ -36,12 +36,12 @@
 
 enum outcome {
     OUTCOME_FAULT,
-    OUTCOME_CHANGED,   /* repacked, packed or unpacked */
+    OUTCOME_CHANGED,   /* repacked, made a delta, or made whole */
     OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
-    OUTCOME_BASE, /* whole, as it is too small to be packed */
-    OUTCOME_DIFFERENCE,
-    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
+    OUTCOME_BASE, /* whole, as it is too small for a delta */
+    OUTCOME_DELTA,
+    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to do */
     OUTCOME_PLACEHOLDER,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
@@ -59,11 +59,11 @@ struct job {
 
 struct repacking {
     const struct parsed_options *options;
-    enum { REPACK, PACK, UNPACK } what;
+    enum { REPACK, DELTA, UNDELTA } what;
     struct path_list files;     /* of repack */
-    struct selection selection; /* what stays whole; what is unpacked */
+    struct selection selection; /* what stays whole; what is made whole */
     bool has_patterns;
-    struct bases bases; /* of pack, which works on one sidecar after the other */
+    struct bases bases; /* of DELTA, which works on one sidecar after the other */
     struct job **jobs;
     size_t count, capacity;
     unsigned threads_each; /* for one sidecar */
@@ -92,21 +92,21 @@ static enum outcome write_form(struct repacking *repacking, struct job *job,
     const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
-        .portable = repacking->what == UNPACK && !sidecar_is_compact(sidecar),
+        .portable = repacking->what == UNDELTA && !sidecar_is_compact(sidecar),
     };
     bool fits, done;
 
-    if (repacking->what != PACK)
+    if (repacking->what != DELTA)
         return sidecar_repack(sidecar, &options, output, &job->error) ? OUTCOME_CHANGED
                                                                       : OUTCOME_FAULT;
-    done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
-                      &fits, &job->error);
-    /* What is like none becomes a base, and differences will depend on that. */
+    done = bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                            output, &fits, &job->error);
+    /* What is like none becomes a base, and deltas will depend on that. */
     if (done && !fits && bases_are_worth(input->bytes.size)) {
         done = sidecar_verify(sidecar, &job->error) &&
                bases_add(&repacking->bases, sidecar, input->bytes, output, &job->error) &&
-               bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                          output, &fits, &job->error);
+               bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                                output, &fits, &job->error);
         job->base_size = input->bytes.size;
     }
     if (done && !fits) /* it is too small */
@@ -150,11 +150,11 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
 {
     if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
-    if (repacking->what == UNPACK)
+    if (repacking->what == UNDELTA)
         return sidecar->base.is_needed ? OUTCOME_CHANGED : OUTCOME_KEPT;
     if (sidecar->base.is_needed)
-        return OUTCOME_DIFFERENCE;
-    if (repacking->what == PACK)
+        return OUTCOME_DELTA;
+    if (repacking->what == DELTA)
         return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
                    ? OUTCOME_KEPT
                    : OUTCOME_CHANGED;
@@ -195,8 +195,8 @@ static void report_verbose(const struct job *job)
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
         [OUTCOME_COMPACT] = "already compact",
-        [OUTCOME_BASE] = "stays whole: no difference would be smaller",
-        [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
+        [OUTCOME_BASE] = "stays whole: no delta would be smaller",
+        [OUTCOME_DELTA] = "skipped: a delta; 'covsplit store undelta' makes it whole",
         [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
@@ -264,18 +264,17 @@ int command_repack(const struct parsed_options *options)
     for (size_t i = 0; i < repacking.files.count; i++)
         add_job(&repacking, repacking.files.paths[i], 0);
     run_all(&repacking, option_threads(options));
-    printf(
-        "%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-        count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
-        human_size(repacking.size_before, before), human_size(repacking.size_after, after),
-        number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-        number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
-                    skipped));
+    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
+           count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
+           human_size(repacking.size_before, before), human_size(repacking.size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DELTA] + counts[OUTCOME_GONE],
+                       skipped));
     path_list_free(&repacking.files);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* ---- store pack and store unpack ---- */
+/* ---- store delta and store undelta ---- */
 
 /* The file that a link leads to may be changed or removed without the store. */
 static bool is_link(const char *path)
@@ -285,7 +284,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* A store_visitor. Only headers and notes are read; differences are not packed again. */
+/* A store_visitor. Only headers and notes are read; deltas stay as they are. */
 static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
 {
@@ -301,10 +300,10 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
 
-        if (sidecar->base.is_needed == (repacking->what == PACK))
-            repacking->counts[sidecar->base.is_needed ? OUTCOME_DIFFERENCE : OUTCOME_KEPT]++;
-        else if (repacking->what == PACK ? matches || is_link(path)
-                                         : repacking->has_patterns && !matches)
+        if (sidecar->base.is_needed == (repacking->what == DELTA))
+            repacking->counts[sidecar->base.is_needed ? OUTCOME_DELTA : OUTCOME_KEPT]++;
+        else if (repacking->what == DELTA ? matches || is_link(path)
+                                          : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else
             add_job(repacking, path, input.bytes.size);
@@ -332,26 +331,27 @@ static int change_store(struct repacking *repacking, const char *const *patterns
     const char *directory = repacking->options->operands[0];
     const uint64_t *counts = repacking->counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
-    char changed[COUNT_TEXT_MAX], packed[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
+    char changed[COUNT_TEXT_MAX], deltas[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
     struct error error;
     bool done;
 
     repacking->has_patterns = count != 0;
     done = selection_open(&repacking->selection, patterns, count, &error) &&
            store_walk(directory, add_stored, repacking, &error) &&
-           (repacking->what != PACK || bases_open(&repacking->bases, directory, &error));
+           (repacking->what != DELTA || bases_open(&repacking->bases, directory, &error));
     if (done) {
         if (repacking->count != 0)
             qsort(repacking->jobs, repacking->count, sizeof(*repacking->jobs), compare_jobs);
-        run_all(repacking, repacking->what == PACK ? 1 : option_threads(repacking->options));
+        run_all(repacking, repacking->what == DELTA ? 1 : option_threads(repacking->options));
         if (counts[OUTCOME_FAULT] == 0)
             selection_report_unused(&repacking->selection, directory, false);
-        printf(
-            "%s %s: %s before, %s after", count_text(counts[OUTCOME_CHANGED], "sidecar", changed),
-            repacking->what == PACK ? "packed" : "unpacked",
-            human_size(repacking->size_before, before), human_size(repacking->size_after, after));
-        if (repacking->what == PACK)
-            printf("; %s packed already, %s whole", number_text(counts[OUTCOME_DIFFERENCE], packed),
+        printf("%s: %s before, %s after",
+               count_text(counts[OUTCOME_CHANGED],
+                          repacking->what == DELTA ? "new delta" : "restored sidecar", changed),
+               human_size(repacking->size_before, before),
+               human_size(repacking->size_after, after));
+        if (repacking->what == DELTA)
+            printf("; %s already, %s whole", count_text(counts[OUTCOME_DELTA], "delta", deltas),
                    number_text(counts[OUTCOME_BASE] + counts[OUTCOME_KEPT] +
                                    counts[OUTCOME_PLACEHOLDER],
                                whole));
@@ -369,9 +369,9 @@ static int change_store(struct repacking *repacking, const char *const *patterns
     return done && counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-int command_store_pack(const struct parsed_options *options)
+int command_store_delta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = PACK};
+    struct repacking repacking = {.options = options, .what = DELTA};
     const char **patterns, *pattern;
     size_t count = 0;
     int status;
@@ -386,9 +386,9 @@ int command_store_pack(const struct parsed_options *options)
     return status;
 }
 
-int command_store_unpack(const struct parsed_options *options)
+int command_store_undelta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = UNPACK};
+    struct repacking repacking = {.options = options, .what = UNDELTA};
 
     return change_store(&repacking, options->operands + 1, options->operand_count - 1);
 }

@@ -118,7 +118,7 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 
 /* ---- one sidecar ---- */
 
-/* A difference is copied as a whole sidecar, which is made in memory. */
+/* A delta is copied as a whole sidecar, which is made in memory. */
 static bool make_whole(struct copying *copying, struct copy *copy, struct error *error)
 {
     const struct sidecar_write_options options = {
@@ -329,7 +329,7 @@ struct listing {
     uint64_t original_size; /* bytes; sum of all sidecars */
     uint64_t stripped_size;
     uint64_t sidecar_size, whole_size;
-    uint64_t packed; /* how many are differences */
+    uint64_t deltas;
     bool has_failed; /* some sidecar cannot be read, or a pattern matches none */
 };
 
@@ -395,7 +395,7 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         listing->stripped_size += sidecar->facts.stripped_size;
         listing->sidecar_size += input.bytes.size;
         listing->whole_size += whole_size;
-        listing->packed += sidecar->base.is_needed;
+        listing->deltas += sidecar->base.is_needed;
     }
     sidecar_close(sidecar);
     input_close(&input);
@@ -435,9 +435,10 @@ int command_store_list(const struct parsed_options *options)
                human_size(listing.sidecar_size, sidecars),
                human_size(listing.original_size, original),
                human_size(listing.stripped_size, stripped));
-    if (done && json == NULL && listing.packed != 0)
-        printf("%s packed; as whole sidecars they would all take %s\n",
-               number_text(listing.packed, count), human_size(listing.whole_size, sidecars));
+    if (done && json == NULL && listing.deltas != 0)
+        printf("%s; as whole sidecars they would all take %s\n",
+               count_text(listing.deltas, "delta", count),
+               human_size(listing.whole_size, sidecars));
     if (!done)
         message_error(&error);
     else if (!listing.has_failed &&

@@ -293,8 +293,8 @@ int command_link(const struct parsed_options *options)
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("link", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_PACK) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--pack' is for '--store DIR'");
+    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
+        return message_usage("link", "'--delta' is for '--store DIR'");
     done = link_command_read(&link.command, options->operands, options->operand_count, &error);
     if (done) {
         done = run(&link, &status, &error);

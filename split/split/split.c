@@ -330,8 +330,8 @@ int command_split(const struct parsed_options *options)
 {
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("split", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_PACK) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--pack' is for '--store DIR'");
+    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
+        return message_usage("split", "'--delta' is for '--store DIR'");
     return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
                    path_is_directory(options->operands[0])
                ? split_batch(options)

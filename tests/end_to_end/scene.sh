@@ -107,6 +107,11 @@ compile() {
         fail "$(cat "$kept/subject")"
 }
 
+# settle STORE: in a run with deltas, what has come into it by other ways than covsplit becomes one, too.
+settle() {
+    "$SUBJECT" settle "$1" >"$kept/settle" || fail "$(cat "$kept/settle")"
+}
+
 # ---- expectations ----
 
 # says TEXT...: on standard error; prints TEXT...: on standard output. Each occurs there.
@@ -159,6 +164,11 @@ same() {
     for other in "${@:2}"; do
         cmp "$1" "$other"
     done
+}
+
+# stored_same ENTRY WHOLE: the sidecar of a store is that file, or comes out of a delta so.
+stored_same() {
+    "$SUBJECT" stored-same "$PWD/$1" "$2" >"$kept/same" || fail "$(cat "$kept/same")"
 }
 
 absent() {

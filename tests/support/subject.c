@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/packed_stores.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 
@@ -62,7 +62,7 @@ static void compile(void)
 
 /* ---- stores with deltas ---- */
 
-/* Not a subject: what the suites do after each command, for the store in the words (the directory is the first one). */
+/* No subjects: what the suites do, too. After each command, of which the directory is the first word. */
 static void settle_after(void)
 {
     struct command command = {0};
@@ -70,7 +70,19 @@ static void settle_after(void)
     for (unsigned i = 0; i < parameter_count; i++) {
         text_list_add(&command.arguments, parameter(i));
     }
-    packed_stores_settle_after(&command);
+    delta_stores_settle_after(&command);
+}
+
+/* The store is the directory. */
+static void settle(void)
+{
+    store_settle(place);
+}
+
+/* WHOLE: the sidecar of a store, which is in the place of the directory, is that file. */
+static void compare_stored(void)
+{
+    stored_assert_equal(place, parameter(0), place);
 }
 
 static const struct maker {
@@ -81,6 +93,8 @@ static const struct maker {
     {"variants", make_variants},
     {"compile", compile},
     {"settle-after", settle_after},
+    {"settle", settle},
+    {"stored-same", compare_stored},
 };
 
 static void (*make)(void);

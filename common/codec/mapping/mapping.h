@@ -65,7 +65,7 @@ enum mapping_stream {
     MAPPING_STREAMS = 62,
 };
 
-_Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be packed");
+_Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be encoded");
 
 struct coder {
     bool is_writing;
