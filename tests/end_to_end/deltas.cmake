@@ -11,7 +11,7 @@ function(add_deltas_scenes test folder)
 endfunction()
 
 add_deltas_scenes(store sidecars/store)
-add_deltas_run(store-copy store_copy)
+add_deltas_scenes(store-copy sidecars/store-copy)
 add_deltas_run(store-writers store_writers)
 add_deltas_run(finding finding)
 add_deltas_run(export export)

@@ -238,12 +238,23 @@ entry() {
     echo "$1/.build-id/${2:0:2}/${2:2}.covsplit"
 }
 
-# The bytes that a section takes in an ELF file; 0 where it has none.
-section_size() {
+# section FILE NAME: its offset and size in an ELF file; "0 0" where it takes no room.
+section() {
     readelf -SW "$1" | python3 -c '
 import re, sys
-found = [m for m in map(re.compile(r"\] (\S+) +(\S+) +\S+ \S+ (\S+)").search, sys.stdin) if m and m[1] == sys.argv[1]]
-print(int(found[0][3], 16) if found and found[0][2] != "NOBITS" else 0)' "$2"
+found = [m for m in map(re.compile(r"\] (\S+) +(\S+) +\S+ (\S+) (\S+)").search, sys.stdin) if m and m[1] == sys.argv[1]]
+print(*(int(found[0][i], 16) if found and found[0][2] != "NOBITS" else 0 for i in (3, 4)))' "$2"
+}
+
+section_size() {
+    section "$@" | cut -d' ' -f2
+}
+
+# The offset of its last byte.
+section_end() {
+    local offset size
+    read -r offset size <<<"$(section "$@")"
+    echo $((offset + size - 1))
 }
 
 # Where the folder has a file prepare.sh, its scenes begin with what that makes here; words.sh has words of its own.

@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/darwin_program.h"
 #include "tests/support/delta_stores.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
+#include "tests/support/windows_program.h"
 
 static const char *place; /* the directory */
 static const char *const *parameters;
@@ -48,6 +50,73 @@ static void make_variants(void)
         variant_create(sample.image, place, text_format("app-%u", i - 1), number(i),
                        content != NULL ? (unsigned)strtoul(content + 1, NULL, 10) : number(i));
     }
+}
+
+/* The value of a parameter KEY=VALUE; NULL: there is none. */
+static const char *value_of(const char *key)
+{
+    size_t length = strlen(key);
+    for (unsigned i = 0; i < parameter_count; i++) {
+        if (strncmp(parameters[i], key, length) == 0 && parameters[i][length] == '=') {
+            return parameters[i] + length + 1;
+        }
+    }
+    return NULL;
+}
+
+static const char *value_or(const char *key, const char *other)
+{
+    const char *value = value_of(key);
+    return value != NULL ? value : other;
+}
+
+/* KEY=VALUE...: "program", and "libsecond.so" if it is shared. */
+static void make_program(void)
+{
+    struct program program = {
+        .clang = value_or("clang", "19"),
+        .linker = value_or("linker", "lld"),
+        .language = strcmp(value_or("language", "c"), "c++") == 0 ? LANGUAGE_CXX : LANGUAGE_C,
+        .optimization = value_or("optimization", "-O1"),
+        .instrumentation = value_of("instrumentation"),
+        .compile_options = value_of("compile"),
+        .link_options = value_of("link"),
+        .build_id = value_of("build-id"),
+        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10),
+    };
+    while (strcmp(program_kind(&program), value_or("kind", "pie")) != 0) {
+        ck_assert_int_lt(program.kind, LINK_STATIC_PIE);
+        program.kind++;
+    }
+    program_build(&program, place);
+}
+
+/* KEY=VALUE...: many units that share inline functions, as "app", or in "libunits.so" beside it. */
+static void make_units(void)
+{
+    struct many_units units = {.clang = value_or("clang", "19"),
+                               .options = value_of("options"),
+                               .shared = value_of("shared") != NULL};
+    many_units_build(&units, place);
+}
+
+/* KEY=VALUE...: "program.exe" and "macho" */
+static void make_windows(void)
+{
+    struct windows_program program = {
+        .clang = value_or("clang", "19"),
+        .target = WINDOWS_MSVC_X86_64,
+        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    windows_program_build(&program, place);
+}
+
+static void make_darwin(void)
+{
+    struct darwin_program program = {
+        .clang = value_or("clang", "19"),
+        .architecture = value_or("architecture", "arm64"),
+        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    darwin_program_build(&program, place, "macho");
 }
 
 /* COMMAND...: what a compiler makes. */
@@ -91,6 +160,10 @@ static const struct maker {
 } makers[] = {
     {"sample", make_sample},
     {"variants", make_variants},
+    {"program", make_program},
+    {"units", make_units},
+    {"windows", make_windows},
+    {"darwin", make_darwin},
     {"compile", compile},
     {"settle-after", settle_after},
     {"settle", settle},

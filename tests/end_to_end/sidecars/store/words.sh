@@ -33,7 +33,11 @@ is_left() {
     local i path
     for i in 0 1 2 3 4 5; do
         path=$1${file[i]#store}
-        [[ $2 == *$i* ]] && absent "${path%/*}" || present "$path"
+        if [[ $2 == *$i* ]]; then
+            absent "${path%/*}"
+        else
+            present "$path"
+        fi
     done
 }
 
@@ -49,5 +53,7 @@ as_member() {
 
 # none TEST...: nothing below "store" is like that.
 none() {
-    is "$(find store "$@")" ""
+    local found
+    found=$(find store "$@")
+    is "$found" ""
 }
