@@ -7,6 +7,7 @@ import lit.formats
 import lit.Test
 import lit.util
 
+LINES_SHOWN = 60
 UNSUPPORTED = 77  # the status by which a scene says that it cannot be played here
 
 
@@ -26,4 +27,5 @@ class Scene(lit.formats.FileBasedTest):
             code = lit.Test.PASS if status == 0 else lit.Test.FAIL
         if code is not lit.Test.FAIL and "COVSPLIT_TEST_KEEP" not in os.environ:
             shutil.rmtree(directory)
-        return code, f"exit {status} in {work}\n{out}{err}"
+        said = (out + err).splitlines()[-LINES_SHOWN:]
+        return code, "\n".join([f"exit {status} in {work}", *said, ""])

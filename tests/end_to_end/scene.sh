@@ -37,6 +37,13 @@ exits() {
     [ "$status" = "$wanted" ] || fail "exit $status, not $wanted: $*"
 }
 
+# not COMMAND...: which must fail (a bare "!" would not end the scene).
+not() {
+    if "$@"; then
+        fail "this should have failed: $*"
+    fi
+}
+
 # refused WORD...: covsplit refuses in the right way, with status 1 and one line.
 refused() {
     exits 1 covsplit "$@"
@@ -141,7 +148,7 @@ prints_just() {
 
 # check [PREFIX]: standard input is as the lines "# PREFIX: ..." of the scene say.
 check() {
-    FileCheck-19 --check-prefix="${1-CHECK}" --dump-input=always --match-full-lines "$SCENE"
+    FileCheck-19 --check-prefix="${1-CHECK}" --dump-input=fail --match-full-lines "$SCENE"
 }
 
 # lines N: of standard output; error_lines N
