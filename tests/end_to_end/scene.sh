@@ -10,6 +10,12 @@ fail() {
     return 1
 }
 
+# rounds N: how many of so many to play, by COVSPLIT_TEST_PERCENT as in tests/support/suite.h; at least one.
+rounds() {
+    local percent=${COVSPLIT_TEST_PERCENT:-100}
+    echo $(($1 * (percent < 100 ? percent : 100) / 100 ? $1 * (percent < 100 ? percent : 100) / 100 : 1))
+}
+
 # ---- commands ----
 
 # run COMMAND...: with its standard output and errors kept, and passed on.
@@ -220,6 +226,15 @@ import os, sys
 print(*(f"{name}={os.getxattr(sys.argv[1], name).hex()}" for name in sorted(os.listxattr(sys.argv[1]))))' "$1"
 }
 
+# set_counters PROFILE OUT VALUE...: a copy with its first counters set; mutate FILE OUT SEED: an ELF file, damaged.
+set_counters() {
+    "$SUBJECT" set-counters . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+}
+
+mutate() {
+    "$SUBJECT" mutate . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+}
+
 # Turns a bit of the byte at an offset; without one, in the middle.
 flip() {
     python3 -c '
@@ -267,7 +282,7 @@ section_end() {
 # Where the folder has a file prepare.sh, its scenes begin with what that makes here; words.sh has words of its own.
 preparation=${SCENE%/*}/prepare.sh
 if [ -e "$preparation" ]; then
-    key=$(version_of "$COVSPLIT" "$SUBJECT" "$preparation")$(basename "${SCENE%/*}" )-${COVSPLIT_TEST_DELTAS-}
+    key=$(version_of "$COVSPLIT" ${COVSPLIT_PORTABLE-} "$SUBJECT" "$preparation")$(basename "${SCENE%/*}" )-${COVSPLIT_TEST_DELTAS-}
     once "$key${COVSPLIT//\//_}" source "$preparation"
 fi
 if [ -e "${SCENE%/*}/words.sh" ]; then

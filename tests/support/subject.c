@@ -13,6 +13,8 @@
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
 #include "tests/support/delta_stores.h"
+#include "tests/support/mutation.h"
+#include "tests/support/raw_profile.h"
 #include "tests/support/sample.h"
 #include "tests/support/suite.h"
 #include "tests/support/windows_program.h"
@@ -129,6 +131,32 @@ static void compile(void)
     command_run_or_abort(&command);
 }
 
+/* ---- changed files, in the directory ---- */
+
+/* PROFILE OUT VALUE...: a copy with its first counters set. */
+static void set_counters(void)
+{
+    struct verdict verdict = {0};
+    struct raw_profile profile;
+    raw_profile_read(path_join(place, parameter(0)), &profile, &verdict);
+    verdict_assert(&verdict, parameter(0));
+    uint8_t *counters = profile.file.data + (profile.counters.data - profile.file.data);
+    for (unsigned i = 2; i < parameter_count; i++) {
+        uint64_t value = strtoull(parameter(i), NULL, 0);
+        memcpy(counters + (i - 2) * sizeof value, &value, sizeof value);
+    }
+    file_write(path_join(place, parameter(1)), profile.file.data, profile.file.size);
+}
+
+/* ELF-FILE OUT SEED: a copy that is damaged in the way of this number. */
+static void mutate(void)
+{
+    struct elf_file elf = elf_file_read(path_join(place, parameter(0)));
+    char *description = NULL;
+    struct contents damaged = mutate_elf(&elf, number(2), &description);
+    file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
+}
+
 /* ---- stores with deltas ---- */
 
 /* No subjects: what the suites do, too. After each command, of which the directory is the first word. */
@@ -165,6 +193,8 @@ static const struct maker {
     {"windows", make_windows},
     {"darwin", make_darwin},
     {"compile", compile},
+    {"set-counters", set_counters},
+    {"mutate", mutate},
     {"settle-after", settle_after},
     {"settle", settle},
     {"stored-same", compare_stored},
