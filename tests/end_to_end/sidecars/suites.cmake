@@ -1,8 +1,8 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format finding store_delta store_writers repack export union changed_ids
+add_suites(sidecar_format store_delta store_writers repack export union changed_ids
   unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
-add_run(finding finding)
+add_scenes(finding finding)
 add_scenes(store store)
 add_run(store-delta store_delta)
 add_run(store-writers store_writers)
