@@ -279,13 +279,19 @@ section_end() {
     echo $((offset + size - 1))
 }
 
-# Where the folder has a file prepare.sh, its scenes begin with what that makes here; words.sh has words of its own.
-preparation=${SCENE%/*}/prepare.sh
-if [ -e "$preparation" ]; then
-    key=$(version_of "$COVSPLIT" ${COVSPLIT_PORTABLE-} "$SUBJECT" "$preparation")$(basename "${SCENE%/*}" )-${COVSPLIT_TEST_DELTAS-}
-    once "$key${COVSPLIT//\//_}" source "$preparation"
+# Where the folder or its room has a file prepare.sh, a scene begins with what that makes here, which is made once; words.sh
+# has words of its own.
+nearest() {
+    local folder=${SCENE%/*}
+    [ -e "$folder/$1" ] || folder=${folder%/*}
+    [ ! -e "$folder/$1" ] || echo "$folder/$1"
+}
+
+preparation=$(nearest prepare.sh)
+if [ -n "$preparation" ]; then
+    key=$(version_of "$COVSPLIT" ${COVSPLIT_PORTABLE-} "$SUBJECT" "$preparation")$(tr / _ <<<"$COVSPLIT")
+    once "$(basename "${preparation%/*}")-${COVSPLIT_TEST_DELTAS-}-$key" source "$preparation"
 fi
-if [ -e "${SCENE%/*}/words.sh" ]; then
-    source "${SCENE%/*}/words.sh"
-fi
+words=$(nearest words.sh)
+[ -z "$words" ] || source "$words"
 source "$SCENE"
