@@ -43,7 +43,7 @@ static bool produce(struct restorer *restorer, struct bytes piece)
     if (piece.size == 0)
         return true;
     digest_stream_add(&restorer->digest, piece);
-    return restorer->sink(restorer->context, piece, restorer->error);
+    return restorer->sink == NULL || restorer->sink(restorer->context, piece, restorer->error);
 }
 
 /* Produces a part of the stripped image, and releases its pages after use. */
