@@ -205,7 +205,6 @@ static void export_operand(struct export *export, const char *operand)
 {
     uint64_t limit = option_number(export->options, OPTION_MEMORY_LIMIT);
     struct sidecar *sidecar = NULL;
-    struct split_image split;
     struct error error = {0};
     struct input input;
     struct uuid uuid;
@@ -221,10 +220,8 @@ static void export_operand(struct export *export, const char *operand)
         note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
-        else if (image_read_stripped_id(&input, &split, &error))
-            sidecar = sidecar_search_of_image(&export->places, &input, &split, &error);
-        else if (!error_is_of_memory(&error))
-            sidecar = image_sidecar_make(&input, limit, &error);
+        else
+            sidecar = image_sidecar_open(&export->places, &input, limit, &uuid, &error);
         input_close(&input);
     }
     export_opened(export, sidecar, &error);

@@ -66,10 +66,8 @@ static bool add_image(void *context, struct profile_sum *sum, const char *name, 
 {
     struct description *description = context;
     struct image_row row = {.profile_count = sum->profile_count};
-    struct profile profile;
     struct stat status;
-    bool done = profile_parse(profile_sum_combined(sum), 0, name, &profile, error) &&
-                name_image(description, &profile, name, &row, error);
+    bool done = name_image(description, profile_sum_combined(sum), name, &row, error);
 
     /* An image may be in batches only, and has no file then. */
     if (done && stat(name, &status) == 0)
