@@ -150,15 +150,10 @@ static bool add_section(struct writer *writer, const struct section *section)
 static bool check(const struct writer *writer, struct output *output, struct sidecar_bases *bases,
                   struct error *error)
 {
-    struct input input = {.fd = -1};
-    struct sidecar *written = NULL;
-    bool done = output_map(output, &input, error);
+    struct sidecar *written = sidecar_read_back(output, error);
+    bool done = written != NULL;
 
-    if (done)
-        written = sidecar_open(input.bytes, output->path, error);
-    done = written != NULL;
     if (done) {
-        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
         sidecar_help_restore(written, writer->whole->threads, NULL);
         sidecar_share_bases(written, bases);
     }
@@ -187,7 +182,6 @@ static bool check(const struct writer *writer, struct output *output, struct sid
                          writer->whole->name);
     done = done && (writer->options->is_fast || sidecar_verify(written, error));
     sidecar_close(written);
-    input_close(&input);
     return done;
 }
 

@@ -229,6 +229,9 @@ void sidecar_close(struct sidecar *sidecar);
  * at headers and notes. */
 struct sidecar *sidecar_read(const char *path, struct error *error);
 struct sidecar *sidecar_map(const char *path, struct error *error);
+/* The same for one that was just written. What is in it has been in memory, so there is no limit.
+ */
+struct sidecar *sidecar_read_back(struct output *output, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
 /* Reads only the UUID, from the file's first page, however large the file is: to find out which of

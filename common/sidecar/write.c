@@ -369,14 +369,10 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
 static bool check_output(const struct sidecar *sidecar, struct output *output, unsigned threads,
                          const struct proved_sections *proved, struct error *error)
 {
-    struct input input = {.fd = -1};
-    struct sidecar *written = NULL;
+    struct sidecar *written = sidecar_read_back(output, error);
     bool done = false;
 
-    if (output_map(output, &input, error))
-        written = sidecar_open(input.bytes, output->path, error);
     if (written != NULL) {
-        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
         sidecar_help_restore(written, threads, proved);
         done = sidecar_holds_same(sidecar, written)
                    ? sidecar_verify(written, error)
@@ -384,7 +380,6 @@ static bool check_output(const struct sidecar *sidecar, struct output *output, u
                                sidecar->name);
     }
     sidecar_close(written);
-    input_close(&input);
     return done;
 }
 
