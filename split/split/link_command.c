@@ -139,11 +139,9 @@ static bool ends_early(const struct search *search, const char *word)
 {
     static const char *const gnu[] = {"-c", "--compile", "-cc1", "--version", "--help", NULL};
     static const char *const msvc[] = {"c", "E", "EP", "P", "Zs", "lib", "LIB", NULL};
-    const char *const *option = search->is_msvc ? msvc : gnu;
 
-    while (*option != NULL && strcmp(word + search->is_msvc, *option) != 0)
-        option++;
-    return *option != NULL || command_option_makes_others(word);
+    return word_is_listed(word + search->is_msvc, search->is_msvc ? msvc : gnu) ||
+           command_option_makes_others(word);
 }
 
 static void take_word(struct search *search, const char *word)
