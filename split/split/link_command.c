@@ -1,7 +1,13 @@
 /*
- * Reading the command of a link: see link_command.h.
+ * Reading the command of a link: see split.h.
+ *
+ * The options of GNU ld, lld, ld64 and their drivers are understood (-o FILE, -oFILE, --output
+ * FILE, --output=FILE; the default is a.out), also behind -Wl, and -Xlinker, those of link.exe,
+ * lld-link and clang-cl (/out:FILE, -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE)
+ * of all (cli/command_words.h). If there are several outputs, the last one counts, as it does for
+ * the tools. Compilers for Windows add an extension to a name without one.
  */
-#include "split/split/link_command.h"
+#include "split/split/split.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
