@@ -8,13 +8,13 @@
  * In a directory, only files that linkers make and that have something to take out are split. All
  * other files of a build tree are silently ignored.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/parallel.h"
 #include "split/cli/commands.h"
@@ -147,16 +147,6 @@ static struct split_results *results_at(const struct batch *batch, size_t index)
     return &((struct image_job *)jobs_at(&batch->jobs, index))->results;
 }
 
-static int compare_paths(const void *left, const void *right)
-{
-    return strcmp(left, right);
-}
-
-static void keep_path(void *path)
-{
-    (void)path; /* the tree does not own the paths */
-}
-
 /* A table of the images that were split, and a line with the totals, which are computed from exact
  * sizes; those in the table are rounded. Copies of an image share one sidecar in a store, which is
  * counted once. */
@@ -170,7 +160,7 @@ static void print_summary(const struct batch *batch)
     char count[COUNT_TEXT_MAX], before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
     char sidecar[HUMAN_SIZE_MAX], hex[UUID_HEX_MAX];
     uint64_t all_before = 0, all_after = 0, all_sidecars = 0;
-    void *sidecars = NULL; /* a tsearch tree of the paths counted so far */
+    struct digest_set sidecars = {0}; /* of the paths counted so far */
     size_t image_count = 0;
 
     for (size_t i = 0; i < batch->jobs.count; i++) {
@@ -178,14 +168,15 @@ static void print_summary(const struct batch *batch)
 
         for (size_t j = 0; j < results->row_count; j++) {
             const struct split_row *row = &results->rows[j];
+            struct digest path;
             bool is_shared;
 
             if (row->sidecar_path == NULL)
                 continue; /* there was nothing to take out */
-            is_shared = tfind(row->sidecar_path, &sidecars, compare_paths) != NULL;
-            exit_unless_allocated(is_shared ||
-                                      tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL,
-                                  sizeof(row));
+            path = digest_of(
+                (struct bytes){(const uint8_t *)row->sidecar_path, strlen(row->sidecar_path)});
+            is_shared = digest_set_has(&sidecars, &path);
+            exit_unless_allocated(is_shared || digest_set_add(&sidecars, &path), sizeof(path));
             table_cell(table, "%s", row->name);
             table_cell(table, "%s", uuid_format(&row->uuid, hex));
             table_cell(table, "%s", human_size(row->size_before, before));
@@ -203,7 +194,7 @@ static void print_summary(const struct batch *batch)
     }
     table_print(table, stdout);
     table_free(table);
-    tdestroy(sidecars, keep_path);
+    digest_set_free(&sidecars);
     printf("%s split: %s before, %s after, %s in sidecars\n", number_text(image_count, count),
            human_size(all_before, before), human_size(all_after, after),
            human_size(all_sidecars, sidecar));
