@@ -28,8 +28,7 @@
 #include "split/split/split.h"
 
 struct image_job {
-    struct job job; /* its size is that of the image */
-    struct stat status;
+    struct job job;   /* its size is that of the image */
     bool is_repeated; /* an earlier job has the same file */
     struct split_results results;
 };
@@ -37,6 +36,7 @@ struct image_job {
 struct batch {
     const struct parsed_options *options;
     struct jobs jobs;
+    struct digest_set files; /* of all jobs, by device and inode */
     unsigned threads_each;
     size_t repeated; /* number of jobs that are repeated */
 };
@@ -50,16 +50,25 @@ static bool is_candidate(void *context, const char *path, const struct stat *sta
     return status->st_size != 0 && found_image_is_linked(path);
 }
 
+/* Two threads must not replace the same image: if a file has several names, or was both named and
+ * found, only the first of its jobs is done. */
 static void add_jobs(struct batch *batch, const struct path_list *paths, bool were_found)
 {
     for (size_t i = 0; i < paths->count; i++) {
         struct image_job *job = jobs_add(&batch->jobs, paths->paths[i], 0);
+        struct stat status;
 
         job->results.was_found = were_found;
-        if (stat(job->job.path, &job->status) == 0)
-            job->job.size = (uint64_t)job->status.st_size;
-        else
-            job->status.st_ino = 0;
+        if (stat(job->job.path, &status) == 0) {
+            const uint64_t numbers[] = {status.st_dev, status.st_ino};
+            struct digest file =
+                digest_of((struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
+
+            job->job.size = (uint64_t)status.st_size;
+            job->is_repeated = digest_set_has(&batch->files, &file);
+            batch->repeated += job->is_repeated;
+            exit_unless_allocated(digest_set_add(&batch->files, &file), sizeof(file));
+        }
     }
 }
 
@@ -89,36 +98,6 @@ static bool collect(struct batch *batch, struct error *error)
     path_list_free(&named);
     path_list_free(&found);
     return done;
-}
-
-static int compare_files(const void *left, const void *right)
-{
-    const struct image_job *a = *(struct image_job *const *)left;
-    const struct image_job *b = *(struct image_job *const *)right;
-
-    if (a->status.st_dev != b->status.st_dev)
-        return a->status.st_dev < b->status.st_dev ? -1 : 1;
-    if (a->status.st_ino != b->status.st_ino)
-        return a->status.st_ino < b->status.st_ino ? -1 : 1;
-    return a < b ? -1 : 1;
-}
-
-/* Two threads must not replace the same image: if a file has several names, or was both named and
- * found, only the first of its jobs is done. */
-static void mark_repeated(struct batch *batch)
-{
-    size_t count = batch->jobs.count;
-    struct image_job **order = command_array(count, sizeof(*order));
-
-    for (size_t i = 0; i < count; i++)
-        order[i] = jobs_at(&batch->jobs, i);
-    qsort(order, count, sizeof(*order), compare_files);
-    for (size_t i = 1; i < count; i++) {
-        order[i]->is_repeated =
-            order[i]->status.st_ino != 0 && file_is_same(&order[i]->status, &order[i - 1]->status);
-        batch->repeated += order[i]->is_repeated;
-    }
-    free(order);
 }
 
 /* ---- splitting ---- */
@@ -223,7 +202,6 @@ static bool split_many(struct batch *batch, struct error *error)
 
     if (!collect(batch, error))
         return false;
-    mark_repeated(batch);
     batch->threads_each = parallel_share(threads, batch->jobs.count);
     jobs_run(&batch->jobs, threads);
     json = json_begin_if(option_given(batch->options, OPTION_JSON), &array);
@@ -276,6 +254,7 @@ static int split_batch(const struct parsed_options *options)
     for (size_t i = 0; i < batch.jobs.count; i++)
         split_results_free(results_at(&batch, i));
     jobs_free(&batch.jobs);
+    digest_set_free(&batch.files);
     if (!done)
         message_error(&error);
     return done ? STATUS_DONE : STATUS_FAILED;
