@@ -205,9 +205,8 @@ static uint64_t padding_end(uint64_t offset, uint64_t size)
 bool record_padding_take(struct bytes section, uint64_t *offset)
 {
     uint64_t end = padding_end(*offset, section.size);
-    struct bytes padding;
 
-    if (!bytes_slice(section, *offset, end - *offset, &padding) || !bytes_all_zero(padding))
+    if (!bytes_zero_at(section, *offset, end - *offset))
         return false;
     *offset = end;
     return true;
