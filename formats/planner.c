@@ -410,8 +410,8 @@ bool image_is_linked(struct bytes bytes)
 {
     const struct format *format = find_format(bytes);
 
-    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes)) &&
-           !sidecar_recognize(bytes) && !object_recognize(bytes);
+    return format != NULL && format->is_linked(bytes) && !sidecar_recognize(bytes) &&
+           !object_recognize(bytes);
 }
 
 bool image_read_stripped_id(const struct input *input, struct split_image *split,

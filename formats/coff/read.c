@@ -221,18 +221,18 @@ static bool read_tables(struct coff_image *image, const struct input *input, str
     return false;
 }
 
-bool coff_is_debug_file(struct bytes bytes)
+bool coff_is_linked(struct bytes bytes)
 {
     const struct input input = {.path = "", .bytes = bytes};
     struct coff_image image;
     struct error ignored;
-    bool is_it;
+    bool is_linked;
 
     if (!read_tables(&image, &input, &ignored))
-        return false;
-    is_it = has_only_debug(&image);
+        return true;
+    is_linked = !has_only_debug(&image);
     coff_image_close(&image);
-    return is_it;
+    return is_linked;
 }
 
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error)

@@ -23,6 +23,15 @@
 #include "common/elf_file/elf_file.h"
 #include "formats/format.h"
 
+/* Older headers do not define these. */
+#ifndef DT_RELR
+#define DT_RELRSZ 35
+#define DT_RELR   36
+#endif
+#ifndef SHT_RELR
+#define SHT_RELR 19
+#endif
+
 /* ---- images (elf/read.c) ---- */
 
 /* Sizes in bytes, in the file, of the structures of the image's class. */
@@ -88,6 +97,9 @@ size_t elf_stub_size(const struct elf_image *image, size_t index);
 /* The offset in the file of the first section, segment or table of section headers that starts
  * there or behind; the end of the file if none does. */
 uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset);
+/* What else of the image has bytes of the section: a phrase, at the end of which comes *name if that
+ * is set; NULL if nothing has. */
+const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name);
 /* True for a section that occupies bytes of the file. */
 bool elf_section_in_file(const Elf64_Shdr *shdr);
 
@@ -173,6 +185,9 @@ struct elf_relocations {
 struct elf_relocations elf_relocations_open(const struct elf_image *image);
 /* Takes the next one. False if there is none left, or the member `reason` says why not. */
 bool elf_relocations_next(struct elf_relocations *relocations, struct elf_relocation *relocation);
+
+/* True for a tag of the dynamic section with the address of a table that may move (elf/room.c). */
+bool elf_is_table_tag(Elf64_Sxword tag);
 
 /* The changes of the tables. Sizes are in bytes. */
 struct elf_relocation_changes {
@@ -322,6 +337,9 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
 /* True if st_value is an address in the loaded image. In sections that are not loaded (where all
  * __covrec_ symbols are) it is an offset from 0, and for TLS symbols it is also an offset. */
 bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* Index of the first symbol table; NO_INDEX if there is none. */
+size_t elf_symbol_table(const struct elf_image *image);
 
 /* Takes the symbols of the section (SHT_SYMTAB or SHT_DYNSYM) except the first. If walk->bad is set
  * then, not all of them could be read. */

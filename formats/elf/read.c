@@ -359,6 +359,39 @@ uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset)
     return next;
 }
 
+const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name)
+{
+    const Elf64_Ehdr *ehdr = &image->elf.header;
+    const Elf64_Shdr *shdr = &image->shdrs[section];
+    uint64_t offset = shdr->sh_offset, size = shdr->sh_size;
+    bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+
+    if (ranges_overlap(offset, size, 0, image->sizes.ehdr) ||
+        ranges_overlap(offset, size, ehdr->e_phoff, image->phnum * image->sizes.phdr) ||
+        ranges_overlap(offset, size, ehdr->e_shoff, image->shnum * image->sizes.shdr))
+        return "it overlaps the image's headers";
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *other = &image->shdrs[i];
+
+        if (i != section &&
+            ((elf_section_in_file(other) &&
+              ranges_overlap(offset, size, other->sh_offset, other->sh_size)) ||
+             (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
+              ranges_overlap(shdr->sh_addr, size, other->sh_addr, other->sh_size)))) {
+            *name = elf_section_name(image, i);
+            return "it overlaps the section ";
+        }
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
+
+        if (!may_hold_it && ranges_overlap(offset, size, phdr->p_offset, phdr->p_filesz))
+            return "a segment that covsplit does not know holds it";
+    }
+    return NULL;
+}
+
 /* ---- segments ---- */
 
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
@@ -413,7 +446,6 @@ uint64_t elf_header_base(const struct elf_image *image)
 bool elf_check_tail(const struct elf_image *image, struct error *error)
 {
     uint64_t end = image->elf.header.e_shoff + image->shnum * image->sizes.shdr;
-    struct bytes tail;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
@@ -425,8 +457,7 @@ bool elf_check_tail(const struct elf_image *image, struct error *error)
         if (phdr->p_offset + phdr->p_filesz > end)
             end = phdr->p_offset + phdr->p_filesz;
     }
-    return !bytes_slice(image->elf.bytes, end, image->elf.bytes.size - end, &tail) ||
-           bytes_all_zero(tail) ||
+    return bytes_zero_at(image->elf.bytes, end, image->elf.bytes.size - end) ||
            error_set(error,
                      "%s: data is appended to the image, and may have to stay in its place; "
                      "run covsplit before it is appended",

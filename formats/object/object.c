@@ -428,7 +428,6 @@ bool object_write_units(struct object *object, struct buffer *section)
         object->packing->record_count += unit->count;
     }
     packed_unit_free(&again);
-    object->packing->packed_size = section->size - start;
     if (result == RESULT_NO_MEMORY)
         return object_no_memory(object);
     return result == RESULT_OK ||

@@ -33,7 +33,6 @@ struct object_packing {
     struct buffer contents;
     uint64_t record_count;
     uint64_t mapping_size; /* bytes of the sections that were taken out */
-    uint64_t packed_size;  /* bytes of the section that came in */
 };
 
 /* Packs an object. False only if memory ran out. A damaged object is kept. `name` is for messages.
