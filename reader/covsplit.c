@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "common/llvm/names.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "common/sidecar/object.h"
 #include "common/sidecar/union.h"
 #include "reader/internal.h"
@@ -113,7 +113,7 @@ covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, co
     return cover_sidecar(sidecar_open((struct bytes){data, size}, name, &why), name, &why, error);
 }
 
-bool covsplit_sidecar_is_difference(const covsplit_sidecar *sidecar)
+bool covsplit_sidecar_is_delta(const covsplit_sidecar *sidecar)
 {
     return sidecar->opened.sidecar->base.is_needed;
 }

@@ -65,12 +65,12 @@ covsplit_sidecar *covsplit_sidecar_open_fd(int fd, const char *name, covsplit_er
 covsplit_sidecar *covsplit_sidecar_open_memory(const void *data, size_t size, const char *name,
                                                covsplit_error **error);
 
-/* True if the sidecar is a difference, made by `covsplit store pack` or `split --pack`: without its
+/* True if the sidecar is a delta, made by `covsplit store delta` or `split --delta`: without its
  * base, another sidecar, it can be opened and described, but no content can be read. The base of a
- * difference that was opened by a path (or by a name that is its path) is found in its store. */
-bool covsplit_sidecar_is_difference(const covsplit_sidecar *sidecar);
+ * delta that was opened by a path (or by a name that is its path) is found in its store. */
+bool covsplit_sidecar_is_delta(const covsplit_sidecar *sidecar);
 
-/* A function of the caller that gives the base of a difference: the whole bytes of the file whose
+/* A function of the caller that gives the base of a delta: the whole bytes of the file whose
  * XXH3-128 digest, in canonical form, is in the 16 bytes at `digest`. In a store, that is
  * .build-id/bases/HEX.base. Sets *data and *size, and returns true; the bytes must stay valid and
  * unchanged until the sidecar is closed. False: look for it in the store. */
@@ -78,7 +78,7 @@ typedef bool (*covsplit_base_finder)(void *context, const uint8_t *digest, const
                                      size_t *size);
 
 /* Sets the function that gives the sidecar's base, when it is needed; `context` is passed to it.
- * For a difference in memory, or whose base is elsewhere. No effect on a whole sidecar. */
+ * For a delta in memory, or whose base is elsewhere. No effect on a whole sidecar. */
 void covsplit_sidecar_set_base_finder(covsplit_sidecar *sidecar, covsplit_base_finder finder,
                                       void *context);
 

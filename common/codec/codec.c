@@ -38,7 +38,7 @@ uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t sect
     return bound < SIZE_MAX / 4 ? bound : SIZE_MAX / 4;
 }
 
-struct packer {
+struct compressor {
     const struct streams *streams;
     int level;
     const char *name;
@@ -47,52 +47,53 @@ struct packer {
     bool done[STREAMS_MAX];
 };
 
-static void pack_stream(void *context, size_t index)
+static void compress_stream(void *context, size_t index)
 {
-    struct packer *packer = context;
-    const struct buffer *part = &packer->streams->stream[index];
-    struct buffer *frame = &packer->frames[index];
-    bool checked = part->size != 0 && (packer->streams->checked >> index & 1) != 0;
+    struct compressor *compressor = context;
+    const struct buffer *part = &compressor->streams->stream[index];
+    struct buffer *frame = &compressor->frames[index];
+    bool checked = part->size != 0 && (compressor->streams->checked >> index & 1) != 0;
 
-    packer->done[index] = (part->size <= FRAME_SIZE_MIN && !checked) ||
-                          codec_compress_once(buffer_view(part), packer->level, checked,
-                                              packer->name, frame, &packer->errors[index]);
+    compressor->done[index] =
+        (part->size <= FRAME_SIZE_MIN && !checked) ||
+        codec_compress_once(buffer_view(part), compressor->level, checked, compressor->name, frame,
+                            &compressor->errors[index]);
     if (frame->size >= part->size && !checked)
         frame->size = 0;
 }
 
-bool streams_pack(const struct streams *streams, const struct codec_options *options,
-                  const char *name, struct buffer *packed, struct error *error)
+bool streams_compress(const struct streams *streams, const struct codec_options *options,
+                      const char *name, struct buffer *encoded, struct error *error)
 {
-    struct packer packer = {.streams = streams, .level = options->level, .name = name};
+    struct compressor compressor = {.streams = streams, .level = options->level, .name = name};
     bool done = true;
 
-    parallel_run(streams->count, options->threads, pack_stream, &packer);
-    buffer_append_uleb128(packed, streams->count);
+    parallel_run(streams->count, options->threads, compress_stream, &compressor);
+    buffer_append_uleb128(encoded, streams->count);
     for (size_t i = 0; i < streams->count; i++) {
-        if (done && !packer.done[i]) {
-            *error = packer.errors[i];
+        if (done && !compressor.done[i]) {
+            *error = compressor.errors[i];
             done = false;
         }
-        buffer_append_uleb128(packed, streams->stream[i].size);
+        buffer_append_uleb128(encoded, streams->stream[i].size);
         if (streams->stream[i].size != 0)
-            buffer_append_uleb128(packed, packer.frames[i].size);
+            buffer_append_uleb128(encoded, compressor.frames[i].size);
     }
     for (size_t i = 0; i < streams->count; i++) {
         const struct buffer *stored =
-            packer.frames[i].size != 0 ? &packer.frames[i] : &streams->stream[i];
+            compressor.frames[i].size != 0 ? &compressor.frames[i] : &streams->stream[i];
 
-        buffer_append(packed, stored->data, stored->size);
-        buffer_free(&packer.frames[i]);
+        buffer_append(encoded, stored->data, stored->size);
+        buffer_free(&compressor.frames[i]);
     }
-    return done && (!packed->failed || error_out_of_memory(error, name, packed->size));
+    return done && (!encoded->failed || error_out_of_memory(error, name, encoded->size));
 }
 
-bool streams_unpack(const struct packed *packed, uint64_t wanted,
-                    const struct streams_limits *limits, struct streams *streams,
-                    struct error *error)
+bool streams_decompress(const struct encoded *encoded, uint64_t wanted,
+                        const struct streams_limits *limits, struct streams *streams,
+                        struct error *error)
 {
-    struct cursor cursor = cursor_open(packed->bytes, false, false);
+    struct cursor cursor = cursor_open(encoded->bytes, false, false);
     uint64_t sizes[STREAMS_MAX], frame_sizes[STREAMS_MAX] = {0}; /* 0: stored uncompressed */
     uint64_t count = cursor_uleb128(&cursor), left = limits->streams, memory = 0;
     struct codec_stream *decompressor = NULL;
@@ -112,11 +113,11 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
             memory += sizes[i];
     }
     streams->count = cursor.bad ? 0 : (size_t)count;
-    done = memory_limit_allows(limits->memory, cursor.bad ? 0 : memory, packed->name, packed->what,
-                               error);
+    done = memory_limit_allows(limits->memory, cursor.bad ? 0 : memory, encoded->name,
+                               encoded->what, error);
     for (size_t i = 0; done && i < streams->count; i++) {
         bool is_frame = frame_sizes[i] != 0;
-        struct packed stored = *packed;
+        struct encoded stored = *encoded;
 
         stored.size = sizes[i];
         stored.bytes = cursor_bytes(&cursor, is_frame ? frame_sizes[i] : sizes[i]);
@@ -126,14 +127,14 @@ bool streams_unpack(const struct packed *packed, uint64_t wanted,
             done = is_frame
                        ? codec_decompress_next(&decompressor, &stored, &streams->stream[i], error)
                        : buffer_append(&streams->stream[i], stored.bytes.data, (size_t)sizes[i]) ||
-                             error_out_of_memory(error, packed->name, sizes[i]);
+                             error_out_of_memory(error, encoded->name, sizes[i]);
             if (is_frame && codec_has_checksum(stored.bytes))
                 streams->checked |= UINT64_C(1) << i;
         }
     }
     codec_stream_free(decompressor);
     return done && (cursor_finished(&cursor) ||
-                    packed_damaged(packed, "its parts are inconsistent", error));
+                    encoded_damaged(encoded, "its parts are inconsistent", error));
 }
 
 /* ---- transforms ---- */
@@ -185,49 +186,51 @@ static uint64_t streams_limit(const struct transform *transform, uint64_t size)
     return __builtin_mul_overflow(size, transform->streams_per_byte, &limit) ? UINT64_MAX : limit;
 }
 
-bool codec_unpack(const struct transform *transform, const struct transform_context *context,
-                  const struct packed *packed, uint64_t wanted, struct streams *streams,
-                  struct error *error)
+bool codec_decompress_streams(const struct transform *transform,
+                              const struct transform_context *context,
+                              const struct encoded *encoded, uint64_t wanted,
+                              struct streams *streams, struct error *error)
 {
-    const struct streams_limits limits = {streams_limit(transform, packed->size),
+    const struct streams_limits limits = {streams_limit(transform, encoded->size),
                                           transform_memory_limit(context)};
 
-    return streams_unpack(packed, wanted, &limits, streams, error);
+    return streams_decompress(encoded, wanted, &limits, streams, error);
 }
 
 bool codec_check(enum result result, const struct transform_context *context,
-                 const struct packed *packed, struct error *error)
+                 const struct encoded *encoded, struct error *error)
 {
     switch (result) {
     case RESULT_OK:
         return true;
     case RESULT_NO_MEMORY:
-        return error_out_of_memory(error, packed->name, packed->size);
+        return error_out_of_memory(error, encoded->name, encoded->size);
     case RESULT_OVER_LIMIT:
         return error_set(error,
                          "%s: the texts of %s take more memory than the limit of %" PRIu64
                          " bytes; raise it (--memory-limit) if the file is to be trusted",
-                         packed->name, packed->what, transform_memory_limit(context));
+                         encoded->name, encoded->what, transform_memory_limit(context));
     case RESULT_UNFIT:
         break;
     }
-    return packed_damaged(packed, "it cannot be decoded", error);
+    return encoded_damaged(encoded, "it cannot be decoded", error);
 }
 
 /* `proved` is what the encoder has shown already; it is empty if the section is from a file. */
 static bool decode_unit(const struct transform *transform, const struct transform_context *context,
-                        const struct packed *packed, struct buffer *proved, struct buffer *section,
-                        struct error *error)
+                        const struct encoded *encoded, struct buffer *proved,
+                        struct buffer *section, struct error *error)
 {
     struct streams streams = {.proved = *proved};
     size_t start = section->size;
-    bool done = memory_limit_allows(transform_memory_limit(context), packed->size, packed->name,
-                                    packed->what, error) &&
-                codec_unpack(transform, context, packed, UINT64_MAX, &streams, error) &&
-                codec_check(transform->decode(context, &streams, packed->size, section), context,
-                            packed, error) &&
-                (section->size - start == packed->size ||
-                 codec_check(RESULT_UNFIT, context, packed, error));
+    bool done =
+        memory_limit_allows(transform_memory_limit(context), encoded->size, encoded->name,
+                            encoded->what, error) &&
+        codec_decompress_streams(transform, context, encoded, UINT64_MAX, &streams, error) &&
+        codec_check(transform->decode(context, &streams, encoded->size, section), context, encoded,
+                    error) &&
+        (section->size - start == encoded->size ||
+         codec_check(RESULT_UNFIT, context, encoded, error));
 
     *proved = (struct buffer){0};
     streams_free(&streams);
@@ -236,12 +239,12 @@ static bool decode_unit(const struct transform *transform, const struct transfor
 
 static bool encode_unit(const struct transform *transform, const struct transform_context *context,
                         struct bytes section, const struct codec_options *options, const char *name,
-                        struct buffer *packed, bool *fits, struct error *error)
+                        struct buffer *encoded, bool *fits, struct error *error)
 {
-    struct packed made = {.size = section.size, .name = name, .what = "a section"};
+    struct encoded made = {.size = section.size, .name = name, .what = "a section"};
     struct streams streams = {0};
     struct buffer again = {0};
-    size_t start = packed->size;
+    size_t start = encoded->size;
     enum result result = transform->encode(context, section, &streams);
     bool done = true, failed = streams.proved.failed;
     uint64_t size = 0;
@@ -256,19 +259,19 @@ static bool encode_unit(const struct transform *transform, const struct transfor
     if (result == RESULT_NO_MEMORY)
         done = error_out_of_memory(error, name, section.size);
     else if (*fits)
-        done = streams_pack(&streams, options, name, packed, error);
+        done = streams_compress(&streams, options, name, encoded, error);
     if (done && *fits) {
         struct buffer proved = streams.proved;
 
         streams.proved = (struct buffer){0};
         streams_free(&streams);
-        made.bytes = (struct bytes){packed->data + start, packed->size - start};
+        made.bytes = (struct bytes){encoded->data + start, encoded->size - start};
         *fits = decode_unit(transform, context, &made, &proved, &again, error) &&
                 bytes_equal(buffer_view(&again), section);
         done = *fits || !error_is_of_memory(error);
     }
     if (!done || !*fits)
-        packed->size = start;
+        encoded->size = start;
     streams_free(&streams);
     buffer_free(&again);
     return done;
@@ -279,7 +282,7 @@ static bool encode_unit(const struct transform *transform, const struct transfor
 /* A block that is being encoded or decoded. */
 struct task {
     struct bytes content; /* only for encoding */
-    struct buffer result; /* the packed form, or the decoded contents */
+    struct buffer result; /* the encoded form, or the decoded contents */
     bool fits;
     bool done;
     struct error error;
@@ -336,7 +339,7 @@ static bool encode_all(struct encoder *encoder, const struct transform *transfor
 static bool encode_blocks(const struct transform *transform,
                           const struct transform_context *context, struct bytes section,
                           const struct codec_options *options, const char *name,
-                          struct buffer *packed, bool *fits, struct error *error)
+                          struct buffer *encoded, bool *fits, struct error *error)
 {
     struct encoder encoder = {
         .transform = transform->block, .context = *context, .options = *options, .name = name};
@@ -350,17 +353,17 @@ static bool encode_blocks(const struct transform *transform,
            error_out_of_memory(error, name, section.size);
     done = done && encode_all(&encoder, transform, section, fits, error);
     if (done && *fits) {
-        buffer_append_uleb128(packed, encoder.count);
+        buffer_append_uleb128(encoded, encoder.count);
         for (size_t i = 0; i < encoder.count; i++) {
             struct digest digest = digest_of(encoder.tasks[i].content);
 
-            buffer_append_uleb128(packed, encoder.tasks[i].content.size);
-            buffer_append_uleb128(packed, encoder.tasks[i].result.size);
-            buffer_append(packed, digest.bytes, sizeof(digest.bytes));
+            buffer_append_uleb128(encoded, encoder.tasks[i].content.size);
+            buffer_append_uleb128(encoded, encoder.tasks[i].result.size);
+            buffer_append(encoded, digest.bytes, sizeof(digest.bytes));
         }
         for (size_t i = 0; i < encoder.count; i++)
-            buffer_append(packed, encoder.tasks[i].result.data, encoder.tasks[i].result.size);
-        done = !packed->failed || error_out_of_memory(error, name, packed->size);
+            buffer_append(encoded, encoder.tasks[i].result.data, encoder.tasks[i].result.size);
+        done = !encoded->failed || error_out_of_memory(error, name, encoded->size);
     }
     for (size_t i = 0; i < encoder.count; i++)
         buffer_free(&encoder.tasks[i].result);
@@ -370,14 +373,14 @@ static bool encode_blocks(const struct transform *transform,
 }
 
 bool blocks_open(struct blocks *blocks, const struct transform *transform,
-                 const struct transform_context *context, const struct packed *packed,
+                 const struct transform_context *context, const struct encoded *encoded,
                  struct error *error)
 {
-    struct cursor cursor = cursor_open(packed->bytes, false, false);
-    uint64_t count = cursor_uleb128(&cursor), left = packed->size;
+    struct cursor cursor = cursor_open(encoded->bytes, false, false);
+    uint64_t count = cursor_uleb128(&cursor), left = encoded->size;
 
     *blocks =
-        (struct blocks){.transform = transform->block, .context = *context, .packed = *packed};
+        (struct blocks){.transform = transform->block, .context = *context, .encoded = *encoded};
     if (count > cursor_left(&cursor) / ENTRY_SIZE_MIN) {
         cursor_spoil(&cursor);
         count = 0;
@@ -385,7 +388,7 @@ bool blocks_open(struct blocks *blocks, const struct transform *transform,
     blocks->blocks = calloc((size_t)count + 1, sizeof(*blocks->blocks));
     if (blocks->blocks == NULL ||
         (transform->needs_data && !data_records_start(&blocks->records, context)))
-        return error_out_of_memory(error, packed->name, packed->bytes.size);
+        return error_out_of_memory(error, encoded->name, encoded->bytes.size);
     blocks->context.records = &blocks->records;
     blocks->count = (size_t)count;
     for (size_t i = 0; i < count; i++) {
@@ -393,7 +396,7 @@ bool blocks_open(struct blocks *blocks, const struct transform *transform,
         struct bytes digest;
 
         block->size = cursor_uleb128(&cursor);
-        block->packed.size = cursor_uleb128(&cursor);
+        block->encoded.size = cursor_uleb128(&cursor);
         digest = cursor_bytes(&cursor, DIGEST_SIZE);
         if (block->size == 0 || block->size > left)
             cursor_spoil(&cursor);
@@ -403,10 +406,10 @@ bool blocks_open(struct blocks *blocks, const struct transform *transform,
         memcpy(block->digest.bytes, digest.data, DIGEST_SIZE);
     }
     for (size_t i = 0; i < count; i++)
-        blocks->blocks[i].packed = cursor_bytes(&cursor, blocks->blocks[i].packed.size);
+        blocks->blocks[i].encoded = cursor_bytes(&cursor, blocks->blocks[i].encoded.size);
     /* The sizes add up to the section's, so none is too large. */
     return (cursor_finished(&cursor) && left == 0) ||
-           packed_damaged(packed, "its blocks are inconsistent", error);
+           encoded_damaged(encoded, "its blocks are inconsistent", error);
 }
 
 void blocks_close(struct blocks *blocks)
@@ -428,17 +431,17 @@ static void decode_block(void *context, size_t index)
     const struct blocks *blocks = decoder->blocks;
     const struct block *block = &blocks->blocks[decoder->first + index];
     struct task *task = &decoder->tasks[index];
-    struct packed packed = blocks->packed;
+    struct encoded encoded = blocks->encoded;
     struct buffer nothing = {0};
     struct digest digest;
 
-    packed.bytes = block->packed;
-    packed.size = block->size;
-    task->done = decode_unit(blocks->transform, &blocks->context, &packed, &nothing, &task->result,
+    encoded.bytes = block->encoded;
+    encoded.size = block->size;
+    task->done = decode_unit(blocks->transform, &blocks->context, &encoded, &nothing, &task->result,
                              &task->error);
     digest = digest_of(buffer_view(&task->result));
     if (task->done && !digest_equal(&digest, &block->digest))
-        task->done = packed_damaged(&blocks->packed, "its blocks are inconsistent", &task->error);
+        task->done = encoded_damaged(&blocks->encoded, "its blocks are inconsistent", &task->error);
 }
 
 bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, struct buffer *section,
@@ -450,7 +453,7 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
 
     decoder.tasks = calloc(threads, sizeof(*decoder.tasks));
     if (decoder.tasks == NULL)
-        return error_out_of_memory(error, blocks->packed.name, threads);
+        return error_out_of_memory(error, blocks->encoded.name, threads);
     while (done && count != 0) {
         size_t now = count < threads ? count : threads;
 
@@ -463,7 +466,7 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
                 done = false;
             }
             if (done && !buffer_append(section, task->result.data, task->result.size))
-                done = error_out_of_memory(error, blocks->packed.name, task->result.size);
+                done = error_out_of_memory(error, blocks->encoded.name, task->result.size);
             buffer_free(&task->result);
         }
         decoder.first += now;
@@ -477,32 +480,32 @@ bool blocks_decode(const struct blocks *blocks, size_t first, size_t count, stru
 
 bool codec_encode(const struct transform *transform, const struct transform_context *context,
                   struct bytes section, const struct codec_options *options, const char *name,
-                  struct buffer *packed, bool *fits, struct error *error)
+                  struct buffer *encoded, bool *fits, struct error *error)
 {
-    size_t start = packed->size;
+    size_t start = encoded->size;
     bool done = (transform->block != NULL ? encode_blocks : encode_unit)(
-        transform, context, section, options, name, packed, fits, error);
+        transform, context, section, options, name, encoded, fits, error);
 
-    if (done && *fits && packed->size - start > section.size + section.size / 8) {
-        packed->size = start;
+    if (done && *fits && encoded->size - start > section.size + section.size / 8) {
+        encoded->size = start;
         *fits = false;
     }
     return done;
 }
 
 bool codec_decode(const struct transform *transform, const struct transform_context *context,
-                  const struct packed *packed, struct buffer *section, struct error *error)
+                  const struct encoded *encoded, struct buffer *section, struct error *error)
 {
     struct buffer nothing = {0};
     struct blocks blocks = {0};
     bool done;
 
     /* On 32-bit machines: transforms rely on sizes that fit a size_t. */
-    if (packed->size >= SIZE_MAX)
-        return error_out_of_memory(error, packed->name, packed->size);
+    if (encoded->size >= SIZE_MAX)
+        return error_out_of_memory(error, encoded->name, encoded->size);
     if (transform->block == NULL)
-        return decode_unit(transform, context, packed, &nothing, section, error);
-    done = blocks_open(&blocks, transform, context, packed, error) &&
+        return decode_unit(transform, context, encoded, &nothing, section, error);
+    done = blocks_open(&blocks, transform, context, encoded, error) &&
            blocks_decode(&blocks, 0, blocks.count, section, error);
     blocks_close(&blocks);
     return done;
@@ -510,17 +513,17 @@ bool codec_decode(const struct transform *transform, const struct transform_cont
 
 /* ---- uncompressed ---- */
 
-static bool flatten_unit(const struct transform *transform, const struct packed *packed,
+static bool flatten_unit(const struct transform *transform, const struct encoded *encoded,
                          uint64_t limit, struct buffer *flat, struct error *error)
 {
-    const struct streams_limits limits = {streams_limit(transform, packed->size), limit};
+    const struct streams_limits limits = {streams_limit(transform, encoded->size), limit};
     struct streams streams = {0};
     const struct transform_context context = {.memory_limit = limit};
-    bool done = streams_unpack(packed, UINT64_MAX, &limits, &streams, error);
+    bool done = streams_decompress(encoded, UINT64_MAX, &limits, &streams, error);
 
     if (done && transform->expand != NULL)
-        done =
-            codec_check(transform->expand(&streams, packed->size, limit), &context, packed, error);
+        done = codec_check(transform->expand(&streams, encoded->size, limit), &context, encoded,
+                           error);
     if (done) {
         buffer_append_uleb128(flat, streams.count);
         for (size_t i = 0; i < streams.count; i++) {
@@ -530,13 +533,13 @@ static bool flatten_unit(const struct transform *transform, const struct packed 
         }
         for (size_t i = 0; i < streams.count; i++)
             buffer_append(flat, streams.stream[i].data, streams.stream[i].size);
-        done = !flat->failed || error_out_of_memory(error, packed->name, flat->size);
+        done = !flat->failed || error_out_of_memory(error, encoded->name, flat->size);
     }
     streams_free(&streams);
     return done;
 }
 
-bool codec_flatten(const struct transform *transform, const struct packed *packed, uint64_t limit,
+bool codec_flatten(const struct transform *transform, const struct encoded *encoded, uint64_t limit,
                    struct buffer *flat, struct error *error)
 {
     const struct transform_context nothing = {.threads = 1};
@@ -545,19 +548,19 @@ bool codec_flatten(const struct transform *transform, const struct packed *packe
     bool done;
 
     if (transform->block == NULL)
-        return flatten_unit(transform, packed, limit, flat, error);
-    done = blocks_open(&blocks, transform, &nothing, packed, error);
+        return flatten_unit(transform, encoded, limit, flat, error);
+    done = blocks_open(&blocks, transform, &nothing, encoded, error);
     if (done)
         buffer_append_uleb128(&directory, blocks.count);
     for (size_t i = 0; done && i < blocks.count; i++) {
         const struct block *block = &blocks.blocks[i];
-        struct packed unit = *packed;
+        struct encoded unit = *encoded;
         size_t before = units.size;
 
-        unit.bytes = block->packed;
+        unit.bytes = block->encoded;
         unit.size = block->size;
         done = flatten_unit(transform->block, &unit, limit, &units, error) &&
-               memory_limit_allows(limit, units.size, packed->name, packed->what, error);
+               memory_limit_allows(limit, units.size, encoded->name, encoded->what, error);
         buffer_append_uleb128(&directory, block->size);
         buffer_append_uleb128(&directory, units.size - before);
         buffer_append(&directory, block->digest.bytes, DIGEST_SIZE);
@@ -565,7 +568,7 @@ bool codec_flatten(const struct transform *transform, const struct packed *packe
     buffer_append(flat, directory.data, directory.size);
     buffer_append(flat, units.data, units.size);
     if (done && (directory.failed || units.failed || flat->failed))
-        done = error_out_of_memory(error, packed->name, packed->bytes.size);
+        done = error_out_of_memory(error, encoded->name, encoded->bytes.size);
     buffer_free(&directory);
     buffer_free(&units);
     blocks_close(&blocks);

@@ -9,7 +9,7 @@
  *
  * Sections repeat each other's information: names imply the hashes in data and in the mapping of
  * functions, and data implies more of the latter. The coverage mapping implies nearly all of the
- * sections that it was unpacked from. So a transform may use the sections decoded before it, in the
+ * sections that it was decoded from. So a transform may use the sections decoded before it, in the
  * order names, data, mapping, linked mapping. The forms are described in docs/format.md.
  */
 #ifndef COVSPLIT_COMMON_CODEC_TRANSFORM_H
@@ -29,7 +29,7 @@
 #define STREAMS_MAX 64
 
 /* The streams into which a transform divides a section. Each holds numbers or texts of one kind,
- * which zstd compresses well together. The packed form is described in docs/format.md ("Compact
+ * which zstd compresses well together. The encoded form is described in docs/format.md ("Compact
  * forms").
  *
  * Initialize to {0}; free with streams_free. Encoders append without looking whether memory ran
@@ -58,22 +58,22 @@ struct stream_proportion {
 uint64_t streams_bound(const struct buffer *streams, size_t count, uint64_t section_size,
                        const struct stream_proportion *proportion);
 
-/* Appends the packed form; the bytes do not depend on the number of threads. `name` is for
+/* Appends the encoded form; the bytes do not depend on the number of threads. `name` is for
  * messages. */
-bool streams_pack(const struct streams *streams, const struct codec_options *options,
-                  const char *name, struct buffer *packed, struct error *error);
+bool streams_compress(const struct streams *streams, const struct codec_options *options,
+                      const char *name, struct buffer *encoded, struct error *error);
 
 /* The most bytes that streams may have together. */
 struct streams_limits {
     uint64_t streams; /* all streams; no encoder writes more, so more mean damage */
-    uint64_t memory;  /* the streams that are unpacked (memory_limit.h) */
+    uint64_t memory;  /* the streams that are decompressed (memory_limit.h) */
 };
 
 /* Unpacks the streams whose bits are set in `wanted`; the others become empty. Free with
  * streams_free, even after a failure. */
-bool streams_unpack(const struct packed *packed, uint64_t wanted,
-                    const struct streams_limits *limits, struct streams *streams,
-                    struct error *error);
+bool streams_decompress(const struct encoded *encoded, uint64_t wanted,
+                        const struct streams_limits *limits, struct streams *streams,
+                        struct error *error);
 
 /* ---- transforms ---- */
 
@@ -113,7 +113,7 @@ struct transform_context {
     uint64_t memory_limit;              /* in bytes (memory_limit.h); 0: no limit */
     unsigned threads;                   /* 1 or more for writing */
     struct zlib_memo *memo;             /* of zlib streams of filenames (deflate.h); may be NULL */
-    bool is_checked; /* the packed form was compared with a checksum; streams need none */
+    bool is_checked; /* the encoded form was compared with a checksum; streams need none */
 };
 
 struct transform {

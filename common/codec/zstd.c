@@ -245,16 +245,16 @@ struct codec_stream {
     ZSTD_inBuffer input;
     uint64_t left;
     bool frame_ended;
-    struct packed frame;
+    struct encoded frame;
 };
 
 static bool damaged(const struct codec_stream *stream, const char *how, struct error *error)
 {
-    return packed_damaged(&stream->frame, how, error);
+    return encoded_damaged(&stream->frame, how, error);
 }
 
 /* Starts decompressing a frame; reuses the decoder if there is one. */
-static bool start(struct codec_stream *stream, const struct packed *frame, struct error *error)
+static bool start(struct codec_stream *stream, const struct encoded *frame, struct error *error)
 {
     ZSTD_DCtx *zstd = stream->zstd;
     unsigned long long size =
@@ -277,7 +277,7 @@ static bool start(struct codec_stream *stream, const struct packed *frame, struc
            error_out_of_memory(error, frame->name, frame->size);
 }
 
-struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error)
+struct codec_stream *codec_stream_open(const struct encoded *frame, struct error *error)
 {
     struct codec_stream *stream = calloc(1, sizeof(*stream));
 
@@ -380,7 +380,7 @@ void codec_stream_free(struct codec_stream *stream)
     free(stream);
 }
 
-bool codec_decompress_next(struct codec_stream **kept, const struct packed *frame,
+bool codec_decompress_next(struct codec_stream **kept, const struct encoded *frame,
                            struct buffer *to, struct error *error)
 {
     bool started;
@@ -394,7 +394,7 @@ bool codec_decompress_next(struct codec_stream **kept, const struct packed *fram
     return started && read_all(*kept, to, error) && codec_stream_finish(*kept, error);
 }
 
-bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error)
+bool codec_decompress(const struct encoded *frame, struct buffer *to, struct error *error)
 {
     struct codec_stream *stream = NULL;
     bool done = codec_decompress_next(&stream, frame, to, error);
@@ -403,7 +403,7 @@ bool codec_decompress(const struct packed *frame, struct buffer *to, struct erro
     return done;
 }
 
-bool codec_decompress_after(struct bytes prefix, const struct packed *frame, struct buffer *to,
+bool codec_decompress_after(struct bytes prefix, const struct encoded *frame, struct buffer *to,
                             struct error *error)
 {
     ZSTD_DCtx *zstd;
@@ -413,7 +413,7 @@ bool codec_decompress_after(struct bytes prefix, const struct packed *frame, str
         ZSTD_getFrameContentSize(frame->bytes.data, (size_t)frame->bytes.size) != frame->size ||
         ZSTD_findFrameCompressedSize(frame->bytes.data, (size_t)frame->bytes.size) !=
             frame->bytes.size)
-        return packed_damaged(frame, "not the zstd frame of a difference", error);
+        return encoded_damaged(frame, "not the zstd frame of a delta", error);
     zstd = ZSTD_createDCtx();
     /* One byte, so that there is a place even for nothing. */
     if (zstd == NULL || !buffer_reserve(to, (size_t)frame->size + 1)) {
@@ -428,7 +428,7 @@ bool codec_decompress_after(struct bytes prefix, const struct packed *frame, str
     if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
         return error_out_of_memory(error, frame->name, frame->size);
     if (result != frame->size)
-        return packed_damaged(
+        return encoded_damaged(
             frame, ZSTD_isError(result) ? ZSTD_getErrorName(result) : "its zstd frame ends early",
             error);
     to->size += (size_t)frame->size;

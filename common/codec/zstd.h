@@ -17,7 +17,7 @@
 
 /* Stored bytes that are to be decoded, with what error messages say about them. Owns none of what
  * it points to. */
-struct packed {
+struct encoded {
     struct bytes bytes;
     uint64_t size; /* the declared decoded size, in bytes; not to be trusted */
     /* For messages: "`name`: `what` is damaged (how); get an intact copy". */
@@ -26,10 +26,11 @@ struct packed {
 };
 
 /* Reports that the bytes are damaged. Returns false. */
-static inline bool packed_damaged(const struct packed *packed, const char *how, struct error *error)
+static inline bool encoded_damaged(const struct encoded *encoded, const char *how,
+                                   struct error *error)
 {
-    return error_set(error, "%s: %s is damaged (%s); get an intact copy", packed->name,
-                     packed->what, how);
+    return error_set(error, "%s: %s is damaged (%s); get an intact copy", encoded->name,
+                     encoded->what, how);
 }
 
 #define CODEC_LEVEL_MIN 1
@@ -75,7 +76,7 @@ struct codec_stream;
 
 /* Starts decompressing a frame, which must decompress to exactly `frame->size` bytes. What `frame`
  * points to must outlive the stream. Free with codec_stream_free (NULL is allowed). */
-struct codec_stream *codec_stream_open(const struct packed *frame, struct error *error);
+struct codec_stream *codec_stream_open(const struct encoded *frame, struct error *error);
 
 /* Reads exactly `size` bytes; false if the stream does not hold them. */
 bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struct error *error);
@@ -87,16 +88,16 @@ void codec_stream_free(struct codec_stream *stream);
 
 /* Decompresses a whole frame and appends the result. The stream is kept in *kept, to be reused for
  * the next frame: *kept must be NULL at first; free it at the end, even after a failure. */
-bool codec_decompress_next(struct codec_stream **kept, const struct packed *frame,
+bool codec_decompress_next(struct codec_stream **kept, const struct encoded *frame,
                            struct buffer *to, struct error *error);
 
 /* The same for a single frame. */
-bool codec_decompress(const struct packed *frame, struct buffer *to, struct error *error);
+bool codec_decompress(const struct encoded *frame, struct buffer *to, struct error *error);
 
 /* Decompresses a frame that codec_compress_after made, and appends the result. The caller has made
  * sure that there may be frame->size bytes in memory; the window that the frame declares does not
  * matter. */
-bool codec_decompress_after(struct bytes prefix, const struct packed *frame, struct buffer *to,
+bool codec_decompress_after(struct bytes prefix, const struct encoded *frame, struct buffer *to,
                             struct error *error);
 
 /* ---- files of others ---- */

@@ -27,7 +27,7 @@
 #include "common/edit/symbols.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 
 /* Bytes of a zstd frame that are decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
@@ -36,14 +36,14 @@
  * memory. */
 #define PIECE_SIZE ((size_t)1 << 20)
 
-/* The packed form of a section; of a difference, only once has_content returned true. */
-static struct packed packed_of(const struct sidecar *sidecar, const struct section *section)
+/* The encoded form of a section; of a delta, only once has_content returned true. */
+static struct encoded encoded_of(const struct sidecar *sidecar, const struct section *section)
 {
-    struct packed packed = {section->content, section->size, sidecar->name, section->name};
+    struct encoded encoded = {section->content, section->size, sidecar->name, section->name};
 
     if (sidecar->base.is_needed)
-        packed.bytes = buffer_view(&sidecar->references->parts[section->kind]);
-    return packed;
+        encoded.bytes = buffer_view(&sidecar->references->parts[section->kind]);
+    return encoded;
 }
 
 /* NULL for a plain zstd frame. */
@@ -55,14 +55,14 @@ static const struct transform *form_of(const struct section *section)
 static bool check_digest(const struct sidecar *sidecar, const struct section *section,
                          struct digest found, struct error *error)
 {
-    struct packed packed = packed_of(sidecar, section);
+    struct encoded encoded = encoded_of(sidecar, section);
 
     return digest_equal(&found, &section->digest) ||
-           packed_damaged(&packed, "its digest is not the one recorded", error);
+           encoded_damaged(&encoded, "its digest is not the one recorded", error);
 }
 
 /* False, with an error, if only address and size are recorded, or if the sidecar claims to hold far
- * more than its size justifies. Restores a section of a difference. */
+ * more than its size justifies. Restores a section of a delta. */
 static bool has_content(const struct sidecar *sidecar, const struct section *section,
                         struct error *error)
 {
@@ -73,7 +73,7 @@ static bool has_content(const struct sidecar *sidecar, const struct section *sec
     if (!memory_limit_allows(sidecar->work_limit, sidecar->claimed, sidecar->name,
                              "all that it holds", error))
         return false;
-    return difference_restore(sidecar, section, error);
+    return delta_restore(sidecar, section, error);
 }
 
 /* ---- what compact forms need from other sections ---- */
@@ -117,17 +117,17 @@ static bool decode_names(const struct sidecar *sidecar, const struct section *se
 {
     const struct transform_context context = {.memory_limit = sidecar->memory_limit,
                                               .is_checked = sidecar->base.is_needed};
-    struct packed packed;
+    struct encoded encoded;
     struct bytes content;
 
     *names = (struct names){.count = 0};
     *are_all = true;
     if (!has_content(sidecar, section, error))
         return false;
-    if (difference_content(sidecar, section, &content))
+    if (delta_content(sidecar, section, &content))
         return names_add_section(names, content, sidecar->memory_limit, sidecar->name, error);
-    packed = packed_of(sidecar, section);
-    return names_decode(&context, &packed, names, are_all, error);
+    encoded = encoded_of(sidecar, section);
+    return names_decode(&context, &encoded, names, are_all, error);
 }
 
 /* The input of a compact form besides the section itself: a context, and the sections to which it
@@ -195,9 +195,9 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
 
 /* ---- as a whole ---- */
 
-/* True if the section has the packed bytes that it was given when the sidecar was made, or no
+/* True if the section has the encoded bytes that it was given when the sidecar was made, or no
  * compact form as then. */
-static bool is_as_packed(const struct sidecar *sidecar, enum section_kind kind)
+static bool is_as_encoded(const struct sidecar *sidecar, enum section_kind kind)
 {
     const struct proved_section *proved = &sidecar->proved->kinds[kind];
     const struct section *section = sidecar_find(sidecar, kind);
@@ -206,7 +206,7 @@ static bool is_as_packed(const struct sidecar *sidecar, enum section_kind kind)
     if (section == NULL || form_of(section) == NULL)
         return proved->content.size == 0;
     digest = digest_of(section->content);
-    return proved->content.size == section->size && digest_equal(&digest, &proved->packed);
+    return proved->content.size == section->size && digest_equal(&digest, &proved->encoded);
 }
 
 /* True if the section contains what it contained then. */
@@ -241,11 +241,11 @@ static bool is_known(const struct sidecar *sidecar, const struct section *sectio
         *content = buffer_view(kept);
         return true;
     }
-    if (difference_content(sidecar, section, content))
+    if (delta_content(sidecar, section, content))
         return true;
-    if (sidecar->proved == NULL || transform == NULL || !is_as_packed(sidecar, section->kind) ||
+    if (sidecar->proved == NULL || transform == NULL || !is_as_encoded(sidecar, section->kind) ||
         (transform->needs_names &&
-         !(is_as_packed(sidecar, SECTION_NAMES) && is_as_packed(sidecar, SECTION_COVNAMES))) ||
+         !(is_as_encoded(sidecar, SECTION_NAMES) && is_as_encoded(sidecar, SECTION_COVNAMES))) ||
         (transform->needs_data && !has_same_content(sidecar, SECTION_DATA)) ||
         (transform->needs_mapping &&
          !(has_same_content(sidecar, SECTION_COVMAP) && has_same_content(sidecar, SECTION_COVFUN))))
@@ -259,7 +259,7 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
 {
     const struct transform *transform = form_of(section);
     size_t start = content->size;
-    struct packed packed;
+    struct encoded encoded;
     struct bytes known;
     bool done;
 
@@ -267,17 +267,17 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
         !memory_limit_allows(sidecar->memory_limit, section->size, sidecar->name, section->name,
                              error))
         return false;
-    packed = packed_of(sidecar, section);
+    encoded = encoded_of(sidecar, section);
     if (is_known(sidecar, section, &known)) {
         done = buffer_append(content, known.data, (size_t)known.size) ||
                error_out_of_memory(error, sidecar->name, known.size);
     } else if (transform == NULL) {
-        done = codec_decompress(&packed, content, error);
+        done = codec_decompress(&encoded, content, error);
     } else {
         struct decoding decoding;
 
         done = start_decoding(sidecar, transform, &decoding, error) &&
-               codec_decode(transform, &decoding.context, &packed, content, error);
+               codec_decode(transform, &decoding.context, &encoded, content, error);
         end_decoding(&decoding);
     }
     if (done) {
@@ -365,13 +365,13 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
                                   struct error *error)
 {
     const struct transform *transform = form_of(section);
-    struct packed packed;
+    struct encoded encoded;
     struct stream *stream;
     bool done;
 
     if (!has_content(sidecar, section, error))
         return NULL;
-    packed = packed_of(sidecar, section);
+    encoded = encoded_of(sidecar, section);
     stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
         error_out_of_memory(error, sidecar->name, sizeof(*stream));
@@ -387,11 +387,11 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
         done = buffer_reserve(&stream->loaded, STREAM_STEP) ||
                error_out_of_memory(error, sidecar->name, STREAM_STEP);
         if (done)
-            stream->zstd = codec_stream_open(&packed, error);
+            stream->zstd = codec_stream_open(&encoded, error);
         done = done && stream->zstd != NULL;
     } else if (transform->block != NULL) {
         done = start_decoding(sidecar, transform, &stream->decoding, error) &&
-               blocks_open(&stream->blocks, transform, &stream->decoding.context, &packed, error);
+               blocks_open(&stream->blocks, transform, &stream->decoding.context, &encoded, error);
     } else {
         done = sidecar_read_section(sidecar, section, &stream->loaded, error);
         stream->rest = buffer_view(&stream->loaded);
@@ -427,10 +427,10 @@ static bool decode_more(struct stream *stream)
 
 static bool check_left(const struct stream *stream, uint64_t size)
 {
-    struct packed packed = packed_of(stream->sidecar, stream->section);
+    struct encoded encoded = encoded_of(stream->sidecar, stream->section);
 
     return size <= stream->left ||
-           packed_damaged(&packed, "it is shorter than what refers to it", stream->error);
+           encoded_damaged(&encoded, "it is shorter than what refers to it", stream->error);
 }
 
 /* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until

@@ -31,6 +31,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/base/coder.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -122,17 +123,17 @@ void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid
  * correlated. */
 uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT]);
 
-/* ---- differences ---- */
+/* ---- deltas ---- */
 
-/* The base of a difference. */
+/* The base of a delta. */
 struct sidecar_base {
     bool is_needed; /* false for a whole sidecar; the rest is zeros then */
     struct digest digest;
     uint64_t size;       /* in bytes, of its file */
-    uint64_t whole_size; /* the size of the difference's own file before it became one */
+    uint64_t whole_size; /* the size of the delta's own file before it became one */
 };
 
-/* A section of a difference, whose content or streams are in a frame after those of its base. */
+/* A section of a delta, whose content or streams are in a frame after those of its base. */
 struct sidecar_part {
     bool is_of_streams;
     uint64_t size; /* decompressed */
@@ -140,17 +141,18 @@ struct sidecar_part {
 };
 
 struct sidecar_bases;
+struct elf_reader;
 
 /* ---- opening ---- */
 
 struct names;
 
-/* Sections of a new sidecar whose packed bytes were shown to come back when they were made, so that
- * the check of the finished sidecar need not decode them again. By kind; initialize to {0}. The
- * contents must outlive it. A section was shown to come back with the packed names, and with the
- * contents of the other sections that its form needs: with others, it may not. */
+/* Sections of a new sidecar whose encoded bytes were shown to come back when they were made, so
+ * that the check of the finished sidecar need not decode them again. By kind; initialize to {0}.
+ * The contents must outlive it. A section was shown to come back with the encoded names, and with
+ * the contents of the other sections that its form needs: with others, it may not. */
 struct proved_section {
-    struct digest packed;
+    struct digest encoded;
     struct bytes content; /* empty: nothing was shown */
     struct digest digest; /* of the content, also if nothing was shown */
 };
@@ -178,7 +180,7 @@ struct sidecar_references {
     /* With a memo that had room: contents in compact forms by kind, and the text of the names whose
      * NameRefs are known. */
     struct buffer contents[SECTION_KIND_MAX + 1], names;
-    /* Of a difference: its parts by kind, which are there if their bit (1 << kind) is set. */
+    /* Of a delta: its parts by kind, which are there if their bit (1 << kind) is set. */
     _Atomic(unsigned) restored;
     struct buffer parts[SECTION_KIND_MAX + 1];
 };
@@ -198,8 +200,8 @@ struct sidecar {
     size_t kept_count;
     struct section inverse; /* the inverse edit script, which has no kind */
     struct sidecar_base base;
-    struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a difference, by kind */
-    struct sidecar_bases *bases, *own_bases;         /* where a difference finds its base */
+    struct sidecar_part parts[SECTION_KIND_MAX + 1]; /* of a delta, by kind */
+    struct sidecar_bases *bases, *own_bases;         /* where a delta finds its base */
     uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
     uint64_t claimed; /* the size of all that has to be decoded, in bytes */
     unsigned threads; /* see sidecar_help_restore */
@@ -237,8 +239,21 @@ void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit);
 void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
                           const struct proved_sections *proved);
 
-/* Frees the contents that were kept because of the memo, and those of a difference. */
+/* Frees the contents that were kept because of the memo, and those of a delta. */
 void sidecar_drop_cached(const struct sidecar *sidecar);
+
+/* Sets the error of a sidecar that was damaged. Returns false. */
+bool sidecar_damaged(const struct sidecar *sidecar, const char *how, struct error *error);
+
+/* True if the contents of the section are in the sidecar; otherwise only address and size are. */
+static inline bool section_is_stored(const struct section *section)
+{
+    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
+}
+
+/* True if the image's stub tells these sections and this UUID. *are_all: whether all the sections
+ * that it tells are here; others count as sections of no bytes. */
+bool sidecar_stub_agrees(const struct sidecar *sidecar, bool *are_all);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
@@ -323,21 +338,23 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 #define ELFCOMPRESS_ZSTD 2
 #endif
 
-/* The ch_type of the sections of a difference; beside those of enum transform_id. */
-#define SIDECAR_DIFFERENCE_TYPE 0x6c760701
+/* The ch_type of the sections of a delta; beside those of enum transform_id. */
+#define SIDECAR_DELTA_TYPE 0x6c760701
 
-/* Flags in the note: of the sidecar, and of a section that is stored. */
-#define NOTE_STUB         1u
-#define NOTE_PLACEHOLDER  2u
-#define NOTE_RECORDS      4u
-#define NOTE_DIFFERENCE   8u
-#define NOTE_ASSUMED      16u
-#define NOTE_SECTION_COPY 1u
+/* Codes the note behind its version and the seal: appends what the sidecar tells, or reads that
+ * into a sidecar of zeros, which has its name. Writing, only facts, base, sections and digests are
+ * used, and the coder's buffer tells whether memory ran out. */
+bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct error *error);
+
+/* Makes the seal of a file, of which the seal has its place at this offset. It covers everything
+ * else but the compressed contents, which have digests of their own. False if a section is where
+ * none may be, or if there is far more to seal than sidecars have. */
+bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal);
 
 /* ---- writing ---- */
 
-/* What a difference stores; then sections and inverse have no contents, but their digests. */
-struct sidecar_difference {
+/* What a delta stores; then sections and inverse have no contents, but their digests. */
+struct sidecar_delta {
     struct sidecar_base base;
     struct digest inverse_digest;
     uint64_t inverse_size;
@@ -356,8 +373,8 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;                        /* from inverse_encode */
-    const struct sidecar_difference *difference; /* NULL for a whole sidecar */
+    struct bytes inverse;              /* from inverse_encode */
+    const struct sidecar_delta *delta; /* NULL for a whole sidecar */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 

@@ -2,8 +2,8 @@
  * Writing sidecars: see sidecar.h.
  *
  * All contents are compressed into memory first, because the note at the start of the file and the
- * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
- * walked twice: once to compute the seal, once to write.
+ * section headers at its end need the sizes and digests. Then the file (elf_file.h) is put together
+ * in memory, where readers find the seal, and written.
  */
 #include "common/sidecar/sidecar.h"
 
@@ -28,10 +28,11 @@ struct writer {
     struct elf_writer elf;
     struct elf_writer_section *notes;
     size_t seal; /* its offset in the notes */
+    struct buffer file;
     /* By kind: the compact form of a section, if one fits. */
     struct {
         const struct transform *transform;
-        struct buffer packed;
+        struct buffer encoded;
     } compact[SECTION_KIND_MAX + 1];
     struct digest digests[SECTION_KIND_MAX + 1]; /* by kind; 0: of the inverse script */
     struct digest_stream digest;
@@ -41,11 +42,6 @@ struct writer {
 static bool out_of_memory(const struct writer *writer, uint64_t size)
 {
     return error_out_of_memory(writer->error, writer->elf.name, size);
-}
-
-static bool is_stored(const struct section *section)
-{
-    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
 }
 
 /* ---- compact forms ---- */
@@ -59,16 +55,16 @@ static const struct section *find(const struct writer *writer, enum section_kind
     return NULL;
 }
 
-/* Encodes a section, for which `names` have the names that were packed before it, and has the
+/* Encodes a section, for which `names` have the names that were encoded before it, and has the
  * sections that are encoded after it use it. */
-static bool pack_section(struct writer *writer, const struct section *section,
-                         struct transform_context *context, struct names *names)
+static bool encode_section(struct writer *writer, const struct section *section,
+                           struct transform_context *context, struct names *names)
 {
     enum section_kind kind = section->kind;
     const struct transform *transform =
         transform_for(kind, section->content.size > context->block_size);
-    struct buffer *packed = &writer->compact[kind].packed;
-    struct packed stored;
+    struct buffer *encoded = &writer->compact[kind].encoded;
+    struct encoded stored;
     bool fits;
 
     writer->digests[kind] = digest_of(section->content);
@@ -84,19 +80,19 @@ static bool pack_section(struct writer *writer, const struct section *section,
     if (transform == NULL)
         return true;
     if (!codec_encode(transform, context, section->content, &writer->codec, writer->elf.name,
-                      packed, &fits, writer->error))
+                      encoded, &fits, writer->error))
         return false;
     if (!fits)
         return true;
     writer->compact[kind].transform = transform;
     if (writer->options->proved != NULL)
         writer->options->proved->kinds[kind] = (struct proved_section){
-            digest_of(buffer_view(packed)), section->content, writer->digests[kind]};
+            digest_of(buffer_view(encoded)), section->content, writer->digests[kind]};
     if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
         return true;
-    /* Names are read from their packed form, as a reader will; only the first section counts. */
-    stored = (struct packed){buffer_view(packed), section->content.size, writer->elf.name,
-                             section_kind_name(kind)};
+    /* Names are read from their encoded form, as a reader will; only the first section counts. */
+    stored = (struct encoded){buffer_view(encoded), section->content.size, writer->elf.name,
+                              section_kind_name(kind)};
     if (!names_decode(context, &stored, names, NULL, writer->error))
         return false;
     context->names = names;
@@ -106,7 +102,7 @@ static bool pack_section(struct writer *writer, const struct section *section,
 /* Encodes the sections for which a transform fits, after those that they depend on: names come
  * first, then data, which needs them, then the coverage mapping, which needs both, then the linked
  * one, which needs that. */
-static bool pack_sections(struct writer *writer)
+static bool encode_sections(struct writer *writer)
 {
     static const enum section_kind order[] = {
         SECTION_NAMES,  SECTION_COVNAMES, SECTION_DATA,          SECTION_COVDATA,
@@ -127,7 +123,7 @@ static bool pack_sections(struct writer *writer)
         const struct section *section = find(writer, order[i]);
 
         if (section != NULL && section->content.size != 0)
-            done = pack_section(writer, section, &context, &names);
+            done = encode_section(writer, section, &context, &names);
     }
     names_free(&names);
     return done;
@@ -157,10 +153,10 @@ static void content_consumed(void *context, struct bytes piece)
 static bool add_section(struct writer *writer, const struct section *section, const char *name)
 {
     const struct transform *transform = writer->compact[section->kind].transform;
-    struct buffer *packed = &writer->compact[section->kind].packed;
+    struct buffer *encoded = &writer->compact[section->kind].encoded;
     struct elf_writer_section *to = elf_writer_add(&writer->elf, name, SHT_PROGBITS, writer->error);
-    const struct sidecar_difference *difference = writer->source->difference;
-    Elf64_Chdr header = {.ch_type = difference != NULL  ? SIDECAR_DIFFERENCE_TYPE
+    const struct sidecar_delta *delta = writer->source->delta;
+    Elf64_Chdr header = {.ch_type = delta != NULL       ? SIDECAR_DELTA_TYPE
                                     : transform == NULL ? ELFCOMPRESS_ZSTD
                                                         : transform->id,
                          .ch_size = section->size,
@@ -174,17 +170,17 @@ static bool add_section(struct writer *writer, const struct section *section, co
     elf_put(&to->stored, &elf_chdr, elf_writer_form(&writer->elf), &header);
     if (to->stored.failed)
         return out_of_memory(writer, sizeof(header));
-    if (difference != NULL) {
-        const struct buffer *stored = &difference->stored[section->kind];
+    if (delta != NULL) {
+        const struct buffer *stored = &delta->stored[section->kind];
 
         writer->digests[section->kind] = section->digest;
         return buffer_append(&to->stored, stored->data, stored->size) ||
                out_of_memory(writer, stored->size);
     }
     if (transform != NULL) {
-        if (!buffer_append(&to->stored, packed->data, packed->size))
-            return out_of_memory(writer, packed->size);
-        buffer_free(packed);
+        if (!buffer_append(&to->stored, encoded->data, encoded->size))
+            return out_of_memory(writer, encoded->size);
+        buffer_free(encoded);
         release(writer, section->content);
         return true;
     }
@@ -198,68 +194,6 @@ static bool add_section(struct writer *writer, const struct section *section, co
 
 /* ---- the note ---- */
 
-static void put_digest(struct buffer *note, const struct digest *digest)
-{
-    buffer_append(note, digest->bytes, DIGEST_SIZE);
-}
-
-static void put_text(struct buffer *note, const char *text)
-{
-    buffer_append_uleb128(note, strlen(text));
-    buffer_append(note, text, strlen(text));
-}
-
-static void put_facts(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_facts *facts = &writer->source->facts;
-    const struct sidecar_difference *difference = writer->source->difference;
-    bool knows_records = !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
-
-    buffer_append_uleb128(
-        note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
-                  (knows_records ? NOTE_RECORDS : 0) | (difference != NULL ? NOTE_DIFFERENCE : 0) |
-                  (facts->is_assumed ? NOTE_ASSUMED : 0));
-    buffer_append_uleb128(note, facts->format);
-    buffer_append_uleb128(note, facts->uuid_source);
-    buffer_append_uleb128(note, facts->raw_version);
-    buffer_append_uleb128(note, facts->original_size);
-    put_digest(note, &facts->original_digest);
-    buffer_append_uleb128(note, facts->stripped_size);
-    put_digest(note, &facts->stripped_digest);
-    if (facts->has_stub)
-        buffer_append(note, facts->stub_id, PROFILE_STUB_ID_SIZE);
-    if (knows_records)
-        put_digest(note, &facts->records);
-    buffer_append_uleb128(note, facts->record_change);
-    if (difference != NULL) {
-        put_digest(note, &difference->base.digest);
-        buffer_append_uleb128(note, difference->base.size);
-        buffer_append_uleb128(note, difference->base.whole_size);
-    }
-    put_text(note, writer->source->image_name);
-}
-
-static void put_sections(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-
-    buffer_append_uleb128(note, source->section_count);
-    for (size_t i = 0; i < source->section_count; i++) {
-        const struct section *section = &source->sections[i];
-
-        buffer_append_uleb128(note, section->kind);
-        if (is_stored(section)) {
-            buffer_append_uleb128(note, section->fate == FATE_COPIED ? NOTE_SECTION_COPY : 0);
-            put_digest(note, &writer->digests[section->kind]);
-        } else {
-            buffer_append_uleb128(note, section->address);
-            buffer_append_uleb128(note, section->size);
-            buffer_append_uleb128(note, section->alignment);
-        }
-    }
-    put_digest(note, &writer->digests[0]);
-}
-
 /* Mapping that was not to go is noted, too: without it, nobody would know that there is some. */
 static bool is_noted(const struct writer *writer, const struct section *kept)
 {
@@ -269,80 +203,68 @@ static bool is_noted(const struct writer *writer, const struct section *kept)
                                                                find(writer, kept->kind) == NULL));
 }
 
-static void put_kept(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-    size_t count = 0;
-
-    for (size_t i = 0; i < source->kept_count; i++)
-        count += is_noted(writer, &source->kept[i]);
-    buffer_append_uleb128(note, count);
-    for (size_t i = 0; i < source->kept_count; i++) {
-        const struct section *kept = &source->kept[i];
-
-        if (!is_noted(writer, kept))
-            continue;
-        buffer_append_uleb128(note, kept->kind);
-        buffer_append_uleb128(note, kept->size);
-        put_text(note, kept->reason);
-    }
-}
-
 /* Appends the note to that with the UUID; in place of the seal there are zeros. */
 static bool add_note(struct writer *writer)
 {
-    bool big = writer->source->facts.elf_data == ELFDATA2MSB;
+    const struct sidecar_source *source = writer->source;
+    struct sidecar told = {.name = writer->elf.name,
+                           .image_name = source->image_name,
+                           .facts = source->facts,
+                           .section_count = source->section_count,
+                           .inverse.digest = writer->digests[0]};
+    bool big = source->facts.elf_data == ELFDATA2MSB, done;
     uint8_t version[sizeof(uint32_t)];
     struct buffer note = {0}, *to = &writer->notes->stored;
 
+    if (source->delta != NULL)
+        told.base = source->delta->base;
+    for (size_t i = 0; i < source->section_count; i++) {
+        told.sections[i] = source->sections[i];
+        told.sections[i].digest = writer->digests[source->sections[i].kind];
+    }
+    for (size_t i = 0; i < source->kept_count; i++) {
+        if (is_noted(writer, &source->kept[i]))
+            told.kept[told.kept_count++] = source->kept[i];
+    }
     store_u32(version, SIDECAR_FORMAT_VERSION, big);
     buffer_append(&note, version, sizeof(version));
     buffer_append_zeros(&note, DIGEST_SIZE);
-    put_facts(writer, &note);
-    put_sections(writer, &note);
-    put_kept(writer, &note);
+    done = sidecar_code_note(&told, &(struct coder){.to = &note}, writer->error);
     if (note.failed)
         to->failed = true;
     elf_note_append(to, big, SIDECAR_NOTE_OWNER, SIDECAR_NOTE_TYPE, buffer_view(&note));
     writer->seal = to->size - align_up(note.size, ELF_NOTE_ALIGNMENT) + sizeof(version);
     buffer_free(&note);
-    return !to->failed || out_of_memory(writer, to->size);
+    return done && (!to->failed || out_of_memory(writer, to->size));
 }
 
 /* ---- the file ---- */
 
-static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
+static bool append_part(void *context, struct bytes part, struct error *error)
 {
     struct writer *writer = context;
 
     (void)error;
-    digest_stream_add(&writer->digest, bytes);
-    return true;
+    return buffer_append(&writer->file, part.data, (size_t)part.size) ||
+           out_of_memory(writer, writer->file.size + part.size);
 }
 
-/* Of a compressed section, the seal only covers the compression header. */
-static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
-                                struct error *error)
+/* Puts the file together and writes the seal into its note, in place of zeros. */
+static bool make_file(struct writer *writer)
 {
-    const struct writer *writer = context;
-    struct bytes covered = buffer_view(&section->stored);
-
-    if ((section->header.sh_flags & SHF_COMPRESSED) != 0)
-        covered.size = ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
-    return add_to_seal(context, covered, error);
-}
-
-/* Writes the seal into the note, in place of zeros. */
-static bool put_seal(struct writer *writer)
-{
-    const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
+    const struct elf_writer_sink sink = {append_part, NULL, writer};
+    struct elf_reader reader;
     struct digest seal;
 
-    digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
-    seal = digest_stream_finish(&writer->digest);
-    memcpy(writer->notes->stored.data + writer->seal, seal.bytes, DIGEST_SIZE);
+    if (!elf_reader_open(&reader, buffer_view(&writer->file)) ||
+        !sidecar_make_seal(&reader, writer->notes->header.sh_offset + writer->seal, &seal))
+        return error_set(writer->error,
+                         "%s: what was removed does not fit a sidecar; remove less with --sections",
+                         writer->elf.name);
+    memcpy(writer->file.data + writer->notes->header.sh_offset + writer->seal, seal.bytes,
+           DIGEST_SIZE);
     return true;
 }
 
@@ -350,19 +272,18 @@ static bool put_seal(struct writer *writer)
 static bool write_file(struct writer *writer, struct output *output)
 {
     const struct sidecar_source *source = writer->source;
-    const struct elf_writer_sink sink = {output_sink, NULL, output};
     struct section inverse = {
         .size = source->inverse.size, .content = source->inverse, .alignment = 1};
-    const struct sidecar_difference *difference = source->difference;
+    const struct sidecar_delta *delta = source->delta;
     uint64_t content = 0, sizes = source->inverse.size, threads;
 
     for (size_t i = 0; i < source->section_count; i++) {
         content += source->sections[i].content.size;
         sizes |= source->sections[i].alignment | source->sections[i].size;
     }
-    if (difference != NULL) {
-        inverse.size = difference->inverse_size;
-        inverse.digest = difference->inverse_digest;
+    if (delta != NULL) {
+        inverse.size = delta->inverse_size;
+        inverse.digest = delta->inverse_digest;
     }
     threads = content / CONTENT_PER_THREAD + 1;
     writer->codec.level = writer->options->level;
@@ -374,7 +295,8 @@ static bool write_file(struct writer *writer, struct output *output)
     for (size_t i = 0; i < source->section_count; i++) {
         const struct section *section = &source->sections[i];
 
-        if (is_stored(section) && !add_section(writer, section, section_kind_name(section->kind)))
+        if (section_is_stored(section) &&
+            !add_section(writer, section, section_kind_name(section->kind)))
             return false;
     }
     /* The note is written when all digests are known. */
@@ -387,7 +309,7 @@ static bool write_file(struct writer *writer, struct output *output)
                          "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
                          "remove less with --sections",
                          writer->elf.name);
-    return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
+    return make_file(writer) && output_write(output, buffer_view(&writer->file), writer->error);
 }
 
 /* Checks requirements on the source whose violation would result in an unreadable sidecar. */
@@ -403,8 +325,8 @@ static bool is_sound(const struct sidecar_source *source)
 
         if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
-            (source->difference == NULL &&
-             section->content.size != (is_stored(section) ? section->size : 0)))
+            (source->delta == NULL &&
+             section->content.size != (section_is_stored(section) ? section->size : 0)))
             return false;
         seen |= SECTION_BIT(section->kind);
     }
@@ -432,10 +354,11 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
                          "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
                          "an invalid alignment); leave some out with --sections",
                          output->path);
-    done = (options->portable || source->difference != NULL || pack_sections(&writer)) &&
+    done = (options->portable || source->delta != NULL || encode_sections(&writer)) &&
            write_file(&writer, output);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.compact[kind].packed);
+        buffer_free(&writer.compact[kind].encoded);
+    buffer_free(&writer.file);
     elf_writer_free(&writer.elf);
     return done;
 }
@@ -487,7 +410,7 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
 
     for (size_t i = 0; done && i < sidecar->section_count; i++) {
         sections[i] = sidecar->sections[i];
-        if (is_stored(&sections[i]))
+        if (section_is_stored(&sections[i]))
             done = sidecar_read_section(sidecar, &sidecar->sections[i], &contents[i], error);
         sections[i].content = buffer_view(&contents[i]);
     }

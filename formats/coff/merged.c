@@ -269,12 +269,15 @@ static bool covers_all(const struct coff_section *counters, uint64_t first, uint
 static bool is_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
-    const uint8_t *stub;
+    uint8_t stub[STUB_RECORD_MAX];
     uint64_t count, distance;
 
     if (place < layout->record_size || !is_record(finding, place, &count))
         return false;
-    stub = finding->bytes.data + place;
+    memcpy(stub, finding->bytes.data + place, layout->record_size);
+    /* It may lead somewhere even if there is no bitmap. */
+    if (layout->bitmap_ptr != 0)
+        memset(stub + layout->bitmap_ptr, 0, layout->pointer_size);
     distance = (uint64_t)(int64_t)(int32_t)load_u32(stub + layout->counter_ptr, false);
     return profile_record_is_bare(layout, stub, false) &&
            is_marker(finding, place - layout->record_size) &&

@@ -18,7 +18,7 @@
 #include "common/store/store.h"
 #include "split/cli/memory.h"
 
-/* The sections of a difference may take one part in so many of what the whole sidecar takes, and
+/* The sections of a delta may take one part in so many of what the whole sidecar takes, and
  * with its headers it must be smaller than that. */
 #define SHARE        4
 #define HEADERS_SIZE 1300
@@ -35,30 +35,16 @@ char *bases_directory(const char *store)
     char *root = store_root(store), *directory;
 
     exit_unless_allocated(root != NULL, strlen(store));
-    directory = command_text("%s/" DIFFERENCE_BASES_NAME, root);
+    directory = command_text("%s/" DELTA_BASES_NAME, root);
     free(root);
     return directory;
 }
 
-/* Reads bytes from as many hexadecimal digits as they need, in lower case. */
-static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
-{
-    for (size_t i = 0; i < 2 * count; i++) {
-        const char *digits = "0123456789abcdef", *found;
-
-        found = text[i] == '\0' ? NULL : strchr(digits, text[i]);
-        if (found == NULL)
-            return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (found - digits));
-    }
-    return true;
-}
-
 bool bases_parse_name(const char *name, struct digest *digest)
 {
-    return strlen(name) == 2 * DIGEST_SIZE + strlen(DIFFERENCE_BASE_SUFFIX) &&
-           strcmp(name + 2 * DIGEST_SIZE, DIFFERENCE_BASE_SUFFIX) == 0 &&
-           parse_hex(name, digest->bytes, DIGEST_SIZE);
+    return strlen(name) == 2 * DIGEST_SIZE + strlen(DELTA_BASE_SUFFIX) &&
+           strcmp(name + 2 * DIGEST_SIZE, DELTA_BASE_SUFFIX) == 0 &&
+           hex_parse(name, 2 * DIGEST_SIZE, digest->bytes, DIGEST_SIZE);
 }
 
 static bool is_base_name(const char *name)
@@ -77,8 +63,7 @@ static char *path_of(const struct bases *bases, const struct digest *digest)
 {
     char hex[DIGEST_HEX_MAX];
 
-    return command_text("%s/%s" DIFFERENCE_BASE_SUFFIX, bases->directory,
-                        digest_format(digest, hex));
+    return command_text("%s/%s" DELTA_BASE_SUFFIX, bases->directory, digest_format(digest, hex));
 }
 
 /* ---- samples ---- */
@@ -163,7 +148,7 @@ static char *sample_path(const struct bases *bases, const struct known_base *bas
 {
     char hex[DIGEST_HEX_MAX];
 
-    return command_text("%s/%s" DIFFERENCE_BASE_SUFFIX BASES_SAMPLE_SUFFIX, bases->directory,
+    return command_text("%s/%s" DELTA_BASE_SUFFIX BASES_SAMPLE_SUFFIX, bases->directory,
                         digest_format(&base->digest, hex));
 }
 
@@ -181,7 +166,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
         text = (char *)read.data;
         digits = strcspn(text, " ");
         done = text[digits] == ' ' && digits % 8 == 0 && digits >= 8 &&
-               digits <= 2 * sizeof(numbers) && parse_hex(text, numbers, digits / 2);
+               digits <= 2 * sizeof(numbers) && hex_parse(text, digits, numbers, digits / 2);
         base->sample_size = done ? digits / 8 - 1 : 0;
         base->target = done ? load_u32(numbers, true) : 0;
         for (size_t i = 0; i < base->sample_size; i++)
@@ -266,16 +251,7 @@ void bases_close(struct bases *bases)
     *bases = (struct bases){.count = 0};
 }
 
-/* ---- packing ---- */
-
-bool bases_have(const struct bases *bases, const struct stat *status)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < bases->count; i++)
-        found |= file_is_same(&bases->items[i].status, status);
-    return found;
-}
+/* ---- deltas ---- */
 
 /* The owner and group that an output will have; root alone keeps those of a file that is replaced.
  */
@@ -337,12 +313,12 @@ static bool is_held(const char *path)
     return utimensat(AT_FDCWD, path, now, 0) == 0;
 }
 
-bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
-                bool is_fast, struct output *output, bool *fits, struct error *error)
+bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
+                      bool is_fast, struct output *output, bool *fits, struct error *error)
 {
     uint64_t rest = size < HEADERS_SIZE ? 0 : size - HEADERS_SIZE;
-    const struct difference_options options = {level, size / SHARE < rest ? size / SHARE : rest,
-                                               is_fast};
+    const struct delta_options options = {level, size / SHARE < rest ? size / SHARE : rest,
+                                          is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
     bool done = describe(whole, &wanted, error);
@@ -352,12 +328,12 @@ bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size,
     for (size_t i = 0; done && !*fits && i < count; i++) {
         free(bases->used);
         /* Where readers look for it: not in this store if the sidecar is a link to elsewhere. */
-        bases->used = difference_base_path(whole->name, &chosen[i]->digest);
+        bases->used = delta_base_path(whole->name, &chosen[i]->digest);
         exit_unless_allocated(bases->used != NULL, PATH_MAX);
         if (!is_held(bases->used))
             continue;
-        done = difference_write(whole, size, &bases->read, bases->used, &chosen[i]->digest,
-                                &options, output, fits, error);
+        done = delta_write(whole, size, &bases->read, bases->used, &chosen[i]->digest, &options,
+                           output, fits, error);
     }
     free(wanted.image_name);
     return done;

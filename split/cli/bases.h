@@ -1,18 +1,18 @@
 /*
- * The bases of a store's differences (common/sidecar/difference.h): which one a sidecar is packed
- * with, and new ones.
+ * The bases of a store's deltas (common/sidecar/delta.h): which one a sidecar becomes a delta
+ * to, and new ones.
  *
  * A base is a file of its own, under the digest of its bytes, so that nothing that is done to a
  * sidecar, even a copy over it, affects the others. The sidecar that it was made of becomes a
- * difference to it like any other. A base that no difference needs any longer is removed by `store
+ * delta to it like any other. A base that no delta needs any longer is removed by `store
  * gc`. Against that, a writer gives the base a new access time before it starts, and once more
- * before a difference gets its name, if it is still there. A base that belongs to somebody else is
+ * before a delta gets its name, if it is still there. A base that belongs to somebody else is
  * not used, since its times cannot be set.
  *
  * Candidates are bases of the same format and machine: first those of images with the same name,
  * then those that have most functions in common, as told by a sample of their hashes. A sample is
  * kept in a file beside the base; if that is missing it is taken again, and if it is wrong, at
- * worst a difference becomes larger: it is always read back before it replaces anything.
+ * worst a delta becomes larger: it is always read back before it replaces anything.
  */
 #ifndef COVSPLIT_SPLIT_CLI_BASES_H
 #define COVSPLIT_SPLIT_CLI_BASES_H
@@ -24,7 +24,7 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "common/base/output.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 
 /* Added to the name of a base, for the file of its sample. */
 #define BASES_SAMPLE_SUFFIX ".sample"
@@ -47,7 +47,7 @@ struct bases {
     struct known_base *items;
     size_t count, capacity;
     struct sidecar_bases read;
-    char *used; /* the path of the base of the last difference */
+    char *used; /* the path of the base of the last delta */
 };
 
 /* DIR/.build-id/bases as a new string. */
@@ -62,23 +62,20 @@ bool bases_parse_name(const char *name, struct digest *digest);
 bool bases_open(struct bases *bases, const char *store, struct error *error);
 void bases_close(struct bases *bases);
 
-/* True if the file of this status is a base, as in stores of before, where bases were links. */
-bool bases_have(const struct bases *bases, const struct stat *status);
-
-/* Writes a difference for the sidecar, whose file has `size` bytes, to a started output. *fits:
+/* Writes a delta for the sidecar, whose file has `size` bytes, to a started output. *fits:
  * false if no base makes it small enough; nothing was written then. */
-bool bases_pack(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
-                bool is_fast, struct output *output, bool *fits, struct error *error);
+bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,
+                      bool is_fast, struct output *output, bool *fits, struct error *error);
 
 /* To be called right before that output, which was synced, is committed: false if the base was
  * removed meanwhile. */
 bool bases_hold(const struct bases *bases, struct error *error);
 
-/* False for a sidecar of so few bytes that even a difference to itself would save next to nothing.
+/* False for a sidecar of so few bytes that even a delta to itself would save next to nothing.
  */
 bool bases_are_worth(uint64_t size);
 
-/* Makes the sidecar, which has these bytes, a base for the difference that the output is to hold.
+/* Makes the sidecar, which has these bytes, a base for the delta that the output is to hold.
  */
 bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes bytes,
                const struct output *needs, struct error *error);

@@ -27,8 +27,8 @@ int command_store_check(const struct parsed_options *options);
 int command_store_copy(const struct parsed_options *options);
 int command_store_gc(const struct parsed_options *options);
 int command_store_list(const struct parsed_options *options);
-int command_store_pack(const struct parsed_options *options);
-int command_store_unpack(const struct parsed_options *options);
+int command_store_delta(const struct parsed_options *options);
+int command_store_undelta(const struct parsed_options *options);
 int command_test(const struct parsed_options *options);
 int command_verify(const struct parsed_options *options);
 

@@ -12,7 +12,7 @@
 
 #include "common/base/array.h"
 #include "common/base/file.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "split/cli/memory.h"
 
 /* The most threads for one sidecar. If more are allowed, several sidecars are read at the same

@@ -54,8 +54,7 @@ static bool correlate_one(const struct profile *profile, const char *name,
 static void tell_missing(struct profile_reader *reader, struct profile_sidecars *sidecars,
                          struct error *error)
 {
-    struct merge_lacking *list = NULL;
-    size_t count = 0, capacity = 0;
+    struct lacking_images lacking = {0};
     struct profile profile;
     struct error why;
     bool found;
@@ -69,13 +68,11 @@ static void tell_missing(struct profile_reader *reader, struct profile_sidecars 
             continue;
         sidecar = profile_sidecars_find(sidecars, &profile, reader->name, &why);
         if (sidecar == NULL && why.number == ENODATA)
-            merge_lacking_note(&list, &count, &capacity, &uuid, 1, reader->name);
+            lacking_images_note(&lacking, &uuid, 1, reader->name);
         profile_sidecars_release(sidecars, sidecar);
     }
-    merge_lacking_tell(list, count, error);
-    for (size_t i = 0; i < count; i++)
-        free(list[i].first);
-    free(list);
+    lacking_images_tell(&lacking, error);
+    lacking_images_free(&lacking);
 }
 
 /* The first profile is checked before the output is created. */

@@ -33,10 +33,7 @@ void report_free_images(struct report *report)
     for (size_t i = 0; i < report->image_count; i++)
         release(report, &report->images[i]);
     free(report->images);
-    for (size_t i = 0; i < report->lacking_count; i++)
-        free(report->lacking[i].first);
-    free(report->lacking);
-    free(report->links);
+    lacking_images_free(&report->lacking);
     free(report->profiles);
     free(report->indexed);
 }
@@ -96,7 +93,6 @@ bool report_read_operands(struct report *report, const char *const *operands, si
     for (size_t i = 0; i < count; i++) {
         const char *path = operands[i];
         struct report_image image = {.is_named = true};
-        struct split_image split;
         struct input input;
         struct stat status;
         bool is_image, is_sidecar, is_indexed;
@@ -110,16 +106,12 @@ bool report_read_operands(struct report *report, const char *const *operands, si
         is_sidecar = sidecar_recognize(input.bytes);
         is_indexed = profile_recognize_indexed(input.bytes);
         is_image = !is_sidecar && (image_is_linked(input.bytes) || object_is_packed(input.bytes));
-        error->message[0] = '\0';
-        error->number = 0;
-        if (is_sidecar) {
+        *error = (struct error){0};
+        if (is_sidecar)
             image.own = sidecar_read_for(options, path, error);
-        } else if (is_image && image_read_stripped_id(&input, &split, error)) {
-            image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
-            image.changed_uuid = split.own_uuid;
-        } else if (is_image && !error_is_of_memory(error)) {
-            image.own = image_sidecar_make(&input, limit, error);
-        }
+        else if (is_image)
+            image.own = image_sidecar_open(&report->sidecars.places, &input, limit,
+                                           &image.changed_uuid, error);
         input_close(&input);
         image.sidecar = image.own;
         if (is_indexed)
@@ -143,10 +135,9 @@ static bool note_lacking(struct report *report, const struct uuid *uuid, uint64_
 {
     if (error->number != ENODATA)
         return false;
-    if (report->lacking_count == 0)
+    if (report->lacking.count == 0)
         report->first_lacking = *error;
-    merge_lacking_note(&report->lacking, &report->lacking_count, &report->lacking_capacity, uuid,
-                       profiles, name);
+    lacking_images_note(&report->lacking, uuid, profiles, name);
     return true;
 }
 
@@ -205,13 +196,13 @@ static bool check_known(struct report *report, const struct profile_group *group
     return is_same;
 }
 
-bool report_add_merged(struct report *report, struct merge *merge, struct error *error)
+bool report_add_merged(struct report *report, struct error *error)
 {
+    struct profile_groups *groups = &report->merge.groups;
     bool has_operands = report->image_count != 0;
 
-    report->links = command_array(merge->groups.count, sizeof(*report->links));
-    for (size_t i = 0; i < merge->groups.count; i++) {
-        const struct profile_group *group = merge->groups.list[i];
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct profile_group *group = groups->list[i];
         struct profile_sidecar *found = profile_group_sidecar(group);
         struct uuid uuid = profile_group_uuid(group);
         struct report_image image = {0}, *known = find_image(report, &uuid);
@@ -220,8 +211,6 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
             report->has_strangers = true;
             continue;
         }
-        if (known == NULL && found != NULL)
-            known = find_image(report, &found->sidecar->facts.uuid);
         if (known != NULL && !check_known(report, group, known, error))
             return false;
         if (known == NULL && found == NULL && uuid.size == 0) {
@@ -236,7 +225,7 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
         if (known == NULL && found == NULL) {
             if (!note_lacking(report, &uuid, group->sum->profile_count, group->name, error))
                 return false;
-            profile_groups_drop(&merge->groups, i--);
+            profile_groups_drop(groups, i--);
             continue;
         }
         if (known == NULL) {
@@ -248,8 +237,6 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
         if (group->newest > known->newest)
             known->newest = group->newest;
         known->profile_count += group->sum->profile_count;
-        report->links[report->link_count++] =
-            (struct group_link){group, (size_t)(known - report->images)};
     }
     return true;
 }
@@ -372,44 +359,44 @@ static int compare_builds(const struct report_image *one, const struct report_im
     return (left > right) - (left < right);
 }
 
-/* Takes an image out, with its groups. */
-static void drop_image(struct report *report, struct merge *merge, size_t index)
+/* True if the profiles of the group are of this image. */
+static bool is_of_image(const struct report *report, const struct profile_group *group,
+                        const struct report_image *image)
 {
-    size_t kept = 0;
+    struct uuid uuid = profile_group_uuid(group);
 
-    for (size_t i = 0; i < report->link_count; i++) {
-        struct group_link link = report->links[i];
+    return find_image(report, &uuid) == image;
+}
 
-        for (size_t k = 0; link.image == index && k < merge->groups.count; k++) {
-            if (merge->groups.list[k] == link.group) {
-                profile_groups_drop(&merge->groups, k);
-                break;
-            }
-        }
-        if (link.image == index)
-            continue;
-        link.image -= link.image > index;
-        report->links[kept++] = link;
+/* Takes an image out, with its groups. */
+static void drop_image(struct report *report, size_t index)
+{
+    struct profile_groups *groups = &report->merge.groups;
+
+    for (size_t i = groups->count; i-- > 0;) {
+        if (is_of_image(report, groups->list[i], &report->images[index]))
+            profile_groups_drop(groups, i);
     }
-    report->link_count = kept;
     release(report, &report->images[index]);
     report->image_count--;
     memmove(&report->images[index], &report->images[index + 1],
             (report->image_count - index) * sizeof(*report->images));
 }
 
-static const char *first_profile(const struct report *report, size_t index)
+static const char *first_profile(const struct report *report, const struct report_image *image)
 {
-    for (size_t i = 0; i < report->link_count; i++) {
-        if (report->links[i].image == index)
-            return report->links[i].group->name;
+    const struct profile_groups *groups = &report->merge.groups;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        if (is_of_image(report, groups->list[i], image))
+            return groups->list[i]->name;
     }
     return "";
 }
 
 /* Takes out the build that is not to be reported. */
-static bool drop_build(struct report *report, struct merge *merge, size_t index,
-                       const struct report_image *kept, struct error *error)
+static bool drop_build(struct report *report, size_t index, const struct report_image *kept,
+                       struct error *error)
 {
     const struct report_image *image = &report->images[index];
     char hex[UUID_HEX_MAX], other[UUID_HEX_MAX], profiles[COUNT_TEXT_MAX];
@@ -433,7 +420,7 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
                          "%s, such as %s: left out, of %s build of '%s' (UUID %s); remove them, or "
                          "give --all-builds",
                          count_text(image->profile_count, "profile", profiles),
-                         first_profile(report, index),
+                         first_profile(report, image),
                          image->newest < kept->newest ? "an earlier" : "another",
                          image->sidecar->image_name, hex);
     else if (image->is_named)
@@ -441,13 +428,12 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
                          "%s: left out, another build of '%s' than that of the newest profiles; "
                          "leave it out, or give --all-builds",
                          image->sidecar->name, image->sidecar->image_name);
-    drop_image(report, merge, index);
+    drop_image(report, index);
     return true;
 }
 
 /* Takes out all builds of the image but the one that is to be reported. */
-static bool choose_build(struct report *report, struct merge *merge, size_t index,
-                         struct error *error)
+static bool choose_build(struct report *report, size_t index, struct error *error)
 {
     bool *is_build = command_array(report->image_count, sizeof(*is_build));
     struct report_image kept = report->images[index];
@@ -462,7 +448,7 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
     }
     for (size_t i = count; done && i-- > index;) {
         if (is_build[i] && report->images[i].sidecar != kept.sidecar)
-            done = drop_build(report, merge, i, &kept, error);
+            done = drop_build(report, i, &kept, error);
     }
     free(is_build);
     return done;
@@ -470,18 +456,7 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
 
 /* ---- all of them ---- */
 
-/* Tells of the images of full and indexed profiles, of which no sidecar was found. */
-static void tell_several(const struct report *report, struct error *error)
-{
-    struct error list;
-
-    merge_lacking_tell(report->lacking, report->lacking_count, error);
-    list = *error;
-    error_set(error, "%.940s, or if they were not split: name the images, too", list.message);
-    error->number = list.number;
-}
-
-bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
+bool report_choose_images(struct report *report, struct error *error)
 {
     const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
     bool all_builds = option_given(report->options, OPTION_ALL_BUILDS);
@@ -490,22 +465,27 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
     struct error text;
     size_t kept = 0;
 
-    if (report->lacking_count != 0 && !may_lack) {
+    if (report->lacking.count != 0 && !may_lack) {
         *error = report->first_lacking;
-        if (report->lacking[0].uuid.size == 0)
+        if (report->lacking.items[0].uuid.size == 0)
             return false;
-        if (report->lacking_count == 1)
-            unsplit_image_tell(&report->lacking[0].uuid, report->lacking[0].first, error);
-        else
-            tell_several(report, error);
+        if (report->lacking.count == 1) {
+            unsplit_image_tell(&report->lacking.items[0].uuid, report->lacking.items[0].first,
+                               error);
+            return false;
+        }
+        lacking_images_tell(&report->lacking, error);
+        text = *error;
+        error_set(error, "%.940s, or if they were not split: name the images, too", text.message);
+        error->number = text.number;
         return false;
     }
-    for (size_t i = 0; i < report->lacking_count; i++)
-        report_leave_out_lacking(report, &report->lacking[i]);
+    for (size_t i = 0; i < report->lacking.count; i++)
+        report_leave_out_lacking(report, &report->lacking.items[i]);
     for (size_t i = 0; !all_builds && i < report->image_count;) {
         const struct sidecar *sidecar = report->images[i].sidecar;
 
-        if (!choose_build(report, merge, i, error))
+        if (!choose_build(report, i, error))
             return false;
         i += i < report->image_count && report->images[i].sidecar == sidecar;
     }
@@ -518,7 +498,6 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
             report->images[kept++] = *image;
     }
     report->image_count = kept;
-    report->link_count = 0;
     if (unmapped_images_tell(&unmapped, &text) && kept != 0)
         report_leave_out(report, LEFT_OUT_UNMAPPED, "%s", text.message);
     unmapped_images_free(&unmapped);

@@ -101,8 +101,9 @@ static bool check_verdict(const struct report *report, struct error *error)
 /* Tells of the inputs that the merge has left out. It is an error if one is bad for another reason
  * than that no sidecar of its image was found: a sidecar that is damaged or of another build is not
  * missing. */
-static bool check_inputs(struct report *report, const struct merge *merge, struct error *error)
+static bool check_inputs(struct report *report, struct error *error)
 {
+    const struct merge *merge = &report->merge;
     char count[COUNT_TEXT_MAX];
 
     for (size_t i = 0; i < merge->failure_count; i++) {
@@ -111,8 +112,8 @@ static bool check_inputs(struct report *report, const struct merge *merge, struc
             return false;
         }
     }
-    for (size_t i = 0; i < merge->lacking_count; i++)
-        report_leave_out_lacking(report, &merge->lacking[i]);
+    for (size_t i = 0; i < merge->lacking.count; i++)
+        report_leave_out_lacking(report, &merge->lacking.items[i]);
     if (merge->empty_count != 0)
         report_leave_out(report, LEFT_OUT_EMPTY,
                          "%s, such as %s: " PROFILE_EMPTY_BECAUSE "; left out",
@@ -145,11 +146,10 @@ static bool make_union(struct report *report, struct error *error)
 
     if (!done)
         return false;
-    report->functions = functions_new();
     writer.name = report->mapping.path;
     for (size_t i = 0; done && i < report->image_count; i++) {
+        report->image_read = i;
         done = union_add(&writer, report->images[i].sidecar, error);
-        functions_next_image(report);
         sidecar_drop_cached(report->images[i].sidecar);
     }
     done = done && union_finish(&writer, error) && output_lend(&report->mapping, error);
@@ -168,121 +168,144 @@ static void note_time(struct report *report, const char *path)
         report->newest = (uint64_t)status.st_mtime;
 }
 
-/* Merges the indexed profiles, and the merged one, if there is one, to `merged`. */
-static bool merge_indexed(struct report *report, struct output *merged, struct error *error)
+/* Reads the raw profiles and the states, and the operands that are indexed profiles. */
+static bool read_profiles(struct report *report, struct error *error)
+{
+    bool done = true;
+
+    report->request.operands = report->profiles;
+    report->request.operand_count = report->profile_count;
+    for (size_t i = 0; done && i < report->profile_count; i++)
+        done = merge_add_operand(&report->request, report->profiles[i], 1, error);
+    if (report->profile_count != 0)
+        done = done && merge_open(&report->merge, error) && check_inputs(report, error) &&
+               report_add_merged(report, error);
+    for (size_t i = 0; done && i < report->indexed_count; i++) {
+        note_time(report, report->indexed[i]);
+        done = report_add_indexed(report, report->indexed[i], error);
+    }
+    return done;
+}
+
+/* Merges the indexed profiles, and the merged one, if there is one. */
+static bool merge_indexed(struct report *report, struct error *error)
 {
     struct llvm_command command = {0};
+    struct output merged = {.fd = -1};
     char *program =
         llvm_tool_find(LLVM_PROFDATA, option_text(report->options, OPTION_LLVM_PROFDATA),
                        report->raw_version, error);
-    bool done = program != NULL && output_create_in_memory(merged, "the merged profile", error) &&
-                output_lend(merged, error);
+    bool done = program != NULL && output_create_in_memory(&merged, "the merged profile", error) &&
+                output_lend(&merged, error);
 
     if (done) {
         llvm_command_add(&command, "%s", program);
         llvm_command_add(&command, "merge");
         llvm_command_add(&command, "-o");
-        llvm_command_add_file(&command, "", merged->fd, merged->path);
-        if (report->profile >= 0)
-            llvm_command_add_file(&command, "", report->profile, "the merged profile");
+        llvm_command_add_file(&command, "", merged.fd, merged.path);
+        if (report->profile.fd >= 0)
+            llvm_command_add_file(&command, "", report->profile.fd, "the merged profile");
         for (size_t i = 0; i < report->indexed_count; i++)
             llvm_command_add(&command, "%s", report->indexed[i]);
         done =
-            llvm_command_run(&command, -1, merged->path, error) && output_take_back(merged, error);
-        report->profile = merged->fd;
+            llvm_command_run(&command, -1, merged.path, error) && output_take_back(&merged, error);
     }
+    output_discard(&report->profile);
+    report->profile = merged;
     llvm_command_free(&command);
     free(program);
     return done;
 }
 
-/* The `choose` of a merge_reader; without raw profiles, the merge is NULL. */
-static bool choose(void *context, struct merge *merge, struct error *error)
+/* Makes one .profdata file of all profiles. */
+static bool merge_profiles(struct report *report, struct error *error)
 {
-    struct report *report = context;
-    bool done = merge == NULL ||
-                (check_inputs(report, merge, error) && report_add_merged(report, merge, error));
+    struct merge *merge = &report->merge;
+    struct merge_outputs outputs = {0};
+    bool done = report->profile_count == 0 || merge_outputs_make(&outputs, merge, error);
 
-    for (size_t i = 0; done && i < report->indexed_count; i++) {
-        note_time(report, report->indexed[i]);
-        done = report_add_indexed(report, report->indexed[i], error);
-    }
-    return done &&
-           (!option_given(report->options, OPTION_ALL) || report_add_stored(report, error)) &&
-           report_choose_images(report, merge, error) &&
-           (merge == NULL || merge->groups.count != 0 ||
-            error_set(error,
-                      "%s: no raw profile is left for the report; give profiles of the images "
-                      "that are named",
-                      report->profiles[0]));
-}
-
-/* Makes the report of the images that are chosen. */
-static bool make_with_images(struct report *report, struct error *error)
-{
-    struct output merged = {.fd = -1};
-    bool done;
-
-    report->program = llvm_cov_find(option_text(report->options, OPTION_LLVM_COV),
-                                    option_text(report->options, OPTION_LLVM_PROFDATA),
-                                    report->raw_version, error);
-    done = report->program != NULL &&
-           (report->indexed_count == 0 || merge_indexed(report, &merged, error));
-    if (report->image_count > 1)
-        qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
-    done = done && sources_choose(report, error) && make_union(report, error);
-    if (done)
-        functions_check_forms(report);
-    if (done && (report->indexed_count != 0 || report->has_strangers))
-        done = functions_check_foreign(report, error);
-    done = done && report->make(report, error);
-    output_discard(&merged);
-    return done;
-}
-
-/* The `read` of a merge_reader. */
-static bool make_merged(void *context, const struct merge *merge, int profile, struct error *error)
-{
-    struct report *report = context;
-
-    report->profile = profile;
+    if (done && report->profile_count != 0)
+        report->profile = outputs.files[--outputs.count];
+    merge_outputs_free(&outputs);
+    merge->memo.room = 0;
     /* Newer tools read the indexed profiles of older ones. Which release wrote those that are given
      * is not known. */
     for (size_t i = 0; report->indexed_count == 0 && i < merge->groups.count; i++) {
         if (merge->groups.list[i]->version > report->raw_version)
             report->raw_version = merge->groups.list[i]->version;
     }
-    for (size_t i = 0; i < merge->inputs->count; i++)
-        note_time(report, merge->inputs->paths[i]);
-    return make_with_images(report, error);
+    for (size_t i = 0; i < report->request.inputs.count; i++)
+        note_time(report, report->request.inputs.paths[i]);
+    if (!done)
+        return false;
+    report->program = llvm_cov_find(option_text(report->options, OPTION_LLVM_COV),
+                                    option_text(report->options, OPTION_LLVM_PROFDATA),
+                                    report->raw_version, error);
+    return report->program != NULL && (report->indexed_count == 0 || merge_indexed(report, error));
 }
 
-/* Reads the operands, and calls report->make. */
-static bool run_report(struct report *report, const char *const *operands, size_t count,
-                       struct error *error)
+/* Reads the operands, and makes of them all that a report is written of: the profile and the union.
+ * Close with close_report, even after a failure. */
+static bool open_report(struct report *report, const char *const *operands, size_t count,
+                        struct error *error)
 {
-    const struct merge_reader reader = {choose, make_merged, report};
+    const struct parsed_options *options = report->options;
+    const char *temporary = getenv("TMPDIR");
+    bool done;
 
-    if (!profile_sidecars_open(&report->sidecars, report->options, error) ||
+    report->spool =
+        command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
+    report->request = (struct merge_request){
+        .sidecars = &report->sidecars,
+        .threads = option_threads(options),
+        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+        .goes_on = report_ignores(report, LEFT_OUT_MISSING),
+        .output = report->spool,
+        .is_in_memory = true,
+        .format = FORMAT_INDEXED,
+        .llvm_profdata = option_text(options, OPTION_LLVM_PROFDATA),
+    };
+    merge_start(&report->merge, &report->request);
+    if (!profile_sidecars_open(&report->sidecars, options, error) ||
         !report_read_operands(report, operands, count, error))
         return false;
     if (report->profile_count == 0 && report->indexed_count == 0)
         return error_set(error, "%s: an image, and no profile is named; name the profiles, too",
                          operands[0]);
-    return report->profile_count == 0
-               ? choose(report, NULL, error) && make_with_images(report, error)
-               : merge_for_reader(&report->merging, report->profiles, report->profile_count,
-                                  &report->sidecars, &reader, error);
+    if (!read_profiles(report, error) ||
+        (option_given(options, OPTION_ALL) && !report_add_stored(report, error)) ||
+        !report_choose_images(report, error))
+        return false;
+    if (report->profile_count != 0 && report->merge.groups.count == 0)
+        return error_set(error,
+                         "%s: no raw profile is left for the report; give profiles of the images "
+                         "that are named",
+                         report->profiles[0]);
+    if (!merge_profiles(report, error))
+        return false;
+    if (report->image_count > 1)
+        qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
+    done = sources_choose(report, error) && make_union(report, error);
+    if (done)
+        functions_check_forms(report);
+    return done && ((report->indexed_count == 0 && !report->has_strangers) ||
+                    functions_check_foreign(report, error));
 }
 
-static void free_report(struct report *report)
+/* Frees all but the text of the tracefile and what the verdict needs. */
+static void close_report(struct report *report)
 {
+    merge_free(&report->merge);
+    merge_request_free(&report->request);
     report_free_images(report);
     free(report->program);
+    free(report->spool);
     sources_free(report->sources);
+    free(report->root);
     functions_free(report->functions);
     buffer_free(&report->left_out);
     buffer_free(&report->totals);
+    output_discard(&report->profile);
     output_discard(&report->mapping);
     profile_sidecars_close(&report->sidecars);
 }
@@ -332,50 +355,45 @@ int report_check_usage(const struct parsed_options *options)
     return STATUS_DONE;
 }
 
-int command_report(const struct parsed_options *options)
+int report_profiles(const struct parsed_options *options, const char *const *operands, size_t count)
 {
-    const char *temporary = getenv("TMPDIR"), *other = option_text(options, OPTION_BASELINE);
+    const char *other = option_text(options, OPTION_BASELINE);
     struct path_maps maps = {0};
-    struct report start = {.options = options,
-                           .merging = *options,
-                           .mapping = {.fd = -1},
-                           .maps = &maps,
-                           .profile = -1};
-    struct report report, baseline;
+    struct report report = {
+        .options = options, .profile = {.fd = -1}, .mapping = {.fd = -1}, .maps = &maps};
+    struct report baseline = report;
     struct error error = {0};
-    int status = report_check_usage(options);
-    char *spool;
-    bool done;
+    int status = path_maps_read(&maps, options);
+    bool done = true;
 
-    if (status == STATUS_DONE)
-        status = path_maps_read(&maps, options);
     if (status != STATUS_DONE) {
         path_maps_free(&maps);
         return status;
     }
-    /* merge puts unnamed files there. */
-    spool =
-        command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
-    start.merging.values[OPTION_OUTPUT] = (struct option_value){.given = true, .text = spool};
-    start.merging.values[OPTION_FORMAT] = (struct option_value){.given = false};
-    start.merging.values[OPTION_INTO] = (struct option_value){.given = false};
-    start.merging.values[OPTION_FAILURE_MODE].number =
-        report_ignores(&start, LEFT_OUT_MISSING) ? 1 : 0;
-    report = baseline = start;
-    report.make = report_write;
-    baseline.make = report_keep_lines;
-    done = other == NULL || run_report(&baseline, &other, 1, &error);
-    report.lines = baseline.lines;
-    done = done && run_report(&report, options->operands, options->operand_count, &error) &&
-           check_verdict(&report, &error) && check_verdict(&baseline, &error);
+    if (other != NULL) {
+        done = open_report(&baseline, &other, 1, &error) && report_keep_lines(&baseline, &error);
+        close_report(&baseline);
+        report.lines = baseline.lines;
+    }
+    if (done) {
+        done = open_report(&report, operands, count, &error) && report_write(&report, &error) &&
+               check_verdict(&report, &error) && check_verdict(&baseline, &error);
+        close_report(&report);
+    }
     if (!done)
         message_error(&error);
     else
         path_maps_warn(&maps);
-    free_report(&report);
-    free_report(&baseline);
-    buffer_free(&baseline.lines);
+    buffer_free(&report.lines);
     path_maps_free(&maps);
-    free(spool);
     return done ? STATUS_DONE : STATUS_FAILED;
+}
+
+int command_report(const struct parsed_options *options)
+{
+    int status = report_check_usage(options);
+
+    return status != STATUS_DONE
+               ? status
+               : report_profiles(options, options->operands, options->operand_count);
 }

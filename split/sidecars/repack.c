@@ -1,14 +1,14 @@
 /*
- * covsplit repack makes sidecars compact that were written quickly; covsplit store pack makes those
- * of a store differences to others (common/sidecar/difference.h), and covsplit store unpack makes
- * them whole again.
+ * covsplit repack makes sidecars compact that were written quickly; covsplit store delta makes
+ * those of a store deltas to others (common/sidecar/delta.h), and covsplit store undelta makes them
+ * whole again.
  *
  * Each sidecar is replaced separately, by one rename, after the new one has been checked and synced
  * to disk. So the command can be killed at any time and run again. Other processes may add, replace
  * or remove sidecars of a store meanwhile. Their changes take precedence: if they have replaced a
  * sidecar, the command starts again from the new one.
  *
- * The largest sidecars are packed first, since most of the smaller ones are in them: one that no
+ * The largest sidecars come first, since most of the smaller ones are in them: one that no
  * base makes small enough becomes a base itself, and stays whole.
  */
 #include <errno.h>
@@ -24,105 +24,91 @@
 #include "split/cli/bases.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/jobs.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
-
-#define PERMISSION_BITS 07777
 
 /* The most attempts with a sidecar that others keep replacing. */
 #define ATTEMPTS 10
 
 enum outcome {
     OUTCOME_FAULT,
-    OUTCOME_CHANGED,   /* repacked, packed or unpacked */
+    OUTCOME_CHANGED,   /* repacked, made a delta, or made whole */
     OUTCOME_UNCHANGED, /* no compact form fits, and the new bytes are those of the old one */
     OUTCOME_COMPACT,
-    OUTCOME_BASE, /* whole, as it is too small to be packed */
-    OUTCOME_DIFFERENCE,
-    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to pack */
+    OUTCOME_BASE, /* whole, as it is too small for a delta */
+    OUTCOME_DELTA,
+    OUTCOME_KEPT, /* whole, as the user wants it, or because there is nothing to do */
     OUTCOME_PLACEHOLDER,
     OUTCOME_GONE, /* removed by another process */
     OUTCOME_OVERTAKEN,
     OUTCOME_COUNT,
 };
 
-struct job {
-    char *path;
+struct repack_job {
+    struct job job;
     uint64_t size_before, size_after; /* bytes */
     uint64_t base_size;               /* of the base that was made of it */
     enum outcome outcome;
-    struct error error;
-    struct error unkept; /* see output_options */
+    struct buffer notes;
 };
 
 struct repacking {
     const struct parsed_options *options;
-    enum { REPACK, PACK, UNPACK } what;
-    struct path_list files;     /* of repack */
-    struct selection selection; /* what stays whole; what is unpacked */
+    enum repacking_kind { REPACK, DELTA, UNDELTA } what;
+    struct selection selection; /* what stays whole; what is made whole */
     bool has_patterns;
-    struct bases bases; /* of pack, which works on one sidecar after the other */
-    struct job **jobs;
-    size_t count, capacity;
+    struct bases bases; /* of DELTA, which works on one sidecar after the other */
+    struct jobs jobs;
     unsigned threads_each; /* for one sidecar */
-    struct progress progress;
     uint64_t counts[OUTCOME_COUNT];
     uint64_t size_before, size_after; /* bytes; sums for those that were changed */
 };
 
-static void add_job(struct repacking *repacking, const char *path, uint64_t size)
-{
-    struct job *job = command_array(1, sizeof(*job));
-
-    job->path = command_copy(path);
-    job->size_before = size;
-    COMMAND_ROOM_FOR_ONE(repacking->jobs, repacking->capacity, repacking->count);
-    repacking->jobs[repacking->count++] = job;
-}
-
 /* ---- one sidecar ---- */
 
 /* Writes the new form to a started output. */
-static enum outcome write_form(struct repacking *repacking, struct job *job,
+static enum outcome write_form(struct repacking *repacking, struct repack_job *job,
                                struct sidecar *sidecar, const struct input *input,
-                               struct output *output)
+                               struct output *output, struct error *error)
 {
     const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
-        .portable = repacking->what == UNPACK && !sidecar_is_compact(sidecar),
+        .portable = repacking->what == UNDELTA && !sidecar_is_compact(sidecar),
     };
     bool fits, done;
 
-    if (repacking->what != PACK)
-        return sidecar_repack(sidecar, &options, output, &job->error) ? OUTCOME_CHANGED
-                                                                      : OUTCOME_FAULT;
-    done = bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false, output,
-                      &fits, &job->error);
-    /* What is like none becomes a base, and differences will depend on that. */
+    if (repacking->what != DELTA)
+        return sidecar_repack(sidecar, &options, output, error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
+    done = bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                            output, &fits, error);
+    /* What is like none becomes a base, and deltas will depend on that. */
     if (done && !fits && bases_are_worth(input->bytes.size)) {
-        done = sidecar_verify(sidecar, &job->error) &&
-               bases_add(&repacking->bases, sidecar, input->bytes, output, &job->error) &&
-               bases_pack(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                          output, &fits, &job->error);
+        done = sidecar_verify(sidecar, error) &&
+               bases_add(&repacking->bases, sidecar, input->bytes, output, error) &&
+               bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+                                output, &fits, error);
         job->base_size = input->bytes.size;
     }
     if (done && !fits) /* it is too small */
         return OUTCOME_BASE;
-    return done && output_sync(output, &job->error) && bases_hold(&repacking->bases, &job->error)
+    return done && output_sync(output, error) && bases_hold(&repacking->bases, error)
                ? OUTCOME_CHANGED
                : OUTCOME_FAULT;
 }
 
-static enum outcome write_again(struct repacking *repacking, struct job *job,
-                                struct sidecar *sidecar, const struct input *input)
+static enum outcome write_again(struct repacking *repacking, struct repack_job *job,
+                                struct sidecar *sidecar, const struct input *input,
+                                struct error *error)
 {
+    struct error unkept = {0};
     const struct output_options output_options = {
         .mode = input->status.st_mode & PERMISSION_BITS,
         .in_place = input,
-        .unkept = &job->unkept,
+        .unkept = &unkept,
         .is_other_form = true,
     };
     enum output_result result = OUTPUT_UNCHANGED;
@@ -130,73 +116,74 @@ static enum outcome write_again(struct repacking *repacking, struct job *job,
     enum outcome outcome;
 
     /* This fails too if the file has changed already. */
-    if (!output_create(&output, job->path, &output_options, &job->error))
-        return job->error.number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
+    if (!output_create(&output, job->job.path, &output_options, error))
+        return error->number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     sidecar_set_up(sidecar, repacking->options);
-    outcome = write_form(repacking, job, sidecar, input, &output);
+    outcome = write_form(repacking, job, sidecar, input, &output, error);
     job->size_before = input->bytes.size;
     job->size_after = output.size + job->base_size;
-    if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, &job->error))
+    if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, error))
         outcome = result == OUTPUT_OVERTAKEN ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     else if (outcome == OUTCOME_CHANGED && result != OUTPUT_WRITTEN)
         outcome = OUTCOME_UNCHANGED;
+    if (outcome == OUTCOME_CHANGED && unkept.message[0] != '\0')
+        notes_add(&job->notes, "%s", unkept.message);
     output_discard(&output);
     return outcome;
 }
 
 /* What is to be done with a sidecar; OUTCOME_CHANGED: it gets another form. */
-static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar,
-                          const struct input *input)
+static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar)
 {
     if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
-    if (repacking->what == UNPACK)
+    if (repacking->what == UNDELTA)
         return sidecar->base.is_needed ? OUTCOME_CHANGED : OUTCOME_KEPT;
     if (sidecar->base.is_needed)
-        return OUTCOME_DIFFERENCE;
-    if (repacking->what == PACK)
-        return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
-                   ? OUTCOME_KEPT
-                   : OUTCOME_CHANGED;
+        return OUTCOME_DELTA;
+    if (repacking->what == DELTA)
+        return sidecar_holds_nothing(sidecar) ? OUTCOME_KEPT : OUTCOME_CHANGED;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
 }
 
-static enum outcome repack_one(struct repacking *repacking, struct job *job)
+static enum outcome repack_one(struct repacking *repacking, struct repack_job *job,
+                               struct error *error)
 {
     struct sidecar *sidecar;
     enum outcome outcome = OUTCOME_FAULT;
     struct input input;
 
-    if (!input_read(&input, job->path, &job->error))
-        return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
-    sidecar = sidecar_open(input.bytes, job->path, &job->error);
+    if (!input_read(&input, job->job.path, error))
+        return error->number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
+    sidecar = sidecar_open(input.bytes, job->job.path, error);
     if (sidecar != NULL)
-        outcome = judge(repacking, sidecar, &input);
+        outcome = judge(repacking, sidecar);
     if (outcome == OUTCOME_CHANGED)
-        outcome = write_again(repacking, job, sidecar, &input);
+        outcome = write_again(repacking, job, sidecar, &input, error);
     sidecar_close(sidecar);
     input_close(&input);
     return outcome;
 }
 
-static void run_job(void *context, void *added)
+static bool repack_again(void *context, void *item, struct error *error)
 {
-    struct job *job = added;
+    struct repack_job *job = item;
 
     job->outcome = OUTCOME_OVERTAKEN;
     for (unsigned attempt = 0; attempt < ATTEMPTS && job->outcome == OUTCOME_OVERTAKEN; attempt++)
-        job->outcome = repack_one(context, job);
+        job->outcome = repack_one(context, job, error);
+    return job->outcome != OUTCOME_FAULT && job->outcome != OUTCOME_OVERTAKEN;
 }
 
 /* ---- results ---- */
 
-static void report_verbose(const struct job *job)
+static void tell_outcome(const struct repack_job *job)
 {
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
         [OUTCOME_COMPACT] = "already compact",
-        [OUTCOME_BASE] = "stays whole: no difference would be smaller",
-        [OUTCOME_DIFFERENCE] = "skipped: packed; 'covsplit store unpack' makes it whole",
+        [OUTCOME_BASE] = "stays whole: no delta would be smaller",
+        [OUTCOME_DELTA] = "skipped: a delta; 'covsplit store undelta' makes it whole",
         [OUTCOME_KEPT] = "stays whole",
         [OUTCOME_PLACEHOLDER] = "skipped: a placeholder",
         [OUTCOME_GONE] = "skipped: was removed meanwhile",
@@ -204,78 +191,74 @@ static void report_verbose(const struct job *job)
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
 
     if (job->outcome == OUTCOME_CHANGED)
-        message_line(stdout, "%s: %s before, %s after", job->path,
+        message_line(stdout, "%s: %s before, %s after", job->job.path,
                      human_size(job->size_before, before), human_size(job->size_after, after));
     else
-        message_line(stdout, "%s: %s", job->path, notes[job->outcome]);
+        message_line(stdout, "%s: %s", job->job.path, notes[job->outcome]);
 }
 
-static void retire_job(void *context, void *added)
+static void tell_of_sidecar(void *context, void *item)
 {
     struct repacking *repacking = context;
-    struct job *job = added;
-    bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
-    bool is_changed = job->outcome == OUTCOME_CHANGED;
-    bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
-    bool is_noted = is_changed && job->unkept.message[0] != '\0';
+    struct repack_job *job = item;
 
-    progress_add(&repacking->progress, 1);
-    if (is_fault || is_noted || is_verbose)
-        progress_finish(&repacking->progress);
-    if (is_noted)
-        message_warning("%s", job->unkept.message);
-    if (is_fault)
-        message_error(&job->error);
-    else if (is_verbose)
-        report_verbose(job);
-    repacking->counts[is_fault ? OUTCOME_FAULT : job->outcome]++;
-    repacking->size_before += is_changed ? job->size_before : 0;
-    repacking->size_after += is_changed ? job->size_after : 0;
-    free(job->path);
-    free(job);
+    notes_print(&job->notes);
+    if (job->outcome == OUTCOME_CHANGED) {
+        repacking->size_before += job->size_before;
+        repacking->size_after += job->size_after;
+    }
+    if (job->job.error == NULL && option_given(repacking->options, OPTION_VERBOSE))
+        tell_outcome(job);
+    repacking->counts[job->job.error != NULL ? OUTCOME_FAULT : job->outcome]++;
+    buffer_free(&job->notes);
+}
+
+static void start(struct repacking *repacking, const struct parsed_options *options,
+                  enum repacking_kind what)
+{
+    *repacking = (struct repacking){.options = options,
+                                    .what = what,
+                                    .jobs = {.name = "all sidecars",
+                                             .item_size = sizeof(struct repack_job),
+                                             .work = repack_again,
+                                             .tell = tell_of_sidecar,
+                                             .context = repacking}};
 }
 
 static void run_all(struct repacking *repacking, unsigned threads)
 {
-    const struct pool_calls calls = {run_job, retire_job, repacking};
-    struct pool *pool = pool_open(threads, &calls);
-
-    exit_unless_allocated(pool != NULL, sizeof(calls));
-    repacking->threads_each = parallel_share(threads, repacking->count);
-    progress_start(&repacking->progress, "all sidecars", repacking->count);
-    for (size_t i = 0; i < repacking->count; i++)
-        pool_add(pool, repacking->jobs[i]);
-    pool_close(pool);
-    free(repacking->jobs);
-    progress_finish(&repacking->progress);
+    repacking->threads_each = parallel_share(threads, repacking->jobs.count);
+    jobs_run(&repacking->jobs, threads);
 }
 
 /* ---- repack ---- */
 
 int command_repack(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options};
+    struct repacking repacking;
     const uint64_t *counts = repacking.counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    struct path_list files = {0};
     char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    sidecar_files_add(&repacking.files, options->operands, options->operand_count,
+    start(&repacking, options, REPACK);
+    sidecar_files_add(&files, options->operands, options->operand_count,
                       &repacking.counts[OUTCOME_FAULT]);
-    for (size_t i = 0; i < repacking.files.count; i++)
-        add_job(&repacking, repacking.files.paths[i], 0);
+    for (size_t i = 0; i < files.count; i++)
+        jobs_add(&repacking.jobs, files.paths[i], 1);
     run_all(&repacking, option_threads(options));
-    printf(
-        "%s repacked: %s before, %s after; %s already compact, %s skipped\n",
-        count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
-        human_size(repacking.size_before, before), human_size(repacking.size_after, after),
-        number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
-        number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DIFFERENCE] + counts[OUTCOME_GONE],
-                    skipped));
-    path_list_free(&repacking.files);
+    printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
+           count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
+           human_size(repacking.size_before, before), human_size(repacking.size_after, after),
+           number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
+           number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DELTA] + counts[OUTCOME_GONE],
+                       skipped));
+    path_list_free(&files);
+    jobs_free(&repacking.jobs);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-/* ---- store pack and store unpack ---- */
+/* ---- store delta and store undelta ---- */
 
 /* The file that a link leads to may be changed or removed without the store. */
 static bool is_link(const char *path)
@@ -285,7 +268,7 @@ static bool is_link(const char *path)
     return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 }
 
-/* A store_visitor. Only headers and notes are read; differences are not packed again. */
+/* A store_visitor. Only headers and notes are read; deltas stay as they are. */
 static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
 {
@@ -301,13 +284,14 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
 
-        if (sidecar->base.is_needed == (repacking->what == PACK))
-            repacking->counts[sidecar->base.is_needed ? OUTCOME_DIFFERENCE : OUTCOME_KEPT]++;
-        else if (repacking->what == PACK ? matches || is_link(path)
-                                         : repacking->has_patterns && !matches)
+        if (sidecar->base.is_needed == (repacking->what == DELTA))
+            repacking->counts[sidecar->base.is_needed ? OUTCOME_DELTA : OUTCOME_KEPT]++;
+        else if (repacking->what == DELTA ? matches || is_link(path)
+                                          : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else
-            add_job(repacking, path, input.bytes.size);
+            ((struct repack_job *)jobs_add(&repacking->jobs, path, 1))->size_before =
+                input.bytes.size;
     } else if (fault.number != ENOENT) {
         message_error(&fault);
         repacking->counts[OUTCOME_FAULT]++;
@@ -320,11 +304,11 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
 /* The largest first; in the order of the UUIDs among those of one size. */
 static int compare_jobs(const void *a, const void *b)
 {
-    const struct job *left = *(struct job *const *)a, *right = *(struct job *const *)b;
+    const struct repack_job *left = a, *right = b;
 
     if (left->size_before != right->size_before)
         return left->size_before > right->size_before ? -1 : 1;
-    return strcmp(left->path, right->path);
+    return strcmp(left->job.path, right->job.path);
 }
 
 static int change_store(struct repacking *repacking, const char *const *patterns, size_t count)
@@ -332,46 +316,44 @@ static int change_store(struct repacking *repacking, const char *const *patterns
     const char *directory = repacking->options->operands[0];
     const uint64_t *counts = repacking->counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
-    char changed[COUNT_TEXT_MAX], packed[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
+    char changed[COUNT_TEXT_MAX], deltas[COUNT_TEXT_MAX], whole[COUNT_TEXT_MAX];
     struct error error;
     bool done;
 
     repacking->has_patterns = count != 0;
     done = selection_open(&repacking->selection, patterns, count, &error) &&
            store_walk(directory, add_stored, repacking, &error) &&
-           (repacking->what != PACK || bases_open(&repacking->bases, directory, &error));
+           (repacking->what != DELTA || bases_open(&repacking->bases, directory, &error));
     if (done) {
-        if (repacking->count != 0)
-            qsort(repacking->jobs, repacking->count, sizeof(*repacking->jobs), compare_jobs);
-        run_all(repacking, repacking->what == PACK ? 1 : option_threads(repacking->options));
+        if (repacking->jobs.count != 0)
+            qsort(repacking->jobs.items, repacking->jobs.count, repacking->jobs.item_size,
+                  compare_jobs);
+        run_all(repacking, repacking->what == DELTA ? 1 : option_threads(repacking->options));
         if (counts[OUTCOME_FAULT] == 0)
             selection_report_unused(&repacking->selection, directory, false);
-        printf(
-            "%s %s: %s before, %s after", count_text(counts[OUTCOME_CHANGED], "sidecar", changed),
-            repacking->what == PACK ? "packed" : "unpacked",
-            human_size(repacking->size_before, before), human_size(repacking->size_after, after));
-        if (repacking->what == PACK)
-            printf("; %s packed already, %s whole", number_text(counts[OUTCOME_DIFFERENCE], packed),
+        printf("%s: %s before, %s after",
+               count_text(counts[OUTCOME_CHANGED],
+                          repacking->what == DELTA ? "new delta" : "restored sidecar", changed),
+               human_size(repacking->size_before, before),
+               human_size(repacking->size_after, after));
+        if (repacking->what == DELTA)
+            printf("; %s already, %s whole", count_text(counts[OUTCOME_DELTA], "delta", deltas),
                    number_text(counts[OUTCOME_BASE] + counts[OUTCOME_KEPT] +
                                    counts[OUTCOME_PLACEHOLDER],
                                whole));
         printf("\n");
     } else {
         message_error(&error);
-        for (size_t i = 0; i < repacking->count; i++) {
-            free(repacking->jobs[i]->path);
-            free(repacking->jobs[i]);
-        }
-        free(repacking->jobs);
     }
+    jobs_free(&repacking->jobs);
     bases_close(&repacking->bases);
     selection_close(&repacking->selection);
     return done && counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
-int command_store_pack(const struct parsed_options *options)
+int command_store_delta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = PACK};
+    struct repacking repacking;
     const char **patterns, *pattern;
     size_t count = 0;
     int status;
@@ -381,14 +363,16 @@ int command_store_pack(const struct parsed_options *options)
     patterns = command_array(count + 1, sizeof(*patterns));
     for (size_t i = 0; (pattern = option_text_at(options, OPTION_KEEP_WHOLE, i)) != NULL; i++)
         patterns[i] = pattern;
+    start(&repacking, options, DELTA);
     status = change_store(&repacking, patterns, count);
     free(patterns);
     return status;
 }
 
-int command_store_unpack(const struct parsed_options *options)
+int command_store_undelta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = UNPACK};
+    struct repacking repacking;
 
+    start(&repacking, options, UNDELTA);
     return change_store(&repacking, options->operands + 1, options->operand_count - 1);
 }

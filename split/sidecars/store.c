@@ -118,7 +118,7 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 
 /* ---- one sidecar ---- */
 
-/* A difference is copied as a whole sidecar, which is made in memory. */
+/* A delta is copied as a whole sidecar, which is made in memory. */
 static bool make_whole(struct copying *copying, struct copy *copy, struct error *error)
 {
     const struct sidecar_write_options options = {
@@ -323,13 +323,13 @@ int command_store_copy(const struct parsed_options *options)
 /* ---- listing ---- */
 
 struct listing {
-    struct rows rows;
+    struct facts rows;
     struct selection selection;
     uint64_t count;
     uint64_t original_size; /* bytes; sum of all sidecars */
     uint64_t stripped_size;
     uint64_t sidecar_size, whole_size;
-    uint64_t packed; /* how many are differences */
+    uint64_t deltas;
     bool has_failed; /* some sidecar cannot be read, or a pattern matches none */
 };
 
@@ -351,7 +351,7 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
                          struct error *error)
 {
     struct listing *listing = context;
-    struct rows *rows = &listing->rows;
+    struct facts *rows = &listing->rows;
     struct sidecar *sidecar = NULL;
     struct input input;
     struct error fault;
@@ -375,27 +375,28 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
         rows_begin_row(rows);
         if (rows->json != NULL)
             json_string(rows->json, "file", path);
-        rows_text(rows, "uuid", uuid_format(uuid, hex));
-        rows_text(rows, "image_name", sidecar->image_name);
-        rows_text(rows, "format", image_format_name(facts->format));
-        rows_text(rows, "machine", machine_text(facts, machine));
-        rows_text(rows, "modified", format_date(input.status.st_mtime, date));
-        rows_size(rows, "original_size", facts->original_size);
-        rows_size(rows, "stripped_size", facts->stripped_size);
-        rows_size(rows, "file_size", input.bytes.size);
+        facts_text(rows, "uuid", NULL, uuid_format(uuid, hex));
+        facts_text(rows, "image_name", NULL,
+                   sidecar->image_name[0] == '\0' ? NULL : sidecar->image_name);
+        facts_text(rows, "format", NULL, image_format_name(facts->format));
+        facts_text(rows, "machine", NULL, machine_text(facts, machine));
+        facts_text(rows, "modified", NULL, format_date(input.status.st_mtime, date));
+        facts_size(rows, "original_size", NULL, facts->original_size);
+        facts_size(rows, "stripped_size", NULL, facts->stripped_size);
+        facts_size(rows, "file_size", NULL, input.bytes.size);
         if (rows->json != NULL || sidecar->base.is_needed)
-            rows_size(rows, "whole_size", whole_size);
+            facts_size(rows, "whole_size", NULL, whole_size);
         else
-            rows_text(rows, "whole_size", "");
-        rows_text(rows, "base",
-                  sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : "");
+            facts_text(rows, "whole_size", NULL, NULL);
+        facts_text(rows, "base", NULL,
+                   sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : NULL);
         rows_end_row(rows);
         listing->count++;
         listing->original_size += sidecar->facts.original_size;
         listing->stripped_size += sidecar->facts.stripped_size;
         listing->sidecar_size += input.bytes.size;
         listing->whole_size += whole_size;
-        listing->packed += sidecar->base.is_needed;
+        listing->deltas += sidecar->base.is_needed;
     }
     sidecar_close(sidecar);
     input_close(&input);
@@ -435,9 +436,10 @@ int command_store_list(const struct parsed_options *options)
                human_size(listing.sidecar_size, sidecars),
                human_size(listing.original_size, original),
                human_size(listing.stripped_size, stripped));
-    if (done && json == NULL && listing.packed != 0)
-        printf("%s packed; as whole sidecars they would all take %s\n",
-               number_text(listing.packed, count), human_size(listing.whole_size, sidecars));
+    if (done && json == NULL && listing.deltas != 0)
+        printf("%s; as whole sidecars they would all take %s\n",
+               count_text(listing.deltas, "delta", count),
+               human_size(listing.whole_size, sidecars));
     if (!done)
         message_error(&error);
     else if (!listing.has_failed &&

@@ -9,8 +9,8 @@
  * removed: no file system can unlink by inode. A split that finds its sidecar in the store relies
  * on it, as if the split had ended before gc began.
  *
- * Then the bases go that no difference needs (cli/bases.h). Those that seem to are renamed first,
- * and differences are looked for once more: who makes one has given the base a new time right
+ * Then the bases go that no delta needs (cli/bases.h). Those that seem to are renamed first,
+ * and deltas are looked for once more: who makes one has given the base a new time right
  * before. If that was earlier than the first look, the base is not renamed; if it was between that
  * and the renaming, the second look sees the time; and it fails after that.
  */
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "split/cli/bases.h"
@@ -177,7 +177,7 @@ static void remove_empty_directories(const char *directory)
 
 /* ---- bases ---- */
 
-/* The bases of the differences in a store, each once. */
+/* The bases of the deltas in a store, each once. */
 struct needed {
     struct digest *items;
     size_t count, capacity;
@@ -192,7 +192,7 @@ static bool is_needed(const struct needed *needed, const struct digest *base)
     return false;
 }
 
-/* A store_entry_visitor. Fails if it is not known whether a sidecar is a difference; also one that
+/* A store_entry_visitor. Fails if it is not known whether a sidecar is a delta; also one that
  * is where no search finds it, since it may be put where it belongs. */
 static bool add_needed(void *context, const struct store_entry *entry, struct error *error)
 {
@@ -228,8 +228,7 @@ static bool find_needed(struct needed *needed, const char *store)
     return false;
 }
 
-/* Gives bases that no difference needs their second name. In stores of before, one may also be the
- * sidecar of its image, and takes no room. */
+/* Gives bases that no delta needs their second name. */
 static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
                       struct error *error)
 {
@@ -240,13 +239,12 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
 
     for (size_t i = 0; is_known && i < names.count; i++) {
         char *path = command_text("%s/%s", directory, names.items[i]);
-        char *aside = command_text("%s" DIFFERENCE_ASIDE_SUFFIX, path);
+        char *aside = command_text("%s" DELTA_ASIDE_SUFFIX, path);
         struct digest digest;
         struct stat status;
 
         if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
-            stat(path, &status) == 0 && status.st_nlink == 1 &&
-            !is_later(&status.st_atim, &cleaning->temporary_limit)) {
+            stat(path, &status) == 0 && !is_later(&status.st_atim, &cleaning->temporary_limit)) {
             if (cleaning->is_dry)
                 message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
             else
@@ -264,7 +262,7 @@ static bool is_aside(const char *name)
 {
     const char *end = strrchr(name, '.');
 
-    return end != NULL && strcmp(end, DIFFERENCE_ASIDE_SUFFIX) == 0;
+    return end != NULL && strcmp(end, DELTA_ASIDE_SUFFIX) == 0;
 }
 
 /* Removes what was put aside, now or by a gc that was killed, unless it is needed after all. */

@@ -199,7 +199,7 @@ static bool split_output(const struct link *link, struct error *error)
     struct split_report report = {.was_found = true};
     bool done = split_file(link->options, output, option_threads(link->options), &report, error);
 
-    split_report_print_notes(&report);
+    notes_print(&report.notes);
     if (option_given(link->options, OPTION_VERBOSE)) {
         split_report_print_rows(&report, stdout);
         if (done && report.row_count == 0 && report.notes.size == 0)
@@ -293,8 +293,8 @@ int command_link(const struct parsed_options *options)
 
     if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
         return message_usage("link", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_PACK) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--pack' is for '--store DIR'");
+    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
+        return message_usage("link", "'--delta' is for '--store DIR'");
     done = link_command_read(&link.command, options->operands, options->operand_count, &error);
     if (done) {
         done = run(&link, &status, &error);

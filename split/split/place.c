@@ -14,8 +14,6 @@
 #include "split/cli/find_sidecar.h"
 #include "split/split/split.h"
 
-#define PERMISSION_BITS 07777
-
 /* ---- where ---- */
 
 static bool is_for_store(const struct split_job *job)
@@ -231,32 +229,32 @@ static bool keep_existing(struct slice_split *split, const struct existing_sidec
     return input_unchanged(&split->image, error) && output_sync(&split->stripped, error);
 }
 
-/* Makes the new sidecar a base, and writes the difference to that. Otherwise it stays whole. */
-static bool pack_as_base(struct slice_split *split, struct bases *bases,
-                         const struct sidecar *whole, struct bytes bytes, struct output *packed,
-                         bool *fits, struct error *error)
+/* Makes the new sidecar a base, and writes the delta to that. Otherwise it stays whole. */
+static bool make_base_and_delta(struct slice_split *split, struct bases *bases,
+                                const struct sidecar *whole, struct bytes bytes,
+                                struct output *delta_file, bool *fits, struct error *error)
 {
     struct error why;
 
     if (!bases_are_worth(bytes.size))
         return true;
-    if (bases_add(bases, whole, bytes, packed, &why))
-        return bases_pack(bases, whole, bytes.size,
-                          (int)option_number(split->job->options, OPTION_LEVEL), true, packed, fits,
-                          error);
-    split_warn(split->job, "%.900s; it is whole, and no base", why.message);
+    if (bases_add(bases, whole, bytes, delta_file, &why))
+        return bases_make_delta(bases, whole, bytes.size,
+                                (int)option_number(split->job->options, OPTION_LEVEL), true,
+                                delta_file, fits, error);
+    notes_add(&split->job->report->notes, "%.900s; it is whole, and no base", why.message);
     return true;
 }
 
-/* With --pack, puts the difference to a base in place of the new sidecar, if it is small.
+/* With --delta, puts the delta to a base in place of the new sidecar, if it is small.
  * Otherwise bases->used stays NULL. */
-static bool pack(struct slice_split *split, struct bases *bases, struct error *error)
+static bool make_delta(struct slice_split *split, struct bases *bases, struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct input input = {.fd = -1};
     struct input written = {.fd = -1};
-    struct output packed = {.fd = -1};
-    struct sidecar *whole = NULL, *difference = NULL;
+    struct output delta_file = {.fd = -1};
+    struct sidecar *whole = NULL, *delta = NULL;
     bool fits = false, done = output_map(&split->sidecar, &input, error);
 
     if (done)
@@ -265,28 +263,30 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
     if (done) {
         sidecar_limit_memory(whole, UINT64_MAX); /* its contents have been in memory before */
         sidecar_help_restore(whole, split->job->threads, &split->proved);
-        done = store_output_create(&packed, split->sidecar_path, &options, error) &&
-               bases_pack(bases, whole, input.bytes.size,
-                          (int)option_number(split->job->options, OPTION_LEVEL), true, &packed,
-                          &fits, error) &&
-               (fits || pack_as_base(split, bases, whole, input.bytes, &packed, &fits, error)) &&
-               (!fits || (output_sync(&packed, error) && output_map(&packed, &written, error)));
+        done = store_output_create(&delta_file, split->sidecar_path, &options, error) &&
+               bases_make_delta(bases, whole, input.bytes.size,
+                                (int)option_number(split->job->options, OPTION_LEVEL), true,
+                                &delta_file, &fits, error) &&
+               (fits ||
+                make_base_and_delta(split, bases, whole, input.bytes, &delta_file, &fits, error)) &&
+               (!fits ||
+                (output_sync(&delta_file, error) && output_map(&delta_file, &written, error)));
     }
     if (done && fits) {
-        difference = sidecar_open(written.bytes, split->sidecar_path, error);
-        done = difference != NULL;
+        delta = sidecar_open(written.bytes, split->sidecar_path, error);
+        done = delta != NULL;
     }
     if (done && fits) {
-        outputs_note_sizes(split, difference);
+        outputs_note_sizes(split, delta);
         output_discard(&split->sidecar);
-        split->sidecar = packed;
-        split->sidecar_size = packed.size;
+        split->sidecar = delta_file;
+        split->sidecar_size = delta_file.size;
     } else {
-        output_discard(&packed);
+        output_discard(&delta_file);
         free(bases->used);
         bases->used = NULL;
     }
-    sidecar_close(difference);
+    sidecar_close(delta);
     sidecar_close(whole);
     input_close(&written);
     input_close(&input);
@@ -297,7 +297,7 @@ static bool pack(struct slice_split *split, struct bases *bases, struct error *e
 static bool try_store(struct slice_split *split, struct bases *bases, bool *settled,
                       struct error *error)
 {
-    bool packs = option_given(split->job->options, OPTION_PACK);
+    bool makes_delta = option_given(split->job->options, OPTION_DELTA);
     bool replaces = option_given(split->job->options, OPTION_REPLACE), done;
     enum output_result result = OUTPUT_NAME_TAKEN;
     struct existing_sidecar existing;
@@ -312,7 +312,7 @@ static bool try_store(struct slice_split *split, struct bases *bases, bool *sett
     if (!done || *settled)
         return done;
     if (split->sidecar.size == 0 &&
-        (!outputs_make_sidecar(split, error) || (packs && !pack(split, bases, error))))
+        (!outputs_make_sidecar(split, error) || (makes_delta && !make_delta(split, bases, error))))
         return false;
     if ((bases->used != NULL && !bases_hold(bases, error)) ||
         (replaces && !split_hold_file(split->job, error)) ||
@@ -337,7 +337,7 @@ static bool add_to_store(struct slice_split *split, struct error *error)
             "%s: has no UUID by which a store could find the sidecar of the stripped image; "
             "link %s, or use --sidecar",
             split->image.path, uuid_link_advice(facts->format));
-    if (option_given(split->job->options, OPTION_PACK))
+    if (option_given(split->job->options, OPTION_DELTA))
         done = bases_open(&bases, option_text(split->job->options, OPTION_STORE), error);
     for (unsigned attempt = 0; done && attempt < STORE_ATTEMPTS && !settled; attempt++)
         done = try_store(split, &bases, &settled, error);
@@ -392,17 +392,19 @@ static void tell_of_sidecar(struct slice_split *split, bool is_there)
     const char *image = split->image.path;
 
     if (found != NULL)
-        split_warn(split->job, SPLIT_ALREADY ", and its sidecar is %s", image, found);
+        notes_add(&split->job->report->notes, SPLIT_ALREADY ", and its sidecar is %s", image,
+                  found);
     else if (is_there)
-        split_warn(split->job, SPLIT_ALREADY ", and %s is kept, which is not its sidecar", image,
-                   split->sidecar_path);
+        notes_add(&split->job->report->notes,
+                  SPLIT_ALREADY ", and %s is kept, which is not its sidecar", image,
+                  split->sidecar_path);
     else if (split->has_pending_sidecar)
-        split_warn(split->job, SPLIT_ALREADY ", and a placeholder takes the place of its sidecar",
-                   image);
+        notes_add(&split->job->report->notes,
+                  SPLIT_ALREADY ", and a placeholder takes the place of its sidecar", image);
     else
-        split_warn(split->job,
-                   SPLIT_ALREADY ", and its sidecar is not %s, but where that split put it", image,
-                   is_for_store(split->job) ? "in the store" : "beside it");
+        notes_add(&split->job->report->notes,
+                  SPLIT_ALREADY ", and its sidecar is not %s, but where that split put it", image,
+                  is_for_store(split->job) ? "in the store" : "beside it");
     free(found);
 }
 
@@ -414,9 +416,8 @@ static bool pass_on(struct slice_split *split, struct error *error)
     struct existing_sidecar existing;
     bool is_known, is_there;
 
-    progress_finish(&split->job->progress);
     if (split->job->container.is_universal) {
-        split_warn(split->job, SPLIT_ALREADY, split->image.path);
+        notes_add(&split->job->report->notes, SPLIT_ALREADY, split->image.path);
         forget_path(split);
         return true;
     }

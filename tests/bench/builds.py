@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What stores of many builds take, whole and packed, and what packing and reading them costs.
+"""What stores of many builds take, whole and as deltas, and what making deltas and reading them costs.
 
 Usage: builds.py [--write ROOT] FETCHED WORK COVSPLIT PROGRAM:COUNT...      run by builds.sh
 
-The builds are made by programs.py, in WORK. All are split into a store, which is then copied and packed.
+The builds are made by programs.py, in WORK. All are split into a store, which is then copied, and deltas are made of that.
 Sizes are the bytes of all files, a hard link counted once. Costs are processor seconds, the best of some
 runs of both in turns, and the memory of the largest process. That what is compared is equal is checked:
 the reports, and the images that `covsplit join` gives.
@@ -22,8 +22,8 @@ from large import best_of, number, table
 RUNS = 5
 LABELS = {"sqlite": "SQLite", "leveldb": "LevelDB, `db_bench`", "re2": "RE2 and Abseil, shared library",
           "git": "git and 17 of its commands"}
-KINDS = ("whole", "packed")
-PACKED_OPTIONS = {"whole": [], "packed": ["--pack"]}
+KINDS = ("whole", "deltas")
+DELTA_OPTIONS = {"whole": [], "deltas": ["--delta"]}
 TOOLS = pathlib.Path("/usr/lib/llvm-" + programs.CLANG.rpartition("-")[2] + "/bin")
 
 
@@ -76,21 +76,21 @@ class Bench:
         return best_of(best, self.work, command)
 
     def costs(self, commands, before=None):
-        """Of whole and packed, which take turns: processor seconds, their ratio, and memory in MB."""
+        """Of whole and deltas, which take turns: processor seconds, their ratio, and memory in MB."""
         best = {kind: None for kind in KINDS}
         for _ in range(RUNS):
             for kind in KINDS:
                 best[kind] = self.cost(*commands[kind], best=best[kind],
                                        before=(lambda kind=kind: before(kind)) if before else None)
-        (_, whole, whole_memory), (_, packed, packed_memory) = (best[kind] for kind in KINDS)
-        return [f"{whole:.2f}", f"{packed:.2f}", ratio(packed, whole), f"{whole_memory:.0f}",
-                f"{packed_memory:.0f}"]
+        (_, whole, whole_memory), (_, deltas, delta_memory) = (best[kind] for kind in KINDS)
+        return [f"{whole:.2f}", f"{deltas:.2f}", ratio(deltas, whole), f"{whole_memory:.0f}",
+                f"{delta_memory:.0f}"]
 
     def split(self, store, image, *options):
         return [self.covsplit, "split", "--store", store, *options, "-o", "stripped", image]
 
     def split_commands(self, stores, image):
-        return {kind: self.split(stores[kind], image, *PACKED_OPTIONS[kind]) for kind in KINDS}
+        return {kind: self.split(stores[kind], image, *DELTA_OPTIONS[kind]) for kind in KINDS}
 
     def split_all(self):
         for images in self.builds:
@@ -100,20 +100,20 @@ class Bench:
     # ---- what a store takes ----
 
     def pack(self):
-        """The row of sizes, and of the first and the second call of `store pack`."""
-        packed = self.stores["packed"]
-        command = [self.covsplit, "store", "pack", packed]
-        copy = lambda: (shutil.rmtree(packed, ignore_errors=True),
-                        shutil.copytree(self.stores["whole"], packed))
+        """The row of sizes, and of the first and the second call of `store delta`."""
+        deltas = self.stores["deltas"]
+        command = [self.covsplit, "store", "delta", deltas]
+        copy = lambda: (shutil.rmtree(deltas, ignore_errors=True),
+                        shutil.copytree(self.stores["whole"], deltas))
         first = self.cost(*command, before=copy)
         second = None
         for _ in range(RUNS):
             second = self.cost(*command, best=second)
         sizes = {kind: sum(files_of(self.stores[kind]).values()) for kind in KINDS}
         sidecars = len(list(self.stores["whole"].rglob("*.covsplit")))
-        bases = len(list(packed.rglob("*.base")))
+        bases = len(list(deltas.rglob("*.base")))
         return [self.label, number(self.count), number(sidecars), number(bases), number(sizes["whole"]),
-                number(sizes["packed"]), f"1/{sizes['whole'] / sizes['packed']:.1f}",
+                number(sizes["deltas"]), f"1/{sizes['whole'] / sizes['deltas']:.1f}",
                 f"{first[1]:.2f}", f"{second[1]:.2f}", f"{first[2]:.0f}"]
 
     # ---- what it costs beside a store of whole sidecars ----
@@ -129,7 +129,7 @@ class Bench:
         stores = {kind: self.work / f"next-{kind}" for kind in KINDS}
         for kind in KINDS:
             for before in sorted(self.builds[-2].iterdir()):
-                self.run(*self.split(stores[kind], before, *PACKED_OPTIONS[kind]))
+                self.run(*self.split(stores[kind], before, *DELTA_OPTIONS[kind]))
         commands = self.split_commands(stores, image)
         again = lambda kind: self.forget(stores[kind], image)
         rows = [[f"{self.label}: split", *self.costs(commands, again)]]
@@ -186,9 +186,9 @@ def main():
             costs += bench.split_costs() + bench.read_costs()
         measured.add(name)
         shutil.rmtree(bench.work)
-    text = table(["bytes", "builds", "sidecars", "bases", "whole", "packed", "part", "`store pack`, s",
+    text = table(["bytes", "builds", "sidecars", "bases", "whole", "deltas", "part", "`store delta`, s",
                   "again, s", "memory, MB"], sizes)
-    text += "\n" + table(["processor seconds", "whole", "packed", "ratio", "memory, MB", "packed"], costs)
+    text += "\n" + table(["processor seconds", "whole", "deltas", "ratio", "memory, MB", "deltas"], costs)
     print(text, end="")
     if root:
         page = root / "docs/benchmarks.md"

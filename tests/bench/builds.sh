@@ -1,5 +1,5 @@
 #!/bin/bash
-# Measures stores that have the sidecars of many builds, whole and packed: their sizes, and the costs of
+# Measures stores that have the sidecars of many builds, whole and as deltas: their sizes, and the costs of
 # packing, splits, reports and joins. Prints tables; programs.py says how the builds differ, and builds.py
 # what is measured.
 #

@@ -59,9 +59,9 @@ set(campaign_suites
   union-all-clang14 union-all-clang16 union-all-clang19 union-all-clang22
   portable-export portable-merge-files portable-run-llvm portable-profiles-leveldb
   portable-reports-leveldb ${packed_reports_runs}
-  differences-store-writers differences-finding differences-export differences-run
-  differences-merge-state differences-report differences-link differences-batch
-  differences-per-image differences-union-few-clang22
+  deltas-store-writers deltas-finding deltas-export deltas-run
+  deltas-merge-state deltas-report deltas-link deltas-batch
+  deltas-per-image deltas-union-few-clang22
   # what another daily suite tests as well, in a smaller program or for a like machine
   machines-riscv32 packed-ordinary-s390x runtime-api-clang14-bfd reports-small-clang22
   union-few-clang22 explain-leveldb-clang22 portable-run reports-small-clang14
@@ -74,7 +74,7 @@ set(campaign_suites
   bad-images-riscv32 bad-images-mips64el bad-images-loongarch64
   # the second half of the damaged files, of which the fuzz targets see more
   bad-images-2 coff-bad-images-2 bad-macho-2 bad-objects-2 bad-sidecars-2 bad-unions-2
-  bad-differences-2
+  bad-deltas-2
   bad-profile-sums-2)
 # With sanitizers the command itself is looked at, not what others make of its images, nor moments.
 set(sanitized_campaign_suites

@@ -40,7 +40,7 @@ static void run_packed(struct codec_run *run, size_t number)
 {
     const struct transform *transform =
         number == CODEC_TRANSFORMS ? &mapping_blocks_transform : codec_transforms[number].transform;
-    struct packed packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
+    struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
     struct buffer section = {0};
     struct error error = {0};
 
@@ -57,7 +57,7 @@ static void run_packed(struct codec_run *run, size_t number)
 
 static void run_names_alone(struct codec_run *run, size_t number)
 {
-    struct packed packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
+    struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
     struct error error = {0};
     struct names names;
     bool are_all;

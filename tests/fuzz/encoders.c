@@ -18,7 +18,7 @@ static void encode_and_compare(const struct codec_run *run, const struct transfo
                                struct bytes section)
 {
     const struct codec_options options = {.level = 1, .threads = 1};
-    struct packed made = {.size = section.size, .name = "input", .what = "the section"};
+    struct encoded made = {.size = section.size, .name = "input", .what = "the section"};
     struct buffer packed = {0}, again = {0};
     struct error error = {0};
     bool fits;

@@ -3,7 +3,7 @@
  * does with sidecars besides.
  *
  * An input: 4 bytes that vary what is asked for, and parts (parts.h): the sidecar, a stripped
- * image, and a second sidecar, for unions and as the base of a difference.
+ * image, and a second sidecar, for unions and as the base of a delta.
  *
  * A sidecar is refused with a reason, or every way to read a section gives the same bytes, as many
  * as it says that there are.

@@ -78,7 +78,7 @@ static bool read_frame(struct bytes sidecar, const char *name, struct buffer *co
 {
     const struct elf_reader_section *section;
     struct elf_reader file;
-    struct packed frame = {.name = "sidecar", .what = name};
+    struct encoded frame = {.name = "sidecar", .what = name};
     struct error error;
     Elf64_Chdr header;
 

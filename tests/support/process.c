@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #include "tests/support/compile_cache.h"
-#include "tests/support/packed_stores.h"
+#include "tests/support/delta_stores.h"
 
 extern char **environ;
 
@@ -204,7 +204,7 @@ struct outcome command_run(const struct command *command)
 {
     struct outcome outcome = run_alone(command);
     if (outcome_exited(&outcome, 0)) {
-        packed_stores_settle_after(command);
+        delta_stores_settle_after(command);
     }
     return outcome;
 }
@@ -260,7 +260,7 @@ void commands_run_together(const struct command *commands, size_t count, struct 
         pthread_join(threads[i], NULL);
     }
     for (size_t i = 0; i < count; i++) {
-        packed_stores_settle_after(&commands[i]);
+        delta_stores_settle_after(&commands[i]);
     }
     free(threads);
     free(runners);

@@ -3,7 +3,7 @@
 Usage: sidecar_forger.py SIDECAR KIND OUT
 
 SIDECAR is of ELFCLASS64 and little-endian, OUT the same with one section in its place that has far too
-much; for the kind "difference", all sections of a difference. All is made by docs/format.md and RFC
+much; for the kind "delta", all sections of a delta. All is made by docs/format.md and RFC
 8878 alone.
 """
 import struct
@@ -122,12 +122,12 @@ class Forgery(reader.Sidecar):
 
 
 def forge(sidecar, kind):
-    if kind != "difference":
+    if kind != "delta":
         name, form, size, stored = KINDS[kind]
         return sidecar.rewrite({name: (form, size, stored())})
     size, frame = repeated(2 * GIB)
     part = uleb128(reader.ZSTD) + uleb128(0) + uleb128(size) + frame
-    return sidecar.rewrite({name: (reader.DIFFERENCE, size, part)
+    return sidecar.rewrite({name: (reader.DELTA, size, part)
                             for name, (_, flags, *_) in sidecar.sections.items()
                             if flags & reader.SHF_COMPRESSED})
 

@@ -5,7 +5,7 @@ Usage: sidecar_reader.py check SIDECAR                     checks digests and pr
        sidecar_reader.py section SIDECAR NAME OUT          writes the contents of a section
        sidecar_reader.py join SIDECAR STRIPPED OUT         brings the original image back
 
-The base of a difference is looked for in the store where it is, or with --bases DIRECTORY in front, there.
+The base of a delta is looked for in the store where it is, or with --bases DIRECTORY in front, there.
 
 Digests are computed by libxxhash, zstd frames decompressed by the command zstd.
 """
@@ -19,7 +19,7 @@ import zlib
 # What runs this leaves nothing in the sources.
 sys.dont_write_bytecode = True
 
-from difference_reader import DIFFERENCE, Part, base_path, uncompressed_blocks, uncompressed_unit
+from delta_reader import DELTA, Part, base_path, uncompressed_blocks, uncompressed_unit
 from linked_reader import decode_linked_covmap
 from mapping_reader import Mappings
 from name_reader import NameLists, name_text
@@ -36,7 +36,7 @@ IDENTIFYING = [KINDS[3], KINDS[4], KINDS[1], KINDS[2]]
 ZSTD, NAMES, DATA, FILENAMES = 2, 0x6c760103, 0x6c760205, 0x6c760303
 MAPPING, MAPPING_BLOCKS, LINKED_COVMAP = 0x6c760409, 0x6c76040a, 0x6c760502
 VERSION, NOTE_TYPE = 5, 0x1001
-STUB, PLACEHOLDER, RECORDS, IS_DIFFERENCE = 1, 2, 4, 8
+STUB, PLACEHOLDER, RECORDS, IS_DELTA = 1, 2, 4, 8
 
 
 class Hash128(ctypes.Structure):
@@ -94,7 +94,7 @@ class Sidecar:
         if self.base_digest is not None:
             self.base = Sidecar(base_path(path, self.base_digest, bases))
             require(digest(self.base.file) == self.base_digest and self.base.base is None and
-                    len(self.base.file) == self.base_size, "not the base of this difference")
+                    len(self.base.file) == self.base_size, "not the base of this delta")
 
     def unpack(self, layout, place):
         return struct.unpack_from(self.order + layout, self.file, place)
@@ -126,26 +126,26 @@ class Sidecar:
 
     def stored(self, name):
         """Its form, ch_size, what follows the Chdr in a whole sidecar, and its contents: one of the
-        two is None, which a difference does not store."""
+        two is None, which a delta does not store."""
         if name not in self.restored:
             ch_type, ch_size, start = self.chdr(name)
             _, _, _, offset, length = self.sections[name]
             packed = self.file[start:offset + length]
-            require((ch_type == DIFFERENCE) == (self.base is not None),
-                    "only a difference has sections of one")
+            require((ch_type == DELTA) == (self.base is not None),
+                    "only a delta has sections of one")
             self.restored[name] = ((ch_type, ch_size, packed, None) if self.base is None
                                    else self.restore(name, Part(packed), ch_size))
         return self.restored[name]
 
     def restore(self, name, part, ch_size):
         require(part.is_sound and (part.is_of_streams or part.size == ch_size),
-                name + " is not that of a difference")
+                name + " is not that of a delta")
         restored = part.restore(self.base.prefix(name, part.is_of_streams))
         require(restored is not None, name + " has another size")
         return (part.form, ch_size) + ((restored, None) if part.is_of_streams else (None, restored))
 
     def prefix(self, name, is_of_streams):
-        """Of a base, for the section of a difference."""
+        """Of a base, for the section of a delta."""
         if name not in self.sections or not self.sections[name][1] & SHF_COMPRESSED:
             return b""
         form, size, packed, _ = self.stored(name)
@@ -188,7 +188,7 @@ class Sidecar:
             note.rest(16)
         note.take()
         self.base_digest = None
-        if self.flags & IS_DIFFERENCE:
+        if self.flags & IS_DELTA:
             self.base_digest = note.rest(16)
             self.base_size, self.whole_size = note.take(), note.take()
         self.image_name = note.rest(note.take())
@@ -246,7 +246,7 @@ class Sidecar:
         return contents
 
     def how(self, name):
-        """The form, and for a difference what is stored."""
+        """The form, and for a delta what is stored."""
         form, _, packed, _ = self.stored(name)
         return hex(form) + (" as streams" if packed is not None else " as contents") * bool(self.base)
 

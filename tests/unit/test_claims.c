@@ -46,10 +46,11 @@ START_TEST(test_claimed_parts)
 
         ck_assert(buffer_append_zeros(&streams.stream[limits[_i].part],
                                       (size_t)(limits[_i].times * size + more)));
-        ck_assert(streams_pack(&streams, &options, "sample", &packed, &error));
-        ck_assert(!codec_decode(
-            transform_for(limits[_i].kind, false), &context,
-            &(struct packed){buffer_view(&packed), size, "sample", "the section"}, &again, &error));
+        ck_assert(streams_compress(&streams, &options, "sample", &packed, &error));
+        ck_assert(
+            !codec_decode(transform_for(limits[_i].kind, false), &context,
+                          &(struct encoded){buffer_view(&packed), size, "sample", "the section"},
+                          &again, &error));
         ck_assert_int_eq(strstr(error.message, "parts are inconsistent") != NULL, more);
         buffer_free(&packed);
         buffer_free(&again);
@@ -58,11 +59,11 @@ START_TEST(test_claimed_parts)
 }
 END_TEST
 
-static bool unpack_two(const struct packed *packed, uint64_t wanted, struct streams_limits most,
+static bool unpack_two(const struct encoded *packed, uint64_t wanted, struct streams_limits most,
                        struct error *error)
 {
     struct streams streams = {0};
-    bool done = streams_unpack(packed, wanted, &most, &streams, error);
+    bool done = streams_decompress(packed, wanted, &most, &streams, error);
 
     streams_free(&streams);
     return done;
@@ -89,10 +90,10 @@ START_TEST(test_memory_of_streams)
 
     ck_assert(buffer_append_zeros(&streams.stream[0], 60000));
     ck_assert(buffer_append_zeros(&streams.stream[1], 40000));
-    ck_assert(streams_pack(&streams, &options, "sample", &stored, &error));
+    ck_assert(streams_compress(&streams, &options, "sample", &stored, &error));
     ck_assert_uint_lt(stored.size, 1000);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct packed packed = {buffer_view(&stored), 100000, "sample", "the section"};
+        const struct encoded packed = {buffer_view(&stored), 100000, "sample", "the section"};
         bool done = unpack_two(&packed, rows[i].wanted, rows[i].limits, &error);
 
         ck_assert(done == (rows[i].message == NULL));

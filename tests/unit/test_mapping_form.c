@@ -36,8 +36,8 @@ static bool comes_back(const struct subject *subject)
                   "%s", error.message);
     if (fits) {
         ck_assert_msg(codec_decode(subject->transform, &subject->context,
-                                   &(struct packed){buffer_view(&packed), subject->section.size,
-                                                    "sample", "the section"},
+                                   &(struct encoded){buffer_view(&packed), subject->section.size,
+                                                     "sample", "the section"},
                                    &again, &error),
                       "%s", error.message);
         ck_assert_uint_eq(again.size, subject->section.size);

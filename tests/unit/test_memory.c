@@ -92,7 +92,7 @@ static uint64_t asked_for(size_t count)
     before = asked;
     ck_assert(
         codec_decode(&mapping_blocks_transform, &context,
-                     &(struct packed){buffer_view(&packed), section.size, "sample", "the section"},
+                     &(struct encoded){buffer_view(&packed), section.size, "sample", "the section"},
                      &again, &error));
     before = asked - before;
     ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "tests/support/suite.h"
 #include "tests/unit/reader_fixture.h"
 #include "tests/unit/refused_memory.h"
@@ -98,7 +98,7 @@ START_TEST(test_memory_limit)
 }
 END_TEST
 
-/* ---- differences ---- */
+/* ---- deltas ---- */
 
 static struct bytes base_bytes;
 static struct digest base_digest;
@@ -122,10 +122,10 @@ static bool find_base(void *context, const struct digest *digest, struct bytes *
     return true;
 }
 
-/* A difference in memory, of which the caller has the base. */
+/* A delta in memory, of which the caller has the base. */
 START_TEST(test_base_finder)
 {
-    const struct difference_options options = {.level = 3, .most = UINT64_MAX};
+    const struct delta_options options = {.level = 3, .most = UINT64_MAX};
     struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer base = sample_write_compact(&sample->source), whole_file;
@@ -144,18 +144,18 @@ START_TEST(test_base_finder)
     base_bytes = buffer_view(&base);
     base_digest = digest_of(base_bytes);
     bases.find = find_base;
-    ck_assert(output_create_in_memory(&output, "difference", &why));
-    ck_assert_msg(difference_write(whole, whole_file.size, &bases, "base", &base_digest, &options,
-                                   &output, &fits, &why),
+    ck_assert(output_create_in_memory(&output, "delta", &why));
+    ck_assert_msg(delta_write(whole, whole_file.size, &bases, "base", &base_digest, &options,
+                              &output, &fits, &why),
                   "%s", why.message);
     ck_assert(fits && output_map(&output, &written, &why));
 
     compared = covsplit_sidecar_open_memory(whole_file.data, whole_file.size, "whole", &error);
     sidecar =
         covsplit_sidecar_open_memory(written.bytes.data, written.bytes.size, "memory", &error);
-    ck_assert(!covsplit_sidecar_is_difference(compared));
+    ck_assert(!covsplit_sidecar_is_delta(compared));
     ck_assert_ptr_nonnull(sidecar);
-    ck_assert(covsplit_sidecar_is_difference(sidecar));
+    ck_assert(covsplit_sidecar_is_delta(sidecar));
     ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covmap", &size, &error));
     assert_message(error, "base");
     covsplit_sidecar_set_base_finder(sidecar, give_base, &base_requests);
@@ -181,7 +181,7 @@ START_TEST(test_base_finder)
     covsplit_sidecar_set_base_finder(sidecar, give_base, &base_requests);
     base.data[base.size - 1] ^= 1;
     ck_assert_ptr_null(covsplit_sidecar_content(sidecar, "__llvm_covmap", &size, &error));
-    assert_message(error, "is a difference");
+    assert_message(error, "is a delta");
     covsplit_sidecar_close(sidecar);
 
     covsplit_sidecar_close(compared);

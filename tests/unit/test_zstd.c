@@ -49,7 +49,7 @@ static bool decompress(struct bytes compressed, uint64_t size, struct buffer *ou
 {
     struct error error = {0};
     struct codec_stream *stream =
-        codec_stream_open(&(struct packed){compressed, size, NAME, WHAT}, &error);
+        codec_stream_open(&(struct encoded){compressed, size, NAME, WHAT}, &error);
     struct random_state random = random_start(seed);
     bool done = stream != NULL;
 
@@ -161,7 +161,7 @@ static bool read_with_window(unsigned window_log)
                              0,    0,    0x2b, 0,    0,    'a'};
     struct error error = {0};
     struct codec_stream *stream =
-        codec_stream_open(&(struct packed){{frame, sizeof(frame)}, 5, NAME, WHAT}, &error);
+        codec_stream_open(&(struct encoded){{frame, sizeof(frame)}, 5, NAME, WHAT}, &error);
     bool done = stream != NULL;
     char byte = 'a';
 
@@ -212,7 +212,7 @@ START_TEST(test_no_memory_for_window)
     ck_assert(codec_compress_once(buffer_view(&source), 1, false, NAME, &compressed, &error));
     buffer_free(&source);
     stream =
-        codec_stream_open(&(struct packed){buffer_view(&compressed), LARGE, NAME, WHAT}, &error);
+        codec_stream_open(&(struct encoded){buffer_view(&compressed), LARGE, NAME, WHAT}, &error);
     ck_assert_ptr_nonnull(stream);
     if (!IS_SANITIZED) { /* whose shadow is larger than any limit */
         limit_memory(LARGE / 4);
@@ -239,10 +239,10 @@ START_TEST(test_after_prefix)
         const struct bytes prefix = {text.data, lengths[i / count]};
         const struct bytes source = {text.data + 50, lengths[i % count]};
         struct buffer compressed = {0}, back = {0};
-        struct packed frame;
+        struct encoded frame;
 
         ck_assert(codec_compress_after(prefix, source, 9, NAME, &compressed, &error));
-        frame = (struct packed){buffer_view(&compressed), source.size, NAME, WHAT};
+        frame = (struct encoded){buffer_view(&compressed), source.size, NAME, WHAT};
         ck_assert_msg(codec_decompress_after(prefix, &frame, &back, &error), "%s", error.message);
         ck_assert(bytes_equal(buffer_view(&back), source));
         if (prefix.size > source.size && source.size >= 100) {

@@ -514,17 +514,18 @@ static bool has_all_names(struct bytes pieces)
     return true;
 }
 
-bool names_decode(const struct transform_context *context, const struct packed *packed,
+bool names_decode(const struct transform_context *context, const struct encoded *encoded,
                   struct names *names, bool *are_all, struct error *error)
 {
     struct streams streams = {0};
-    bool done = codec_unpack(&names_transform, context, packed, STREAMS_OF_NAMES, &streams, error);
+    bool done = codec_decompress_streams(&names_transform, context, encoded, STREAMS_OF_NAMES,
+                                         &streams, error);
 
     *names = (struct names){0};
     if (done)
-        done = codec_check(name_text_decode(&streams.stream[STREAM_TEXT], packed->size,
+        done = codec_check(name_text_decode(&streams.stream[STREAM_TEXT], encoded->size,
                                             transform_memory_limit(context), names),
-                           context, packed, error);
+                           context, encoded, error);
     if (are_all != NULL)
         *are_all = (context->is_checked || streams.checked == STREAMS_OF_NAMES) &&
                    has_all_names(buffer_view(&streams.stream[STREAM_PIECES]));

@@ -17,7 +17,7 @@
  * stored verbatim: their names are not among those returned, and then only the section's digest
  * could tell that the names are damaged. Only the context's memory limit is used. Free with
  * names_free, even after a failure. */
-bool names_decode(const struct transform_context *context, const struct packed *packed,
+bool names_decode(const struct transform_context *context, const struct encoded *encoded,
                   struct names *names, bool *are_all, struct error *error);
 
 /* The text of distinct names as streams: the names are encoded as a text of tokens,

@@ -90,12 +90,12 @@ static void make_packed(const char *inputs)
     covsplit_run_words(inputs, 0, "split -o packed.stripped --sidecar packed.side packed");
 }
 
-/* A store with a base and a difference; the same in which both are old and the base is no link; and
+/* A store with a base and a delta; the same in which both are old and the base is no link; and
  * one with old bases that nobody needs, of which a gc that was killed has put one aside. */
-static void make_differences(const char *inputs)
+static void make_deltas(const char *inputs)
 {
     shell(inputs, "cp -a store bundle");
-    covsplit_run_words(inputs, 0, "store pack bundle");
+    covsplit_run_words(inputs, 0, "store delta bundle");
     shell(inputs, "test $(ls bundle/.build-id/bases/*.base | wc -l) = 1\n"
                   "cp -r --preserve=timestamps bundle spare\n"
                   "cp -a spare idle && rm idle/.build-id/*/*.covsplit\n"
@@ -156,7 +156,7 @@ static void make_elf(const char *inputs)
     file_write_text(path_join(inputs, "list"), "../in/portable.side\n../in/store\n");
     file_write_text(path_join(inputs, "keep"), text_format("%s\n", other.uuid));
     file_set_age(store_entry(path_join(inputs, "store"), other.uuid), GONE_HOURS);
-    make_differences(inputs);
+    make_deltas(inputs);
 }
 
 static void make_coff(const char *inputs)

@@ -181,24 +181,24 @@ static void fill_store_and_list(const char *place)
                     text_format("%.40s\n", uuid + strlen("\"uuid\": \"")));
 }
 
-static void pack_store(const char *place)
+static void make_deltas(const char *place)
 {
     fill_store(place);
-    covsplit_run_words(place, 0, "store pack store");
+    covsplit_run_words(place, 0, "store delta store");
 }
 
 /* One image is split, and a base for the others. */
 static void fill_with_base(const char *place)
 {
     copy_variants(place);
-    covsplit_run_words(place, 0, "split --store store --pack app-3");
+    covsplit_run_words(place, 0, "split --store store --delta app-3");
 }
 
 /* What is to stay is a whole sidecar; the base of the others, which go, is another one. */
-static void pack_and_list(const char *place)
+static void make_deltas_and_list(const char *place)
 {
     fill_store_and_list(place);
-    covsplit_run_words(place, 0, "store pack --keep-whole app-0 store");
+    covsplit_run_words(place, 0, "store delta --keep-whole app-0 store");
 }
 
 /* As if nobody had used them for long: gc leaves what was used today. */
@@ -264,8 +264,8 @@ static const struct scene {
     /* The second file may also have the contents of the first. */
     const char *as_this, *also_this;
     bool is_batch; /* of the variants; otherwise app.covsplit is the sidecar of app */
-    /* The store has differences: whatever is in it can be read, and joins the variants. */
-    bool is_packed;
+    /* The store has deltas: whatever is in it can be read, and joins the variants. */
+    bool has_deltas;
     void (*age)(const char *place); /* what was there before is made so old */
 } scenes[] = {
     {.name = "split in place", .words = "split app", .prepare = copy_image, .has_threads = true},
@@ -292,21 +292,24 @@ static const struct scene {
     {.name = "store gc",
      .words = "store gc --keep-list keep store",
      .prepare = fill_store_and_list},
-    {.name = "store pack", .words = "store pack store", .prepare = fill_store, .is_packed = true},
-    {.name = "store unpack",
-     .words = "store unpack store",
-     .prepare = pack_store,
-     .is_packed = true},
-    {.name = "split --pack",
-     .words = "split --store store --pack app-0 app-1 app-2",
+    {.name = "store delta",
+     .words = "store delta store",
+     .prepare = fill_store,
+     .has_deltas = true},
+    {.name = "store undelta",
+     .words = "store undelta store",
+     .prepare = make_deltas,
+     .has_deltas = true},
+    {.name = "split --delta",
+     .words = "split --store store --delta app-0 app-1 app-2",
      .prepare = fill_with_base,
      .has_threads = true,
      .is_batch = true,
-     .is_packed = true},
+     .has_deltas = true},
     {.name = "store gc of bases",
      .words = "store gc --keep-list keep store",
-     .prepare = pack_and_list,
-     .is_packed = true,
+     .prepare = make_deltas_and_list,
+     .has_deltas = true,
      .age = age_bases},
     {.name = "export", .words = "export --store store --debug-dir debug", .prepare = fill_store},
     {.name = "pack", .words = "pack unit.o lib.a", .prepare = compile_units, .has_threads = true},
@@ -485,7 +488,7 @@ static enum stage assert_nothing_lost(struct trial *trial, const char *moment)
         }
     }
     assert_sidecars_first(trial, &now, moment);
-    if (trial->scene->is_packed) {
+    if (trial->scene->has_deltas) {
         assert_joins(trial, &now, moment);
     }
     bool is_done = same_all(after, &now);

@@ -74,17 +74,17 @@ START_TEST(test_claims)
 }
 END_TEST
 
-/* All sections of a difference, whose frames have a base before them. */
-START_TEST(test_difference)
+/* All sections of a delta, whose frames have a base before them. */
+START_TEST(test_delta)
 {
     const char *directory = sample_directory(&files.sample);
     struct variant other = variant_create(files.sample.image, directory, "other", 1, 1);
     const char *entry = store_entry(path_join(directory, "store"), other.uuid);
 
     covsplit_run_words(directory, 0,
-                       text_format("split --store store --pack -o first %s", files.sample.image));
-    covsplit_run_words(directory, 0, "split --store store --pack -o second other");
-    forge(directory, "difference", entry);
+                       text_format("split --store store --delta -o first %s", files.sample.image));
+    covsplit_run_words(directory, 0, "split --store store --delta -o second other");
+    forge(directory, "delta", entry);
     file_copy(path_join(directory, "forged"), entry);
     assert_refused(directory, text_format("verify %s", entry));
     assert_refused(directory, text_format("export --sidecar %s -o object", entry));
@@ -107,6 +107,6 @@ int main(void)
     TCase *claims = suite_case("claims", 300, prepare);
 
     suite_loops(claims, KINDS, test_claims);
-    suite_tests(claims, test_difference, test_trusted);
+    suite_tests(claims, test_delta, test_trusted);
     return suite_main("claims of sidecars", claims);
 }

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/mutation.h"
-#include "tests/support/packed_stores.h"
 
 #define ID_BY_HAND "-Wl,--build-id=0x0123456789abcdef0123456789abcdef01234567"
 

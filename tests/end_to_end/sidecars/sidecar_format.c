@@ -141,7 +141,7 @@ START_TEST(test_damage)
 }
 END_TEST
 
-/* ---- differences ---- */
+/* ---- deltas ---- */
 
 /* Images with a program's objects in another order, and with some of them. */
 #define AGAIN "again"
@@ -201,9 +201,9 @@ static void build_of_instances(const char *image, unsigned instances)
     build(image, "instances.o");
 }
 
-static void prepare_differences(void)
+static void prepare_deltas(void)
 {
-    scratch = scratch_create("sidecar-differences");
+    scratch = scratch_create("sidecar-deltas");
     program_build(&elf_program, scratch);
     build(PROGRAM_NAME, "main.o first.o second.o");
     build(AGAIN, "main.o second.o first.o");
@@ -218,7 +218,7 @@ static void prepare_differences(void)
 /* What is packed with what, how both are split, and a section as the reader tells it. */
 static const struct {
     const char *base, *base_options, *image, *options, *section;
-} differences[] = {
+} deltas[] = {
     {PROGRAM_NAME, "", AGAIN, "", " 0x6c760409 as streams\n"},
     {PROGRAM_NAME, "", PART, "", " 0x6c760103 as streams\n"},
     {PROGRAM_NAME, "", AGAIN, "--portable", " 0x2 as contents\n"},
@@ -228,24 +228,24 @@ static const struct {
     {SMALL, "", LARGE, "", " 0x6c76040a as streams\n"},
 };
 
-/* Puts the sidecars into a new store; gives the path of the second, which is a difference. */
-static const char *store_difference(int number)
+/* Puts the sidecars into a new store; gives the path of the second, which is a delta. */
+static const char *store_delta(int number)
 {
     directory_remove(path_join(scratch, "store"));
     covsplit_run_words(scratch, 0,
-                       text_format("split -o base --store store --pack %s %s",
-                                   differences[number].base_options, differences[number].base));
+                       text_format("split -o base --store store --delta %s %s",
+                                   deltas[number].base_options, deltas[number].base));
     covsplit_run_words(scratch, 0,
-                       text_format("split -o stripped --store store --pack %s %s",
-                                   differences[number].options, differences[number].image));
-    return text_format(SIDECAR_OF, build_id_of(differences[number].image));
+                       text_format("split -o stripped --store store --delta %s %s",
+                                   deltas[number].options, deltas[number].image));
+    return text_format(SIDECAR_OF, build_id_of(deltas[number].image));
 }
 
-START_TEST(test_difference)
+START_TEST(test_delta)
 {
-    const char *path = store_difference(_i), *image = differences[_i].image;
+    const char *path = store_delta(_i), *image = deltas[_i].image;
     const char *sections = read_by_page(text_format("check %s", path));
-    ck_assert_msg(strstr(sections, differences[_i].section) != NULL, "%s", sections);
+    ck_assert_msg(strstr(sections, deltas[_i].section) != NULL, "%s", sections);
     read_by_page(text_format("join %s stripped joined", path));
     files_assert_equal(path_join(scratch, "joined"), path_join(scratch, image), image);
 }
@@ -265,7 +265,7 @@ static void assert_refused(const char *words, const char *reason)
 /* A base can be anywhere, but must be the one in the note. */
 START_TEST(test_base)
 {
-    const char *path = store_difference(0), *there = path_join(scratch, BASES), *base = NULL;
+    const char *path = store_delta(0), *there = path_join(scratch, BASES), *base = NULL;
     struct text_list names = directory_list(there);
     for (size_t i = 0; i < names.count; i++) {
         if (strcmp(strrchr(names.items[i], '.'), ".base") == 0) {
@@ -276,20 +276,20 @@ START_TEST(test_base)
     file_copy(path_join(scratch, path), path_join(scratch, "alone"));
     assert_refused("check alone", "No such file");
     const char *sections = read_by_page("--bases " BASES " check alone");
-    ck_assert_msg(strstr(sections, differences[0].section) != NULL, "%s", sections);
+    ck_assert_msg(strstr(sections, deltas[0].section) != NULL, "%s", sections);
     covsplit_run_words(scratch, 0, text_format("split -o other --sidecar other.covsplit %s", PART));
     file_copy(path_join(scratch, "other.covsplit"), base);
-    assert_refused(text_format("check %s", path), "not the base of this difference");
+    assert_refused(text_format("check %s", path), "not the base of this delta");
 }
 END_TEST
 
 int main(void)
 {
     TCase *test_case = suite_case("format", 120, prepare);
-    TCase *difference_case = suite_case("differences", 120, prepare_differences);
-    suite_loops(difference_case, sizeof differences / sizeof *differences, test_difference);
-    suite_tests(difference_case, test_base);
+    TCase *delta_case = suite_case("deltas", 120, prepare_deltas);
+    suite_loops(delta_case, sizeof deltas / sizeof *deltas, test_delta);
+    suite_tests(delta_case, test_base);
     suite_loops(test_case, IMAGE_COUNT, test_portable, test_compact);
     suite_tests(test_case, test_packed, test_damage);
-    return suite_main("sidecar format", test_case, difference_case);
+    return suite_main("sidecar format", test_case, delta_case);
 }

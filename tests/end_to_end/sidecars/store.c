@@ -8,7 +8,7 @@
 
 #include "tests/support/covsplit_main.h"
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/packed_stores.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/sample.h"
 
 #define SAMPLE_FUNCTIONS 40
@@ -78,7 +78,7 @@ START_TEST(test_list)
     struct outcome outcome = covsplit_run_words(directory, 0, "store list store");
     struct text_list lines = text_list_of_lines(outcome.output);
     /* With headings and totals. */
-    ck_assert_uint_eq(lines.count, stores_are_packed() ? 6 : 5);
+    ck_assert_uint_eq(lines.count, stores_have_deltas() ? 6 : 5);
     for (unsigned i = 0; i < 3; i++) {
         const char *line = NULL;
         for (size_t j = 1; j < 4; j++) {
@@ -91,8 +91,8 @@ START_TEST(test_list)
     ck_assert_int_lt(strcmp(lines.items[1], lines.items[2]), 0);
     ck_assert_int_lt(strcmp(lines.items[2], lines.items[3]), 0);
     assert_contains(lines.items[4], "3 sidecars of ");
-    if (stores_are_packed()) {
-        assert_contains(lines.items[5], "3 packed; ");
+    if (stores_have_deltas()) {
+        assert_contains(lines.items[5], "3 deltas; ");
     }
     ck_assert_uint_eq(outcome.errors_size, 0);
 }
@@ -111,7 +111,7 @@ static const char json_check[] =
     "for one, other in zip(listed, shown):\n"
     "    moment = one.pop('modified')\n"
     "    whole_size, base = one.pop('whole_size'), one.pop('base')\n"
-    "    assert (base is not None) == (sys.argv[2] == 'packed')\n"
+    "    assert (base is not None) == (sys.argv[2] == 'deltas')\n"
     "    assert whole_size == one['file_size'] if base is None else whole_size > one['file_size']\n"
     "    assert len(one) == 8, one\n"
     "    for key in one:\n"
@@ -124,7 +124,7 @@ START_TEST(test_list_json)
 {
     char *directory = store_directory(IMAGE_COUNT);
     run_or_abort(directory, "python3", "-c", json_check, covsplit_path(),
-                 stores_are_packed() ? "packed" : "whole", NULL);
+                 stores_have_deltas() ? "deltas" : "whole", NULL);
     struct outcome outcome = covsplit_run_words(sample.scratch, 0, "store list --json full/.");
     ck_assert_uint_eq(text_count(outcome.output, "\"uuid\""), IMAGE_COUNT);
 }
@@ -219,14 +219,6 @@ START_TEST(test_check_good)
     struct outcome bare = covsplit_run_words(directory, 1, "verify store");
     ck_assert_str_eq(bare.errors, "covsplit: error: store: is a directory; a store is checked by "
                                   "'store check'\n");
-    /* Old names say the new one. */
-    bare = covsplit_run_words(directory, 0, "verify --store store");
-    ck_assert_str_eq(bare.output, total);
-    ck_assert_str_eq(bare.errors,
-                     "covsplit: warning: 'verify --store' is now called 'store check'\n");
-    bare = covsplit_run_words(directory, 0, "store export store other");
-    assert_contains(bare.output, text_format("%d sidecars added", IMAGE_COUNT));
-    ck_assert_str_eq(bare.errors, "covsplit: warning: 'store export' is now called 'store copy'\n");
 }
 END_TEST
 
@@ -714,7 +706,7 @@ static void assert_none(const char *directory, const char *kind)
     ck_assert_msg(found[0] == '\0', "%s: %s", kind, found);
 }
 
-/* In a set-group-ID directory of a group, all of the group add, pack and remove. */
+/* In a set-group-ID directory of a group, all of the group add, make deltas, and remove. */
 START_TEST(test_group)
 {
     char *directory = sample_directory(&sample);
@@ -728,22 +720,22 @@ START_TEST(test_group)
         ck_assert_int_eq(chmod(path_join(directory, "store"), 02770), 0);
     }
     run_as(directory, "1234", "022", "split --store store -o a ../app-0");
-    run_as(directory, "1235", "027", "split --store store --pack -o b ../app-1");
+    run_as(directory, "1235", "027", "split --store store --delta -o b ../app-1");
     run_as(directory, "1236", "077", "store add store ../side-2");
-    run_as(directory, "1235", "077", "store pack store");
+    run_as(directory, "1235", "077", "store delta store");
     assert_none(directory, "-type d -not -perm -2770");
     assert_none(directory, "-type f -not -perm -040");
     assert_none(directory, "-not -group " TEAM);
     assert_none(directory, "-type f -perm /022");
     run_as(directory, "1236", "022", "store check store");
-    run_as(directory, "1234", "077", "store unpack store");
+    run_as(directory, "1234", "077", "store undelta store");
     run_as(directory, "1235", "077", "store copy store other");
     run_as(directory, "1236", "022", "store gc --older-than 0 store");
     assert_none(directory, "-name *.covsplit");
 }
 END_TEST
 
-/* Whoever may read a store may read what is added to it and packed, whatever the umask; and nobody
+/* Whoever may read a store may read what is added to it, deltas too, whatever the umask; and nobody
  * else, nor may others write to it. */
 START_TEST(test_modes)
 {
@@ -758,7 +750,7 @@ START_TEST(test_modes)
     run_as(directory, NULL, "022", "split --store store -o a ../app-0");
     run_as(directory, NULL, "077", "split --store store -o b ../app-1");
     run_as(directory, NULL, "077", "store add store ../side-2");
-    run_as(directory, NULL, "077", "store pack store");
+    run_as(directory, NULL, "077", "store delta store");
     run_as(directory, NULL, "077", "export --store store --debug-dir store");
     ck_assert(file_exists(path_join(store, ".build-id/bases")));
     if (rows[_i].mode == 0777) {

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/packed_stores.h"
 #include "tests/support/sample.h"
 
 #define SAMPLE_FUNCTIONS 40

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/covsplit_tool.h"
-#include "tests/support/packed_stores.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/random.h"
 #include "tests/support/sample.h"
 
@@ -79,7 +79,7 @@ static void assert_store(const char *directory, size_t sidecars)
         const char *name = tree.items[i];
         size_t length = strlen(name);
         bool is_sidecar = length > 9 && strcmp(name + length - 9, ".covsplit") == 0;
-        bool is_of_bases = stores_are_packed() && strstr(name, "/bases/") != NULL &&
+        bool is_of_bases = stores_have_deltas() && strstr(name, "/bases/") != NULL &&
                            strstr(name, "covsplit") == NULL;
         ck_assert_msg(is_sidecar || is_of_bases || name[length - 1] == '/' ||
                           strcmp(name, "README") == 0,
@@ -410,7 +410,7 @@ START_TEST(test_other_comes_at_every_moment)
 }
 END_TEST
 
-/* ---- packed stores ---- */
+/* ---- stores with deltas ---- */
 
 /* Nobody has used the bases for days, as far as their times tell. */
 static void age_bases(const char *directory)
@@ -423,20 +423,20 @@ static void age_bases(const char *directory)
  * was made of is gone. */
 static void leave_base(const char *directory, const char *image, const char *uuid)
 {
-    run(directory, 0, text_format("split --store store --pack -o left %s", image));
+    run(directory, 0, text_format("split --store store --delta -o left %s", image));
     unlink(store_entry(path_join(directory, "store"), uuid));
     age_bases(directory);
 }
 
-/* Splits that pack, and packers, unpackers, cleaners and readers, all at once: whatever is there in
- * the end can be read, and joins all images. */
-START_TEST(test_packed_together)
+/* Splits and commands that make deltas, others that undo them, cleaners and readers, all at once:
+ * whatever is there in the end can be read, and joins all images. */
+START_TEST(test_deltas_together)
 {
     for (unsigned round = 0; round < rounds(ROUNDS); round++) {
-        static const char *const loops[] = {"store pack store",
-                                            "store pack store",
-                                            "store unpack store",
-                                            "store unpack store",
+        static const char *const loops[] = {"store delta store",
+                                            "store delta store",
+                                            "store undelta store",
+                                            "store undelta store",
                                             "store gc --older-than 1 store",
                                             "store gc --older-than 1 store",
                                             "store check store",
@@ -449,7 +449,7 @@ START_TEST(test_packed_together)
         }
         for (unsigned i = 0; i < WRITERS / 2; i++) {
             commands[i] =
-                command_of(directory, text_format("split --store store --pack -o left-%u app-%u",
+                command_of(directory, text_format("split --store store --delta -o left-%u app-%u",
                                                   i + 1, i + 1));
             commands[WRITERS / 2 + i] = (struct command){.directory = directory};
             struct text_list *words = &commands[WRITERS / 2 + i].arguments;
@@ -458,7 +458,7 @@ START_TEST(test_packed_together)
             text_list_add(words, "sh");
             text_list_add(words, covsplit_path());
         }
-        run(directory, 0, "split --store store --pack -o left-0 app-0");
+        run(directory, 0, "split --store store --delta -o left-0 app-0");
         leave_base(directory, "app-15", apps[15].uuid);
         struct outcome *outcomes = run_together(commands, WRITERS, RESTRICTION_NONE);
         assert_all_exit(commands, outcomes, WRITERS, 0);
@@ -470,8 +470,8 @@ START_TEST(test_packed_together)
 }
 END_TEST
 
-/* What somebody else does in a packed store when a command has come to some system call. */
-struct packed {
+/* What somebody else does in a store with deltas when a command has come to some system call. */
+struct meddler {
     char *directory;
     const char *words;
     struct variant kept, app;
@@ -479,42 +479,42 @@ struct packed {
 
 static void run_other(void *context)
 {
-    struct packed *packed = context;
-    struct command command = command_of(packed->directory, packed->words);
+    struct meddler *meddler = context;
+    struct command command = command_of(meddler->directory, meddler->words);
     struct outcome outcome = command_run(&command);
     ck_assert_msg(outcome_exited(&outcome, 0), "%s", outcome_describe(&command, &outcome));
     outcome_free(&outcome);
     command_free(&command);
 }
 
-static struct packed packed_start(void)
+static struct meddler meddler_start(void)
 {
-    struct packed packed = {.directory = sample_directory(&sample)};
-    packed.kept = variant_create(sample.image, packed.directory, "kept", 1, 1);
-    packed.app = variant_create(sample.image, packed.directory, "app", 2, 2);
-    return packed;
+    struct meddler meddler = {.directory = sample_directory(&sample)};
+    meddler.kept = variant_create(sample.image, meddler.directory, "kept", 1, 1);
+    meddler.app = variant_create(sample.image, meddler.directory, "app", 2, 2);
+    return meddler;
 }
 
 /* Runs the one command, and at each of its system calls, in turn, all of the other one, in a store
  * with an old base that nobody needs yet. */
 static void assert_base_stays(const char *words, const char *others)
 {
-    struct packed packed = packed_start();
-    struct command command = command_of(packed.directory, words);
+    struct meddler meddler = meddler_start();
+    struct command command = command_of(meddler.directory, words);
     struct traced traced = {.was_stopped = true};
     unsigned long stops = 0, with_base = 0;
-    packed.words = others;
+    meddler.words = others;
     while (traced.was_stopped) {
-        directory_remove(path_join(packed.directory, "store"));
-        unlink(path_join(packed.directory, "out"));
-        leave_base(packed.directory, "kept", packed.kept.uuid);
+        directory_remove(path_join(meddler.directory, "store"));
+        unlink(path_join(meddler.directory, "out"));
+        leave_base(meddler.directory, "kept", meddler.kept.uuid);
         stops += 4 * stride();
-        traced = command_trace(&command, stops, run_other, &packed);
+        traced = command_trace(&command, stops, run_other, &meddler);
         ck_assert_msg(traced.exit_code == 0, "stop %lu: %s", stops, traced.errors);
-        run(packed.directory, 0, "store check store");
-        with_base += strstr(run(packed.directory, 0, "store list store"), "packed") != NULL;
+        run(meddler.directory, 0, "store check store");
+        with_base += strstr(run(meddler.directory, 0, "store list store"), "delta") != NULL;
         if (traced.was_stopped) { /* otherwise the other one did not come to its turn */
-            assert_joins(packed.directory, "out", packed.app.path);
+            assert_joins(meddler.directory, "out", meddler.app.path);
         }
     }
     ck_assert_uint_gt(stops, STOPS_MIN);
@@ -523,13 +523,15 @@ static void assert_base_stays(const char *words, const char *others)
 
 START_TEST(test_gc_at_every_moment_of_a_split)
 {
-    assert_base_stays("split -j1 --store store --pack -o out app", "store gc --older-than 1 store");
+    assert_base_stays("split -j1 --store store --delta -o out app",
+                      "store gc --older-than 1 store");
 }
 END_TEST
 
 START_TEST(test_split_at_every_moment_of_gc)
 {
-    assert_base_stays("store gc --older-than 1 store", "split -j1 --store store --pack -o out app");
+    assert_base_stays("store gc --older-than 1 store",
+                      "split -j1 --store store --delta -o out app");
 }
 END_TEST
 
@@ -645,11 +647,11 @@ START_TEST(test_replace)
     run(directory, 0, "split --replace --store store -o out app");
     assert_store(directory, 1);
     assert_joins(directory, "out", app.path);
-    /* Replacing a sidecar by the same bytes does not touch it. (A packed one has others.) */
+    /* Replacing a sidecar by the same bytes does not touch it. (A delta has others.) */
     before = file_status(entry);
     run(directory, 0, "split --replace --store store -o out app");
     after = file_status(entry);
-    ck_assert(same_file(&before, &after) || stores_are_packed());
+    ck_assert(same_file(&before, &after) || stores_have_deltas());
 }
 END_TEST
 
@@ -778,7 +780,7 @@ int main(int argument_count, char **arguments)
     tcase_add_test(test_case, test_no_safe_way);
     suite_loops(test_case, RESTRICTIONS, test_writers_and_cleaners);
     suite_tests(test_case, test_sidecar_goes_at_every_moment, test_directory_goes_at_every_moment,
-                test_other_comes_at_every_moment, test_packed_together,
+                test_other_comes_at_every_moment, test_deltas_together,
                 test_gc_at_every_moment_of_a_split, test_split_at_every_moment_of_gc,
                 test_two_names);
     suite_loops(test_case, sizeof obstacles / sizeof *obstacles, test_replace);

@@ -61,8 +61,6 @@ static const char *const usage_errors[] = {
     "verify",
     "verify --image",
     "verify --image image",
-    "verify --store store image",
-    "verify --store store --image image",
     "split --replace image",
     "split --sidecar side --store store image",
     "store",

@@ -52,8 +52,8 @@ print(f"{value.high:016x}{value.low:016x}")
 END
 }
 
-# difference_seeds NAME OPTION...: the sidecar of "image" as the difference to the one with these options
-difference_seeds() {
+# delta_seeds NAME OPTION...: the sidecar of "image" as the delta to the one with these options
+delta_seeds() {
     local name=$1 bits base packed
     shift
     rm -rf store
@@ -62,7 +62,7 @@ difference_seeds() {
     mkdir -p store/.build-id/bases
     base=store/.build-id/bases/$(digest base.covsplit).base
     mv base.covsplit "$base"
-    try "$COVSPLIT" store pack --level 3 store || return 0
+    try "$COVSPLIT" store delta --level 3 store || return 0
     packed=$(echo store/.build-id/??/*.covsplit)
     for bits in 10 20 44 80; do
         parts "\\x$bits\\x40\\x80\\x00" "$packed" stripped "$base" >"$directory/sidecar/$name-$bits"
@@ -119,8 +119,8 @@ machine() {
     of_sidecar "$name" sidecar
     [[ $3 = i386-* || $3 = s390x-* ]] || core_seeds "$name"
     split_seeds "$name-portable" --portable
-    difference_seeds "$name-difference" --level 1
-    difference_seeds "$name-difference-portable" --portable
+    delta_seeds "$name-delta" --level 1
+    delta_seeds "$name-delta-portable" --portable
 }
 
 for clang in 14 16 19 22; do

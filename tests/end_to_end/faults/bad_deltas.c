@@ -1,12 +1,12 @@
 /*
- * Damaged differences and bases of a store: thousands of them, most with a seal that was made anew,
+ * Damaged deltas and bases of a store: thousands of them, most with a seal that was made anew,
  * and bases with a name that fits.
  *
  * Whatever is in the store, each command ends by itself, soon and in little memory, with 0 or 1;
  * with 1 it has said why in one line. What is joined is right, and so is what is copied or unpacked
  * from then on; no split fails because a base has not the bytes that it is named after.
  *
- * Usage: bad_differences FIRST COUNT      seeds of the mutations
+ * Usage: bad_deltas FIRST COUNT      seeds of the mutations
  */
 #include <elf.h>
 #include <stdio.h>
@@ -27,12 +27,12 @@
 #define DIGEST_SIZE          16
 #define UUID_SIZE            20
 
-/* docs/format.md, "Differences". */
-#define DIFFERENCE_TYPE 0x6c760701u
+/* docs/format.md, "Deltas". */
+#define DELTA_TYPE 0x6c760701u
 
 static struct sample sample;
-static struct variant other; /* whose sidecar is a difference to the sample's */
-static struct contents original, difference, base;
+static struct variant other; /* whose sidecar is a delta to the sample's */
+static struct contents original, delta, base;
 static char *stripped, *profile;
 
 /* ---- a sidecar in pieces ---- */
@@ -227,9 +227,9 @@ static void set_number(struct contents *stored, size_t which, uint64_t number)
 
 static void change_number(struct contents *stored, struct random_state *random)
 {
-    const uint64_t forms[] = {0,          1,          2,          3,          DIFFERENCE_TYPE,
-                              0x6c760103, 0x6c760205, 0x6c760303, 0x6c760409, 0x6c76040a,
-                              0x6c760502, UINT32_MAX};
+    const uint64_t forms[] = {0,          1,          2,          3,
+                              DELTA_TYPE, 0x6c760103, 0x6c760205, 0x6c760303,
+                              0x6c760409, 0x6c76040a, 0x6c760502, UINT32_MAX};
     size_t which = random_below(random, 3);
     uint64_t old = number_of(stored, which);
 
@@ -243,7 +243,7 @@ static void change_number(struct contents *stored, struct random_state *random)
 
 static void change_header(struct contents *stored, struct random_state *random)
 {
-    const uint64_t types[] = {1, 2, DIFFERENCE_TYPE, 0x6c760103, 0x6c760205, 0x6c760409};
+    const uint64_t types[] = {1, 2, DELTA_TYPE, 0x6c760103, 0x6c760205, 0x6c760409};
     Elf64_Chdr header;
 
     memcpy(&header, stored->data, sizeof header);
@@ -276,12 +276,12 @@ static struct contents *any_section(struct pieces *pieces, struct random_state *
     return &pieces->contents[pieces->compressed[random_below(random, pieces->compressed_count)]];
 }
 
-static const char *change(struct pieces *pieces, bool is_difference, struct random_state *random)
+static const char *change(struct pieces *pieces, bool is_delta, struct random_state *random)
 {
     struct contents *stored = any_section(pieces, random), *second, swapped;
     size_t behind = sizeof(Elf64_Chdr), room = stored->size - behind;
 
-    switch (random_below(random, is_difference ? 8 : 6)) {
+    switch (random_below(random, is_delta ? 8 : 6)) {
     case 0:
         stored->data[behind + random_below(random, room)] ^=
             (uint8_t)(1u << random_below(random, 8));
@@ -365,7 +365,7 @@ static void prepare(void)
     struct command run = {0};
     struct place place;
 
-    sample = sample_create("bad-differences", SAMPLE_FUNCTIONS);
+    sample = sample_create("bad-deltas", SAMPLE_FUNCTIONS);
     other = variant_create(sample.image, sample.scratch, "other", 1, 1);
     variant_create(sample.image, sample.scratch, "third", 2, 2);
     covsplit_run_words(sample.scratch, 0,
@@ -373,10 +373,10 @@ static void prepare(void)
     base = file_read(path_join(sample.scratch, "base"));
     place = make_place(sample.scratch);
     write_base(&place, &base);
-    covsplit_run_words(sample.scratch, 0, "split --store place/store --pack -o stripped other");
-    difference = file_read(place.entry);
+    covsplit_run_words(sample.scratch, 0, "split --store place/store --delta -o stripped other");
+    delta = file_read(place.entry);
     original = file_read(other.path);
-    ck_assert_uint_lt(difference.size, base.size / 2);
+    ck_assert_uint_lt(delta.size, base.size / 2);
     stripped = path_join(sample.scratch, "stripped");
     profile = path_join(sample.scratch, "light.profraw");
     run.directory = sample.scratch;
@@ -409,11 +409,11 @@ static const char *spoil_base(const struct place *place, struct random_state *ra
         break;
     case 4:
         ck_assert_int_eq(symlink(random_below(random, 2) == 0 ? place->entry : path, path), 0);
-        what = "the difference for its base, or a link to itself";
+        what = "the delta for its base, or a link to itself";
         break;
     case 5:
-        file_write(path, difference.data, difference.size);
-        what = "a difference under the name of its base";
+        file_write(path, delta.data, delta.size);
+        what = "a delta under the name of its base";
         break;
     default:
         file_write(path, base.data, base.size);
@@ -425,24 +425,24 @@ static const char *spoil_base(const struct place *place, struct random_state *ra
     return what;
 }
 
-/* Two differences and their base, so that the base of one is a difference itself. */
+/* Two deltas and their base, so that the base of one is a delta itself. */
 static const char *make_chain(const struct place *place)
 {
-    struct pieces pieces = take_apart(&difference);
+    struct pieces pieces = take_apart(&delta);
     struct contents second;
 
-    name_base(&pieces, &difference);
+    name_base(&pieces, &delta);
     second = put_together(&pieces);
     write_base(place, &base);
-    write_base(place, &difference);
+    write_base(place, &delta);
     file_write(place->entry, second.data, second.size);
     contents_free(&second);
     return "a chain";
 }
 
-static const char *damage_difference(const struct place *place, struct random_state *random)
+static const char *damage_delta(const struct place *place, struct random_state *random)
 {
-    struct pieces pieces = take_apart(&difference);
+    struct pieces pieces = take_apart(&delta);
     const char *what = NULL;
     struct contents made;
     uint64_t changes = 1 + random_below(random, 2);
@@ -453,12 +453,12 @@ static const char *damage_difference(const struct place *place, struct random_st
     write_base(place, &base);
     file_write(place->entry, made.data, made.size);
     contents_free(&made);
-    return text_format("difference: %s", what);
+    return text_format("delta: %s", what);
 }
 
 static const char *damage_base(const struct place *place, struct random_state *random)
 {
-    struct pieces of_base = take_apart(&base), pieces = take_apart(&difference);
+    struct pieces of_base = take_apart(&base), pieces = take_apart(&delta);
     const char *what = change(&of_base, false, random);
     struct contents changed = put_together(&of_base), made;
 
@@ -476,7 +476,7 @@ static const char *damage_file(const struct place *place, struct random_state *r
 {
     struct contents made = {NULL, 0};
 
-    set_contents(&made, difference.data, difference.size);
+    set_contents(&made, delta.data, delta.size);
     if (random_below(random, 4) == 0)
         made.size = random_below(random, made.size);
     else
@@ -491,7 +491,7 @@ static const char *damage(const struct place *place, struct random_state *random
 {
     switch (random_below(random, 16)) {
     case 0:
-        file_write(place->entry, difference.data, difference.size);
+        file_write(place->entry, delta.data, delta.size);
         return spoil_base(place, random);
     case 1:
         return make_chain(place);
@@ -505,7 +505,7 @@ static const char *damage(const struct place *place, struct random_state *random
     case 8:
         return damage_base(place, random);
     default:
-        return damage_difference(place, random);
+        return damage_delta(place, random);
     }
 }
 
@@ -566,7 +566,7 @@ static bool splits(const char *directory, bool may_refuse, struct verdict *verdi
 {
     struct contents third = file_read(path_join(sample.scratch, "third"));
     int exit_code = -1;
-    bool good = hostile_run(directory, "split -j1 --store store --pack -o out ../../third",
+    bool good = hostile_run(directory, "split -j1 --store store --delta -o out ../../third",
                             &exit_code, verdict);
 
     if (good && exit_code != 0)
@@ -597,13 +597,13 @@ static bool check(const struct place *place, unsigned long seed, const char *wha
                 verdict_fail(verdict, "verify accepts what join refuses"));
     case 1:
         return check_store(directory, &exit_code, verdict) &&
-               (exit_code != 0 || *joined || strcmp(what, "difference: the notes") == 0 ||
+               (exit_code != 0 || *joined || strcmp(what, "delta: the notes") == 0 ||
                 verdict_fail(verdict, "the check accepts what join refuses"));
     case 2:
         return hostile_run(directory, text_format("show --map %s", entry), &exit_code, verdict) &&
                hostile_run(directory, text_format("show %s", entry), &exit_code, verdict);
     case 3:
-        return makes_whole(directory, "store unpack store", "store", *joined, verdict);
+        return makes_whole(directory, "store undelta store", "store", *joined, verdict);
     case 4:
         return makes_whole(directory, "store copy store copied", "copied", *joined, verdict);
     case 5:
@@ -648,7 +648,7 @@ START_TEST(test_undamaged)
 {
     char *directory = sample_directory(&sample);
     struct place place = make_place(directory);
-    struct pieces of_base = take_apart(&base), pieces = take_apart(&difference);
+    struct pieces of_base = take_apart(&base), pieces = take_apart(&delta);
     struct contents changed = put_together(&of_base), made;
     struct verdict verdict = {0};
     bool joined = false;
@@ -668,7 +668,7 @@ START_TEST(test_limit)
 {
     const uint64_t sizes[] = {UINT64_C(1) << 31, UINT64_C(1) << 40, UINT64_C(1) << 63};
     struct place place = make_place(sample_directory(&sample));
-    struct pieces pieces = take_apart(&difference);
+    struct pieces pieces = take_apart(&delta);
     struct contents made;
     struct outcome outcome;
 
@@ -693,9 +693,9 @@ int main(int count, char **words)
     suite_arguments(count, words, "FIRST COUNT", &first, &seeds);
     hostile_in_memory();
     hostile_seeds(first, seeds);
-    mutations = suite_case("differences", TEST_TIMEOUT_SECONDS, prepare);
+    mutations = suite_case("deltas", TEST_TIMEOUT_SECONDS, prepare);
     suite_loops(mutations, hostile_tests(), test_damaged);
     suite_tests(mutations, test_undamaged);
     suite_loops(mutations, 3, test_limit);
-    return suite_main("bad differences", mutations);
+    return suite_main("bad deltas", mutations);
 }

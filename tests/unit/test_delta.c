@@ -1,10 +1,10 @@
 /*
- * Differences that are written and read in memory: what must come back whatever the sections are.
+ * Deltas that are written and read in memory: what must come back whatever the sections are.
  */
 #include <string.h>
 
 #include "common/llvm/names.h"
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
@@ -66,7 +66,7 @@ static struct buffer sidecar_with(struct sample *sample, const struct buffer *na
 /* The text of such names takes more than streams of the section may, so that they stay codes. */
 START_TEST(test_names_that_compress_well)
 {
-    const struct difference_options options = {.level = 9, .most = UINT64_MAX, .is_fast = _i == 0};
+    const struct delta_options options = {.level = 9, .most = UINT64_MAX, .is_fast = _i == 0};
     struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
     struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer base_names = long_names('y'), names = long_names('z'), content = {0};
@@ -84,12 +84,12 @@ START_TEST(test_names_that_compress_well)
     whole = sample_open(&whole_file);
     digest = digest_of(buffer_view(&base_file));
     bases.find = find_base;
-    ck_assert(output_create_in_memory(&output, "difference", &error));
-    ck_assert_msg(difference_write(whole, whole_file.size, &bases, "base", &digest, &options,
-                                   &output, &fits, &error),
+    ck_assert(output_create_in_memory(&output, "delta", &error));
+    ck_assert_msg(delta_write(whole, whole_file.size, &bases, "base", &digest, &options, &output,
+                              &fits, &error),
                   "%s", error.message);
     ck_assert(fits && output_map(&output, &written, &error));
-    read = sidecar_open(written.bytes, "difference", &error);
+    read = sidecar_open(written.bytes, "delta", &error);
     ck_assert_msg(read != NULL, "%s", error.message);
     sidecar_share_bases(read, &bases);
     ck_assert_msg(sidecar_read_names(read, sidecar_find(read, SECTION_NAMES), &found, &error), "%s",
@@ -121,5 +121,5 @@ int main(void)
     TCase *all = suite_case("all", 60, NULL);
 
     suite_loops(all, 2, test_names_that_compress_well);
-    return suite_main("difference", all);
+    return suite_main("delta", all);
 }

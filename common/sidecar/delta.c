@@ -1,7 +1,7 @@
 /*
- * Differences, read and written: see difference.h.
+ * Deltas, read and written: see delta.h.
  */
-#include "common/sidecar/difference.h"
+#include "common/sidecar/delta.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "common/codec/names/names.h"
 #include "common/llvm/names.h"
 
-/* The contents of a base that are kept for the next difference, in bytes. */
+/* The contents of a base that are kept for the next delta, in bytes. */
 #define ROOM ((uint64_t)64 << 20)
 
 /* Larger sections are only compressed as streams, which are several times smaller. */
@@ -33,7 +33,7 @@
 
 /* ---- the base ---- */
 
-char *difference_base_path(const char *path, const struct digest *base)
+char *delta_base_path(const char *path, const struct digest *base)
 {
     char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
     char *real = realpath(path, NULL), *result = NULL;
@@ -48,7 +48,7 @@ char *difference_base_path(const char *path, const struct digest *base)
     else
         memcpy(real, directory, strlen(directory) + 1);
     if (path_directory(real != NULL ? real : directory, root) &&
-        asprintf(&result, "%s/" DIFFERENCE_BASES_NAME "/%s" DIFFERENCE_BASE_SUFFIX, root,
+        asprintf(&result, "%s/" DELTA_BASES_NAME "/%s" DELTA_BASE_SUFFIX, root,
                  digest_format(base, hex)) < 0)
         result = NULL;
     free(real);
@@ -77,7 +77,7 @@ static struct sidecar *read_base(const char *path, struct error *error)
 
     if (base != NULL || error->number != ENOENT)
         return base;
-    if (asprintf(&aside, "%s" DIFFERENCE_ASIDE_SUFFIX, path) < 0) {
+    if (asprintf(&aside, "%s" DELTA_ASIDE_SUFFIX, path) < 0) {
         error_out_of_memory(error, path, PATH_MAX);
         return NULL;
     }
@@ -86,7 +86,7 @@ static struct sidecar *read_base(const char *path, struct error *error)
     return base != NULL ? base : sidecar_read(path, error);
 }
 
-/* Reads the base in that path, unless it is the last one. `name` is the difference's. */
+/* Reads the base in that path, unless it is the last one. `name` is the delta's. */
 static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, const char *path,
                                 const struct digest *digest, struct error *error)
 {
@@ -107,7 +107,7 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
     }
     if (base == NULL) {
         error_set(error,
-                  "%.500s: is a difference, whose base cannot be used (%.600s); put the base back, "
+                  "%.500s: is a delta, whose base cannot be used (%.600s); put the base back, "
                   "or take the sidecar from another store",
                   name, why.message);
         return NULL;
@@ -115,7 +115,7 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
     found = digest_of(is_given ? bytes : base->input.bytes);
     if (!digest_equal(&found, digest) || base->base.is_needed) {
         error_set(error,
-                  "%.500s: is a difference, but its base %.500s is not the file that it was made "
+                  "%.500s: is a delta, but its base %.500s is not the file that it was made "
                   "with; put that back, or take the sidecar from another store",
                   name, path);
         sidecar_close(base);
@@ -130,16 +130,16 @@ static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, c
 
 /* ---- restoring ---- */
 
-/* Appends the bytes that a part of a difference is compressed from, or after. */
+/* Appends the bytes that a part of a delta is compressed from, or after. */
 static bool flatten(const struct sidecar *sidecar, const struct section *section,
                     bool is_of_streams, struct buffer *flat, struct error *error)
 {
     const struct transform *transform = transform_of(section->form, section->kind);
-    const struct packed packed = {section->content, section->size, sidecar->name, section->name};
+    const struct encoded encoded = {section->content, section->size, sidecar->name, section->name};
 
     if (!is_of_streams || transform == NULL)
         return sidecar_read_section(sidecar, section, flat, error);
-    return codec_flatten(transform, &packed, sidecar->memory_limit, flat, error);
+    return codec_flatten(transform, &encoded, sidecar->memory_limit, flat, error);
 }
 
 /* The same for the base, which may have no such section. */
@@ -156,9 +156,9 @@ static bool restore(const struct sidecar *sidecar, const struct section *section
                     struct error *error)
 {
     const struct sidecar_part *part = &sidecar->parts[section->kind];
-    const struct packed frame = {part->frame, part->size, sidecar->name, section->name};
+    const struct encoded frame = {part->frame, part->size, sidecar->name, section->name};
     struct buffer *to = &sidecar->references->parts[section->kind], prefix = {0};
-    char *path = difference_base_path(sidecar->name, &sidecar->base.digest);
+    char *path = delta_base_path(sidecar->name, &sidecar->base.digest);
     struct sidecar *base;
     bool done = false;
 
@@ -177,7 +177,7 @@ static bool restore(const struct sidecar *sidecar, const struct section *section
         struct digest found = digest_of(buffer_view(to));
 
         done = digest_equal(&found, &section->digest) ||
-               packed_damaged(&frame, "its digest is not the one recorded", error);
+               encoded_damaged(&frame, "its digest is not the one recorded", error);
         to->size = done ? to->size : 0;
     }
     buffer_free(&prefix);
@@ -185,8 +185,8 @@ static bool restore(const struct sidecar *sidecar, const struct section *section
     return done;
 }
 
-bool difference_restore(const struct sidecar *sidecar, const struct section *section,
-                        struct error *error)
+bool delta_restore(const struct sidecar *sidecar, const struct section *section,
+                   struct error *error)
 {
     unsigned bit = 1U << section->kind;
     _Atomic(unsigned) *restored;
@@ -207,8 +207,8 @@ bool difference_restore(const struct sidecar *sidecar, const struct section *sec
     return done;
 }
 
-bool difference_content(const struct sidecar *sidecar, const struct section *section,
-                        struct bytes *content)
+bool delta_content(const struct sidecar *sidecar, const struct section *section,
+                   struct bytes *content)
 {
     if (!sidecar->base.is_needed || sidecar->parts[section->kind].is_of_streams)
         return false;
@@ -220,9 +220,9 @@ bool difference_content(const struct sidecar *sidecar, const struct section *sec
 
 struct writer {
     const struct sidecar *whole, *base;
-    const struct difference_options *options;
+    const struct delta_options *options;
     const char *name;
-    struct sidecar_difference difference;
+    struct sidecar_delta delta;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
     bool is_unfit; /* too large for a window of zstd or for readers, or the base cannot be read */
@@ -235,18 +235,18 @@ static bool has_same_numbers(const struct writer *writer, const struct section *
                              bool *are_same)
 {
     const struct transform_context context = {.memory_limit = writer->whole->memory_limit};
-    const struct packed packed = {section->content, section->size, writer->whole->name,
-                                  section->name};
-    struct names packed_names = {.count = 0}, names = {.count = 0};
+    const struct encoded encoded = {section->content, section->size, writer->whole->name,
+                                    section->name};
+    struct names encoded_names = {.count = 0}, names = {.count = 0};
     struct buffer content = {0};
-    bool done = names_decode(&context, &packed, &packed_names, NULL, writer->error) &&
+    bool done = names_decode(&context, &encoded, &encoded_names, NULL, writer->error) &&
                 sidecar_read_section(writer->whole, section, &content, writer->error) &&
                 names_add_section(&names, buffer_view(&content), writer->whole->memory_limit,
                                   writer->name, writer->error);
 
-    *are_same = done && bytes_equal(buffer_view(&packed_names.text), buffer_view(&names.text));
+    *are_same = done && bytes_equal(buffer_view(&encoded_names.text), buffer_view(&names.text));
     buffer_free(&content);
-    names_free(&packed_names);
+    names_free(&encoded_names);
     names_free(&names);
     return done;
 }
@@ -287,7 +287,7 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 /* Streams are read faster, so a content must be smaller by more than a little. */
 static bool choose_part(struct writer *writer, const struct section *section, struct draft *chosen)
 {
-    const struct difference_options *options = writer->options;
+    const struct delta_options *options = writer->options;
     bool is_plain = section->form == ELFCOMPRESS_ZSTD, done = true;
     bool can_be_content = is_plain || section->size <= CONTENT_MAX;
     struct draft content = {.part.size = 0};
@@ -316,8 +316,8 @@ static bool choose_part(struct writer *writer, const struct section *section, st
 
 static bool add_section(struct writer *writer, const struct section *section)
 {
-    const struct difference_options *options = writer->options;
-    struct buffer *stored = &writer->difference.stored[section->kind];
+    const struct delta_options *options = writer->options;
+    struct buffer *stored = &writer->delta.stored[section->kind];
     struct draft draft = {.part.size = 0};
     bool done = choose_part(writer, section, &draft);
 
@@ -336,7 +336,7 @@ static bool add_section(struct writer *writer, const struct section *section)
            (!stored->failed || error_out_of_memory(writer->error, writer->name, stored->size));
 }
 
-/* The difference that was written must hold what the sidecar holds. */
+/* The delta that was written must hold what the sidecar holds. */
 static bool check(const struct writer *writer, struct output *output, struct sidecar_bases *bases,
                   struct error *error)
 {
@@ -359,7 +359,7 @@ static bool check(const struct writer *writer, struct output *output, struct sid
 
         if (section->form == 0)
             continue;
-        done = difference_restore(written, section, error);
+        done = delta_restore(written, section, error);
         found = digest_of(buffer_view(&written->references->parts[section->kind]));
         if (done && !digest_equal(&found, &writer->flats[section->kind]))
             done = error_set(error, "%s: does not come out as it was; it stays as it is",
@@ -381,10 +381,9 @@ static bool check(const struct writer *writer, struct output *output, struct sid
     return done;
 }
 
-bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar_bases *bases,
-                      const char *path, const struct digest *digest,
-                      const struct difference_options *options, struct output *output, bool *fits,
-                      struct error *error)
+bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_bases *bases,
+                 const char *path, const struct digest *digest, const struct delta_options *options,
+                 struct output *output, bool *fits, struct error *error)
 {
     struct sidecar_source source = {
         .facts = whole->facts,
@@ -413,18 +412,18 @@ bool difference_write(const struct sidecar *whole, uint64_t size, struct sidecar
         done = section->form == 0 || add_section(&writer, section);
     }
     if (done && !writer.is_unfit)
-        writer.difference.base =
+        writer.delta.base =
             (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
     pthread_mutex_unlock(&bases->lock);
     if (done && writer.size <= options->most && !writer.is_unfit) {
-        writer.difference.inverse_digest = whole->inverse.digest;
-        writer.difference.inverse_size = whole->inverse.size;
-        source.difference = &writer.difference;
+        writer.delta.inverse_digest = whole->inverse.digest;
+        writer.delta.inverse_size = whole->inverse.size;
+        source.delta = &writer.delta;
         done = sidecar_write(&source, &write_options, output, error) &&
                check(&writer, output, bases, error);
         *fits = done;
     }
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.difference.stored[kind]);
+        buffer_free(&writer.delta.stored[kind]);
     return done;
 }

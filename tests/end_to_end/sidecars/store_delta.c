@@ -1,6 +1,6 @@
 /*
- * covsplit store pack and unpack, and split --pack: whatever reads a packed store makes of it what
- * it makes of the whole one, to the byte, and nothing is lost.
+ * covsplit store delta and undelta, and split --delta: whatever reads a store with deltas makes of
+ * it what it makes of the whole one, to the byte, and nothing is lost.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 
 #include "tests/support/covsplit_tool.h"
 #include "tests/support/darwin_program.h"
+#include "tests/support/delta_stores.h"
 #include "tests/support/elf_file.h"
-#include "tests/support/packed_stores.h"
 #include "tests/support/sample.h"
 #include "tests/support/windows_program.h"
 
@@ -24,9 +24,9 @@ static const char *const builds[] = {"one/app", "two/app", "three/app", "four/to
 #define BUILD_COUNT (sizeof builds / sizeof *builds)
 
 /* Has DIRECTORY/original and split, with the images of all builds, profiles in light, and three
- * places with a `store` each: whole; packed by `store pack`; packed by `split --pack`. */
+ * places with a `store` each: whole; deltas by `store delta`; deltas by `split --delta`. */
 static char *scratch;
-static const char *const places[] = {"whole", "packed", "at-once"};
+static const char *const places[] = {"whole", "deltas", "at-once"};
 #define PLACE_COUNT (sizeof places / sizeof *places)
 static const char *uuids[BUILD_COUNT];
 
@@ -87,14 +87,14 @@ static char *place_of(const char *place)
     return path_join(scratch, place);
 }
 
-static bool is_packed(const char *place, unsigned number)
+static bool is_delta(const char *place, unsigned number)
 {
-    return file_is_difference(store_entry(path_join(place_of(place), "store"), uuids[number]));
+    return file_is_delta(store_entry(path_join(place_of(place), "store"), uuids[number]));
 }
 
 static void prepare(void)
 {
-    scratch = scratch_create("store-pack");
+    scratch = scratch_create("store-delta");
     static const char *const directories[] = {"original", "split", "light"};
     for (size_t i = 0; i < 3; i++) {
         directory_create(path_join(scratch, directories[i]));
@@ -110,21 +110,21 @@ static void prepare(void)
             place_of("whole"), 0,
             text_format("split --store store -o %s %s", stripped_of(i), original_of(i)));
         covsplit_run_words(place_of("at-once"), 0,
-                           text_format("split --store store --pack -o %s %s",
+                           text_format("split --store store --delta -o %s %s",
                                        path_join(scratch, "again"), original_of(i)));
         files_assert_equal(path_join(scratch, "again"), stripped_of(i), builds[i]);
         struct command command = command_words(scratch, "%s", stripped_of(i));
         text_list_add_format(&command.environment, "LLVM_PROFILE_FILE=light/%u.profraw", i);
         command_run_or_abort(&command);
     }
-    run_or_abort(scratch, "cp", "-a", "whole/store", "packed/store", NULL);
-    covsplit_run_words(place_of("packed"), 0, "store pack store");
+    run_or_abort(scratch, "cp", "-a", "whole/store", "deltas/store", NULL);
+    covsplit_run_words(place_of("deltas"), 0, "store delta store");
     for (size_t i = 1; i < PLACE_COUNT; i++) {
-        unsigned packed = 0;
+        unsigned deltas = 0;
         for (unsigned j = 0; j < BUILD_COUNT; j++) {
-            packed += is_packed(places[i], j);
+            deltas += is_delta(places[i], j);
         }
-        ck_assert_msg(packed == BUILD_COUNT, "%u in %s", packed, places[i]);
+        ck_assert_msg(deltas == BUILD_COUNT, "%u in %s", deltas, places[i]);
     }
 }
 
@@ -151,19 +151,19 @@ static char *base_of(const char *directory)
     return text_format("%s/%.*s", directory, (int)strcspn(paths, "\n"), paths);
 }
 
-/* The number of a build that is a difference to the sidecar of another one. */
-static unsigned packed_build(const char *directory)
+/* The number of a build that is a delta to the sidecar of another one. */
+static unsigned delta_build(const char *directory)
 {
     struct contents base = file_read(base_of(directory));
     for (unsigned i = 0; i < BUILD_COUNT; i++) {
         struct contents whole =
             file_read(store_entry(path_join(place_of("whole"), "store"), uuids[i]));
-        /* Those of split --pack may be of another level. */
-        if (file_is_difference(entry_of(directory, i)) && !contents_equal(&whole, &base)) {
+        /* Those of split --delta may be of another level. */
+        if (file_is_delta(entry_of(directory, i)) && !contents_equal(&whole, &base)) {
             return i;
         }
     }
-    ck_abort_msg("no difference in %s", directory);
+    ck_abort_msg("no delta in %s", directory);
     return 0;
 }
 
@@ -201,7 +201,7 @@ static const char *fill_in(const char *words, unsigned number)
 
 START_TEST(test_readers)
 {
-    /* A store has one base, so that at least one of the first and the last is packed. */
+    /* A store has one base, so that at least one of the first and the last is a delta. */
     for (unsigned i = 0; i < BUILD_COUNT; i += rounds_are_all() ? 1 : (unsigned)BUILD_COUNT - 1) {
         covsplit_run_words(
             scratch, 0,
@@ -231,9 +231,9 @@ END_TEST
 START_TEST(test_joined)
 {
     for (unsigned i = 0; i < BUILD_COUNT; i++) {
-        covsplit_run_words(place_of("packed"), 0,
+        covsplit_run_words(place_of("deltas"), 0,
                            text_format("join --store store -o joined %s", stripped_of(i)));
-        files_assert_equal(path_join(place_of("packed"), "joined"), original_of(i), builds[i]);
+        files_assert_equal(path_join(place_of("deltas"), "joined"), original_of(i), builds[i]);
     }
 }
 END_TEST
@@ -244,12 +244,12 @@ static const char list_check[] =
     "def run(*words):\n"
     "    return json.loads(subprocess.run([sys.argv[1], *words], check=True,\n"
     "                                     stdout=subprocess.PIPE).stdout)\n"
-    "whole, packed = (run('store', 'list', '--json', place + '/store') for place in sys.argv[2:])\n"
-    "assert len(whole) == len(packed) == 4\n"
-    "bases = [one['base'] for one in packed if one['base'] is not None]\n"
+    "whole, deltas = (run('store', 'list', '--json', place + '/store') for place in sys.argv[2:])\n"
+    "assert len(whole) == len(deltas) == 4\n"
+    "bases = [one['base'] for one in deltas if one['base'] is not None]\n"
     "assert len(bases) == 4 and len(set(bases)) == 1, bases\n"
     "assert os.path.exists(f'{sys.argv[3]}/store/.build-id/bases/{bases[0]}.base')\n"
-    "for one, other in zip(whole, packed):\n"
+    "for one, other in zip(whole, deltas):\n"
     "    assert one['base'] is None and one['whole_size'] == one['file_size']\n"
     "    assert one['file_size'] == other['whole_size']\n"
     "    assert other['file_size'] == os.stat(other['file']).st_size\n"
@@ -263,17 +263,17 @@ START_TEST(test_list)
     run_or_abort(scratch, "python3", "-c", list_check, covsplit_path(), "whole", places[_i + 1],
                  NULL);
     struct outcome outcome = covsplit_run_words(place_of(places[_i + 1]), 0, "store list store");
-    assert_contains(outcome.output, "\n4 packed; as whole sidecars they would all take ");
+    assert_contains(outcome.output, "\n4 deltas; as whole sidecars they would all take ");
     outcome = covsplit_run_words(place_of(places[_i + 1]), 0, "store check store");
     assert_contains(outcome.output, ", 0 faults\n");
 }
 END_TEST
 
-/* Also through a link from elsewhere. Outside of its store, a difference has no base. */
+/* Also through a link from elsewhere. Outside of its store, a delta has no base. */
 START_TEST(test_named)
 {
-    char *directory = copy_of("packed");
-    unsigned number = packed_build(directory);
+    char *directory = copy_of("deltas");
+    unsigned number = delta_build(directory);
     const char *entry = entry_of(directory, number);
     const char *join = text_format("join --sidecar %%s -o joined %s", stripped_of(number));
     ck_assert_int_eq(symlink(entry, path_join(directory, "link")), 0);
@@ -285,7 +285,7 @@ START_TEST(test_named)
     }
     file_copy(entry, path_join(directory, "alone"));
     struct outcome outcome = covsplit_run_words(directory, 1, text_replace(join, "%s", "alone"));
-    assert_contains(outcome.errors, "covsplit: error: alone: is a difference, ");
+    assert_contains(outcome.errors, "covsplit: error: alone: is a delta, ");
     assert_contains(outcome.errors, strrchr(base_of(directory), '/'));
     ck_assert_uint_eq(text_count(outcome.errors, "\n"), 1);
 }
@@ -309,32 +309,32 @@ START_TEST(test_unpack)
     ck_assert(!file_exists(path_join(directory, "other/.build-id/bases")));
     covsplit_run_words(directory, 0, text_format("store add added store"));
     assert_same_sidecars(directory, "added");
-    unsigned number = packed_build(directory);
+    unsigned number = delta_build(directory);
     struct stat before = file_status(entry_of(directory, number)), after;
     struct outcome outcome =
-        covsplit_run_words(directory, 0, text_format("store unpack store %s", uuids[number]));
-    assert_contains(outcome.output, "1 sidecar unpacked: ");
+        covsplit_run_words(directory, 0, text_format("store undelta store %s", uuids[number]));
+    assert_contains(outcome.output, "1 restored sidecar: ");
     after = file_status(entry_of(directory, number));
     ck_assert_int_eq(before.st_mtim.tv_nsec, after.st_mtim.tv_nsec);
     ck_assert_int_eq(before.st_mode, after.st_mode);
-    covsplit_run_words(directory, 0, "store unpack store");
+    covsplit_run_words(directory, 0, "store undelta store");
     assert_same_sidecars(directory, "store");
-    covsplit_run_words(directory, 0, "store unpack store");
+    covsplit_run_words(directory, 0, "store undelta store");
     assert_same_sidecars(directory, "store");
 }
 END_TEST
 
-/* ---- packing ---- */
+/* ---- making deltas ---- */
 
 START_TEST(test_deterministic)
 {
     char *directories[2];
     for (size_t i = 0; i < 2; i++) {
         directories[i] = copy_of("whole");
-        covsplit_run_words(directories[i], 0, "store pack store");
+        covsplit_run_words(directories[i], 0, "store delta store");
     }
     run_or_abort(scratch, "diff", "-r", directories[0], directories[1], NULL);
-    run_or_abort(scratch, "diff", "-r", directories[0], "packed", "--exclude=out",
+    run_or_abort(scratch, "diff", "-r", directories[0], "deltas", "--exclude=out",
                  "--exclude=joined", NULL);
 }
 END_TEST
@@ -343,8 +343,8 @@ END_TEST
  */
 START_TEST(test_again)
 {
-    char *directory = copy_of("packed");
-    const char *entry = entry_of(directory, packed_build(directory));
+    char *directory = copy_of("deltas");
+    const char *entry = entry_of(directory, delta_build(directory));
     struct contents contents = file_read(entry);
     struct elf_file elf = elf_file_read(entry);
     const Elf64_Shdr *section = elf_file_section(&elf, "__llvm_covfun");
@@ -353,10 +353,11 @@ START_TEST(test_again)
     covsplit_run_words(directory, 1, "store check store");
     const char *before = run_or_abort(directory, "find", "store", "-type", "f", "-printf",
                                       "%i %s %T@ %C@ %p\\n", NULL);
-    struct outcome outcome = covsplit_run_words(directory, 0, "store pack --memory-limit 4K store");
-    assert_contains(outcome.output, "0 sidecars packed: ");
+    struct outcome outcome =
+        covsplit_run_words(directory, 0, "store delta --memory-limit 4K store");
+    assert_contains(outcome.output, "0 new deltas: ");
     ck_assert_uint_eq(outcome.errors_size, 0);
-    /* A repack leaves differences alone, too. */
+    /* A repack leaves deltas alone, too. */
     covsplit_run_words(directory, 0, "repack store");
     const char *after = run_or_abort(directory, "find", "store", "-type", "f", "-printf",
                                      "%i %s %T@ %C@ %p\\n", NULL);
@@ -367,21 +368,21 @@ END_TEST
 START_TEST(test_keep_whole)
 {
     char *directory = copy_of("whole");
-    covsplit_run_words(directory, 0,
-                       text_format("store pack --keep-whole tool --keep-whole %s store", uuids[1]));
+    covsplit_run_words(
+        directory, 0, text_format("store delta --keep-whole tool --keep-whole %s store", uuids[1]));
     for (unsigned i = 0; i < BUILD_COUNT; i++) {
         bool stays = i == 1 || i == BUILD_COUNT - 1;
-        ck_assert(!stays || !file_is_difference(entry_of(directory, i)));
+        ck_assert(!stays || !file_is_delta(entry_of(directory, i)));
     }
-    ck_assert(file_is_difference(entry_of(directory, 0)));
-    ck_assert(file_is_difference(entry_of(directory, 2)));
-    covsplit_run_words(directory, 0, "store pack store");
-    covsplit_run_words(directory, 0, "store unpack store");
+    ck_assert(file_is_delta(entry_of(directory, 0)));
+    ck_assert(file_is_delta(entry_of(directory, 2)));
+    covsplit_run_words(directory, 0, "store delta store");
+    covsplit_run_words(directory, 0, "store undelta store");
     assert_same_sidecars(directory, "store");
 }
 END_TEST
 
-/* The JSON of a split has the sizes that `show` tells of the difference. */
+/* The JSON of a split has the sizes that `show` tells of the delta. */
 static const char sizes_check[] =
     "import json, subprocess, sys\n"
     "tool, image, entry = sys.argv[1:]\n"
@@ -389,7 +390,7 @@ static const char sizes_check[] =
     "                                stdout=subprocess.PIPE).stdout)[0]\n"
     "sizes = lambda one: {row['name']: row['stored_size'] for row in one['sections']\n"
     "                     if row['stored_size'] is not None}\n"
-    "split = run('split', '--json', '--store', 'store', '--replace', '--pack', '-o', 'out', "
+    "split = run('split', '--json', '--store', 'store', '--replace', '--delta', '-o', 'out', "
     "image)\n"
     "shown = run('show', '--json', entry)\n"
     "assert split['sidecar_size'] == shown['file_size']\n"
@@ -398,10 +399,10 @@ static const char sizes_check[] =
 START_TEST(test_split)
 {
     char *directory = copy_of("at-once");
-    unsigned number = packed_build(directory);
+    unsigned number = delta_build(directory);
     const char *entry = entry_of(directory, number);
     const char *split =
-        text_format("split --store store --pack %%s -o out %s", original_of(number));
+        text_format("split --store store --delta %%s -o out %s", original_of(number));
     struct stat before = file_status(entry), after;
     static const char *const options[] = {"", "--replace"};
     for (size_t i = 0; i < 2; i++) {
@@ -412,23 +413,23 @@ START_TEST(test_split)
                           before.st_mtim.tv_nsec == after.st_mtim.tv_nsec,
                       "'%s'", options[i]);
     }
-    /* Without --pack, --replace gives a whole one. */
+    /* Without --delta, --replace gives a whole one. */
     covsplit_run_words(directory, 0,
                        text_format("split --store store --replace -o out %s", original_of(number)));
-    ck_assert(!file_is_difference(entry));
+    ck_assert(!file_is_delta(entry));
     run_or_abort(directory, "python3", "-c", sizes_check, covsplit_path(), original_of(number),
                  entry, NULL);
-    ck_assert(file_is_difference(entry));
+    ck_assert(file_is_delta(entry));
     /* What is like none of the others is a base of its own. */
     write_source(path_join(directory, "other.c"), "unlike", 60, 3);
     file_write_text(path_join(directory, "main.c"),
                     "int unlike_all(int a);\nint main(void) { return unlike_all(0) == 1; }\n");
     run_or_abort(directory, "clang-19", "-fprofile-instr-generate", "-fcoverage-mapping", "-O2",
                  "-Wl,--build-id=sha1", "-o", "unlike", "main.c", "other.c", NULL);
-    covsplit_run_words(directory, 0, "split --store store --pack -o out unlike");
+    covsplit_run_words(directory, 0, "split --store store --delta -o out unlike");
     struct elf_file image = elf_file_read(path_join(directory, "unlike"));
     entry = store_entry(path_join(directory, "store"), elf_file_build_id(&image));
-    ck_assert(file_is_difference(entry));
+    ck_assert(file_is_delta(entry));
     ck_assert_uint_eq(file_status(entry).st_nlink, 1);
     const char *bases = run_or_abort(directory, "find", "store/.build-id/bases", "-name", "*.base",
                                      "-links", "1", NULL);
@@ -436,7 +437,7 @@ START_TEST(test_split)
     covsplit_run_words(directory, 0, "join --store store -o joined out");
     files_assert_equal(path_join(directory, "joined"), path_join(directory, "unlike"), "unlike");
     covsplit_run_words(directory, 0, "store check store");
-    covsplit_run_words(directory, 2, "split --sidecar side --pack -o out unlike");
+    covsplit_run_words(directory, 2, "split --sidecar side --delta -o out unlike");
 }
 END_TEST
 
@@ -449,14 +450,14 @@ START_TEST(test_links)
         ck_assert_int_eq(rename(entry_of(directory, i), elsewhere), 0);
         ck_assert_int_eq(symlink(elsewhere, entry_of(directory, i)), 0);
     }
-    struct outcome outcome = covsplit_run_words(directory, 0, "store pack store");
-    assert_contains(outcome.output, "0 sidecars packed: ");
+    struct outcome outcome = covsplit_run_words(directory, 0, "store delta store");
+    assert_contains(outcome.output, "0 new deltas: ");
     ck_assert(!file_exists(path_join(directory, "store/.build-id/bases")));
     assert_same_sidecars(directory, "store");
 }
 END_TEST
 
-/* Who may read a sidecar may read it packed: no base is one that only its owner may read. */
+/* Who may read a sidecar may read the delta: no base is one that only its owner may read. */
 START_TEST(test_modes)
 {
     for (unsigned closed = 0; closed < 2; closed++) {
@@ -466,14 +467,14 @@ START_TEST(test_modes)
         }
         /* So the closed one becomes a base first. */
         covsplit_run_words(directory, 0,
-                           text_format("store pack --keep-whole %.12s --keep-whole %.12s "
+                           text_format("store delta --keep-whole %.12s --keep-whole %.12s "
                                        "--keep-whole %.12s store",
                                        uuids[1], uuids[2], uuids[3]));
-        ck_assert(file_is_difference(entry_of(directory, 0)));
+        ck_assert(file_is_delta(entry_of(directory, 0)));
         covsplit_run_words(directory, 0,
-                           text_format("store pack --keep-whole %.12s --keep-whole %.12s store",
+                           text_format("store delta --keep-whole %.12s --keep-whole %.12s store",
                                        uuids[2], uuids[3]));
-        ck_assert(file_is_difference(entry_of(directory, 1)));
+        ck_assert(file_is_delta(entry_of(directory, 1)));
         const char *modes = run_or_abort(directory, "find", "store/.build-id/bases", "-name",
                                          "*.base", "-printf", "%m ", NULL);
         ck_assert_msg(strcmp(modes, "600 ") == 0 ? closed
@@ -511,27 +512,27 @@ static void exchange_base(const char *base)
 {
     remove_base(base);
     /* A sidecar that is none itself. */
-    file_copy(entry_of(place_of("whole"), packed_build(place_of("packed"))), base);
+    file_copy(entry_of(place_of("whole"), delta_build(place_of("deltas"))), base);
 }
 
-static void replace_by_difference(const char *base)
+static void replace_by_delta(const char *base)
 {
     remove_base(base);
-    char *packed = place_of("packed");
-    file_copy(entry_of(packed, packed_build(packed)), base);
+    char *deltas = place_of("deltas");
+    file_copy(entry_of(deltas, delta_build(deltas)), base);
 }
 
 static void (*const damages[])(const char *base) = {
-    remove_base, cut_base, change_base, exchange_base, replace_by_difference,
+    remove_base, cut_base, change_base, exchange_base, replace_by_delta,
 };
 #define DAMAGE_COUNT (sizeof damages / sizeof *damages)
 
 START_TEST(test_bad_base)
 {
-    char *directory = copy_of("packed"), *base = base_of(directory);
-    unsigned number = packed_build(directory);
+    char *directory = copy_of("deltas"), *base = base_of(directory);
+    unsigned number = delta_build(directory);
     damages[_i](base);
-    /* One line for each difference, with both files in it. */
+    /* One line for each delta, with both files in it. */
     struct outcome outcome = covsplit_run_words(directory, 1, "store check store");
     assert_contains(outcome.output, "4 sidecars, ");
     struct text_list lines = text_list_of_lines(outcome.errors);
@@ -547,7 +548,7 @@ START_TEST(test_bad_base)
                                  "correlate --store store -o out ../light/#.profraw",
                                  "join --store store -o out @",
                                  "export --store store -o out %",
-                                 "store unpack store %",
+                                 "store undelta store %",
                                  "store copy store other %"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         outcome = covsplit_run_words(directory, 1, fill_in(words[i], number));
@@ -560,14 +561,14 @@ START_TEST(test_bad_base)
     /* It is no candidate for new sidecars, which become bases of their own. */
     covsplit_run_words(
         directory, 0,
-        text_format("split --store store --replace --pack -o out %s", original_of(number)));
+        text_format("split --store store --replace --delta -o out %s", original_of(number)));
     covsplit_run_words(directory, 0, "join --store store -o joined out");
     files_assert_equal(path_join(directory, "joined"), original_of(number), "joined");
     /* Nothing was lost by that: with the base again, all is well. */
     unlink(base);
-    file_copy(base_of(place_of("packed")), base);
+    file_copy(base_of(place_of("deltas")), base);
     covsplit_run_words(directory, 0, "store check store");
-    covsplit_run_words(directory, 0, "store unpack store");
+    covsplit_run_words(directory, 0, "store undelta store");
     assert_same_sidecars(directory, "store");
 }
 END_TEST
@@ -590,9 +591,9 @@ static void gc(const char *directory, const char *words, const char *base, bool 
 
 START_TEST(test_gc)
 {
-    char *directory = copy_of("packed"), *base = base_of(directory);
+    char *directory = copy_of("deltas"), *base = base_of(directory);
     char *aside = text_format("%s.aside", base);
-    unsigned number = packed_build(directory);
+    unsigned number = delta_build(directory);
     file_write_text(path_join(directory, "keep"), text_format("%s\n", uuids[number]));
     for (unsigned i = 0; i < BUILD_COUNT; i++) {
         file_set_age(entry_of(directory, i), 1);
@@ -623,33 +624,6 @@ START_TEST(test_gc)
     ck_assert(file_exists(base));
     ck_assert_int_eq(rename(base, aside), 0);
     gc(directory, "--older-than 9", base, false);
-}
-END_TEST
-
-/* In stores of before, bases were links to sidecars: such a one takes no room, and stays as long as
- * the sidecar is whole. */
-START_TEST(test_gc_keeps)
-{
-    char *directory = copy_of("packed"), *base = base_of(directory);
-    unsigned own = 0;
-    covsplit_run_words(directory, 0, "store unpack store");
-    struct contents contents = file_read(base);
-    for (unsigned i = 0; i < BUILD_COUNT; i++) {
-        struct contents entry = file_read(entry_of(directory, i));
-        own = contents_equal(&entry, &contents) ? i : own;
-    }
-    ck_assert_int_eq(unlink(base), 0);
-    ck_assert_int_eq(link(entry_of(directory, own), base), 0);
-    make_old(base);
-    gc(directory, "--older-than 9", base, true);
-    covsplit_run_words(directory, 0, "store pack store");
-    ck_assert_uint_eq(file_status(base).st_nlink, 2);
-    covsplit_run_words(directory, 0, "store unpack store");
-    file_copy(entry_of(directory, own), path_join(directory, "alone"));
-    ck_assert_int_eq(rename(path_join(directory, "alone"), entry_of(directory, own)), 0);
-    make_old(base);
-    gc(directory, "--older-than 9", base, false);
-    assert_contains(covsplit_run_words(directory, 0, "store check store").output, "4 sidecars, ");
 }
 END_TEST
 
@@ -688,15 +662,16 @@ END_TEST
 
 /* ---- images of other systems ---- */
 
-/* Splits an image of other systems, has its sidecar packed, and compares what is made of it. */
+/* Splits an image of other systems, has a delta made of its sidecar, and compares what is made of
+ * it. */
 static void check_format(const char *directory, const char *name)
 {
     static const char *const stores[] = {"whole", "store"};
     covsplit_run_words(directory, 0, text_format("split --store whole -o stripped %s", name));
     run_or_abort(directory, "cp", "-a", "whole", "store", NULL);
-    setenv("COVSPLIT_TEST_PACKED", "1", 1);
-    store_settle(path_join(directory, "store")); /* which fails if nothing is packed */
-    unsetenv("COVSPLIT_TEST_PACKED");
+    setenv("COVSPLIT_TEST_DELTAS", "1", 1);
+    store_settle(path_join(directory, "store")); /* which fails if there is no delta */
+    unsetenv("COVSPLIT_TEST_DELTAS");
     for (int i = 0; i < 2; i++) {
         covsplit_run_words(directory, 0,
                            text_format("join --store %s -o joined-%d stripped", stores[i], i));
@@ -706,7 +681,7 @@ static void check_format(const char *directory, const char *name)
                            path_join(directory, name), stores[i]);
     }
     files_assert_equal(path_join(directory, "union-0"), path_join(directory, "union-1"), "union");
-    covsplit_run_words(directory, 0, "store unpack store");
+    covsplit_run_words(directory, 0, "store undelta store");
     run_or_abort(directory, "diff", "-r", "--exclude=bases", "whole", "store", NULL);
 }
 
@@ -742,8 +717,8 @@ int main(void)
     suite_loops(readers_case, PLACE_COUNT - 1, test_list, test_unpack);
     suite_tests(readers_case, test_joined, test_named, test_deterministic, test_again,
                 test_keep_whole, test_split, test_links, test_modes);
+    suite_tests(readers_case, test_gc, test_macho, test_coff);
     suite_loops(readers_case, DAMAGE_COUNT, test_bad_base);
-    suite_tests(readers_case, test_gc, test_gc_keeps, test_macho, test_coff);
     suite_loops(readers_case, 2 * BUILD_COUNT * OVERWRITING_COUNT, test_overwritten);
-    return suite_main("store pack", readers_case);
+    return suite_main("store delta", readers_case);
 }

@@ -1,7 +1,7 @@
 /*
- * The stores behind packed_stores.h.
+ * The stores behind delta_stores.h.
  */
-#include "tests/support/packed_stores.h"
+#include "tests/support/delta_stores.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -14,25 +14,25 @@
 #define SMALL_SIZE  2600
 #define BASE_SUFFIX ".base"
 
-/* The ch_type of a difference's sections, in the byte order of each machine. */
-#define DIFFERENCE_TYPE     "\x01\x07\x76\x6c"
-#define DIFFERENCE_TYPE_BIG "\x6c\x76\x07\x01"
+/* The ch_type of a delta's sections, in the byte order of each machine. */
+#define DELTA_TYPE     "\x01\x07\x76\x6c"
+#define DELTA_TYPE_BIG "\x6c\x76\x07\x01"
 
 /* RFC 8878, 3.1.1 */
 #define ZSTD_MAGIC      "\x28\xb5\x2f\xfd"
 #define ZSTD_UNUSED_BIT 0x10
 
-bool stores_are_packed(void)
+bool stores_have_deltas(void)
 {
-    const char *value = getenv("COVSPLIT_TEST_PACKED");
+    const char *value = getenv("COVSPLIT_TEST_DELTAS");
     return value != NULL && strcmp(value, "1") == 0;
 }
 
-bool file_is_difference(const char *path)
+bool file_is_delta(const char *path)
 {
     struct contents file = file_read(path);
-    bool found = memmem(file.data, file.size, DIFFERENCE_TYPE, 4) != NULL ||
-                 memmem(file.data, file.size, DIFFERENCE_TYPE_BIG, 4) != NULL;
+    bool found = memmem(file.data, file.size, DELTA_TYPE, 4) != NULL ||
+                 memmem(file.data, file.size, DELTA_TYPE_BIG, 4) != NULL;
     contents_free(&file);
     return found;
 }
@@ -44,9 +44,9 @@ static char *bases_of(const char *store)
     return path_join(store, ".build-id/bases");
 }
 
-static void pack(const char *store)
+static void make_deltas(const char *store)
 {
-    struct command command = covsplit_command(NULL, "store", "pack", store, NULL);
+    struct command command = covsplit_command(NULL, "store", "delta", store, NULL);
     struct outcome outcome = command_run(&command);
     /* Some stores have damaged files on purpose, about which it complains. */
     ck_assert_msg(outcome_exited(&outcome, 0) || outcome_exited(&outcome, 1), "%s",
@@ -93,7 +93,7 @@ static void write_twins(const char *store, const char *to, struct text_list *ent
             char *twin = path_join(there, rests.items[j]);
             if (strstr(rests.items[j], SUFFIX) != NULL && rests.items[j][0] != '.' &&
                 file_exists(entry) && S_ISREG(file_status(entry).st_mode) &&
-                !file_is_difference(entry) && write_twin(entry, twin)) {
+                !file_is_delta(entry) && write_twin(entry, twin)) {
                 text_list_add(entries, entry);
                 text_list_add(twins, twin);
             }
@@ -121,7 +121,7 @@ static void copy_bases(const char *from, const char *to)
 
 void store_settle(const char *store)
 {
-    if (!stores_are_packed() || !file_exists(path_join(store, ".build-id"))) {
+    if (!stores_have_deltas() || !file_exists(path_join(store, ".build-id"))) {
         return;
     }
     char *other = scratch_create("twins");
@@ -129,15 +129,15 @@ void store_settle(const char *store)
     directory_create(path_join(other, ".build-id"));
     write_twins(store, other, &entries, &twins);
     if (entries.count != 0) {
-        pack(other);
+        make_deltas(other);
         copy_bases(other, store);
-        pack(store);
+        make_deltas(store);
     }
     for (size_t i = 0; i < entries.count; i++) {
-        /* Of so small a sidecar the headers of a difference take more than it saves. */
+        /* Of so small a sidecar the headers of a delta take more than it saves. */
         bool may_be_whole = file_status(entries.items[i]).st_size < SMALL_SIZE;
-        ck_assert_msg(!file_is_difference(twins.items[i]) || may_be_whole ||
-                          file_is_difference(entries.items[i]),
+        ck_assert_msg(!file_is_delta(twins.items[i]) || may_be_whole ||
+                          file_is_delta(entries.items[i]),
                       "%s is whole", entries.items[i]);
     }
     scratch_remove(other);
@@ -205,9 +205,9 @@ static char *reach(const struct command *command, const char *store)
                                                            : path_join(command->directory, store);
 }
 
-void packed_stores_settle_after(const struct command *command)
+void delta_stores_settle_after(const struct command *command)
 {
-    size_t place = stores_are_packed() ? subcommand_place(&command->arguments) : 0;
+    size_t place = stores_have_deltas() ? subcommand_place(&command->arguments) : 0;
     if (place == 0) {
         return;
     }
@@ -220,7 +220,7 @@ void packed_stores_settle_after(const struct command *command)
 
 void stored_assert_equal(const char *entry, const char *whole, const char *label)
 {
-    if (!file_is_difference(entry)) {
+    if (!file_is_delta(entry)) {
         files_assert_equal(entry, whole, label);
         return;
     }
@@ -228,10 +228,10 @@ void stored_assert_equal(const char *entry, const char *whole, const char *label
     const char *store = text_format("%.*s", (int)(strstr(entry, "/.build-id/") - entry), entry);
     const char *there = text_format("%s/store%s", other, entry + strlen(store));
     run_or_abort(other, "cp", "-a", store, "store", NULL);
-    covsplit_run_words(other, 0, "store unpack store");
+    covsplit_run_words(other, 0, "store undelta store");
     if (file_size(there) != file_size(whole)) { /* made with --fast */
         file_copy(entry, there);
-        covsplit_run_words(other, 0, "store unpack --level 1 store");
+        covsplit_run_words(other, 0, "store undelta --level 1 store");
     }
     files_assert_equal(there, whole, label);
     scratch_remove(other);

@@ -1,11 +1,11 @@
-"""Restores the sections of differences, by nothing but docs/format.md ("Differences")."""
+"""Restores the sections of deltas, by nothing but docs/format.md ("Deltas")."""
 import os
 import subprocess
 import tempfile
 
 from sidecar_numbers import Numbers, uleb128
 
-DIFFERENCE = 0x6c760701
+DELTA = 0x6c760701
 
 
 def base_path(path, digest, directory):
@@ -43,7 +43,7 @@ def uncompressed_blocks(blocks, streams_of):
 
 
 class Part:
-    """How a section of a difference is stored."""
+    """How a section of a delta is stored."""
 
     def __init__(self, stored):
         numbers = Numbers(stored)
