@@ -6,11 +6,11 @@
  * each number is checked.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
-#include "common/base/parallel.h"
 #include "common/codec/codec.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
@@ -282,6 +282,28 @@ static void add_claims(struct sidecar *sidecar)
     }
 }
 
+char *delta_base_path(const char *path, const struct digest *base)
+{
+    char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
+    char *real = realpath(path, NULL), *result = NULL;
+
+    /* The path of a link does not lead to the store, nor does that of a directory. */
+    if (!path_directory(real != NULL ? real : path, directory)) {
+        free(real);
+        return NULL;
+    }
+    if (real == NULL)
+        real = realpath(directory, NULL);
+    else
+        memcpy(real, directory, strlen(directory) + 1);
+    if (path_directory(real != NULL ? real : directory, root) &&
+        asprintf(&result, "%s/" DELTA_BASES_NAME "/%s" DELTA_BASE_SUFFIX, root,
+                 digest_format(base, hex)) < 0)
+        result = NULL;
+    free(real);
+    return result;
+}
+
 /* The limits of a delta are in proportion to its base, too, if there is such a file. */
 static void limit_by_base(struct sidecar *sidecar, uint64_t size)
 {
@@ -302,7 +324,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     struct arena memory = {0};
     struct opening opening = {.sidecar = arena_allocate(&memory, sizeof(struct sidecar)),
                               .error = error};
-    struct sidecar_references *references = arena_allocate(&memory, sizeof(*references));
+    struct sidecar_cache *cache = arena_allocate(&memory, sizeof(*cache));
     struct sidecar_bases *bases = arena_allocate(&memory, sizeof(*bases));
     const char *copy = arena_text(&memory, "%s", name);
 
@@ -317,7 +339,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
                                         .memory_limit = memory_limit_for(bytes.size),
                                         .work_limit = work_limit_for(bytes.size),
                                         .threads = 1,
-                                        .references = references,
+                                        .cache = cache,
                                         .own_bases = bases,
                                         .memory = memory};
     elf_reader_open(&opening.file, bytes); /* if that fails, read_note finds none */
@@ -351,6 +373,13 @@ struct sidecar *sidecar_read(const char *path, struct error *error)
     return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
 }
 
+struct sidecar *sidecar_map(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_open(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
 {
     struct input input;
@@ -358,28 +387,40 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
+void sidecar_bases_free(struct sidecar_bases *bases)
+{
+    sidecar_close(bases->base);
+    zlib_memo_free(&bases->memo.streams);
+    bases->base = NULL;
+}
+
 void sidecar_drop_cached(const struct sidecar *sidecar)
 {
-    atomic_store(&sidecar->references->restored, 0);
+    struct names *names = atomic_load(&sidecar->cache->names);
+
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++) {
-        buffer_free(&sidecar->references->contents[kind]);
-        buffer_free(&sidecar->references->parts[kind]);
+        struct cached_section *cached = &sidecar->cache->sections[kind];
+
+        atomic_store(&cached->known, 0);
+        buffer_free(&cached->own);
+        buffer_free(&cached->part);
     }
-    buffer_free(&sidecar->references->names);
+    if (names != NULL)
+        buffer_free(&names->text);
 }
 
 void sidecar_close(struct sidecar *sidecar)
 {
-    struct names *known;
+    struct names *names;
     struct arena memory;
 
     if (sidecar == NULL)
         return;
-    known = atomic_load(&sidecar->references->known);
-    if (known != NULL)
-        names_free(known);
-    free(known);
     sidecar_drop_cached(sidecar);
+    names = atomic_load(&sidecar->cache->names);
+    if (names != NULL)
+        names_free(names);
+    free(names);
     sidecar_bases_free(sidecar->own_bases);
     pthread_mutex_destroy(&sidecar->own_bases->lock);
     input_close(&sidecar->input);
@@ -399,14 +440,6 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
 
     buffer_free(&front);
     return done;
-}
-
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
-                          const struct proved_sections *proved)
-{
-    /* Limited since each thread holds a block in memory. */
-    sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
-    sidecar->proved = proved;
 }
 
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)

@@ -121,10 +121,8 @@ void table_print(const struct table *table, FILE *stream)
 
 void facts_text(struct facts *facts, const char *key, const char *label, const char *text)
 {
-    if (facts->json != NULL && text == NULL) {
-        json_null(facts->json, key);
-    } else if (facts->json != NULL) {
-        json_string(facts->json, key, text);
+    if (facts->json != NULL) {
+        json_string_or_null(facts->json, key, text);
     } else {
         if (label != NULL)
             table_cell(facts->table, "%s", label);

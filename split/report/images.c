@@ -82,7 +82,7 @@ static bool check_is_same(const struct report *report, const struct sidecar *sid
                      sidecar->name, known->sidecar->name, uuid_link_advice(sidecar->facts.format));
 }
 
-bool report_read_operands(struct report *report, const char *const *operands, size_t count,
+static bool read_operands(struct report *report, const char *const *operands, size_t count,
                           struct error *error)
 {
     const struct parsed_options *options = report->options;
@@ -141,7 +141,7 @@ static bool note_lacking(struct report *report, const struct uuid *uuid, uint64_
     return true;
 }
 
-bool report_add_indexed(struct report *report, const char *path, struct error *error)
+static bool add_indexed(struct report *report, const char *path, struct error *error)
 {
     bool is_any = report->image_count != 0, done = true;
     struct profile_uuids uuids = {0};
@@ -196,7 +196,7 @@ static bool check_known(struct report *report, const struct profile_group *group
     return is_same;
 }
 
-bool report_add_merged(struct report *report, struct error *error)
+static bool add_merged(struct report *report, struct error *error)
 {
     struct profile_groups *groups = &report->merge.groups;
     bool has_operands = report->image_count != 0;
@@ -259,10 +259,78 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
     return true;
 }
 
-bool report_add_stored(struct report *report, struct error *error)
+/* ---- the profiles ---- */
+
+/* Leaves out an image of which no sidecar was found. */
+static void leave_out_lacking(struct report *report, const struct merge_lacking *image)
 {
-    return store_list_walk(&report->sidecars.places.store, add_stored, report, error) &&
-           store_list_walk(&report->sidecars.places.environment, add_stored, report, error);
+    char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
+
+    if (image->uuid.size == 0)
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s left out, such as %s: of images that were not split and are not "
+                         "named, so the report lacks these",
+                         count_text(image->profile_count, "profile", count), image->first);
+    else
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
+                         "found, so the report lacks the image",
+                         count_text(image->profile_count, "profile", count),
+                         uuid_format(&image->uuid, hex), image->first);
+}
+
+/* Tells of the inputs that the merge has left out. It is an error if one is bad for another reason
+ * than that no sidecar of its image was found: a sidecar that is damaged or of another build is not
+ * missing. */
+static bool check_inputs(struct report *report, struct error *error)
+{
+    const struct merge *merge = &report->merge;
+    char count[COUNT_TEXT_MAX];
+
+    for (size_t i = 0; i < merge->failure_count; i++) {
+        if (merge->failures[i].error.number != ENODATA) {
+            *error = merge->failures[i].error;
+            return false;
+        }
+    }
+    for (size_t i = 0; i < merge->lacking.count; i++)
+        leave_out_lacking(report, &merge->lacking.items[i]);
+    if (merge->empty_count != 0)
+        report_leave_out(report, LEFT_OUT_EMPTY,
+                         "%s, such as %s: " PROFILE_EMPTY_BECAUSE "; left out",
+                         count_text(merge->empty_count, "profile", count),
+                         merge_input_name(merge, merge->first_empty));
+    return true;
+}
+
+static void note_time(struct report *report, const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) == 0 && status.st_mtime > 0 &&
+        (uint64_t)status.st_mtime > report->newest)
+        report->newest = (uint64_t)status.st_mtime;
+}
+
+/* Reads the raw profiles and the states, and the operands that are indexed profiles. */
+static bool read_profiles(struct report *report, struct error *error)
+{
+    bool done = true;
+
+    report->request.operands = report->profiles;
+    report->request.operand_count = report->profile_count;
+    for (size_t i = 0; done && i < report->profile_count; i++)
+        done = merge_add_operand(&report->request, report->profiles[i], 1, error);
+    if (report->profile_count != 0)
+        done = done && merge_open(&report->merge, error) && check_inputs(report, error) &&
+               add_merged(report, error);
+    for (size_t i = 0; i < report->request.inputs.count; i++)
+        note_time(report, report->request.inputs.paths[i]);
+    for (size_t i = 0; done && i < report->indexed_count; i++) {
+        note_time(report, report->indexed[i]);
+        done = add_indexed(report, report->indexed[i], error);
+    }
+    return done;
 }
 
 /* ---- builds of one image ---- */
@@ -456,7 +524,7 @@ static bool choose_build(struct report *report, size_t index, struct error *erro
 
 /* ---- all of them ---- */
 
-bool report_choose_images(struct report *report, struct error *error)
+static bool choose_images(struct report *report, struct error *error)
 {
     const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
     bool all_builds = option_given(report->options, OPTION_ALL_BUILDS);
@@ -481,7 +549,7 @@ bool report_choose_images(struct report *report, struct error *error)
         return false;
     }
     for (size_t i = 0; i < report->lacking.count; i++)
-        report_leave_out_lacking(report, &report->lacking.items[i]);
+        leave_out_lacking(report, &report->lacking.items[i]);
     for (size_t i = 0; !all_builds && i < report->image_count;) {
         const struct sidecar *sidecar = report->images[i].sidecar;
 
@@ -505,4 +573,40 @@ bool report_choose_images(struct report *report, struct error *error)
                                   "%s: no image of the profiles has coverage mapping; compile with "
                                   "-fcoverage-mapping for reports",
                                   first);
+}
+
+/* By name, then UUID: the same however the profiles are named. */
+static int compare_images(const void *a, const void *b)
+{
+    const struct sidecar *left = ((const struct report_image *)a)->sidecar;
+    const struct sidecar *right = ((const struct report_image *)b)->sidecar;
+    int order = strcmp(left->image_name, right->image_name);
+
+    return order != 0 ? order : uuid_compare(&left->facts.uuid, &right->facts.uuid);
+}
+
+bool report_gather(struct report *report, const char *const *operands, size_t count,
+                   struct error *error)
+{
+    const struct sidecar_places *places = &report->sidecars.places;
+
+    if (!profile_sidecars_open(&report->sidecars, report->options, error) ||
+        !read_operands(report, operands, count, error))
+        return false;
+    if (report->profile_count == 0 && report->indexed_count == 0)
+        return error_set(error, "%s: an image, and no profile is named; name the profiles, too",
+                         operands[0]);
+    if (!read_profiles(report, error) ||
+        (option_given(report->options, OPTION_ALL) &&
+         !(store_list_walk(&places->store, add_stored, report, error) &&
+           store_list_walk(&places->environment, add_stored, report, error))) ||
+        !choose_images(report, error))
+        return false;
+    if (report->image_count > 1)
+        qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
+    return report->profile_count == 0 || report->merge.groups.count != 0 ||
+           error_set(error,
+                     "%s: no raw profile is left for the report; give profiles of the images that "
+                     "are named",
+                     report->profiles[0]);
 }

@@ -1,14 +1,14 @@
 /*
  * `covsplit report` and `covsplit test`, in parts:
  *
- *     report.c     the command, from operands to a report
- *     images.c     chooses the images that the report is of
- *     sources.c    chooses the source files, and gives each one name
- *     functions.c  finds functions of which the report does not have all counts
- *     write.c      has llvm-cov write the report
- *     coverage.c   reads llvm-cov's tracefile, and writes Cobertura's form of it
- *     tables.c     tables of it, and what went up and down since another report
- *     test.c       `covsplit test`
+ *     report_command.c   the command, from operands to a report, and its verdict
+ *     images.c           reads the profiles, and chooses the images that the report is of
+ *     sources.c          chooses the source files, and gives each one name
+ *     functions.c        finds functions of which the report does not have all counts
+ *     write.c            has llvm-cov write the report
+ *     coverage.c         reads llvm-cov's tracefile, and writes Cobertura's form of it
+ *     tables.c           tables of it, and what went up and down since another report
+ *     test.c             `covsplit test`
  *
  * A verdict (--fail-under, --baseline) is about all that was given. What the report leaves out is
  * named, and is an error then, unless --ignore names its kind.
@@ -31,7 +31,7 @@
 #include "split/cli/source_paths.h"
 #include "split/profiles/merge.h"
 
-/* ---- what is left out (report.c) ---- */
+/* ---- what is left out (report_command.c) ---- */
 
 /* The words of --ignore, in this order. */
 enum left_out {
@@ -54,9 +54,6 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
     __attribute__((format(printf, 3, 4)));
 
 bool report_ignores(const struct report *report, enum left_out kind);
-
-/* The same for an image of which no sidecar was found. */
-void report_leave_out_lacking(struct report *report, const struct merge_lacking *image);
 
 /* ---- a report ---- */
 
@@ -109,20 +106,12 @@ struct report {
 
 /* ---- the images (images.c) ---- */
 
-/* Takes the operands apart: images and sidecars are read, the others are profiles. */
-bool report_read_operands(struct report *report, const char *const *operands, size_t count,
-                          struct error *error);
-
-/* Add the images of indexed profiles, of merged ones, and of all sidecars in the store. */
-bool report_add_indexed(struct report *report, const char *path, struct error *error);
-bool report_add_merged(struct report *report, struct error *error);
-bool report_add_stored(struct report *report, struct error *error);
-
-/* Leaves out images of which no sidecar was found, and those without coverage mapping. Of several
- * builds of one image keeps the one that the newest profiles are of, and takes the others and their
- * groups out. */
-bool report_choose_images(struct report *report, struct error *error);
-
+/* Reads the operands, which are images, sidecars and profiles, and finds the images that the
+ * profiles are of; with --all also those of all sidecars in the store. Leaves out images of which
+ * no sidecar was found, and those without coverage mapping. Of several builds of one image keeps
+ * the one that the newest profiles are of, and takes the others and their groups out. */
+bool report_gather(struct report *report, const char *const *operands, size_t count,
+                   struct error *error);
 void report_free_images(struct report *report);
 
 /* ---- the source files (sources.c) ---- */

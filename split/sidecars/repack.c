@@ -71,9 +71,9 @@ struct repacking {
 
 /* Writes the new form to a started output. */
 static enum outcome write_form(struct repacking *repacking, struct repack_job *job,
-                               struct sidecar *sidecar, const struct input *input,
-                               struct output *output, struct error *error)
+                               struct sidecar *sidecar, struct output *output, struct error *error)
 {
+    struct bytes bytes = sidecar->input.bytes;
     const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
@@ -83,15 +83,15 @@ static enum outcome write_form(struct repacking *repacking, struct repack_job *j
 
     if (repacking->what != DELTA)
         return sidecar_repack(sidecar, &options, output, error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
-    done = bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                            output, &fits, error);
+    done = bases_make_delta(&repacking->bases, sidecar, bytes.size, options.level, false, output,
+                            &fits, error);
     /* What is like none becomes a base, and deltas will depend on that. */
-    if (done && !fits && bases_are_worth(input->bytes.size)) {
+    if (done && !fits && bases_are_worth(bytes.size)) {
         done = sidecar_verify(sidecar, error) &&
-               bases_add(&repacking->bases, sidecar, input->bytes, output, error) &&
-               bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
+               bases_add(&repacking->bases, sidecar, bytes, output, error) &&
+               bases_make_delta(&repacking->bases, sidecar, bytes.size, options.level, false,
                                 output, &fits, error);
-        job->base_size = input->bytes.size;
+        job->base_size = bytes.size;
     }
     if (done && !fits) /* it is too small */
         return OUTCOME_BASE;
@@ -101,9 +101,9 @@ static enum outcome write_form(struct repacking *repacking, struct repack_job *j
 }
 
 static enum outcome write_again(struct repacking *repacking, struct repack_job *job,
-                                struct sidecar *sidecar, const struct input *input,
-                                struct error *error)
+                                struct sidecar *sidecar, struct error *error)
 {
+    const struct input *input = &sidecar->input;
     struct error unkept = {0};
     const struct output_options output_options = {
         .mode = input->status.st_mode & PERMISSION_BITS,
@@ -119,7 +119,7 @@ static enum outcome write_again(struct repacking *repacking, struct repack_job *
     if (!output_create(&output, job->job.path, &output_options, error))
         return error->number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     sidecar_set_up(sidecar, repacking->options);
-    outcome = write_form(repacking, job, sidecar, input, &output, error);
+    outcome = write_form(repacking, job, sidecar, &output, error);
     job->size_before = input->bytes.size;
     job->size_after = output.size + job->base_size;
     if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, error))
@@ -149,19 +149,15 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
 static enum outcome repack_one(struct repacking *repacking, struct repack_job *job,
                                struct error *error)
 {
-    struct sidecar *sidecar;
-    enum outcome outcome = OUTCOME_FAULT;
-    struct input input;
+    struct sidecar *sidecar = sidecar_read(job->job.path, error);
+    enum outcome outcome;
 
-    if (!input_read(&input, job->job.path, error))
+    if (sidecar == NULL)
         return error->number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
-    sidecar = sidecar_open(input.bytes, job->job.path, error);
-    if (sidecar != NULL)
-        outcome = judge(repacking, sidecar);
+    outcome = judge(repacking, sidecar);
     if (outcome == OUTCOME_CHANGED)
-        outcome = write_again(repacking, job, sidecar, &input, error);
+        outcome = write_again(repacking, job, sidecar, error);
     sidecar_close(sidecar);
-    input_close(&input);
     return outcome;
 }
 
@@ -273,13 +269,10 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
 {
     struct repacking *repacking = context;
-    struct sidecar *sidecar = NULL;
-    struct input input;
     struct error fault = {.number = 0};
+    struct sidecar *sidecar = sidecar_map(path, &fault);
 
     (void)error;
-    if (input_open(&input, path, &fault))
-        sidecar = sidecar_open(input.bytes, path, &fault);
     if (sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, &fault)) {
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
@@ -291,13 +284,12 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
             repacking->counts[OUTCOME_KEPT]++;
         else
             ((struct repack_job *)jobs_add(&repacking->jobs, path, 1))->size_before =
-                input.bytes.size;
+                sidecar->input.bytes.size;
     } else if (fault.number != ENOENT) {
         message_error(&fault);
         repacking->counts[OUTCOME_FAULT]++;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return true;
 }
 

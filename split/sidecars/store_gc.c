@@ -81,13 +81,10 @@ static struct timespec start_moment(void)
  * whether it was chosen. */
 static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
 {
-    struct sidecar *sidecar = NULL;
-    struct input input;
     struct error error;
+    struct sidecar *sidecar = sidecar_map(entry->path, &error);
     bool chosen = false;
 
-    if (input_open(&input, entry->path, &error))
-        sidecar = sidecar_open(input.bytes, entry->path, &error);
     if (sidecar != NULL) {
         chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar->image_name);
     } else if (error.number != ENOENT) {
@@ -95,7 +92,6 @@ static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entr
         cleaning->has_failed = true;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return chosen;
 }
 

@@ -34,15 +34,6 @@ struct checked_sidecar {
     bool is_empty;    /* there was nothing to take out of its image */
 };
 
-/* A bytes_sink. Here only the final digest of the restored image matters. */
-static bool drop_part(void *context, struct bytes part, struct error *error)
-{
-    (void)context;
-    (void)part;
-    (void)error;
-    return true;
-}
-
 /* A sidecar belongs to the slice that it can be joined with. */
 static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
                        struct error *error)
@@ -60,7 +51,7 @@ static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
             const struct input *slice = &container.slices[i].input;
 
             done = (!container.is_universal || slice->bytes.size == sidecar->facts.stripped_size) &&
-                   sidecar_restore(sidecar, slice, drop_part, NULL, error);
+                   sidecar_restore(sidecar, slice, NULL, NULL, error);
         }
         done = done && input_unchanged(&stripped, error) &&
                second_reader_agrees(&stripped, &container, error);
