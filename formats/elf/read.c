@@ -4,7 +4,6 @@
  * Tables with an entry for each symbol or pointer are read in place, field by field, which cannot
  * fail.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "formats/elf/elf.h"
@@ -509,10 +508,7 @@ static void outline_symbols(const struct elf_image *image, size_t table, struct 
         for (uint64_t i = 0; i < name.size && name.data[i] != '\0'; i++)
             names = names * 31 + name.data[i];
     }
-    outline_append(outline,
-                   "%" PRIu64 " symbols, values 0x%" PRIx64 ", sizes 0x%" PRIx64
-                   ", names 0x%" PRIx64 "\n",
-                   count, values, sizes, names);
+    outline_append(outline, ELF_SYMBOLS_LINE, count, values, sizes, names);
 }
 
 static void outline_tables(const struct elf_image *image, struct buffer *outline)
@@ -520,28 +516,20 @@ static void outline_tables(const struct elf_image *image, struct buffer *outline
     for (size_t i = 0; i < image->phnum; i++) {
         const Elf64_Phdr *phdr = &image->phdrs[i];
 
-        outline_append(outline,
-                       "segment 0x%x at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                       " of 0x%" PRIx64 ", alignment 0x%" PRIx64 ", flags 0x%x\n",
-                       phdr->p_type, phdr->p_vaddr, phdr->p_memsz, phdr->p_offset, phdr->p_filesz,
-                       phdr->p_align, phdr->p_flags);
+        outline_append(outline, ELF_SEGMENT_LINE, phdr->p_type, phdr->p_vaddr, phdr->p_memsz,
+                       phdr->p_offset, phdr->p_filesz, phdr->p_align, phdr->p_flags);
     }
     for (size_t i = 0; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
 
-        outline_append(outline,
-                       "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                       ", type 0x%x, flags 0x%x, link %u, info %u, alignment 0x%" PRIx64
-                       ", entries of 0x%" PRIx64 "\n",
-                       elf_section_name(image, i), shdr->sh_addr, shdr->sh_size, shdr->sh_offset,
-                       shdr->sh_type, (uint32_t)shdr->sh_flags, shdr->sh_link, shdr->sh_info,
-                       shdr->sh_addralign, shdr->sh_entsize);
+        outline_append(outline, ELF_SECTION_LINE, elf_section_name(image, i), shdr->sh_addr,
+                       shdr->sh_size, shdr->sh_offset, shdr->sh_type, (uint32_t)shdr->sh_flags,
+                       shdr->sh_link, shdr->sh_info, shdr->sh_addralign, shdr->sh_entsize);
     }
     for (size_t i = 0; i < image->dynamic_count && i < OUTLINED_DYNAMIC; i++) {
         const Elf64_Dyn *entry = &image->dynamic[i];
 
-        outline_append(outline, "dynamic entry 0x%x: 0x%" PRIx64 "\n", (uint32_t)entry->d_tag,
-                       entry->d_un.d_val);
+        outline_append(outline, ELF_DYNAMIC_LINE, (uint32_t)entry->d_tag, entry->d_un.d_val);
     }
 }
 
@@ -553,11 +541,8 @@ bool elf_outline(const struct input *input, struct buffer *outline, struct error
     if (!elf_image_open(&image, input, error))
         return false;
     if (image.shnum <= OUTLINED_SECTIONS) {
-        outline_append(outline,
-                       "type %u, machine %u, entry 0x%" PRIx64
-                       ", flags 0x%x, segments at 0x%" PRIx64 ", sections at 0x%" PRIx64 "\n",
-                       ehdr->e_type, ehdr->e_machine, ehdr->e_entry, ehdr->e_flags, ehdr->e_phoff,
-                       ehdr->e_shoff);
+        outline_append(outline, ELF_OUTLINE, ehdr->e_type, ehdr->e_machine, ehdr->e_entry,
+                       ehdr->e_flags, ehdr->e_phoff, ehdr->e_shoff);
         outline_tables(&image, outline);
         for (size_t i = 1; i < image.shnum; i++) {
             if (image.shdrs[i].sh_type == SHT_SYMTAB)
