@@ -154,7 +154,7 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
                                    struct error *error);
 
 /* The same, but plans nothing, which takes less time: for the facts and sections of an image that
- * need not be one that can be split, or of a packed object (object/object.h). */
+ * need not be one that can be split, or of a packed object (object/packing.h). */
 struct image_plan *image_describe(const struct input *input, struct error *error);
 
 /* Adds the edits that put this coverage mapping in place of the image's own. The result runs as

@@ -15,7 +15,7 @@
 #include "common/edit/edit.h"
 #include "common/sidecar/object.h"
 #include "formats/format.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 /* Of an image that is only described. */
 static const struct image_options no_options;

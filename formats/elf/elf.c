@@ -358,12 +358,6 @@ static bool is_start_of_section(const struct planning *planning, uint64_t addres
     return false;
 }
 
-static bool next_symbol(const struct planning *planning, struct symbol_walk *walk,
-                        struct image_symbol *symbol)
-{
-    return elf_functions_next(image_of(planning), walk, symbol);
-}
-
 /* ---- deciding ---- */
 
 /* True if nothing else uses the section's bytes, whatever its kind. */
@@ -496,7 +490,7 @@ const struct format elf_format = {
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,
             .means_other_end = elf_means_other_end,
-            .next_symbol = next_symbol,
+            .next_symbol = elf_functions_next,
         },
     .recognize = recognize,
     .is_linked = is_linked,

@@ -7,7 +7,7 @@
  * ascending order, too, except in executables, where a linker script may have put RAM before flash.
  *
  * elf.c describes and checks sections; symbols.c reads symbol tables, relocations.c reads and
- * removes relocations, and references.c looks for pointers. layout.c finds the pages to cut, with
+ * removes relocations, and pointers.c looks for pointers. layout.c finds the pages to cut, with
  * the zeros beside them, and room.c makes room for the program headers that cutting needs; write.c
  * writes the tables of the stripped image.
  */
@@ -257,7 +257,7 @@ struct elf_renumbered {
     size_t names;
 };
 
-/* Users of the end of another section, which is where names or data start (elf/references.c). */
+/* Users of the end of another section, which is where names or data start (elf/pointers.c). */
 #define END_USERS 9
 struct elf_end_user {
     uint64_t end; /* 0: no such section ends there, or more than one thing has the user's name */
@@ -313,7 +313,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count);
 
 /* Takes the next function of the symbol table, as in runtime/runtime.h. */
-bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *symbol);
 
 /* An entry of a symbol table. */
@@ -381,7 +381,7 @@ void elf_retained_neutralize(struct elf_state *state);
 /* Finds them all, once: an image may refer to such an end a million times. */
 void elf_find_end_users(struct elf_state *state);
 
-/* Operations of struct code_operations (elf/references.c). */
+/* Operations of struct code_operations (elf/pointers.c). */
 bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason);
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);

@@ -247,9 +247,10 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 
 /* ---- all functions ---- */
 
-bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *function)
 {
+    const struct elf_image *image = &((const struct elf_state *)planning)->image;
     struct elf_symbol symbol;
 
     if (walk->table == 0) {

@@ -1,10 +1,10 @@
 /*
- * Reading and writing archives: see object.h.
+ * Reading and writing archives: see packing.h.
  *
  * The symbol index is the number of symbols, for each the offset of its member's header, and their
  * names in the same order, each with a NUL. All numbers are big-endian.
  */
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -322,7 +322,7 @@ static bool write_extended(struct writing *writing)
     return true;
 }
 
-/* The members are in bounds: object.c has looked at them, but before it was known of other groups
+/* The members are in bounds: packing.c has looked at them, but before it was known of other groups
  * whether they go. */
 static bool write_group(struct writing *writing, struct bytes from)
 {

@@ -15,7 +15,7 @@
 #include "common/sidecar/object.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
 #include "split/cli/jobs.h"

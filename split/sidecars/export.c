@@ -30,7 +30,7 @@
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"

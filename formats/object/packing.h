@@ -7,8 +7,8 @@
  * What is not proven safe stays as it is, with a reason: objects remain right when they are not
  * packed, since packed and ordinary ones can be linked together.
  */
-#ifndef COVSPLIT_FORMATS_OBJECT_OBJECT_H
-#define COVSPLIT_FORMATS_OBJECT_OBJECT_H
+#ifndef COVSPLIT_FORMATS_OBJECT_PACKING_H
+#define COVSPLIT_FORMATS_OBJECT_PACKING_H
 
 #include <stdbool.h>
 #include <stdint.h>
