@@ -97,8 +97,8 @@ size_t elf_stub_size(const struct elf_image *image, size_t index);
 /* The offset in the file of the first section, segment or table of section headers that starts
  * there or behind; the end of the file if none does. */
 uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset);
-/* What else of the image has bytes of the section: a phrase, at the end of which comes *name if that
- * is set; NULL if nothing has. */
+/* What else of the image has bytes of the section: a phrase, at the end of which comes *name if
+ * that is set; NULL if nothing has. */
 const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name);
 /* True for a section that occupies bytes of the file. */
 bool elf_section_in_file(const Elf64_Shdr *shdr);
