@@ -418,12 +418,6 @@ const char *path_file_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Of file systems that cannot sync a directory; nothing more can be done there. */
-static bool cannot_sync(int failure)
-{
-    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP;
-}
-
 bool directory_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -431,8 +425,11 @@ bool directory_sync(const char *path)
 
     if (fd < 0)
         return false;
-    number = fsync(fd) == 0 || cannot_sync(errno) ? 0 : errno;
+    number = fsync(fd) == 0 ? 0 : errno;
     close(fd);
+    /* Where the file system cannot sync a directory, nothing more can be done. */
+    if (number == EINVAL || number == ENOSYS || number == EOPNOTSUPP)
+        number = 0;
     errno = number;
     return number == 0;
 }

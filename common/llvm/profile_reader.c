@@ -101,7 +101,7 @@ static const char *place_text(const struct sparse *sparse, char text[PLACE_TEXT_
     return text;
 }
 
-static bool damaged(const struct sparse *sparse, const char *how, struct error *error)
+static bool sparse_damaged(const struct sparse *sparse, const char *how, struct error *error)
 {
     char place[PLACE_TEXT_MAX];
 
@@ -142,7 +142,7 @@ static bool read_magic(struct sparse *sparse, struct error *error)
                          "the covsplit that belongs to the device library",
                          sparse->name, magic[MAGIC_VERSION], SPARSE_VERSION);
     if (magic[MAGIC_BYTE_ORDER] != 'l' && magic[MAGIC_BYTE_ORDER] != 'b')
-        return damaged(sparse, "its byte order is neither 'l' nor 'b'", error);
+        return sparse_damaged(sparse, "its byte order is neither 'l' nor 'b'", error);
     sparse->big_endian = magic[MAGIC_BYTE_ORDER] == 'b';
     bytes_slice(sparse->stored, SPARSE_MAGIC_SIZE, sparse->stored.size - SPARSE_MAGIC_SIZE,
                 &sparse->stored);
@@ -166,12 +166,12 @@ static bool read_header(struct sparse *sparse, struct error *error)
     if (profile_measure(view, 0, sparse->name, &sparse->front, &sparse->extent->expanded_size,
                         error))
         return sparse->front.big_endian == sparse->big_endian ||
-               damaged(sparse, "its header has another byte order", error);
+               sparse_damaged(sparse, "its header has another byte order", error);
     if (view.size != 0 && sparse->front.missing == 0)
         return false;
     sparse->extent->expanded_size = 0;
     return result == WORD_CUT ? cut_short(sparse, "header", 0, error)
-                              : damaged(sparse, "in its header", error);
+                              : sparse_damaged(sparse, "in its header", error);
 }
 
 static bool check_words(const struct sparse *sparse, enum word_result result, uint64_t have,
@@ -179,7 +179,8 @@ static bool check_words(const struct sparse *sparse, enum word_result result, ui
 {
     if (result == WORD_CUT)
         return cut_short(sparse, profile_part_name(&sparse->front, have), have, error);
-    return result == WORD_TAKEN || damaged(sparse, profile_part_name(&sparse->front, have), error);
+    return result == WORD_TAKEN ||
+           sparse_damaged(sparse, profile_part_name(&sparse->front, have), error);
 }
 
 /* Expands all words. `expanded`, unless it is NULL, has room for them and is zero. */
@@ -195,7 +196,7 @@ static bool read_words(struct sparse *sparse, uint8_t *expanded, struct error *e
         if (!check_words(sparse, result, i * WORD_SIZE, error))
             return false;
         if (word == 0 && words.zeros > count - i)
-            return damaged(sparse, "a run of zeros is longer than the profile", error);
+            return sparse_damaged(sparse, "a run of zeros is longer than the profile", error);
         if (word != 0 && expanded != NULL)
             store_u64(expanded + i * WORD_SIZE, word, sparse->big_endian);
         i += word == 0 ? words.zeros : 1;
@@ -212,7 +213,7 @@ static bool check_padding(const struct sparse *sparse, struct buffer *expanded, 
 
     if (bytes_slice(buffer_view(expanded), size, expanded->size - size, &padding) &&
         !bytes_all_zero(padding))
-        return damaged(sparse, "the padding of its last word is not zero", error);
+        return sparse_damaged(sparse, "the padding of its last word is not zero", error);
     expanded->size = (size_t)size;
     return true;
 }

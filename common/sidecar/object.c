@@ -260,7 +260,7 @@ bool object_recognize(struct bytes bytes)
     return elf_reader_open(&file, bytes) && find_note(&file, &note);
 }
 
-static bool damaged(const char *name, struct error *error)
+static bool export_damaged(const char *name, struct error *error)
 {
     return error_set(error, "%s: a damaged object; export it again", name);
 }
@@ -277,7 +277,7 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
 
     *facts = (struct object_facts){0};
     if (!elf_reader_open(&file, bytes) || !find_note(&file, &note))
-        return damaged(name, error);
+        return export_damaged(name, error);
     fields = cursor_open(note.description, file.elf.big_endian, false);
     facts->format_version = cursor_u32(&fields);
     if (!fields.bad && facts->format_version != OBJECT_FORMAT_VERSION)
@@ -291,7 +291,7 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
     text = cursor_rest(&fields);
     if (fields.bad || format < IMAGE_ELF || format > IMAGE_COFF ||
         !elf_reader_build_id(&file, &image->uuid))
-        return damaged(name, error);
+        return export_damaged(name, error);
     memcpy(image->original_digest.bytes, digest.data, DIGEST_SIZE);
     snprintf(facts->image_name, sizeof(facts->image_name), "%.*s",
              (int)(text.size < sizeof(facts->image_name) ? text.size : sizeof(facts->image_name)),
@@ -307,7 +307,7 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
         if (!section_kind_of_name(section->name, &kind))
             continue;
         if (elf_reader_find(&file, section->name) == NULL)
-            return damaged(name, error); /* the section occurs twice */
+            return export_damaged(name, error); /* the section occurs twice */
         facts->sections[facts->section_count++] = (struct section){
             .kind = kind,
             .name = section_kind_name(kind),

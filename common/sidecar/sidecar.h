@@ -380,14 +380,6 @@ bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct dig
 
 /* ---- writing ---- */
 
-/* What a delta stores; then sections and inverse have no contents, but their digests. */
-struct sidecar_delta {
-    struct sidecar_base base;
-    struct digest inverse_digest;
-    uint64_t inverse_size;
-    struct buffer stored[SECTION_KIND_MAX + 1]; /* by kind; 0: the inverse script */
-};
-
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
 struct sidecar_source {
@@ -400,8 +392,7 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;              /* from inverse_encode */
-    const struct sidecar_delta *delta; /* NULL for a whole sidecar */
+    struct bytes inverse;      /* from inverse_encode */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 
@@ -416,6 +407,25 @@ struct sidecar_write_options {
 /* Compresses and writes the sidecar to a started output; the caller commits it. */
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error);
+
+/* What is stored of sections, by kind; 0: the inverse script. */
+struct sidecar_stored {
+    uint32_t types[SECTION_KIND_MAX + 1]; /* ch_type */
+    struct buffer bytes[SECTION_KIND_MAX + 1];
+};
+
+void sidecar_stored_free(struct sidecar_stored *stored);
+
+/* Writes a sidecar of which the facts, sections with digests and the rest are told, and which
+ * stores this; the caller commits the output. */
+bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_stored *stored,
+                          struct output *output, struct error *error);
+
+/* Opens what was written of a sidecar in another form, which must hold the same, to verify it with
+ * the help that sidecar_help_restore takes. NULL if it does not. Close the input in any case. */
+struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
+                                   unsigned threads, const struct proved_sections *proved,
+                                   struct input *input, struct error *error);
 
 /* Writes what the sidecar holds to a started output, as a split of the image would have written it
  * with these options (`proved` is not used), and reads it back: each section must come out with the

@@ -392,18 +392,13 @@ static bool take_part(void *context, struct bytes part, struct error *error)
            out_of_memory(chooser, rest.size);
 }
 
-/* The filenames of the unit as they are in the union. */
-static struct bytes files_of(const struct unit *unit)
-{
-    return unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
-}
-
 /* The units that are needed, all of the version by which LLVM reads them. */
 static bool put_covmap(struct chooser *chooser, struct buffer *covmap)
 {
     for (size_t i = 0; i < chooser->unit_count; i++) {
         const struct unit *unit = &chooser->units[i];
-        struct bytes filenames = files_of(unit);
+        struct bytes filenames =
+            unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
         uint8_t header[COVMAP_HEADER_SIZE];
 
         if (!unit->is_needed)
