@@ -73,11 +73,11 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 {
     uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
     struct buffer flat = {0}, prefix = {0};
-    bool done = delta_flatten(writer->whole, section, is_of_streams, &flat, writer->error);
+    bool done = delta_flatten(writer->whole, section->kind, is_of_streams, &flat, writer->error);
 
     draft->frame.size = 0;
     if (done &&
-        !delta_flatten_base(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
+        !delta_flatten(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
         done = !error_is_of_memory(writer->error);
         writer->is_unfit = true;
     }
@@ -214,6 +214,7 @@ bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_base
                check_delta(&writer, output, bases, error);
         *fits = done;
     }
-    sidecar_stored_free(&writer.stored);
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&writer.stored.bytes[kind]);
     return done;
 }

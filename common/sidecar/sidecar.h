@@ -31,7 +31,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
-#include "common/base/coder.h"
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -310,23 +310,15 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error);
 
-/* A section that is read piece by piece in these ways, without a check of its digest. NULL on
+/* A section of which parts are passed on in ascending order, without a check of its digest. NULL on
  * failure; *error gets all further errors of the stream, too. Close with section_stream_close (NULL
  * is allowed). */
 struct section_stream;
 struct section_stream *section_stream_open(const struct sidecar *sidecar,
                                            const struct section *section, struct error *error);
+bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_t size,
+                         bytes_sink sink, void *context);
 void section_stream_close(struct section_stream *stream);
-
-/* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until
- * the next call. */
-bool section_stream_take(struct section_stream *stream, uint64_t most, struct bytes *part);
-
-/* Skips bytes; whole blocks are not decoded. */
-bool section_stream_skip(struct section_stream *stream, uint64_t size);
-
-/* The number of bytes that were neither taken nor skipped. */
-uint64_t section_stream_left(const struct section_stream *stream);
 
 /* Reads the `size` bytes of a section at `offset`; all bytes returned have been checked. In a
  * section with blocks, only the blocks needed are decoded, and their digests checked. For any
@@ -413,8 +405,6 @@ struct sidecar_stored {
     uint32_t types[SECTION_KIND_MAX + 1]; /* ch_type */
     struct buffer bytes[SECTION_KIND_MAX + 1];
 };
-
-void sidecar_stored_free(struct sidecar_stored *stored);
 
 /* Writes a sidecar of which the facts, sections with digests and the rest are told, and which
  * stores this; the caller commits the output. */

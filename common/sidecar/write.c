@@ -341,12 +341,6 @@ bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_store
     return done;
 }
 
-void sidecar_stored_free(struct sidecar_stored *stored)
-{
-    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&stored->bytes[kind]);
-}
-
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error)
 {
@@ -374,7 +368,8 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
         return sections_misfit(output, error);
     done = (options->portable || encode_sections(&encoder)) && compress_sections(&encoder) &&
            sidecar_write_stored(told, &encoder.stored, output, error);
-    sidecar_stored_free(&encoder.stored);
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&encoder.stored.bytes[kind]);
     return done;
 }
 
