@@ -545,12 +545,9 @@ static bool add_sum(void *context, struct profile_sum *sum, const char *name, st
 {
     covsplit_merger *merger = context;
     const struct profile_place place = {name, merger->place++, 0, 0};
-    struct profile_group *group;
-    struct profile profile;
+    struct profile_group *group =
+        profile_groups_find(&merger->groups, profile_sum_combined(sum), 1, name, error);
 
-    if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
-        return false;
-    group = profile_groups_find(&merger->groups, &profile, 1, name, error);
     return group != NULL && profile_group_add_sum(group, sum, &place, error);
 }
 
@@ -583,19 +580,17 @@ static bool count_and_pass(void *context, struct bytes part, struct error *error
 }
 
 /* A profile_sum_visitor. */
-static bool write_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+static bool write_part(void *context, const struct profile *part, uint64_t weight,
+                       struct error *error)
 {
     static const uint8_t zeros[PROFILE_ALIGNMENT];
     struct sums *sums = context;
     struct bytes padding = {zeros, profile_padding(sums->size)};
-    const char *name = sums->group->name;
-    struct profile profile;
 
     (void)weight;
     return (padding.size == 0 || count_and_pass(sums, padding, error)) &&
-           profile_parse(part, 0, name, &profile, error) &&
-           profile_sidecar_correlate(sums->group->sidecar, &profile, name, count_and_pass, sums,
-                                     error);
+           profile_sidecar_correlate(sums->group->sidecar, part, sums->group->name, count_and_pass,
+                                     sums, error);
 }
 
 static bool finish(covsplit_merger *merger, struct sums *sums, struct error *error)

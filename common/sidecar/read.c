@@ -373,6 +373,13 @@ struct sidecar *sidecar_read(const char *path, struct error *error)
     return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
 }
 
+struct sidecar *sidecar_map(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_open(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
 {
     struct input input;

@@ -45,7 +45,7 @@ static bool produce(void *context, struct bytes piece, struct error *error)
     if (piece.size == 0)
         return true;
     digest_stream_add(&restorer->digest, piece);
-    return restorer->sink(restorer->context, piece, error);
+    return restorer->sink == NULL || restorer->sink(restorer->context, piece, error);
 }
 
 /* Produces a part of the stripped image, and releases its pages after use. */

@@ -225,8 +225,10 @@ bool sidecar_recognize(struct bytes bytes);
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
 void sidecar_close(struct sidecar *sidecar);
 
-/* The same for a file, which is read into memory and may change afterwards. */
+/* The same for a file, which is read into memory and may change afterwards; or is mapped, to look
+ * at headers and notes. */
 struct sidecar *sidecar_read(const char *path, struct error *error);
+struct sidecar *sidecar_map(const char *path, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
 /* Reads only the UUID, from the file's first page, however large the file is: to find out which of
@@ -337,9 +339,9 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
                             bool *is_other, struct error *error);
 
 /* Restores the original from the stripped image. Checks the stripped image's size and digest first,
- * and the original's digest at the end. The sink may be called before a failure; its output must be
- * discarded then. The pages of a mapped file are released after use, so that the resident size does
- * not grow with the image. */
+ * and the original's digest at the end. The sink (NULL is allowed) may be called before a failure;
+ * its output must be discarded then. The pages of a mapped file are released after use, so that the
+ * resident size does not grow with the image. */
 bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
                      void *context, struct error *error);
 

@@ -196,7 +196,7 @@ static bool add_section(struct writer *writer, const struct section *section, co
     to->header.sh_addr = section->address;
     to->header.sh_flags = SHF_COMPRESSED;
     to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
-    elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
+    elf_put(&to->stored, &elf_chdr, elf_writer_form(&writer->elf), &header);
     return buffer_append(&to->stored, stored->data, stored->size) ||
            out_of_memory(writer, stored->size);
 }

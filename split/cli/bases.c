@@ -253,15 +253,6 @@ void bases_close(struct bases *bases)
 
 /* ---- deltas ---- */
 
-bool bases_have(const struct bases *bases, const struct stat *status)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < bases->count; i++)
-        found |= file_is_same(&bases->items[i].status, status);
-    return found;
-}
-
 /* The owner and group that an output will have; root alone keeps those of a file that is replaced.
  */
 static bool owner_of(const struct output *output, struct stat *own)

@@ -253,6 +253,18 @@ struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, st
     return sidecar;
 }
 
+struct sidecar *image_sidecar_open(const struct sidecar_places *places, const struct input *image,
+                                   uint64_t limit, struct uuid *own, struct error *error)
+{
+    struct split_image split = {.own_uuid = {.size = 0}};
+    bool is_split = image_read_stripped_id(image, &split, error);
+
+    *own = is_split ? split.own_uuid : (struct uuid){.size = 0};
+    if (is_split)
+        return sidecar_search_of_image(places, image, &split, error);
+    return error_is_of_memory(error) ? NULL : image_sidecar_make(image, limit, error);
+}
+
 /* ---- images that were not split ---- */
 
 /* True if the file is an image that was not split and has this UUID. */

@@ -205,3 +205,23 @@ bool llvm_command_run(const struct llvm_command *command, int output_fd, const c
     buffer_free(&said);
     return done;
 }
+
+bool llvm_command_capture(const struct llvm_command *command, const char *name,
+                          struct llvm_capture *capture, struct error *error)
+{
+    struct output *output = &capture->output;
+
+    *capture = (struct llvm_capture){.output.fd = -1, .text.fd = -1, .is_made = true};
+    return output_create_in_memory(output, name, error) && output_lend(output, error) &&
+           llvm_command_run(command, output->fd, output->path, error) &&
+           output_take_back(output, error) && output_map(output, &capture->text, error);
+}
+
+void llvm_capture_free(struct llvm_capture *capture)
+{
+    if (capture->is_made) {
+        input_close(&capture->text);
+        output_discard(&capture->output);
+    }
+    *capture = (struct llvm_capture){.is_made = false};
+}

@@ -44,18 +44,6 @@ bool report_shows_sources(const struct report *report)
 
 /* ---- llvm-cov ---- */
 
-/* The output of llvm-cov, in memory. */
-struct capture {
-    struct output output;
-    struct input text;
-};
-
-static void capture_free(struct capture *capture)
-{
-    input_close(&capture->text);
-    output_discard(&capture->output);
-}
-
 /* The `take_line` of a command whose context is the report. */
 static bool take_message(void *context, const char *line)
 {
@@ -63,35 +51,28 @@ static bool take_message(void *context, const char *line)
 
     if (strstr(line, "functions have mismatched data") != NULL)
         return report->has_mismatches = true;
-    return sources_are_missing(report) && (strstr(line, "No such file or directory") != NULL ||
+    return report->sources_are_missing && (strstr(line, "No such file or directory") != NULL ||
                                            strstr(line, "isn't covered") != NULL);
 }
 
 /* Runs `llvm-cov VERB` with the two files and more options, which end with NULL. Its output goes to
  * the capture, which must be freed even after a failure; NULL: it has none but files. */
 static bool run_llvm_cov(struct report *report, const char *verb, const char *const *more,
-                         struct capture *capture, struct error *error)
+                         struct llvm_capture *capture, struct error *error)
 {
     struct llvm_command command = {.take_line = take_message, .context = report};
-    bool done = true;
+    bool done;
 
     llvm_command_add(&command, "%s", report->program);
     llvm_command_add(&command, "%s", verb);
     llvm_command_add_file(&command, "", report->mapping.fd, report->mapping.path);
-    llvm_command_add_file(&command, "-instr-profile=", report->profile, "the merged profile");
+    llvm_command_add_file(&command, "-instr-profile=", report->profile.fd, "the merged profile");
     llvm_command_add(&command, "-ignore-filename-regex=%s", SOURCES_LEFT_OUT_REGEX);
     for (; *more != NULL; more++)
         llvm_command_add(&command, "%s", *more);
-    if (capture == NULL) {
-        done = llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
-    } else {
-        *capture = (struct capture){.output.fd = -1, .text.fd = -1};
-        done = output_create_in_memory(&capture->output, "the report", error) &&
-               output_lend(&capture->output, error) &&
-               llvm_command_run(&command, capture->output.fd, capture->output.path, error) &&
-               output_take_back(&capture->output, error) &&
-               output_map(&capture->output, &capture->text, error);
-    }
+    done = capture != NULL
+               ? llvm_command_capture(&command, "the report", capture, error)
+               : llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
     llvm_command_free(&command);
     return done;
 }
@@ -113,7 +94,7 @@ static bool tell_mismatches(struct report *report, struct error *error)
 static bool read_totals(struct report *report, struct error *error)
 {
     static const char *const options[] = {"-format=text", "-summary-only", NULL};
-    struct capture capture;
+    struct llvm_capture capture;
     bool done =
         run_llvm_cov(report, "export", options, &capture, error) && tell_mismatches(report, error);
 
@@ -121,13 +102,13 @@ static bool read_totals(struct report *report, struct error *error)
         exit_unless_allocated(buffer_append(&report->totals, capture.text.bytes.data,
                                             (size_t)capture.text.bytes.size),
                               capture.text.bytes.size);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
 }
 
 /* Runs it, and names the functions that it dropped. */
 static bool capture_llvm_cov(struct report *report, const char *verb, const char *first,
-                             const char *second, struct capture *capture, struct error *error)
+                             const char *second, struct llvm_capture *capture, struct error *error)
 {
     const char *const options[] = {first, second, NULL};
 
@@ -256,7 +237,7 @@ static bool append_from_llvm(struct report *report, struct buffer *text, struct 
     };
     enum report_format format = format_of(report);
     const char *first = formats[format].first;
-    struct capture capture;
+    struct llvm_capture capture;
     bool done;
 
     if (format == REPORT_TEXT && option_given(report->options, OPTION_INSTANTIATIONS))
@@ -271,7 +252,7 @@ static bool append_from_llvm(struct report *report, struct buffer *text, struct 
         buffer_append(text, capture.text.bytes.data, (size_t)capture.text.bytes.size);
     else if (done)
         append_printable(text, capture.text.bytes);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
 }
 
@@ -280,7 +261,7 @@ static bool append_from_lines(struct report *report, struct buffer *text, struct
 {
     struct coverage coverage = {0};
     struct buffer names = {0};
-    struct capture capture;
+    struct llvm_capture capture;
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
                 coverage_read(&coverage, report, capture.text.bytes, error);
 
@@ -297,7 +278,7 @@ static bool append_from_lines(struct report *report, struct buffer *text, struct
     append_printable(text, buffer_view(&names));
     buffer_free(&names);
     coverage_free(&coverage);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
 }
 
@@ -487,14 +468,14 @@ static bool check_limits(struct report *report, struct error *error)
 
 bool report_keep_lines(struct report *report, struct error *error)
 {
-    struct capture capture;
+    struct llvm_capture capture;
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error);
 
     if (done)
         exit_unless_allocated(
             buffer_append(&report->lines, capture.text.bytes.data, (size_t)capture.text.bytes.size),
             capture.text.bytes.size);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
 }
 
@@ -502,7 +483,7 @@ static bool write_changes(struct report *report, struct error *error)
 {
     struct coverage coverage = {0}, before = {0};
     struct buffer changes = {0}, text = {0};
-    struct capture capture;
+    struct llvm_capture capture;
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
                 coverage_read(&coverage, report, capture.text.bytes, error) &&
                 coverage_read(&before, report, buffer_view(&report->lines), error);
@@ -517,7 +498,7 @@ static bool write_changes(struct report *report, struct error *error)
     buffer_free(&text);
     coverage_free(&coverage);
     coverage_free(&before);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
 }
 

@@ -649,25 +649,18 @@ static bool convert_packed(struct conversion *conversion, const struct input *im
 }
 
 /* Converts an image from which a split (--sections) has not taken the packed mapping: the original
- * of the image, which is joined in another file in memory. */
+ * of the image is joined first, and replaced by what it is converted to. */
 static bool convert_partly_split(struct conversion *conversion, struct error *error)
 {
-    int memory = conversion->memory;
     struct input original;
     bool done;
 
-    if (!create_memory(conversion, error)) {
-        conversion->memory = memory;
+    if (!join(conversion, error) ||
+        !input_open_descriptor(&original, conversion->memory, conversion->name, error))
         return false;
-    }
-    done = join(conversion, error) &&
-           input_open_descriptor(&original, conversion->memory, conversion->name, error);
     close(conversion->memory);
-    conversion->memory = memory;
     conversion->size = 0;
-    if (!done)
-        return false;
-    done = convert_packed(conversion, &original, error);
+    done = create_memory(conversion, error) && convert_packed(conversion, &original, error);
     input_close(&original);
     return done;
 }

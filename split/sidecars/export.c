@@ -143,10 +143,8 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
     exit_unless_allocated(root != NULL, strlen(directory));
     path = command_text("%s/%.2s/%s.debug", root, hex, hex + 2);
     done = export_to(export, sidecar, path, true, error);
-    if (done && option_given(export->options, OPTION_VERBOSE)) {
-        progress_finish(&export->progress);
+    if (done && option_given(export->options, OPTION_VERBOSE))
         message_line(stdout, "%s: %s", path, sidecar->image_name);
-    }
     free(path);
     free(root);
     return done;
@@ -180,7 +178,6 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
 /* Prints one line for an object that could not be made. */
 static void report_failure(struct export *export, const struct error *error)
 {
-    progress_finish(&export->progress);
     message_error(error);
     export->failed = true;
 }
@@ -216,7 +213,6 @@ static void export_operand(struct export *export, const char *operand)
 {
     uint64_t limit = option_number(export->options, OPTION_MEMORY_LIMIT);
     struct sidecar *sidecar = NULL;
-    struct split_image split;
     struct error error = {0};
     struct input input;
     struct uuid uuid;
@@ -232,10 +228,8 @@ static void export_operand(struct export *export, const char *operand)
         note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
-        else if (image_read_stripped_id(&input, &split, &error))
-            sidecar = sidecar_search_of_image(&export->places, &input, &split, &error);
-        else if (!error_is_of_memory(&error))
-            sidecar = image_sidecar_make(&input, limit, &error);
+        else
+            sidecar = image_sidecar_open(&export->places, &input, limit, &uuid, &error);
         input_close(&input);
     }
     export_opened(export, sidecar, &error);
@@ -382,7 +376,6 @@ static bool tell_left_out(struct export *export, struct error *error)
 {
     struct error text;
 
-    progress_finish(&export->progress);
     if (!unmapped_images_tell(&export->unmapped, &text))
         return true;
     if (export->is_any)
@@ -408,7 +401,6 @@ static bool export_union(struct export *export, struct error *error)
         return false;
     export->all = &all;
     done = export_all(export, error);
-    progress_finish(&export->progress);
     if (done && !export->failed) {
         done = tell_left_out(export, error) && union_finish(&all, error) &&
                commit(export, &output, error);
@@ -509,7 +501,7 @@ int command_export(const struct parsed_options *options)
     if (is_union ? !export_union(&export, &error)
                  : !export_all(&export, &error) || !tell_left_out(&export, &error))
         report_failure(&export, &error);
-    progress_finish(&export.progress);
+    progress_finish();
     sidecar_places_close(&export.places);
     unmapped_images_free(&export.unmapped);
     path_maps_free(&export.maps);
