@@ -14,8 +14,18 @@
 
 /* ---- sparse profiles ---- */
 
-#define WORD_SIZE sizeof(uint64_t)
-#define ULEB_MAX  10 /* the bytes of the longest number */
+/* In a sparse profile runs of zeros take a few bytes, for slow links: most counters of a run are
+ * zero. A device may send its lightweight profile in this form; here it is expanded.
+ * docs/format.md ("Sparse profiles") describes it.
+ *
+ * A few bytes can stand for any number of zeros. The header, which is expanded first, says how
+ * large the profile is; nothing is allocated before that size is known to be within a limit. */
+
+#define SPARSE_MAGIC_SIZE 8
+#define SPARSE_VERSION    1
+
+#define WORD_SIZE         sizeof(uint64_t)
+#define ULEB_MAX          10 /* the bytes of the longest number */
 
 static const uint8_t magic_start[] = {0xff, 'c', 's', 'p', 'a', 'r'};
 
@@ -23,7 +33,9 @@ static const uint8_t magic_start[] = {0xff, 'c', 's', 'p', 'a', 'r'};
 #define MAGIC_VERSION    6
 #define MAGIC_BYTE_ORDER 7
 
-bool sparse_recognize(struct bytes bytes)
+/* True if the bytes start like a sparse profile of any version, or are cut short in its magic
+ * number. */
+static bool sparse_recognize(struct bytes bytes)
 {
     size_t size = bytes.size < sizeof(magic_start) ? (size_t)bytes.size : sizeof(magic_start);
 
@@ -79,6 +91,13 @@ static enum word_result take_word(struct words *words, uint64_t *word)
         words->zeros--;
     return result;
 }
+
+/* A sparse profile in a file. */
+struct sparse_extent {
+    uint64_t stored_size;   /* in the file; only after success */
+    uint64_t expanded_size; /* of the profile, 0 if that is not known yet */
+    bool is_cut;            /* the only fault is that the file ends too early */
+};
 
 /* A sparse profile that is being read. */
 struct sparse {
@@ -218,8 +237,11 @@ static bool check_padding(const struct sparse *sparse, struct buffer *expanded, 
     return true;
 }
 
-bool sparse_expand(struct bytes file, uint64_t offset, const char *name, uint64_t limit,
-                   struct buffer *expanded, struct sparse_extent *extent, struct error *error)
+/* Checks the sparse profile at `offset` of the file, and expands it into the buffer, replacing its
+ * contents, unless that is NULL. Fails if the profile has more than `limit` bytes. */
+static bool sparse_expand(struct bytes file, uint64_t offset, const char *name, uint64_t limit,
+                          struct buffer *expanded, struct sparse_extent *extent,
+                          struct error *error)
 {
     struct sparse sparse = {.name = name, .offset = offset, .extent = extent};
     uint64_t size;

@@ -348,7 +348,7 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 /* ---- the note of owner "covsplit": docs/format.md has its layout ---- */
 
 /* The type is so high because some tools name low ones regardless of the owner (binutils calls 1
- * NT_VERSION). Objects (object.h) have a note with another type. */
+ * NT_VERSION). Objects (exported.h) have a note with another type. */
 
 #define SIDECAR_NOTE_TYPE       0x1001
 #define SIDECAR_NOTE_OWNER      "covsplit"
