@@ -246,18 +246,17 @@ static bool add_to_state(struct state *state, const struct merge *merge, struct 
 bool merge_open(struct merge *merge, struct error *error)
 {
     const struct merge_request *request = merge->request;
-    struct progress progress;
+    struct progress *progress = &merge->progress;
     struct stat status;
     bool done;
 
-    merge->progress = &progress;
-    progress_start(&progress, request->is_in_memory ? "profiles" : request->output, 0);
-    for (size_t i = 0; progress.on_terminal && i < request->inputs.count; i++) {
+    progress_start(progress, request->is_in_memory ? "profiles" : request->output, 0);
+    for (size_t i = 0; progress->on_terminal && i < request->inputs.count; i++) {
         if (stat(request->inputs.paths[i], &status) == 0 && status.st_size > 0)
-            progress.total += (uint64_t)status.st_size;
+            progress->total += (uint64_t)status.st_size;
     }
     done = merge_read(merge, error);
-    progress_finish(&progress);
+    progress_finish(progress);
     profile_groups_finish(&merge->groups);
     done = done && report_inputs(merge, error);
     if (!done || request->is_into_state)
@@ -275,28 +274,25 @@ bool merge_open(struct merge *merge, struct error *error)
     return done;
 }
 
-/* Makes the files, explains, and only then gives the files their names. */
-static bool make_files(const struct merge *merge, struct error *error)
-{
-    struct merge_outputs outputs = {0};
-    bool done = merge_outputs_make(&outputs, merge, error) && explain_merge(merge, error) &&
-                merge_outputs_commit(&outputs, error);
-
-    merge_outputs_free(&outputs);
-    return done;
-}
-
+/* Adds what was read to the state, or makes the files, explains, and only then gives the files
+ * their names. */
 static bool merge_inputs(const struct merge_request *request, struct state *state,
                          struct error *error)
 {
+    struct merge_outputs outputs = {0};
     struct merge merge;
     bool done;
 
     merge_start(&merge, request);
-    done = merge_open(&merge, error) &&
-           (state != NULL ? add_to_state(state, &merge, error) : make_files(&merge, error));
+    done = merge_open(&merge, error);
+    if (state != NULL)
+        done = done && add_to_state(state, &merge, error);
+    else
+        done = done && merge_outputs_make(&outputs, &merge, error) &&
+               explain_merge(&merge, error) && merge_outputs_commit(&outputs, error);
     if (done && request->is_verbose)
         print_done(&merge);
+    merge_outputs_free(&outputs);
     merge_free(&merge);
     return done;
 }

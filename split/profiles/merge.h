@@ -104,15 +104,15 @@ struct merge_failure {
     struct error error;
 };
 
-/* A stream (stream.h) whose profiles cannot be summed: its bytes are kept. */
-struct merge_kept_stream {
-    size_t input;
-    struct buffer content;
+/* An input that is read again, as it has profiles that cannot be summed. */
+struct merge_again {
+    bool is_needed;
+    struct buffer kept; /* its bytes, if it is a stream (stream.h) */
 };
 
 struct merge {
     const struct merge_request *request;
-    struct progress *progress; /* updated when a file has been added; may be NULL */
+    struct progress progress; /* updated when a file has been added */
 
     /* Set by merge_read. */
     struct profile_groups groups;
@@ -122,9 +122,8 @@ struct merge {
     size_t empty_count;            /* empty inputs, left by programs that wrote no profile */
     size_t first_empty;
     uint64_t bytes_read;
-    bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
-    struct merge_kept_stream *kept_streams;
-    size_t kept_stream_count, kept_stream_capacity;
+    struct merge_again *again; /* by input */
+    size_t again_count;
 
     struct profile_sidecar_source source; /* of the groups */
     struct sidecar_memo memo;             /* of their sidecars, from merge_open on */
@@ -140,6 +139,9 @@ struct merge {
 
 /* The name of the input in messages. */
 const char *merge_input_name(const struct merge *merge, size_t input);
+
+/* When the file was modified, in nanoseconds; 0: not known. */
+int64_t merge_file_time(const char *path);
 
 /* The merge must stay where it is, and the request outlive it. Free with merge_free. */
 void merge_start(struct merge *merge, const struct merge_request *request);

@@ -41,7 +41,7 @@ const char *merge_input_name(const struct merge *merge, size_t input)
                                      : stream_name(request->inputs.paths[input]);
 }
 
-static int64_t file_time(const char *path)
+int64_t merge_file_time(const char *path)
 {
     struct stat status;
 
@@ -108,7 +108,7 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     const struct profile_place place = {reader->name, reader->input, entry->offset, reader->time};
 
     if (!entry->group->can_be_summed)
-        merge->must_be_read_again[reader->input] = true;
+        merge->again[reader->input].is_needed = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
                               merge->threads, error);
 }
@@ -166,7 +166,7 @@ static bool read_file(struct reader *reader, struct error *error)
     uint64_t limit = request->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
-    reader->time = file_time(path);
+    reader->time = merge_file_time(path);
     if (!stream_read_into(&reader->file, path, memory_limit_given(limit), profile_stream_check,
                           &stream, error))
         return false;
@@ -219,13 +219,8 @@ static bool read_one(struct reader *reader)
     if (!add_file(reader, count, &first, &error))
         return fail(merge, &error);
     /* A stream that will be needed again cannot be read again. */
-    if (merge->must_be_read_again[reader->input] && stream_is(path)) {
-        pthread_mutex_lock(&merge->lock);
-        COMMAND_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
-                             merge->kept_stream_count);
-        merge->kept_streams[merge->kept_stream_count++] =
-            (struct merge_kept_stream){reader->input, reader->file};
-        pthread_mutex_unlock(&merge->lock);
+    if (merge->again[reader->input].is_needed && stream_is(path)) {
+        merge->again[reader->input].kept = reader->file;
         reader->file = (struct buffer){0};
     }
     return true;
@@ -240,8 +235,7 @@ static bool take_input(struct reader *reader)
     bool taken;
 
     pthread_mutex_lock(&merge->lock);
-    if (merge->progress != NULL)
-        progress_add(merge->progress, reader->file.size);
+    progress_add(&merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
     taken = merge->next_input < merge->request->inputs.count && !merge->failed && !merge->stops;
     if (taken)
@@ -304,7 +298,7 @@ static void read_states(struct merge *merge)
 
         if (merge->failed || merge->stops || !is_state(path))
             continue;
-        reader.time = file_time(path);
+        reader.time = merge_file_time(path);
         if (!(state_open(&state, path, STATE_READ, merge->request->memory_limit, &error) &&
               state_read(state, add_state_sum, &states, &error)) &&
             !states.stopped)
@@ -424,13 +418,12 @@ void merge_start(struct merge *merge, const struct merge_request *request)
 /* Forgets what became of the inputs. */
 static void forget_inputs(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->kept_stream_count; i++)
-        buffer_free(&merge->kept_streams[i].content);
+    for (size_t i = 0; i < merge->again_count; i++)
+        buffer_free(&merge->again[i].kept);
+    free(merge->again);
+    merge->again = NULL;
     lacking_images_free(&merge->lacking);
-    free(merge->must_be_read_again);
-    merge->must_be_read_again = NULL;
-    merge->failure_count = merge->kept_stream_count = 0;
-    merge->empty_count = merge->next_input = 0;
+    merge->failure_count = merge->again_count = merge->empty_count = merge->next_input = 0;
     merge->bytes_read = 0;
     merge->stops = false;
 }
@@ -439,7 +432,6 @@ void merge_free(struct merge *merge)
 {
     forget_inputs(merge);
     profile_groups_free(&merge->groups);
-    free(merge->kept_streams);
     free(merge->failures);
     zlib_memo_free(&merge->memo.streams);
     pthread_mutex_destroy(&merge->lock);
@@ -450,7 +442,8 @@ bool merge_read(struct merge *merge, struct error *error)
     size_t count = merge->request->inputs.count;
 
     forget_inputs(merge);
-    merge->must_be_read_again = command_array(count, sizeof(*merge->must_be_read_again));
+    merge->again = command_array(count, sizeof(*merge->again));
+    merge->again_count = count;
     merge->threads = merge->request->threads;
     if (merge->threads > count)
         merge->threads = count == 0 ? 1 : (unsigned)count;
@@ -484,28 +477,11 @@ static bool use_profile(const struct merge *merge, const struct profile_group *c
     return true;
 }
 
-/* The contents of the input, which is *file or what was kept of a stream. */
-static bool read_input_again(const struct merge *merge, size_t input, struct buffer *file,
-                             struct bytes *content, struct error *error)
-{
-    uint64_t limit = memory_limit_given(merge->request->memory_limit);
-
-    for (size_t i = 0; i < merge->kept_stream_count; i++) {
-        if (merge->kept_streams[i].input == input) {
-            *content = buffer_view(&merge->kept_streams[i].content);
-            return true;
-        }
-    }
-    if (!file_read_into(file, merge->request->inputs.paths[input], limit, error))
-        return false;
-    *content = buffer_view(file);
-    return true;
-}
-
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error)
 {
-    struct profile_reader profiles = {.limit = merge->request->memory_limit};
+    uint64_t limit = merge->request->memory_limit;
+    struct profile_reader profiles = {.limit = limit};
     struct buffer file = {0};
     bool done = true;
 
@@ -513,13 +489,16 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *con
         struct profile profile;
         struct merge_found entry = {
             .input = i, .name = merge_input_name(merge, i), .profile = &profile};
-        bool found = merge->must_be_read_again[i];
+        const struct buffer *kept = &merge->again[i].kept;
+        bool found = merge->again[i].is_needed;
 
         if (!found)
             continue;
+        done = kept->size != 0 || file_read_into(&file, merge->request->inputs.paths[i],
+                                                 memory_limit_given(limit), error);
         profiles.name = entry.name;
         profile_reader_rewind(&profiles);
-        done = read_input_again(merge, i, &file, &profiles.file, error);
+        profiles.file = buffer_view(kept->size != 0 ? kept : &file);
         while (done && found) {
             done = profile_reader_next(&profiles, &profile, &found, error) &&
                    (!found || use_profile(merge, groups, count, &entry, user, context, error));

@@ -17,7 +17,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"
-#include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
 
 /* A function as the first image has it that has one of this name in these files. */

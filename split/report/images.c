@@ -369,20 +369,10 @@ static struct likeness compare_functions(const struct function_places places[2],
     return likeness;
 }
 
-/* When the sidecar was made. */
-static int64_t sidecar_time(const struct report_image *image)
-{
-    struct stat status;
-
-    return stat(image->sidecar->name, &status) == 0
-               ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
-               : 0;
-}
-
 /* True if the profiles of one were written before the other was made. */
 static bool is_before(const struct report_image *one, const struct report_image *other)
 {
-    return one->newest != 0 && one->newest < sidecar_time(other);
+    return one->newest != 0 && one->newest < merge_file_time(other->sidecar->name);
 }
 
 /* Two images of one name are builds of one if they have a source file in common: functions may have
@@ -418,7 +408,8 @@ static bool are_builds_of_one(const struct report_image *one, const struct repor
 /* Compares two builds of an image: more than 0 if the first one is to be reported. */
 static int compare_builds(const struct report_image *one, const struct report_image *other)
 {
-    int64_t left = sidecar_time(one), right = sidecar_time(other);
+    int64_t left = merge_file_time(one->sidecar->name),
+            right = merge_file_time(other->sidecar->name);
 
     if (one->is_named != other->is_named)
         return one->is_named ? 1 : -1;
