@@ -115,7 +115,7 @@ bool image_read_stripped_id(const struct input *input, struct split_image *split
                             struct error *error);
 
 /* Appends what a reader of the format sees in the image, as lines of text: where it starts, its
- * directories, its sections. Appends nothing for a format that has no outline. */
+ * directories, its sections. Appends nothing for what no format recognizes. */
 bool image_outline(const struct input *input, struct buffer *outline, struct error *error);
 
 /* Plans a split. NULL, with an error, if the file is not an image, is damaged, or must not be

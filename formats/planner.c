@@ -28,15 +28,15 @@ static bool find_sections(struct planning *planning, struct error *error)
 
     for (unsigned i = 1; i <= SECTION_KIND_MAX; i++) {
         enum section_kind kind = (enum section_kind)i;
-        bool is_archived = (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0;
-        bool is_foreign =
-            (SECTION_BIT(kind) & SECTION_LINKED) != 0 || (is_archived && !format->has_archived);
-        size_t index = is_foreign ? NO_INDEX : format->find_section(planning, kind, NO_INDEX);
+        size_t index = NO_INDEX;
 
+        if ((SECTION_BIT(kind) & SECTION_LINKED) == 0 && format->section_name(kind) != NULL)
+            index = format->find_section(planning, kind, NO_INDEX);
         planning->section_index[kind] = index;
         if (index == NO_INDEX)
             continue;
-        if (!is_archived && format->find_section(planning, kind, index) != NO_INDEX)
+        if ((SECTION_BIT(kind) & SECTION_ARCHIVED) == 0 &&
+            format->find_section(planning, kind, index) != NO_INDEX)
             return error_set(error,
                              "%s: the image has two sections named %s; link it so that it has one",
                              planning->input->path, format->section_name(kind));
@@ -451,7 +451,7 @@ bool image_outline(const struct input *input, struct buffer *outline, struct err
 {
     const struct format *format = find_format(input->bytes);
 
-    return format == NULL || format->outline == NULL || format->outline(input, outline, error);
+    return format == NULL || format->outline(input, outline, error);
 }
 
 /* NULL, with an error, if the file is not an image. */

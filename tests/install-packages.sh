@@ -10,7 +10,7 @@ packages=(
     cmake ninja-build pkg-config gcc g++ libelf-dev liblief-dev libzstd-dev libxxhash-dev libdeflate-dev
     nettle-dev
     # to test
-    check zlib1g-dev clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
+    check zlib1g-dev llvm-19-tools clang-14 clang-format-14 binutils debuginfod elfutils gdb python3 zstd xz-utils
     file g++-mingw-w64-x86-64-win32 util-linux wine wine64 groff-base zsh fish make
     dpkg-dev lintian mold musl-tools patchelf dwz debugedit debhelper bolt-19
     # for other builds, and for reports

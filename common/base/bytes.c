@@ -30,6 +30,32 @@ bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
 }
 
+const char *hex_format(struct bytes bytes, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < bytes.size; i++) {
+        text[2 * i] = digits[bytes.data[i] >> 4];
+        text[2 * i + 1] = digits[bytes.data[i] & 15];
+    }
+    text[2 * bytes.size] = '\0';
+    return text;
+}
+
+bool hex_parse(const char *text, size_t length, uint8_t *bytes, size_t size)
+{
+    if (length != 2 * size)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        bool is_letter = text[i] >= 'a' && text[i] <= 'f';
+
+        if (!is_letter && (text[i] < '0' || text[i] > '9'))
+            return false;
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (text[i] - (is_letter ? 'a' - 10 : '0')));
+    }
+    return true;
+}
+
 bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     if (!buffer->failed && more > buffer->capacity - buffer->size)

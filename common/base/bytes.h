@@ -133,6 +133,12 @@ static inline unsigned bytes_common_length(const uint8_t *a, const uint8_t *b, u
     return length;
 }
 
+/* Bytes as two hexadecimal digits each, in lower case, into text[2 * size + 1]; returns text. */
+const char *hex_format(struct bytes bytes, char *text);
+
+/* Reads `size` bytes from exactly as many digits as they need, in lower case. */
+bool hex_parse(const char *text, size_t length, uint8_t *bytes, size_t size);
+
 /* A byte array on the heap that grows. Initialize to {0}; free with buffer_free. */
 struct buffer {
     uint8_t *data;

@@ -31,14 +31,7 @@ bool digest_equal(const struct digest *a, const struct digest *b)
 
 const char *digest_format(const struct digest *digest, char *text)
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < DIGEST_SIZE; i++) {
-        text[2 * i] = digits[digest->bytes[i] >> 4];
-        text[2 * i + 1] = digits[digest->bytes[i] & 15];
-    }
-    text[2 * DIGEST_SIZE] = '\0';
-    return text;
+    return hex_format((struct bytes){digest->bytes, DIGEST_SIZE}, text);
 }
 
 _Static_assert(sizeof(XXH3_state_t) + DIGEST_STREAM_ALIGNMENT <=

@@ -182,7 +182,7 @@ bool output_create(struct output *output, const char *path, const struct output_
 
     *output = (struct output){.path = strdup(path),
                               .fd = -1,
-                              .mode = options->mode & (in_place ? 07777 : 0777),
+                              .mode = options->mode & (in_place ? PERMISSION_BITS : 0777),
                               .in_place = in_place,
                               .unkept = options->unkept,
                               .is_other_form = options->is_other_form,
@@ -451,7 +451,8 @@ static bool set_mode(int fd, mode_t mode)
 {
     struct stat status;
 
-    return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
+    return fstat(fd, &status) == 0 &&
+           ((status.st_mode & PERMISSION_BITS) == mode || fchmod(fd, mode) == 0);
 }
 
 #define CAPABILITIES "security.capability"
@@ -638,7 +639,7 @@ static bool same_as_target(const struct output *output)
     int fd = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool same = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                 (uint64_t)status.st_size == output->size &&
-                (status.st_mode & 07777) == output->mode &&
+                (status.st_mode & PERMISSION_BITS) == output->mode &&
                 (pieces = malloc(2 * PIECE_SIZE)) != NULL;
 
     while (same && offset < output->size) {

@@ -41,6 +41,8 @@ enum output_result {
     OUTPUT_NO_DIRECTORY, /* the directory has been removed */
 };
 
+#define PERMISSION_BITS 07777
+
 struct output {
     char *path;      /* as given, for messages */
     char *target;    /* the final path: `path`, or the target of that symbolic link */

@@ -194,30 +194,11 @@ bool data_records_find_hash(const struct data_records *records, uint64_t referen
 
 /* ---- padding ---- */
 
-/* The end of the padding that starts at `offset`, in a section of `size` bytes. */
-static uint64_t padding_end(uint64_t offset, uint64_t size)
-{
-    uint64_t aligned = align_up(offset, COVERAGE_ALIGNMENT);
-
-    return aligned < size ? aligned : size;
-}
-
-bool record_padding_take(struct bytes section, uint64_t *offset)
-{
-    uint64_t end = padding_end(*offset, section.size);
-    struct bytes padding;
-
-    if (!bytes_slice(section, *offset, end - *offset, &padding) || !bytes_all_zero(padding))
-        return false;
-    *offset = end;
-    return true;
-}
-
 bool record_padding_append(struct buffer *section, size_t start, uint64_t size)
 {
-    uint64_t made = section->size - start;
+    uint64_t made = section->size - start, aligned = align_up(made, COVERAGE_ALIGNMENT);
 
-    return buffer_append_zeros(section, (size_t)(padding_end(made, size) - made));
+    return buffer_append_zeros(section, (size_t)((aligned < size ? aligned : size) - made));
 }
 
 /* ---- the fields of records ---- */

@@ -246,14 +246,20 @@ bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *r
     return true;
 }
 
+void covfun_store_header(uint8_t to[COVFUN_HEADER_SIZE], const struct covfun_record *record,
+                         bool big_endian)
+{
+    store_u64(to + COVFUN_NAME_REF, record->name_reference, big_endian);
+    store_u32(to + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
+    store_u64(to + COVFUN_FUNC_HASH, record->function_hash, big_endian);
+    store_u64(to + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
+}
+
 bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian)
 {
     uint8_t header[COVFUN_HEADER_SIZE];
 
-    store_u64(header + COVFUN_NAME_REF, record->name_reference, big_endian);
-    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
-    store_u64(header + COVFUN_FUNC_HASH, record->function_hash, big_endian);
-    store_u64(header + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
+    covfun_store_header(header, record, big_endian);
     buffer_append(section, header, sizeof(header));
     return buffer_append(section, record->mapping.data, (size_t)record->mapping.size);
 }
@@ -521,6 +527,29 @@ enum result mapping_read(struct mapping *mapping, struct bytes bytes)
     if (result == RESULT_OK && reader.at != reader.end)
         result = RESULT_UNFIT;
     return result;
+}
+
+enum result covfun_tell_unused(struct mapping *mapping, const struct covfun_record *record,
+                               bool *is_unused)
+{
+    enum result result;
+
+    *is_unused = false;
+    if (record->function_hash != 0)
+        return RESULT_OK;
+    result = mapping_read(mapping, record->mapping);
+    if (result != RESULT_OK)
+        return result;
+    for (size_t i = 0; i < mapping->region_count; i++) {
+        const struct region *region = &mapping->regions[i];
+
+        for (unsigned k = 0; k < region_counters(region->kind); k++) {
+            if (COUNTER_TAG(region->operands[k]) != COUNTER_ZERO)
+                return RESULT_OK;
+        }
+    }
+    *is_unused = true;
+    return RESULT_OK;
 }
 
 /* ---- writing ---- */

@@ -104,7 +104,7 @@ static bool add_names(struct writer *writer, const struct section *source, struc
 static bool add_section(struct writer *writer, const struct section *source)
 {
     struct object_coverage *coverage = writer->coverage;
-    bool is_recorded = (SECTION_BIT(source->kind) & SECTION_STORED) == 0;
+    bool is_recorded = !section_is_stored(source);
     bool is_names = source->kind == SECTION_NAMES || source->kind == SECTION_COVNAMES;
     struct elf_writer_section *section = elf_writer_add(
         &writer->elf, source->name, is_recorded ? SHT_NOBITS : SHT_PROGBITS, writer->error);

@@ -308,30 +308,6 @@ static bool hold(struct chooser *chooser, const struct covfun_record *record, st
             out_of_memory(chooser, size));
 }
 
-/* Notes if the record is of a function that its translation unit does not use: its hash is 0, as
- * that of a dummy, but from rustc it has all regions of the function, without counters. */
-static bool note_use(struct chooser *chooser, const struct covfun_record *record,
-                     struct entry *entry)
-{
-    struct mapping *mapping = &chooser->mapping;
-    enum result result;
-
-    entry->is_unused = entry->is_dummy;
-    if (record->function_hash != 0 || entry->is_dummy)
-        return true;
-    result = mapping_read(mapping, record->mapping);
-    if (result == RESULT_NO_MEMORY)
-        return out_of_memory(chooser, record->mapping.size);
-    entry->is_unused = result == RESULT_OK;
-    for (size_t i = 0; entry->is_unused && i < mapping->region_count; i++) {
-        const struct region *region = &mapping->regions[i];
-
-        for (unsigned k = 0; k < region_counters(region->kind); k++)
-            entry->is_unused &= region->operands[k] == COUNTER_ZERO;
-    }
-    return true;
-}
-
 /* Gives the record an entry, a new one or that of a dummy which it replaces, unless another record
  * of the function counts. The first record's bytes are held even if it is not kept: if none is
  * kept, it is written. */
@@ -358,8 +334,12 @@ static bool take_record(struct chooser *chooser, const struct covfun_record *rec
     }
     *entry = (struct entry){
         .name = (size_t)name, .unit = (size_t)(unit - chooser->units), .is_dummy = is_dummy};
-    if (!compute_digest(chooser, record, unit, entry) || !note_use(chooser, record, entry))
+    if (!compute_digest(chooser, record, unit, entry))
         return false;
+    if (!is_dummy &&
+        covfun_tell_unused(&chooser->mapping, record, &entry->is_unused) == RESULT_NO_MEMORY)
+        return out_of_memory(chooser, record->mapping.size);
+    entry->is_unused |= is_dummy;
     entry->is_kept = !digest_set_has(chooser->seen, &entry->digest);
     return (!entry->is_kept && entry != chooser->entries) || hold(chooser, record, entry);
 }

@@ -2,8 +2,8 @@
  * Writing sidecars: see sidecar.h.
  *
  * All contents are compressed into memory first, because the note at the start of the file and the
- * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
- * walked twice: once to compute the seal, once to write.
+ * section headers at its end need the sizes and digests. Then the file (elf_file.h) is put together
+ * in memory, where readers find the seal, and written.
  */
 #include "common/sidecar/sidecar.h"
 
@@ -28,6 +28,7 @@ struct writer {
     struct elf_writer elf;
     struct elf_writer_section *notes;
     size_t seal; /* its offset in the notes */
+    struct buffer file;
     /* By kind: the compact form of a section, if one fits. */
     struct {
         const struct transform *transform;
@@ -41,11 +42,6 @@ struct writer {
 static bool out_of_memory(const struct writer *writer, uint64_t size)
 {
     return error_out_of_memory(writer->error, writer->elf.name, size);
-}
-
-static bool is_stored(const struct section *section)
-{
-    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
 }
 
 /* ---- compact forms ---- */
@@ -171,7 +167,7 @@ static bool add_section(struct writer *writer, const struct section *section, co
     to->header.sh_addr = section->address;
     to->header.sh_flags = SHF_COMPRESSED;
     to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
-    elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
+    elf_put(&to->stored, &elf_chdr, elf_writer_form(&writer->elf), &header);
     if (to->stored.failed)
         return out_of_memory(writer, sizeof(header));
     if (delta != NULL) {
@@ -198,68 +194,6 @@ static bool add_section(struct writer *writer, const struct section *section, co
 
 /* ---- the note ---- */
 
-static void put_digest(struct buffer *note, const struct digest *digest)
-{
-    buffer_append(note, digest->bytes, DIGEST_SIZE);
-}
-
-static void put_text(struct buffer *note, const char *text)
-{
-    buffer_append_uleb128(note, strlen(text));
-    buffer_append(note, text, strlen(text));
-}
-
-static void put_facts(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_facts *facts = &writer->source->facts;
-    const struct sidecar_delta *delta = writer->source->delta;
-    bool knows_records = !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
-
-    buffer_append_uleb128(
-        note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
-                  (knows_records ? NOTE_RECORDS : 0) | (delta != NULL ? NOTE_DELTA : 0) |
-                  (facts->is_assumed ? NOTE_ASSUMED : 0));
-    buffer_append_uleb128(note, facts->format);
-    buffer_append_uleb128(note, facts->uuid_source);
-    buffer_append_uleb128(note, facts->raw_version);
-    buffer_append_uleb128(note, facts->original_size);
-    put_digest(note, &facts->original_digest);
-    buffer_append_uleb128(note, facts->stripped_size);
-    put_digest(note, &facts->stripped_digest);
-    if (facts->has_stub)
-        buffer_append(note, facts->stub_id, PROFILE_STUB_ID_SIZE);
-    if (knows_records)
-        put_digest(note, &facts->records);
-    buffer_append_uleb128(note, facts->record_change);
-    if (delta != NULL) {
-        put_digest(note, &delta->base.digest);
-        buffer_append_uleb128(note, delta->base.size);
-        buffer_append_uleb128(note, delta->base.whole_size);
-    }
-    put_text(note, writer->source->image_name);
-}
-
-static void put_sections(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-
-    buffer_append_uleb128(note, source->section_count);
-    for (size_t i = 0; i < source->section_count; i++) {
-        const struct section *section = &source->sections[i];
-
-        buffer_append_uleb128(note, section->kind);
-        if (is_stored(section)) {
-            buffer_append_uleb128(note, section->fate == FATE_COPIED ? NOTE_SECTION_COPY : 0);
-            put_digest(note, &writer->digests[section->kind]);
-        } else {
-            buffer_append_uleb128(note, section->address);
-            buffer_append_uleb128(note, section->size);
-            buffer_append_uleb128(note, section->alignment);
-        }
-    }
-    put_digest(note, &writer->digests[0]);
-}
-
 /* Mapping that was not to go is noted, too: without it, nobody would know that there is some. */
 static bool is_noted(const struct writer *writer, const struct section *kept)
 {
@@ -269,80 +203,68 @@ static bool is_noted(const struct writer *writer, const struct section *kept)
                                                                find(writer, kept->kind) == NULL));
 }
 
-static void put_kept(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-    size_t count = 0;
-
-    for (size_t i = 0; i < source->kept_count; i++)
-        count += is_noted(writer, &source->kept[i]);
-    buffer_append_uleb128(note, count);
-    for (size_t i = 0; i < source->kept_count; i++) {
-        const struct section *kept = &source->kept[i];
-
-        if (!is_noted(writer, kept))
-            continue;
-        buffer_append_uleb128(note, kept->kind);
-        buffer_append_uleb128(note, kept->size);
-        put_text(note, kept->reason);
-    }
-}
-
 /* Appends the note to that with the UUID; in place of the seal there are zeros. */
 static bool add_note(struct writer *writer)
 {
-    bool big = writer->source->facts.elf_data == ELFDATA2MSB;
+    const struct sidecar_source *source = writer->source;
+    struct sidecar told = {.name = writer->elf.name,
+                           .image_name = source->image_name,
+                           .facts = source->facts,
+                           .section_count = source->section_count,
+                           .inverse.digest = writer->digests[0]};
+    bool big = source->facts.elf_data == ELFDATA2MSB, done;
     uint8_t version[sizeof(uint32_t)];
     struct buffer note = {0}, *to = &writer->notes->stored;
 
+    if (source->delta != NULL)
+        told.base = source->delta->base;
+    for (size_t i = 0; i < source->section_count; i++) {
+        told.sections[i] = source->sections[i];
+        told.sections[i].digest = writer->digests[source->sections[i].kind];
+    }
+    for (size_t i = 0; i < source->kept_count; i++) {
+        if (is_noted(writer, &source->kept[i]))
+            told.kept[told.kept_count++] = source->kept[i];
+    }
     store_u32(version, SIDECAR_FORMAT_VERSION, big);
     buffer_append(&note, version, sizeof(version));
     buffer_append_zeros(&note, DIGEST_SIZE);
-    put_facts(writer, &note);
-    put_sections(writer, &note);
-    put_kept(writer, &note);
+    done = sidecar_code_note(&told, &(struct coder){.to = &note}, writer->error);
     if (note.failed)
         to->failed = true;
     elf_note_append(to, big, SIDECAR_NOTE_OWNER, SIDECAR_NOTE_TYPE, buffer_view(&note));
     writer->seal = to->size - align_up(note.size, ELF_NOTE_ALIGNMENT) + sizeof(version);
     buffer_free(&note);
-    return !to->failed || out_of_memory(writer, to->size);
+    return done && (!to->failed || out_of_memory(writer, to->size));
 }
 
 /* ---- the file ---- */
 
-static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
+static bool append_part(void *context, struct bytes part, struct error *error)
 {
     struct writer *writer = context;
 
     (void)error;
-    digest_stream_add(&writer->digest, bytes);
-    return true;
+    return buffer_append(&writer->file, part.data, (size_t)part.size) ||
+           out_of_memory(writer, writer->file.size + part.size);
 }
 
-/* Of a compressed section, the seal only covers the compression header. */
-static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
-                                struct error *error)
+/* Puts the file together and writes the seal into its note, in place of zeros. */
+static bool make_file(struct writer *writer)
 {
-    const struct writer *writer = context;
-    struct bytes covered = buffer_view(&section->stored);
-
-    if ((section->header.sh_flags & SHF_COMPRESSED) != 0)
-        covered.size = ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
-    return add_to_seal(context, covered, error);
-}
-
-/* Writes the seal into the note, in place of zeros. */
-static bool put_seal(struct writer *writer)
-{
-    const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
+    const struct elf_writer_sink sink = {append_part, NULL, writer};
+    struct elf_reader reader;
     struct digest seal;
 
-    digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
-    seal = digest_stream_finish(&writer->digest);
-    memcpy(writer->notes->stored.data + writer->seal, seal.bytes, DIGEST_SIZE);
+    if (!elf_reader_open(&reader, buffer_view(&writer->file)) ||
+        !sidecar_make_seal(&reader, writer->notes->header.sh_offset + writer->seal, &seal))
+        return error_set(writer->error,
+                         "%s: what was removed does not fit a sidecar; remove less with --sections",
+                         writer->elf.name);
+    memcpy(writer->file.data + writer->notes->header.sh_offset + writer->seal, seal.bytes,
+           DIGEST_SIZE);
     return true;
 }
 
@@ -350,7 +272,6 @@ static bool put_seal(struct writer *writer)
 static bool write_file(struct writer *writer, struct output *output)
 {
     const struct sidecar_source *source = writer->source;
-    const struct elf_writer_sink sink = {output_sink, NULL, output};
     struct section inverse = {
         .size = source->inverse.size, .content = source->inverse, .alignment = 1};
     const struct sidecar_delta *delta = source->delta;
@@ -374,7 +295,8 @@ static bool write_file(struct writer *writer, struct output *output)
     for (size_t i = 0; i < source->section_count; i++) {
         const struct section *section = &source->sections[i];
 
-        if (is_stored(section) && !add_section(writer, section, section_kind_name(section->kind)))
+        if (section_is_stored(section) &&
+            !add_section(writer, section, section_kind_name(section->kind)))
             return false;
     }
     /* The note is written when all digests are known. */
@@ -387,7 +309,7 @@ static bool write_file(struct writer *writer, struct output *output)
                          "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
                          "remove less with --sections",
                          writer->elf.name);
-    return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
+    return make_file(writer) && output_write(output, buffer_view(&writer->file), writer->error);
 }
 
 /* Checks requirements on the source whose violation would result in an unreadable sidecar. */
@@ -404,7 +326,7 @@ static bool is_sound(const struct sidecar_source *source)
         if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
             (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
             (source->delta == NULL &&
-             section->content.size != (is_stored(section) ? section->size : 0)))
+             section->content.size != (section_is_stored(section) ? section->size : 0)))
             return false;
         seen |= SECTION_BIT(section->kind);
     }
@@ -436,6 +358,7 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
            write_file(&writer, output);
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
         buffer_free(&writer.compact[kind].encoded);
+    buffer_free(&writer.file);
     elf_writer_free(&writer.elf);
     return done;
 }
@@ -487,7 +410,7 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
 
     for (size_t i = 0; done && i < sidecar->section_count; i++) {
         sections[i] = sidecar->sections[i];
-        if (is_stored(&sections[i]))
+        if (section_is_stored(&sections[i]))
             done = sidecar_read_section(sidecar, &sidecar->sections[i], &contents[i], error);
         sections[i].content = buffer_view(&contents[i]);
     }

@@ -93,9 +93,14 @@ static bool describe(struct planning *planning, struct error *error)
     return true;
 }
 
+static const char *section_name(enum section_kind kind)
+{
+    return section_kinds[kind].coff_name;
+}
+
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
-    return coff_section_find(coff_image_of(planning), coff_section_name(kind), after);
+    return coff_section_find(coff_image_of(planning), section_name(kind), after);
 }
 
 static void describe_section(const struct planning *planning, size_t index, struct section *section)
@@ -405,7 +410,7 @@ static const char *why_unsound(const struct coff_image *image)
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const struct coff_image *image = coff_image_of(planning);
-    bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+    bool is_of_runtime = (SECTION_BIT(section->kind) & SECTION_OF_RUNTIME) != 0;
     const char *unsound = why_unsound(image);
 
     (void)error;
@@ -413,7 +418,7 @@ static bool check_section(struct planning *planning, struct section *section, st
         image_plan_keep(planning->plan, section->kind, "covsplit does not support .NET images");
     else if (unsound != NULL)
         image_plan_keep(planning->plan, section->kind, "%s", unsound);
-    else if (coff_check_claims(coff_state_of(planning), section->kind) && !is_runtime)
+    else if (coff_check_claims(coff_state_of(planning), section->kind) && !is_of_runtime)
         check_mapping(planning, section->kind);
     return true;
 }
@@ -510,7 +515,7 @@ const struct format coff_format = {
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .section_name = coff_section_name,
+    .section_name = section_name,
     .find_section = find_section,
     .describe_section = describe_section,
     .find_hidden_remnants = find_hidden_remnants,

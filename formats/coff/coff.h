@@ -148,8 +148,6 @@ bool coff_is_debug_file(struct bytes bytes);
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error);
 void coff_image_close(struct coff_image *image);
 
-/* The name that linkers give sections of the kind. */
-const char *coff_section_name(enum section_kind kind);
 /* Index of the first section of that name behind index `after` (NO_INDEX: from the start); NO_INDEX
  * if there is none. */
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t after);

@@ -64,7 +64,7 @@ static void add_part(struct coff_state *state, const struct coff_section *host,
     size_t index = state->image.section_count + state->image.part_count++;
 
     state->image.sections[index] = (struct coff_section){
-        .name = coff_section_name(kind),
+        .name = section_kinds[kind].coff_name,
         .address = host->address + start,
         .VirtualAddress = host->VirtualAddress + (uint32_t)start,
         .VirtualSize = (uint32_t)size,
@@ -203,8 +203,8 @@ void coff_merged_explain(struct coff_state *state)
         state->base.section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
         (state->base.options->sections & SECTION_BIT(SECTION_DATA)) == 0)
         return;
-    image_plan_add(
-        plan, &(struct section){.kind = SECTION_DATA, .name = coff_section_name(SECTION_DATA)});
+    image_plan_add(plan, &(struct section){.kind = SECTION_DATA,
+                                           .name = section_kinds[SECTION_DATA].coff_name});
     image_plan_keep(plan, SECTION_DATA, "%s",
                     state->base.section_index[SECTION_COUNTERS] == NO_INDEX
                         ? "the linker merged it and the counters into other data, as runtimes up "

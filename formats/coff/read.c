@@ -256,17 +256,6 @@ void coff_image_close(struct coff_image *image)
 
 /* ---- lookups ---- */
 
-const char *coff_section_name(enum section_kind kind)
-{
-    static const char *const section_names[SECTION_KIND_MAX + 1] = {
-        [SECTION_COVMAP] = ".lcovmap", [SECTION_COVFUN] = ".lcovfun", [SECTION_NAMES] = ".lprfn",
-        [SECTION_DATA] = ".lprfd",     [SECTION_COVNAMES] = ".lcovn", [SECTION_COVDATA] = ".lcovd",
-        [SECTION_COUNTERS] = ".lprfc", [SECTION_BITMAP] = ".lprfb",
-    };
-
-    return section_names[kind];
-}
-
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t after)
 {
     for (size_t i = after == NO_INDEX ? 0 : after + 1; i < image->section_count; i++) {

@@ -407,19 +407,19 @@ static bool is_alone(struct elf_state *state, enum section_kind kind)
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const Elf64_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
-    bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+    bool is_of_runtime = (SECTION_BIT(section->kind) & SECTION_OF_RUNTIME) != 0;
 
     (void)error;
     if (shdr->sh_type != SHT_PROGBITS)
         image_plan_keep(planning->plan, section->kind, "its section has an unexpected type");
     else if ((shdr->sh_flags & SHF_COMPRESSED) != 0)
         image_plan_keep(planning->plan, section->kind, "it is compressed already");
-    else if (section->loaded != is_loaded_kind)
+    else if (section->loaded != is_of_runtime)
         image_plan_keep(planning->plan, section->kind,
                         section->loaded ? "it is loaded into memory, and covsplit does not know "
                                           "what uses it"
                                         : "it is not loaded into memory");
-    else if (!is_loaded_kind)
+    else if (!is_of_runtime)
         is_alone(state_of(planning), section->kind);
     return true;
 }
@@ -513,7 +513,6 @@ const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
     .state_size = sizeof(struct elf_state),
-    .has_archived = true,
     .code =
         {
             .folding_advice = "link without --icf=all",
@@ -530,6 +529,7 @@ const struct format elf_format = {
         },
     .recognize = recognize,
     .is_linked = is_linked,
+    .outline = elf_outline,
     .open = open_image,
     .close = close_image,
     .describe = describe,

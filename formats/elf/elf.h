@@ -56,7 +56,7 @@ struct elf_image {
 
 static inline struct elf_form elf_form(const struct elf_image *image)
 {
-    return (struct elf_form){image->elf.wide, image->elf.big_endian};
+    return elf_file_form(&image->elf);
 }
 
 /* True for a file with what a debugger needs of an image, and nothing else: its sections that are
@@ -67,6 +67,9 @@ bool elf_is_debug_file(struct elf_file *elf);
  * image. After a failure there is nothing to close. */
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error);
 void elf_image_close(struct elf_image *image);
+
+/* Appends the outline of an image: see image_outline in image.h. */
+bool elf_outline(const struct input *input, struct buffer *outline, struct error *error);
 
 /* "" if the name is not inside the string table. Points into the file. */
 const char *elf_section_name(const struct elf_image *image, size_t index);
@@ -117,9 +120,6 @@ bool elf_check_tail(const struct elf_image *image, struct error *error);
 /* An address, or another value of that size, in the file's byte order and size. */
 uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from);
 void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value);
-
-/* The symbol at `entry` in a symbol table. */
-Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry);
 
 /* The entry with that tag; NULL if there is none. */
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag);

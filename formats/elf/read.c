@@ -4,6 +4,7 @@
  * Tables with an entry for each symbol or pointer are read in place, field by field, which cannot
  * fail.
  */
+#include <inttypes.h>
 #include <string.h>
 
 #include "formats/elf/elf.h"
@@ -15,6 +16,10 @@
 #define SECTION_OVERLAP_MAX 4
 /* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536
+
+/* LIEF 0.9 reads no more sections, and no more entries of .dynamic. */
+#define OUTLINED_SECTIONS 10000
+#define OUTLINED_DYNAMIC  1000
 
 static bool refuse(const struct elf_image *image, struct error *error, const char *what)
 {
@@ -198,7 +203,6 @@ static bool check_sections(struct elf_image *image, struct error *error)
 static bool read_dynamic(struct elf_image *image, struct error *error)
 {
     const Elf64_Phdr *phdr = NULL;
-    struct cursor at;
     uint64_t count;
 
     for (size_t i = 0; i < image->phnum; i++) {
@@ -217,11 +221,11 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
     image->dynamic = arena_array(&image->memory, (size_t)count, sizeof(*image->dynamic));
     if (image->dynamic == NULL)
         return error_out_of_memory(error, image->path, count * sizeof(*image->dynamic));
-    at = elf_file_cursor(&image->elf, phdr->p_offset);
     while (image->dynamic_count < count) {
         Elf64_Dyn *entry = &image->dynamic[image->dynamic_count++];
 
-        *entry = elf_take_dyn(&at);
+        elf_load(&elf_dyn, elf_form(image), image->elf.bytes,
+                 phdr->p_offset + (image->dynamic_count - 1) * image->sizes.dyn, entry);
         if (entry->d_tag == DT_NULL)
             return true;
     }
@@ -446,14 +450,6 @@ void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
         store_u32(to, (uint32_t)value, image->machine->big_endian);
 }
 
-Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry)
-{
-    struct cursor at = cursor_open((struct bytes){entry, image->sizes.sym},
-                                   image->machine->big_endian, image->elf.wide);
-
-    return elf_take_sym(&at);
-}
-
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag)
 {
     for (size_t i = 0; i < image->dynamic_count; i++) {
@@ -461,4 +457,82 @@ const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword ta
             return &image->dynamic[i];
     }
     return NULL;
+}
+
+/* ---- the outline ---- */
+
+/* Symbols may be millions, so all of a table are one line. */
+static void outline_symbols(const struct elf_image *image, size_t table, struct buffer *outline)
+{
+    uint64_t count = 0, values = 0, sizes = 0, names = 0;
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        struct bytes name = elf_symbol_name(image, &symbol);
+
+        count++;
+        values += symbol.st_value ^ symbol.st_info;
+        sizes += symbol.st_size;
+        for (uint64_t i = 0; i < name.size && name.data[i] != '\0'; i++)
+            names = names * 31 + name.data[i];
+    }
+    outline_append(outline,
+                   "%" PRIu64 " symbols, values 0x%" PRIx64 ", sizes 0x%" PRIx64
+                   ", names 0x%" PRIx64 "\n",
+                   count, values, sizes, names);
+}
+
+static void outline_tables(const struct elf_image *image, struct buffer *outline)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        outline_append(outline,
+                       "segment 0x%x at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                       " of 0x%" PRIx64 ", alignment 0x%" PRIx64 ", flags 0x%x\n",
+                       phdr->p_type, phdr->p_vaddr, phdr->p_memsz, phdr->p_offset, phdr->p_filesz,
+                       phdr->p_align, phdr->p_flags);
+    }
+    for (size_t i = 0; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        outline_append(outline,
+                       "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                       ", type 0x%x, flags 0x%x, link %u, info %u, alignment 0x%" PRIx64
+                       ", entries of 0x%" PRIx64 "\n",
+                       elf_section_name(image, i), shdr->sh_addr, shdr->sh_size, shdr->sh_offset,
+                       shdr->sh_type, (uint32_t)shdr->sh_flags, shdr->sh_link, shdr->sh_info,
+                       shdr->sh_addralign, shdr->sh_entsize);
+    }
+    for (size_t i = 0; i < image->dynamic_count && i < OUTLINED_DYNAMIC; i++) {
+        const Elf64_Dyn *entry = &image->dynamic[i];
+
+        outline_append(outline, "dynamic entry 0x%x: 0x%" PRIx64 "\n", (uint32_t)entry->d_tag,
+                       entry->d_un.d_val);
+    }
+}
+
+bool elf_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    struct elf_image image;
+    const Elf64_Ehdr *ehdr = &image.elf.header;
+
+    if (!elf_image_open(&image, input, error))
+        return false;
+    if (image.shnum <= OUTLINED_SECTIONS) {
+        outline_append(outline,
+                       "type %u, machine %u, entry 0x%" PRIx64
+                       ", flags 0x%x, segments at 0x%" PRIx64 ", sections at 0x%" PRIx64 "\n",
+                       ehdr->e_type, ehdr->e_machine, ehdr->e_entry, ehdr->e_flags, ehdr->e_phoff,
+                       ehdr->e_shoff);
+        outline_tables(&image, outline);
+        for (size_t i = 1; i < image.shnum; i++) {
+            if (image.shdrs[i].sh_type == SHT_SYMTAB)
+                outline_symbols(&image, i, outline);
+        }
+    }
+    elf_image_close(&image);
+    return !outline->failed || error_out_of_memory(error, input->path, outline->size);
 }

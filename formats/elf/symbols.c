@@ -92,7 +92,11 @@ bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
     }
     if (is_end || walk->bad)
         return false;
-    entry = elf_load_symbol(image, walk->symbols.data + walk->at);
+    /* An image has more symbols than anything else. */
+    if (elf_form_is_native(elf_form(image)))
+        memcpy(&entry, walk->symbols.data + walk->at, sizeof(entry));
+    else
+        elf_load(&elf_sym, elf_form(image), walk->symbols, walk->at, &entry);
     *symbol = (struct elf_symbol){
         .table = walk->table,
         .st_name = entry.st_name,
@@ -417,24 +421,20 @@ static bool is_apart(const struct elf_image *image, size_t section)
 static bool has_no_symbols(const struct elf_image *image, size_t section)
 {
     const Elf64_Shdr *shdr = &image->shdrs[section];
-    struct cursor at = elf_file_cursor(&image->elf, shdr->sh_offset);
+    struct bytes table = elf_section_bytes(image, section);
     uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
 
     /* MIPS has the parts of r_info in another order, and no such relocations. */
     if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
-        image->machine->relocations->are_composed || shdr->sh_size % size != 0)
+        image->machine->relocations->are_composed || table.size % size != 0)
         return false;
-    for (uint64_t left = shdr->sh_size; left != 0; left -= size) {
-        uint64_t info;
+    for (uint64_t offset = image->sizes.word; offset < table.size; offset += size) {
+        uint64_t info = elf_load_word(image, table.data + offset);
 
-        cursor_word(&at);
-        info = cursor_word(&at);
         if ((image->elf.wide ? ELF64_R_SYM(info) : ELF32_R_SYM(info)) != STN_UNDEF)
             return false;
-        if (shdr->sh_type == SHT_RELA)
-            cursor_word(&at);
     }
-    return !at.bad;
+    return true;
 }
 
 /* True if no other section refers to the table or to its names: relocations do if they were

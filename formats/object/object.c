@@ -62,16 +62,15 @@ struct bytes object_contents(const struct object *object, uint32_t number)
 
 struct object_symbol object_symbol(const struct object *object, uint32_t number)
 {
-    bool wide = object->file.wide, big_endian = object->file.big_endian;
-    struct cursor at = cursor_open(object->symbols, big_endian, wide);
     struct object_symbol symbol = {.name = ""};
 
-    cursor_skip(&at, (uint64_t)number * ELF_SIZE(wide, Sym));
-    symbol.sym = elf_take_sym(&at);
+    elf_load(&elf_sym, elf_file_form(&object->file), object->symbols,
+             (uint64_t)number * ELF_SIZE(object->file.wide, Sym), &symbol.sym);
     symbol.section = symbol.sym.st_shndx;
     if (symbol.section == SHN_XINDEX && object->extended != 0)
-        symbol.section = load_u32(
-            object->extended_number.data + (uint64_t)number * sizeof(Elf32_Word), big_endian);
+        symbol.section =
+            load_u32(object->extended_number.data + (uint64_t)number * sizeof(Elf32_Word),
+                     object->file.big_endian);
     else
         symbol.is_special = symbol.section >= SHN_LORESERVE;
     if (symbol.sym.st_name < object->symbol_strings.size)

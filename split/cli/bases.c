@@ -40,25 +40,11 @@ char *bases_directory(const char *store)
     return directory;
 }
 
-/* Reads bytes from as many hexadecimal digits as they need, in lower case. */
-static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
-{
-    for (size_t i = 0; i < 2 * count; i++) {
-        const char *digits = "0123456789abcdef", *found;
-
-        found = text[i] == '\0' ? NULL : strchr(digits, text[i]);
-        if (found == NULL)
-            return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (found - digits));
-    }
-    return true;
-}
-
 bool bases_parse_name(const char *name, struct digest *digest)
 {
     return strlen(name) == 2 * DIGEST_SIZE + strlen(DELTA_BASE_SUFFIX) &&
            strcmp(name + 2 * DIGEST_SIZE, DELTA_BASE_SUFFIX) == 0 &&
-           parse_hex(name, digest->bytes, DIGEST_SIZE);
+           hex_parse(name, 2 * DIGEST_SIZE, digest->bytes, DIGEST_SIZE);
 }
 
 static bool is_base_name(const char *name)
@@ -180,7 +166,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
         text = (char *)read.data;
         digits = strcspn(text, " ");
         done = text[digits] == ' ' && digits % 8 == 0 && digits >= 8 &&
-               digits <= 2 * sizeof(numbers) && parse_hex(text, numbers, digits / 2);
+               digits <= 2 * sizeof(numbers) && hex_parse(text, digits, numbers, digits / 2);
         base->sample_size = done ? digits / 8 - 1 : 0;
         base->target = done ? load_u32(numbers, true) : 0;
         for (size_t i = 0; i < base->sample_size; i++)
@@ -266,15 +252,6 @@ void bases_close(struct bases *bases)
 }
 
 /* ---- deltas ---- */
-
-bool bases_have(const struct bases *bases, const struct stat *status)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < bases->count; i++)
-        found |= file_is_same(&bases->items[i].status, status);
-    return found;
-}
 
 /* The owner and group that an output will have; root alone keeps those of a file that is replaced.
  */

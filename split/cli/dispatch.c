@@ -28,16 +28,6 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* The note on a command, or NULL. */
-static const char *note_on(const struct command *command, const struct command_note *notes)
-{
-    for (; notes->command != NULL; notes++) {
-        if (strcmp(notes->command, command->name) == 0)
-            return notes->text;
-    }
-    return NULL;
-}
-
 /* All commands, under their headings, each in the same columns. */
 static void print_help_of_all(const struct command_table *table)
 {
@@ -52,14 +42,12 @@ static void print_help_of_all(const struct command_table *table)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *heading = note_on(command, table->headings);
-        const char *example = note_on(command, table->examples);
 
-        if (heading != NULL)
-            printf("\n%s:\n", heading);
+        if (command->heading != NULL)
+            printf("\n%s:\n", command->heading);
         printf("  %-*s  %s\n", width, command->name, command->summary);
-        if (example != NULL)
-            printf("      %s\n", example);
+        if (command->example != NULL)
+            printf("      %s\n", command->example);
     }
     printf("\n"
            "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
@@ -115,8 +103,7 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-/* Finds the command of that name, or the action of the group. An old name will do, with a
- * warning. */
+/* Finds the command of that name, or the action of the group. */
 static const struct command *find_command(const struct command_table *table, const char *group,
                                           const char *name)
 {
@@ -124,16 +111,10 @@ static const struct command *find_command(const struct command_table *table, con
 
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *old = note_on(command, table->old_names);
 
-        if (group != NULL && !is_in_group(command, group))
-            continue;
-        if (strcmp(command->name + skipped, name) == 0)
+        if ((group == NULL || is_in_group(command, group)) &&
+            strcmp(command->name + skipped, name) == 0)
             return command;
-        if (old != NULL && strcmp(old + skipped, name) == 0) {
-            message_warning("'%s' is now called '%s'", old, command->name);
-            return command;
-        }
     }
     return NULL;
 }

@@ -6,6 +6,7 @@
  */
 #include "split/cli/message.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,6 +39,7 @@ static void print_start(const char *kind, const char *colour)
 {
     bool is_coloured = has_colour(STDERR_FILENO);
 
+    progress_finish();
     fprintf(stderr, "covsplit: %s%s:%s ", is_coloured ? colour : "", kind,
             is_coloured ? NO_COLOUR : "");
 }
@@ -91,10 +93,55 @@ void message_line(FILE *stream, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
+    progress_finish();
     fprintf(stream, "%s\n", line.message);
 }
 
+/* ---- kept warnings ---- */
+
+void notes_add(struct buffer *notes, const char *format, ...)
+{
+    struct error line;
+    va_list arguments;
+
+    va_start(arguments, format);
+    format_printable(&line, format, arguments);
+    va_end(arguments);
+    /* A command without memory may have to go on: `link` must remove an image that is not split. */
+    if (!buffer_reserve(notes, strlen(line.message) + 1)) {
+        message_warning("%s", line.message);
+        return;
+    }
+    buffer_append(notes, line.message, strlen(line.message));
+    buffer_append(notes, "\n", 1);
+}
+
+bool notes_take(struct bytes *notes, struct error *line)
+{
+    const uint8_t *newline;
+    uint64_t length;
+
+    if (notes->size == 0)
+        return false;
+    newline = memchr(notes->data, '\n', (size_t)notes->size);
+    length = (uint64_t)(newline - notes->data);
+    error_set(line, "%.*s", (int)length, (const char *)notes->data);
+    bytes_slice(*notes, length + 1, notes->size - length - 1, notes);
+    return true;
+}
+
+void notes_print(const struct buffer *notes)
+{
+    struct bytes rest = buffer_view(notes);
+    struct error line;
+
+    while (notes_take(&rest, &line))
+        message_warning("%s", line.message);
+}
+
 /* ---- the progress bar ---- */
+
+static atomic_bool is_drawn;
 
 static struct timespec later(unsigned milliseconds)
 {
@@ -141,7 +188,7 @@ static void draw(struct progress *progress)
     text_make_printable(name);
     fprintf(stderr, "\r[%s] %2u%% %s", bar, (unsigned)percent, name);
     fflush(stderr);
-    progress->drawn = true;
+    is_drawn = true;
 }
 
 void progress_add(void *context, uint64_t size)
@@ -155,9 +202,8 @@ void progress_add(void *context, uint64_t size)
     }
 }
 
-void progress_finish(struct progress *progress)
+void progress_finish(void)
 {
-    if (progress->drawn)
+    if (atomic_exchange(&is_drawn, false))
         fputs("\r\033[K", stderr);
-    progress->drawn = false;
 }

@@ -526,8 +526,6 @@ void print_command_help(const struct command *command, FILE *stream)
         const struct option_description *option = option_at(command, i);
         const char letter[] = {'-', option->short_name, ',', '\0'};
 
-        if (option->help == NULL)
-            continue;
         table_cell(table, "%3s --%s%s%s", option->short_name != '\0' ? letter : "",
                    option->long_name, option->argument != NULL ? " " : "",
                    option->argument != NULL ? option->argument : "");

@@ -34,7 +34,7 @@ static bool pack_output(const char *path, bool is_told, struct error *error)
     bool done = pack_file(path, &options, &report, error);
 
     if (done)
-        pack_report_warn(&report);
+        notes_print(&report.notes);
     if (done && is_told)
         pack_report_print(&report, path);
     pack_report_free(&report);

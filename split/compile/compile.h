@@ -40,7 +40,7 @@ struct pack_report {
     uint64_t size_before, size_after; /* bytes; with the objects of a thin archive */
     uint64_t object_count;            /* how many objects were packed */
     uint64_t kept_count;              /* how many have coverage mapping but must stay as they are */
-    struct buffer notes; /* for each of those, in their order: "FILE: reason", and a NUL */
+    struct buffer notes; /* for each of those, in their order: see notes_add */
 };
 
 /* Packs the file at the path. On failure it is as it was; objects of a thin archive may be packed
@@ -48,9 +48,6 @@ struct pack_report {
 bool pack_file(const char *path, const struct pack_options *options, struct pack_report *report,
                struct error *error);
 void pack_report_free(struct pack_report *report);
-
-/* Prints the notes as warnings. */
-void pack_report_warn(const struct pack_report *report);
 
 /* Prints the sizes, or that there was nothing to pack. */
 void pack_report_print(const struct pack_report *report, const char *path);

@@ -1,9 +1,7 @@
 /*
  * covsplit pack: packs the coverage mapping of objects and archives that exist.
  *
- * The files are packed on several threads, each by itself. The messages about a file are kept until
- * all files before it are done, so that they do not depend on the number of threads. If a file is
- * named twice, or is also in a thin archive, whichever comes later finds it packed.
+ * If a file is named twice, or is also in a thin archive, whichever comes later finds it packed.
  */
 #include <elf.h>
 #include <pthread.h>
@@ -20,13 +18,12 @@
 #include "formats/object/object.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
+#include "split/cli/jobs.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/compile/compile.h"
-
-#define PERMISSION_BITS 07777
 
 /* The most times that a file is tried again because others have replaced it. */
 #define ATTEMPTS 10
@@ -34,25 +31,10 @@
 /* ---- reports ---- */
 
 /* Notes that an object stays as it is. `name` is a file, or "ARCHIVE(MEMBER)". */
-static void add_note(struct pack_report *report, const char *name, const char *reason)
+static void note_kept(struct pack_report *report, const char *name, const char *reason)
 {
-    struct buffer *notes = &report->notes;
-
     report->kept_count++;
-    buffer_append(notes, name, strlen(name));
-    buffer_append(notes, ": ", 2);
-    buffer_append(notes, reason, strlen(reason) + 1);
-    exit_unless_allocated(!notes->failed, notes->size);
-}
-
-void pack_report_warn(const struct pack_report *report)
-{
-    for (size_t place = 0; place < report->notes.size;) {
-        const char *note = (const char *)report->notes.data + place;
-
-        message_warning("%s", note);
-        place += strlen(note) + 1;
-    }
+    notes_add(&report->notes, "%s: %s", name, reason);
 }
 
 void pack_report_print(const struct pack_report *report, const char *path)
@@ -210,7 +192,7 @@ static bool pack_object(struct pack_job *job, struct error *error)
             report->outcome = judge_other(job->input.bytes);
         report->object_count += packing.outcome == OBJECT_PACKED;
         if (packing.outcome == OBJECT_KEPT)
-            add_note(report, job->path, packing.reason);
+            note_kept(report, job->path, packing.reason);
         if (packing.outcome == OBJECT_PACKED)
             done = write_output(job, write_bytes, &contents, error);
         else if (done && (report->outcome == PACK_NOTHING || report->outcome == PACK_KEPT))
@@ -311,7 +293,7 @@ static bool pack_contents(struct packing *packing, struct archive_member *member
         packed->report.object_count = member->has_changed;
     }
     if (done && result.outcome == OBJECT_KEPT)
-        add_note(&packed->report, title, result.reason);
+        note_kept(&packed->report, title, result.reason);
     if (done && result.outcome == OBJECT_PACKED)
         done = spool_contents(packing, packed, buffer_view(&result.contents), error);
     object_packing_free(&result);
@@ -463,9 +445,9 @@ static bool pack_opened(struct packing *packing, struct error *error)
     if (has_unknown) {
         job->report->outcome = has_objects ? PACK_KEPT : PACK_NOTHING; /* a library of Windows */
         if (has_objects)
-            add_note(job->report, job->path,
-                     "the archive has a special member that covsplit does not know; pack "
-                     "its objects and make the archive of them");
+            note_kept(job->report, job->path,
+                      "the archive has a special member that covsplit does not know; pack "
+                      "its objects and make the archive of them");
         return leave(job, error);
     }
     if (packing->archive.is_thin && job->options->output_path != NULL)
@@ -510,61 +492,54 @@ bool pack_file(const char *path, const struct pack_options *options, struct pack
 /* ---- the command ---- */
 
 struct named_file {
-    const char *path;
-    bool done;
+    struct job job;
     struct pack_report report;
-    struct error error;
 };
 
 struct pack_run {
     const struct parsed_options *options;
     struct pack_options file_options;
-    struct progress progress;
-    size_t failed;
+    struct jobs jobs;
 };
 
-static void run_job(void *context, void *added)
+static bool pack_named(void *context, void *item, struct error *error)
 {
     const struct pack_run *run = context;
-    struct named_file *file = added;
+    struct named_file *file = item;
+    const char *path = file->job.path;
 
-    file->done = pack_file(file->path, &run->file_options, &file->report, &file->error);
-    if (file->done && file->report.outcome == PACK_IMAGE)
-        file->done = error_set(&file->error,
-                               "%s: a linked image, not an object or archive; use 'covsplit split'",
-                               file->path);
-    if (file->done && file->report.outcome == PACK_OTHER)
-        file->done = error_set(&file->error, "%s: neither an object nor an archive; leave it out",
-                               file->path);
+    if (!pack_file(path, &run->file_options, &file->report, error))
+        return false;
+    if (file->report.outcome == PACK_IMAGE)
+        return error_set(
+            error, "%s: a linked image, not an object or archive; use 'covsplit split'", path);
+    return file->report.outcome != PACK_OTHER ||
+           error_set(error, "%s: neither an object nor an archive; leave it out", path);
 }
 
-static void retire_job(void *context, void *done)
+static void tell_of_file(void *context, void *item)
 {
-    struct pack_run *run = context;
-    const struct named_file *file = done;
+    const struct pack_run *run = context;
+    const struct named_file *file = item;
 
-    progress_finish(&run->progress);
-    pack_report_warn(&file->report);
-    if (!file->done)
-        message_error(&file->error);
-    else if (option_given(run->options, OPTION_VERBOSE))
-        pack_report_print(&file->report, file->path);
-    run->failed += !file->done;
-    progress_add(&run->progress, 1);
+    notes_print(&file->report.notes);
+    if (file->job.error == NULL && option_given(run->options, OPTION_VERBOSE))
+        pack_report_print(&file->report, file->job.path);
 }
 
-static void print_json(const struct named_file *files, size_t count)
+static void print_json(const struct jobs *jobs)
 {
     struct json_writer json = {.stream = stdout};
 
     json_begin_array(&json, NULL);
-    for (size_t i = 0; i < count; i++) {
-        const struct pack_report *report = &files[i].report;
+    for (size_t i = 0; i < jobs->count; i++) {
+        const struct named_file *file = jobs_at(jobs, i);
+        const struct pack_report *report = &file->report;
 
-        if (!files[i].done)
+        if (file->job.error != NULL)
             continue;
         json_begin_object(&json, NULL);
-        json_string(&json, "file", files[i].path);
+        json_string(&json, "file", file->job.path);
         json_number(&json, "size_before", report->size_before);
         json_number(&json, "size_after", report->size_after);
         json_number(&json, "objects_packed", report->object_count);
@@ -582,27 +557,22 @@ int command_pack(const struct parsed_options *options)
         .options = options,
         .file_options = {.output_path = option_text(options, OPTION_OUTPUT),
                          .threads = parallel_share(threads, count)},
+        .jobs = {.name = "all files",
+                 .item_size = sizeof(struct named_file),
+                 .work = pack_named,
+                 .tell = tell_of_file,
+                 .context = &run},
     };
-    const struct pool_calls calls = {run_job, retire_job, &run};
-    struct named_file *files;
-    struct pool *pool;
 
     if (option_given(options, OPTION_OUTPUT) && count != 1)
         return message_usage("pack", "'--output' is for one file");
-    files = command_array(count, sizeof(*files));
-    pool = pool_open(threads, &calls);
-    exit_unless_allocated(pool != NULL, 0);
-    progress_start(&run.progress, "all files", count);
-    for (size_t i = 0; i < count; i++) {
-        files[i].path = options->operands[i];
-        pool_add(pool, &files[i]);
-    }
-    pool_close(pool);
-    progress_finish(&run.progress);
-    if (option_given(options, OPTION_JSON))
-        print_json(files, count);
     for (size_t i = 0; i < count; i++)
-        pack_report_free(&files[i].report);
-    free(files);
-    return run.failed == 0 ? STATUS_DONE : STATUS_FAILED;
+        jobs_add(&run.jobs, options->operands[i], 1);
+    jobs_run(&run.jobs, threads);
+    if (option_given(options, OPTION_JSON))
+        print_json(&run.jobs);
+    for (size_t i = 0; i < count; i++)
+        pack_report_free(&((struct named_file *)jobs_at(&run.jobs, i))->report);
+    jobs_free(&run.jobs);
+    return run.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -256,7 +256,7 @@ bool merge_open(struct merge *merge, struct error *error)
             progress->total += (uint64_t)status.st_size;
     }
     done = merge_read(merge, error);
-    progress_finish(progress);
+    progress_finish();
     profile_groups_finish(&merge->groups);
     done = done && report_inputs(merge, error);
     if (!done || request->is_into_state)

@@ -143,10 +143,8 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
     exit_unless_allocated(root != NULL, strlen(directory));
     path = command_text("%s/%.2s/%s.debug", root, hex, hex + 2);
     done = export_to(export, sidecar, path, true, error);
-    if (done && option_given(export->options, OPTION_VERBOSE)) {
-        progress_finish(&export->progress);
+    if (done && option_given(export->options, OPTION_VERBOSE))
         message_line(stdout, "%s: %s", path, sidecar->image_name);
-    }
     free(path);
     free(root);
     return done;
@@ -180,7 +178,6 @@ static bool export_to_union(struct export *export, const struct sidecar *sidecar
 /* Prints one line for an object that could not be made. */
 static void report_failure(struct export *export, const struct error *error)
 {
-    progress_finish(&export->progress);
     message_error(error);
     export->failed = true;
 }
@@ -379,7 +376,6 @@ static bool tell_left_out(struct export *export, struct error *error)
 {
     struct error text;
 
-    progress_finish(&export->progress);
     if (!unmapped_images_tell(&export->unmapped, &text))
         return true;
     if (export->is_any)
@@ -405,7 +401,6 @@ static bool export_union(struct export *export, struct error *error)
         return false;
     export->all = &all;
     done = export_all(export, error);
-    progress_finish(&export->progress);
     if (done && !export->failed) {
         done = tell_left_out(export, error) && union_finish(&all, error) &&
                commit(export, &output, error);
@@ -506,7 +501,7 @@ int command_export(const struct parsed_options *options)
     if (is_union ? !export_union(&export, &error)
                  : !export_all(&export, &error) || !tell_left_out(&export, &error))
         report_failure(&export, &error);
-    progress_finish(&export.progress);
+    progress_finish();
     sidecar_places_close(&export.places);
     unmapped_images_free(&export.unmapped);
     path_maps_free(&export.maps);

@@ -22,8 +22,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 
-#define PERMISSION_BITS 07777
-
 struct joining {
     const struct parsed_options *options;
     struct sidecar_places places;

@@ -1,15 +1,16 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a file in memory, in exactly the form of coff/read.c and
- * macho/read.c, so that the outlines can be compared as bytes, and the first different line
+ * The child writes the outline into a file in memory, in exactly the form that the read.c of each
+ * format gives it, so that the outlines can be compared as bytes, and the first different line
  * shows what is wrong.
  */
 #ifdef COVSPLIT_WITH_LIEF
 /* Included first: it defines bool if that is not defined yet. */
-#include <LIEF/PE.h>
+#include <LIEF/ELF.h>
 
 #include <LIEF/MachO.h>
+#include <LIEF/PE.h>
 #endif
 
 #include "split/sidecars/second_reader.h"
@@ -17,6 +18,7 @@
 #ifdef COVSPLIT_WITH_LIEF
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -48,7 +50,70 @@
 
 #define LINE_MAX_SHOWN     256
 
+/* As many entries of .dynamic as elf/read.c takes. */
+#define ELF_DYNAMIC_MAX 1000
+
 /* ---- the child ---- */
+
+/* LIEF's list starts with the symbol that stands for none. */
+static void print_elf_symbols(FILE *stream, Elf_Symbol_t *const *symbols)
+{
+    uint64_t count = 0, values = 0, sizes = 0, names = 0;
+
+    if (symbols[0] == NULL)
+        return;
+    for (; symbols[count + 1] != NULL; count++) {
+        const Elf_Symbol_t *symbol = symbols[count + 1];
+
+        values += symbol->value ^ symbol->information;
+        sizes += symbol->size;
+        for (const char *name = symbol->name; *name != '\0'; name++)
+            names = names * 31 + (uint8_t)*name;
+    }
+    fprintf(stream,
+            "%" PRIu64 " symbols, values 0x%" PRIx64 ", sizes 0x%" PRIx64 ", names 0x%" PRIx64 "\n",
+            count, values, sizes, names);
+}
+
+static void print_elf(FILE *stream, const Elf_Binary_t *binary)
+{
+    const Elf_Header_t *header = &binary->header;
+    bool is_end = false;
+
+    fprintf(stream,
+            "type %u, machine %u, entry 0x%" PRIx64 ", flags 0x%" PRIx32 ", segments at 0x%" PRIx64
+            ", sections at 0x%" PRIx64 "\n",
+            (unsigned)header->file_type, (unsigned)header->machine_type, header->entrypoint,
+            header->processor_flags, header->program_headers_offset,
+            header->section_headers_offset);
+    for (size_t i = 0; binary->segments[i] != NULL; i++) {
+        const Elf_Segment_t *segment = binary->segments[i];
+
+        fprintf(stream,
+                "segment 0x%x at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                " of 0x%" PRIx64 ", alignment 0x%" PRIx64 ", flags 0x%" PRIx32 "\n",
+                (unsigned)segment->type, segment->virtual_address, segment->virtual_size,
+                segment->offset, segment->size, segment->alignment, segment->flags);
+    }
+    for (size_t i = 0; binary->sections[i] != NULL; i++) {
+        const Elf_Section_t *section = binary->sections[i];
+
+        fprintf(stream,
+                "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
+                ", type 0x%x, flags 0x%" PRIx32 ", link %" PRIu32 ", info %" PRIu32
+                ", alignment 0x%" PRIx64 ", entries of 0x%" PRIx64 "\n",
+                section->name, section->virtual_address, section->original_size, section->offset,
+                (unsigned)section->type, section->flags, section->link, section->info,
+                section->alignment, section->entry_size);
+    }
+    for (size_t i = 0; i < ELF_DYNAMIC_MAX && !is_end && binary->dynamic_entries[i] != NULL; i++) {
+        const Elf_DynamicEntry_t *entry = binary->dynamic_entries[i];
+
+        fprintf(stream, "dynamic entry 0x%x: 0x%" PRIx64 "\n", (unsigned)entry->tag, entry->value);
+        is_end = entry->tag == 0;
+    }
+    print_elf_symbols(stream, binary->static_symbols);
+}
 
 static void print_pe(FILE *stream, const Pe_Binary_t *binary)
 {
@@ -113,32 +178,26 @@ static void print_macho(FILE *stream, const Macho_Binary_t *binary)
     }
 }
 
-static int read_pe(void *library, const char *path, FILE *stream)
+/* Reads the image by a function of LIEF, and prints its outline. */
+static bool print_image(void *library, const struct input *image, FILE *stream)
 {
-    Pe_Binary_t *(*parse)(const char *) = NULL;
-    const Pe_Binary_t *binary;
+    const uint8_t *magic = image->bytes.data; /* some format has recognized it */
+    bool is_elf = memcmp(magic, ELFMAG, SELFMAG) == 0, is_pe = memcmp(magic, "MZ", 2) == 0;
+    void *(*parse)(const char *) = NULL;
+    void *parsed;
 
-    *(void **)&parse = dlsym(library, "pe_parse");
-    binary = parse == NULL ? NULL : parse(path);
-    if (binary == NULL)
-        return CHILD_UNREADABLE;
-    print_pe(stream, binary);
-    return CHILD_DONE;
-}
-
-/* A universal image has a binary for each slice. */
-static int read_macho(void *library, const char *path, FILE *stream)
-{
-    Macho_Binary_t **(*parse)(const char *) = NULL;
-    Macho_Binary_t **binaries;
-
-    *(void **)&parse = dlsym(library, "macho_parse");
-    binaries = parse == NULL ? NULL : parse(path);
-    if (binaries == NULL || binaries[0] == NULL)
-        return CHILD_UNREADABLE;
-    for (size_t i = 0; binaries[i] != NULL; i++)
-        print_macho(stream, binaries[i]);
-    return CHILD_DONE;
+    *(void **)&parse = dlsym(library, is_elf ? "elf_parse" : is_pe ? "pe_parse" : "macho_parse");
+    parsed = parse == NULL ? NULL : parse(image->path);
+    if (parsed == NULL)
+        return false;
+    if (is_elf)
+        print_elf(stream, parsed);
+    else if (is_pe)
+        print_pe(stream, parsed);
+    else /* a universal image has a binary for each slice */
+        for (Macho_Binary_t **binary = parsed; *binary != NULL; binary++)
+            print_macho(stream, *binary);
+    return true;
 }
 
 /* LIEF prints a lot. */
@@ -146,10 +205,8 @@ static int run_child(const struct input *image, int to)
 {
     struct rlimit limit = {OUTLINE_MAX, OUTLINE_MAX};
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    bool is_pe = image->bytes.size >= 2 && memcmp(image->bytes.data, "MZ", 2) == 0;
     FILE *stream = fdopen(to, "w");
     void *library;
-    int result;
 
     signal(SIGALRM, SIG_DFL);
     alarm(CHILD_SECONDS);
@@ -161,8 +218,8 @@ static int run_child(const struct input *image, int to)
     library = dlopen(LIEF_LIBRARY, RTLD_NOW);
     if (library == NULL || stream == NULL)
         return CHILD_NO_LIBRARY;
-    result = (is_pe ? read_pe : read_macho)(library, image->path, stream);
-    return fflush(stream) == 0 ? result : CHILD_UNREADABLE;
+    return print_image(library, image, stream) && fflush(stream) == 0 ? CHILD_DONE
+                                                                      : CHILD_UNREADABLE;
 }
 
 /* ---- the parent ---- */

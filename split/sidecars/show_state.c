@@ -110,17 +110,17 @@ static void print_images(const struct description *description, struct json_writ
                                                   {"profiles", TABLE_RIGHT},
                                                   {"size", TABLE_RIGHT}};
     char hex[UUID_HEX_MAX];
-    struct rows rows;
+    struct facts rows;
 
     rows_begin(&rows, json, "images", columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     for (size_t i = 0; i < description->image_count; i++) {
         const struct image_row *image = &description->images[i];
 
         rows_begin_row(&rows);
-        rows_text(&rows, "image_name", image->name);
-        rows_text(&rows, "uuid", uuid_format(&image->uuid, hex));
-        rows_number(&rows, "profile_count", image->profile_count);
-        rows_number(&rows, "size", image->size);
+        facts_text(&rows, "image_name", NULL, image->name);
+        facts_text(&rows, "uuid", NULL, uuid_format(&image->uuid, hex));
+        facts_number(&rows, "profile_count", NULL, image->profile_count);
+        facts_number(&rows, "size", NULL, image->size);
         rows_end_row(&rows);
     }
     if (json == NULL && description->image_count != 0)

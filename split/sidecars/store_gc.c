@@ -81,13 +81,10 @@ static struct timespec start_moment(void)
  * whether it was chosen. */
 static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
 {
-    struct sidecar *sidecar = NULL;
-    struct input input;
     struct error error;
+    struct sidecar *sidecar = sidecar_map(entry->path, &error);
     bool chosen = false;
 
-    if (input_open(&input, entry->path, &error))
-        sidecar = sidecar_open(input.bytes, entry->path, &error);
     if (sidecar != NULL) {
         chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar->image_name);
     } else if (error.number != ENOENT) {
@@ -95,7 +92,6 @@ static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entr
         cleaning->has_failed = true;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return chosen;
 }
 
@@ -228,8 +224,7 @@ static bool find_needed(struct needed *needed, const char *store)
     return false;
 }
 
-/* Gives bases that no delta needs their second name. In stores of before, one may also be the
- * sidecar of its image, and takes no room. */
+/* Gives bases that no delta needs their second name. */
 static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
                       struct error *error)
 {
@@ -245,8 +240,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
         struct stat status;
 
         if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
-            stat(path, &status) == 0 && status.st_nlink == 1 &&
-            !is_later(&status.st_atim, &cleaning->temporary_limit)) {
+            stat(path, &status) == 0 && !is_later(&status.st_atim, &cleaning->temporary_limit)) {
             if (cleaning->is_dry)
                 message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
             else

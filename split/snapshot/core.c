@@ -176,7 +176,7 @@ static bool read_header(struct core *core, struct error *error)
     size_t size =
         core->file_size < sizeof(Elf64_Ehdr) ? (size_t)core->file_size : sizeof(Elf64_Ehdr);
     const Elf64_Ehdr *header = &core->elf.header;
-    struct cursor first;
+    Elf64_Shdr first;
 
     if (!read_at(core, 0, bytes, size, error))
         return false;
@@ -195,8 +195,8 @@ static bool read_header(struct core *core, struct error *error)
         return damaged(core, "the number of its segments is missing", error);
     if (!read_at(core, header->e_shoff, bytes, size, error))
         return false;
-    first = cursor_open((struct bytes){bytes, size}, core->elf.big_endian, core->elf.wide);
-    core->elf.segment_count = elf_take_shdr(&first).sh_info;
+    elf_load(&elf_shdr, elf_file_form(&core->elf), (struct bytes){bytes, size}, 0, &first);
+    core->elf.segment_count = first.sh_info;
     return true;
 }
 

@@ -40,15 +40,15 @@ static bool find_variables(const struct elf_image *image, const struct variable 
 {
     size_t table = elf_section_find(image, ".symtab", 0);
     struct bytes symbols, names;
+    Elf64_Sym symbol;
 
     if (table == NO_INDEX || image->shdrs[table].sh_type != SHT_SYMTAB ||
         image->shdrs[table].sh_link >= image->shnum)
         return false;
     symbols = elf_section_bytes(image, table);
     names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    for (uint64_t offset = 0; symbols.size - offset >= image->sizes.sym;
+    for (uint64_t offset = 0; elf_load(&elf_sym, elf_form(image), symbols, offset, &symbol);
          offset += image->sizes.sym) {
-        Elf64_Sym symbol = elf_load_symbol(image, symbols.data + offset);
         const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : elf_text_at(names, symbol.st_name);
 
         for (size_t i = 0; name != NULL && i < count; i++) {

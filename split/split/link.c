@@ -199,7 +199,7 @@ static bool split_output(const struct link *link, struct error *error)
     struct split_report report = {.was_found = true};
     bool done = split_file(link->options, output, option_threads(link->options), &report, error);
 
-    split_report_print_notes(&report);
+    notes_print(&report.notes);
     if (option_given(link->options, OPTION_VERBOSE)) {
         split_report_print_rows(&report, stdout);
         if (done && report.row_count == 0 && report.notes.size == 0)

@@ -35,13 +35,12 @@ struct split_report {
     bool shows_progress; /* this is the only file */
     bool was_found;      /* not named by the user: ignored if it has no coverage */
     bool was_split;      /* an image in it had been split before */
-    struct buffer notes; /* delayed warnings, one on each line */
+    struct buffer notes; /* see notes_add */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };
 
-/* Prints the notes as warnings, and the rows as lines, or as elements of an array. */
-void split_report_print_notes(const struct split_report *report);
+/* Prints the rows as lines, or as elements of an array. */
 void split_report_print_rows(const struct split_report *report, FILE *stream);
 void split_report_print_json(const struct split_report *report, struct json_writer *json);
 void split_report_free(struct split_report *report);
@@ -103,10 +102,6 @@ static inline bool split_hold_file(const struct split_job *job, struct error *er
 }
 
 /* ---- steps: report.c ---- */
-
-/* Adds a warning to the notes. */
-void split_warn(const struct split_job *job, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* Warns of the sections that stay, and says why. The second, only if there are reasons. */
 void split_warn_of_sections(const struct slice_split *split);

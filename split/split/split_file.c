@@ -15,8 +15,6 @@
 #include "split/cli/message.h"
 #include "split/split/split.h"
 
-#define PERMISSION_BITS 07777
-
 /* ---- planning ---- */
 
 static bool choose_slices(struct split_job *job, struct error *error)
@@ -181,7 +179,6 @@ static bool make_outputs(struct slice_split *split, struct error *error)
     if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
         !place_settle_sidecar(split, error))
         return false;
-    progress_finish(&split->job->progress);
     if (!split->plan->already_split)
         split_warn_of_sections(split);
     split->notes_end = split->job->report->notes.size;
@@ -216,7 +213,7 @@ static bool run(struct split_job *job, struct error *error)
     done = done && (!job->container.is_universal || compose_universal(job, error)) &&
            commit(job, error);
     if (done && job->unkept.message[0] != '\0')
-        split_warn(job, "%s", job->unkept.message);
+        notes_add(&job->report->notes, "%s", job->unkept.message);
     for (size_t i = 0; done && i < job->container.count; i++) {
         if (job->slices[i].is_chosen)
             split_add_row(&job->slices[i]);
@@ -226,7 +223,7 @@ static bool run(struct split_job *job, struct error *error)
 
 static void end(struct split_job *job)
 {
-    progress_finish(&job->progress);
+    progress_finish();
     for (size_t i = 0; i < SLICES_MAX; i++) {
         struct slice_split *split = &job->slices[i];
 

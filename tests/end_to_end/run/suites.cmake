@@ -1,13 +1,13 @@
 # `covsplit run`, and reports by it.
-add_suites(claims run run_sidecars run_store run_process run_llvm)
-foreach(name claims run run_sidecars run_store run_process run_llvm)
+add_suites(claims run_process run_llvm)
+foreach(name claims run_process run_llvm)
   target_compile_definitions(suite_${name} PRIVATE
     COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
 endforeach()
 add_run(claims claims)
-add_run(run run)
-add_run(run-sidecars run_sidecars)
-add_run(run-store run_store)
+add_scenes(run run)
+add_scenes(run-sidecars run-sidecars)
+add_scenes(run-store run-store)
 add_run(run-process run_process)
 
 # A command with the preload module in itself, as a static one is, from what the command is made of.
@@ -18,7 +18,7 @@ if(NOT COVSPLIT_SANITIZE)
   add_suites(c_libraries)
   add_run(c-libraries c_libraries $<TARGET_FILE:covsplit_inside>
           $<TARGET_FILE:covsplit_preload_anywhere>)
-  add_run(run-inside run)
+  add_scenes(run-inside run)
   set_tests_properties(run-inside PROPERTIES ENVIRONMENT "COVSPLIT=$<TARGET_FILE:covsplit_inside>")
 endif()
 

@@ -627,33 +627,6 @@ START_TEST(test_gc)
 }
 END_TEST
 
-/* In stores of before, bases were links to sidecars: such a one takes no room, and stays as long as
- * the sidecar is whole. */
-START_TEST(test_gc_keeps)
-{
-    char *directory = copy_of("deltas"), *base = base_of(directory);
-    unsigned own = 0;
-    covsplit_run_words(directory, 0, "store undelta store");
-    struct contents contents = file_read(base);
-    for (unsigned i = 0; i < BUILD_COUNT; i++) {
-        struct contents entry = file_read(entry_of(directory, i));
-        own = contents_equal(&entry, &contents) ? i : own;
-    }
-    ck_assert_int_eq(unlink(base), 0);
-    ck_assert_int_eq(link(entry_of(directory, own), base), 0);
-    make_old(base);
-    gc(directory, "--older-than 9", base, true);
-    covsplit_run_words(directory, 0, "store delta store");
-    ck_assert_uint_eq(file_status(base).st_nlink, 2);
-    covsplit_run_words(directory, 0, "store undelta store");
-    file_copy(entry_of(directory, own), path_join(directory, "alone"));
-    ck_assert_int_eq(rename(path_join(directory, "alone"), entry_of(directory, own)), 0);
-    make_old(base);
-    gc(directory, "--older-than 9", base, false);
-    assert_contains(covsplit_run_words(directory, 0, "store check store").output, "4 sidecars, ");
-}
-END_TEST
-
 /* ---- what is done to one sidecar ---- */
 
 static const char *const overwriting[] = {
@@ -744,8 +717,8 @@ int main(void)
     suite_loops(readers_case, PLACE_COUNT - 1, test_list, test_unpack);
     suite_tests(readers_case, test_joined, test_named, test_deterministic, test_again,
                 test_keep_whole, test_split, test_links, test_modes);
+    suite_tests(readers_case, test_gc, test_macho, test_coff);
     suite_loops(readers_case, DAMAGE_COUNT, test_bad_base);
-    suite_tests(readers_case, test_gc, test_gc_keeps, test_macho, test_coff);
     suite_loops(readers_case, 2 * BUILD_COUNT * OVERWRITING_COUNT, test_overwritten);
     return suite_main("store delta", readers_case);
 }

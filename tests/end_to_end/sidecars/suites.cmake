@@ -1,12 +1,12 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format finding store store_delta store_writers store_copy repack export union changed_ids
+add_suites(sidecar_format store_delta store_writers repack export union changed_ids
   unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
-add_run(finding finding)
-add_run(store store)
+add_scenes(finding finding)
+add_scenes(store store)
 add_run(store-delta store_delta)
 add_run(store-writers store_writers)
-add_run(store-copy store_copy)
+add_scenes(store-copy store-copy)
 add_run(repack repack)
 add_run(export export)
 foreach(clang ${COVSPLIT_TEST_CLANGS})

@@ -1,6 +1,6 @@
 # The files of split and join, many images at once, and builds that split.
-add_suites(command_files sidecar_safety packed_images batch link build_rules)
-add_run(command-files command_files)
+add_suites(sidecar_safety packed_images batch link build_rules)
+add_scenes(command-files command-files)
 add_run(sidecar-safety sidecar_safety)
 add_run(packed-images packed_images 22 lld)
 add_run(packed-images-clang14 packed_images 14 bfd)

@@ -1,7 +1,7 @@
 # The command as its users find it, and the tests' own tests.
-add_suites(harness command_line messages documentation)
+add_suites(harness messages documentation)
 add_run(harness harness)
-add_run(command-line command_line)
+add_scenes(command-line command-line)
 add_run(messages messages)
 target_compile_definitions(suite_documentation PRIVATE
   COVSPLIT_GENERATED_DIRECTORY="${CMAKE_BINARY_DIR}/share")
