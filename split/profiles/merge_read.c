@@ -35,10 +35,8 @@ struct found_profile {
 
 const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    const struct merge_request *request = merge->request;
-
-    return request->names.count != 0 ? request->names.paths[input]
-                                     : stream_name(request->inputs.paths[input]);
+    return merge->names.count != 0 ? merge->names.paths[input]
+                                   : stream_name(merge->inputs.paths[input]);
 }
 
 int64_t merge_file_time(const char *path)
@@ -52,7 +50,7 @@ int64_t merge_file_time(const char *path)
 
 static uint64_t weight_of(const struct merge *merge, size_t input)
 {
-    return merge->request->weights == NULL ? 1 : merge->request->weights[input];
+    return merge->weights == NULL ? 1 : merge->weights[input];
 }
 
 /* ---- a file ---- */
@@ -161,9 +159,8 @@ static bool note_failure(struct reader *reader, const struct error *why)
 
 static bool read_file(struct reader *reader, struct error *error)
 {
-    const struct merge_request *request = reader->merge->request;
-    const char *path = request->inputs.paths[reader->input];
-    uint64_t limit = request->memory_limit;
+    const char *path = reader->merge->inputs.paths[reader->input];
+    uint64_t limit = reader->merge->request->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
     reader->time = merge_file_time(path);
@@ -194,7 +191,7 @@ static bool is_state(const char *path)
 static bool read_one(struct reader *reader)
 {
     struct merge *merge = reader->merge;
-    const char *path = merge->request->inputs.paths[reader->input];
+    const char *path = merge->inputs.paths[reader->input];
     struct found_profile first = {0};
     struct error error = {0};
     size_t count = 0;
@@ -237,7 +234,7 @@ static bool take_input(struct reader *reader)
     pthread_mutex_lock(&merge->lock);
     progress_add(&merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
-    taken = merge->next_input < merge->request->inputs.count && !merge->failed && !merge->stops;
+    taken = merge->next_input < merge->inputs.count && !merge->failed && !merge->stops;
     if (taken)
         reader->input = merge->next_input++;
     pthread_mutex_unlock(&merge->lock);
@@ -289,10 +286,10 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
  * been added in part, so nothing can go on. */
 static void read_states(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->request->inputs.count; i++) {
+    for (size_t i = 0; i < merge->inputs.count; i++) {
         struct reader reader = {.merge = merge, .input = i};
         struct state_reader states = {.reader = &reader};
-        const char *path = merge->request->inputs.paths[i];
+        const char *path = merge->inputs.paths[i];
         struct state *state = NULL;
         struct error error = {0};
 
@@ -433,13 +430,15 @@ void merge_free(struct merge *merge)
     forget_inputs(merge);
     profile_groups_free(&merge->groups);
     free(merge->failures);
+    path_list_free(&merge->inputs);
+    free(merge->weights);
     zlib_memo_free(&merge->memo.streams);
     pthread_mutex_destroy(&merge->lock);
 }
 
 bool merge_read(struct merge *merge, struct error *error)
 {
-    size_t count = merge->request->inputs.count;
+    size_t count = merge->inputs.count;
 
     forget_inputs(merge);
     merge->again = command_array(count, sizeof(*merge->again));
@@ -485,7 +484,7 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *con
     struct buffer file = {0};
     bool done = true;
 
-    for (size_t i = 0; done && i < merge->request->inputs.count; i++) {
+    for (size_t i = 0; done && i < merge->inputs.count; i++) {
         struct profile profile;
         struct merge_found entry = {
             .input = i, .name = merge_input_name(merge, i), .profile = &profile};
@@ -494,8 +493,8 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *con
 
         if (!found)
             continue;
-        done = kept->size != 0 || file_read_into(&file, merge->request->inputs.paths[i],
-                                                 memory_limit_given(limit), error);
+        done = kept->size != 0 ||
+               file_read_into(&file, merge->inputs.paths[i], memory_limit_given(limit), error);
         profiles.name = entry.name;
         profile_reader_rewind(&profiles);
         profiles.file = buffer_view(kept->size != 0 ? kept : &file);

@@ -79,11 +79,12 @@ void functions_visit(void *context, const struct union_function *function)
     struct report *report = context;
     struct function_table *table = table_of(report);
     struct form form = {load_u64(function->digest.bytes, false), report->image_read};
-    struct digest name = digest_of(function->name);
+    struct digest name;
     uint64_t number;
 
     if (function->is_unused)
         return;
+    name = digest_of(function->name);
     exit_unless_allocated(
         intern_table_add(&table->by_name, load_u64(name.bytes, false) ^ function->files, &number),
         table->count);

@@ -70,12 +70,11 @@ struct report_image {
 struct report {
     const struct parsed_options *options;
     struct profile_sidecars sidecars;
-    struct merge_request request; /* of those operands that are raw profiles or the like */
+    struct merge_request request; /* of those operands that are raw profiles, directories, states */
     struct merge merge;
-    char *spool;           /* a path in a directory for unnamed files */
-    const char **profiles; /* those operands that are raw profiles, directories and states */
-    const char **indexed;  /* and those that are indexed profiles */
-    size_t profile_count, indexed_count;
+    char *spool;          /* a path in a directory for unnamed files */
+    const char **indexed; /* those that are indexed profiles */
+    size_t indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
     struct lacking_images lacking; /* of full and indexed profiles */

@@ -142,9 +142,9 @@ static bool merge_profiles(struct report *report, struct error *error)
 {
     struct merge *merge = &report->merge;
     struct merge_outputs outputs = {0};
-    bool done = report->profile_count == 0 || merge_outputs_make(&outputs, merge, error);
+    bool done = report->request.operand_count == 0 || merge_outputs_make(&outputs, merge, error);
 
-    if (done && report->profile_count != 0)
+    if (done && report->request.operand_count != 0)
         report->profile = outputs.files[--outputs.count];
     merge_outputs_free(&outputs);
     merge->memo.room = 0;
@@ -196,7 +196,6 @@ static bool open_report(struct report *report, const char *const *operands, size
 static void close_report(struct report *report)
 {
     merge_free(&report->merge);
-    merge_request_free(&report->request);
     report_free_images(report);
     free(report->program);
     free(report->spool);
