@@ -1,5 +1,5 @@
 /*
- * Packing files that a compiler made, or that exist: an object (formats/object/object.h), or all
+ * Packing files that a compiler made, or that exist: an object (formats/object/packing.h), or all
  * objects of an archive, in place.
  *
  * A file that changes is replaced by one rename, so it is the old one or the new one at any moment.

@@ -12,10 +12,10 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/parallel.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
 #include "split/cli/jobs.h"
@@ -142,7 +142,7 @@ static enum pack_outcome judge_other(struct bytes bytes)
         {"\x41\xa6", 2}, /* COFF of x86-64, i386, ARM64, 32-bit Arm, ARM64EC */
     };
 
-    if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes))
+    if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !export_recognize(bytes))
         return found_image_has_no_coverage(bytes) ? PACK_NOTHING : PACK_IMAGE;
     for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
         if (bytes.size >= objects[i].size &&

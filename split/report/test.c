@@ -144,13 +144,15 @@ static bool add_to_state(const struct parsed_options *options, const char *direc
                          struct error *error)
 {
     struct profile_sidecars sidecars = {0};
+    struct merge_operand operand = {directory, 1};
     struct merge_request request = {
         .sidecars = &sidecars,
         .threads = option_threads(options),
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
-        .operands = &directory,
+        .operands = &operand,
         .operand_count = 1,
         .output = option_text(options, OPTION_INTO),
+        .is_into_state = true,
         .consumes = true,
     };
     int ended_by = 0;

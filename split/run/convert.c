@@ -45,7 +45,7 @@
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/profile_reader.h"
 #include "common/llvm/profile_sum.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
 #include "formats/image.h"
@@ -494,7 +494,7 @@ static bool write_object(struct conversion *conversion, const struct sidecar *si
                          struct error *error)
 {
     allow(conversion, sidecar->memory_limit);
-    return object_write(sidecar, write_part, conversion, error);
+    return export_write(sidecar, write_part, conversion, error);
 }
 
 static bool convert_sidecar(struct conversion *conversion, struct error *error)

@@ -62,7 +62,8 @@ bool program_correlates(pid_t process);
 const char *program_role(pid_t process, char program[PATH_MAX]);
 
 /* True if the program's name says that it links, rewrites, copies or packs files. Such a program
- * must be given the image itself, as it makes images from images. */
+ * must be given the image itself, as it makes images from images; so must covsplit, whose second
+ * reader is a library that opens it. */
 bool program_must_see_the_file_itself(const char *role);
 
 /* ---- what is kept ---- */

@@ -1,7 +1,7 @@
 /*
  * covsplit export: objects that unmodified llvm-cov and llvm-profdata read in place of images.
  *
- * common/sidecar/object.h makes the objects; this file decides which ones, and where they go: a
+ * common/sidecar/exported.h makes the objects; this file decides which ones, and where they go: a
  * single object to -o, or any number to the places where debuggers, llvm-cov and debuginfod look
  * for debug information by UUID: DIR/.build-id/ab/cdef....debug. A file that is already there and
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
@@ -26,11 +26,11 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"
@@ -67,7 +67,7 @@ static bool check_existing(const struct export *export, const char *path, struct
     if (input_open(&input, path, &why)) {
         is_sidecar = sidecar_recognize(input.bytes);
         may_go |=
-            input.bytes.size == 0 || object_recognize(input.bytes) || union_recognize(input.bytes);
+            input.bytes.size == 0 || export_recognize(input.bytes) || union_recognize(input.bytes);
         input_close(&input);
     } else if (why.number != 0) {
         *error = why;
@@ -119,7 +119,7 @@ static bool export_to(struct export *export, const struct sidecar *sidecar, cons
         !(in_store ? store_output_create(&output, path, &options, error)
                    : output_create(&output, path, &options, error)))
         return false;
-    if (object_write(sidecar, output_sink, &output, error) && commit(export, &output, error))
+    if (export_write(sidecar, output_sink, &output, error) && commit(export, &output, error))
         return true;
     output_discard(&output);
     return false;
