@@ -481,7 +481,7 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
     return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 
-/* Signal handlers remove only files that are open for writing (cli/process.c). So without a lock,
+/* Signal handlers remove only files that are open for writing (cli/child.c). So without a lock,
  * which keeps off those of other threads, a descriptor for reading replaces the output's. False
  * with errno. */
 static bool stop_writing(const struct output *output)

@@ -19,7 +19,7 @@
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"

@@ -18,7 +18,7 @@
 #include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "tests/fuzz/image.h"
 #include "tests/fuzz/parts.h"
 #include "tests/unit/refused_memory.h"
