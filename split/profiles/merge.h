@@ -232,12 +232,6 @@ void claims_give_all_back(struct claims *claims);
 /* Ends the batch, and forgets the claims, but leaves their files alone. */
 void claims_free(struct claims *claims);
 
-/* The lock of a directory, without which claims are not taken from it: while two processes look at
- * one profile, each takes the other for a program that has it open. Waits for it a second at most,
- * in case a program locks the directory for reasons of its own. -1: it is not locked. */
-int directory_lock(const char *path);
-void directory_unlock(int lock);
-
 /* ---- consuming (consume.c) ---- */
 
 /* Consumes the operands: --consume, --watch. *ended_by is the signal that ended it early, with all
