@@ -55,7 +55,7 @@ struct format {
     struct code_operations code;
 
     bool (*recognize)(struct bytes bytes);
-    /* True if recognized bytes are a linked image. NULL: all recognized files are. */
+    /* True if recognized bytes are a linked image. */
     bool (*is_linked)(struct bytes bytes);
     /* See image_outline. */
     bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);

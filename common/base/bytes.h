@@ -31,7 +31,13 @@ bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct byte
 /* True if every byte is zero (and for an empty view). */
 bool bytes_all_zero(struct bytes view);
 
+/* The same of the `size` bytes at `offset`; false also if they are not all inside. */
+bool bytes_zero_at(struct bytes whole, uint64_t offset, uint64_t size);
+
 bool bytes_equal(struct bytes a, struct bytes b);
+
+/* True if the text starts with this one, whatever follows. */
+bool bytes_start_with(struct bytes text, const char *start);
 
 /* Sets *sum to a + b; false if that overflows 64 bits. */
 static inline bool add_fits(uint64_t a, uint64_t b, uint64_t *sum)

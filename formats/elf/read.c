@@ -4,7 +4,6 @@
  * Tables with an entry for each symbol or pointer are read in place, field by field, which cannot
  * fail.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "formats/elf/elf.h"
@@ -359,6 +358,39 @@ uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset)
     return next;
 }
 
+const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name)
+{
+    const Elf64_Ehdr *ehdr = &image->elf.header;
+    const Elf64_Shdr *shdr = &image->shdrs[section];
+    uint64_t offset = shdr->sh_offset, size = shdr->sh_size;
+    bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+
+    if (ranges_overlap(offset, size, 0, image->sizes.ehdr) ||
+        ranges_overlap(offset, size, ehdr->e_phoff, image->phnum * image->sizes.phdr) ||
+        ranges_overlap(offset, size, ehdr->e_shoff, image->shnum * image->sizes.shdr))
+        return "it overlaps the image's headers";
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *other = &image->shdrs[i];
+
+        if (i != section &&
+            ((elf_section_in_file(other) &&
+              ranges_overlap(offset, size, other->sh_offset, other->sh_size)) ||
+             (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
+              ranges_overlap(shdr->sh_addr, size, other->sh_addr, other->sh_size)))) {
+            *name = elf_section_name(image, i);
+            return "it overlaps the section ";
+        }
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
+
+        if (!may_hold_it && ranges_overlap(offset, size, phdr->p_offset, phdr->p_filesz))
+            return "a segment that covsplit does not know holds it";
+    }
+    return NULL;
+}
+
 /* ---- segments ---- */
 
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
@@ -413,7 +445,6 @@ uint64_t elf_header_base(const struct elf_image *image)
 bool elf_check_tail(const struct elf_image *image, struct error *error)
 {
     uint64_t end = image->elf.header.e_shoff + image->shnum * image->sizes.shdr;
-    struct bytes tail;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
@@ -425,8 +456,7 @@ bool elf_check_tail(const struct elf_image *image, struct error *error)
         if (phdr->p_offset + phdr->p_filesz > end)
             end = phdr->p_offset + phdr->p_filesz;
     }
-    return !bytes_slice(image->elf.bytes, end, image->elf.bytes.size - end, &tail) ||
-           bytes_all_zero(tail) ||
+    return bytes_zero_at(image->elf.bytes, end, image->elf.bytes.size - end) ||
            error_set(error,
                      "%s: data is appended to the image, and may have to stay in its place; "
                      "run covsplit before it is appended",
@@ -478,10 +508,7 @@ static void outline_symbols(const struct elf_image *image, size_t table, struct 
         for (uint64_t i = 0; i < name.size && name.data[i] != '\0'; i++)
             names = names * 31 + name.data[i];
     }
-    outline_append(outline,
-                   "%" PRIu64 " symbols, values 0x%" PRIx64 ", sizes 0x%" PRIx64
-                   ", names 0x%" PRIx64 "\n",
-                   count, values, sizes, names);
+    outline_append(outline, ELF_SYMBOLS_LINE, count, values, sizes, names);
 }
 
 static void outline_tables(const struct elf_image *image, struct buffer *outline)
@@ -489,28 +516,20 @@ static void outline_tables(const struct elf_image *image, struct buffer *outline
     for (size_t i = 0; i < image->phnum; i++) {
         const Elf64_Phdr *phdr = &image->phdrs[i];
 
-        outline_append(outline,
-                       "segment 0x%x at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                       " of 0x%" PRIx64 ", alignment 0x%" PRIx64 ", flags 0x%x\n",
-                       phdr->p_type, phdr->p_vaddr, phdr->p_memsz, phdr->p_offset, phdr->p_filesz,
-                       phdr->p_align, phdr->p_flags);
+        outline_append(outline, ELF_SEGMENT_LINE, phdr->p_type, phdr->p_vaddr, phdr->p_memsz,
+                       phdr->p_offset, phdr->p_filesz, phdr->p_align, phdr->p_flags);
     }
     for (size_t i = 0; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
 
-        outline_append(outline,
-                       "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                       ", type 0x%x, flags 0x%x, link %u, info %u, alignment 0x%" PRIx64
-                       ", entries of 0x%" PRIx64 "\n",
-                       elf_section_name(image, i), shdr->sh_addr, shdr->sh_size, shdr->sh_offset,
-                       shdr->sh_type, (uint32_t)shdr->sh_flags, shdr->sh_link, shdr->sh_info,
-                       shdr->sh_addralign, shdr->sh_entsize);
+        outline_append(outline, ELF_SECTION_LINE, elf_section_name(image, i), shdr->sh_addr,
+                       shdr->sh_size, shdr->sh_offset, shdr->sh_type, (uint32_t)shdr->sh_flags,
+                       shdr->sh_link, shdr->sh_info, shdr->sh_addralign, shdr->sh_entsize);
     }
     for (size_t i = 0; i < image->dynamic_count && i < OUTLINED_DYNAMIC; i++) {
         const Elf64_Dyn *entry = &image->dynamic[i];
 
-        outline_append(outline, "dynamic entry 0x%x: 0x%" PRIx64 "\n", (uint32_t)entry->d_tag,
-                       entry->d_un.d_val);
+        outline_append(outline, ELF_DYNAMIC_LINE, (uint32_t)entry->d_tag, entry->d_un.d_val);
     }
 }
 
@@ -522,11 +541,8 @@ bool elf_outline(const struct input *input, struct buffer *outline, struct error
     if (!elf_image_open(&image, input, error))
         return false;
     if (image.shnum <= OUTLINED_SECTIONS) {
-        outline_append(outline,
-                       "type %u, machine %u, entry 0x%" PRIx64
-                       ", flags 0x%x, segments at 0x%" PRIx64 ", sections at 0x%" PRIx64 "\n",
-                       ehdr->e_type, ehdr->e_machine, ehdr->e_entry, ehdr->e_flags, ehdr->e_phoff,
-                       ehdr->e_shoff);
+        outline_append(outline, ELF_OUTLINE, ehdr->e_type, ehdr->e_machine, ehdr->e_entry,
+                       ehdr->e_flags, ehdr->e_phoff, ehdr->e_shoff);
         outline_tables(&image, outline);
         for (size_t i = 1; i < image.shnum; i++) {
             if (image.shdrs[i].sh_type == SHT_SYMTAB)

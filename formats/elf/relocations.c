@@ -9,10 +9,6 @@
 
 #include "formats/elf/elf.h"
 
-#ifndef DT_RELR
-#define DT_RELRSZ 35
-#define DT_RELR   36
-#endif
 #ifndef SHT_CREL
 #define SHT_CREL 0x40000014
 #endif

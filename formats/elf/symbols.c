@@ -117,6 +117,15 @@ bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
     return true;
 }
 
+size_t elf_symbol_table(const struct elf_image *image)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+            return i;
+    }
+    return NO_INDEX;
+}
+
 /* ---- definitions ---- */
 
 /* Index of the symbol table; NO_INDEX: none. False if there are two, or one without strings. */
@@ -238,17 +247,16 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 
 /* ---- all functions ---- */
 
-bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *function)
 {
+    const struct elf_image *image = &((const struct elf_state *)planning)->image;
     struct elf_symbol symbol;
 
     if (walk->table == 0) {
-        size_t table = 1;
+        size_t table = elf_symbol_table(image);
 
-        while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-            table++;
-        if (table == image->shnum)
+        if (table == NO_INDEX)
             return false;
         elf_symbols_open(image, table, walk);
     }
@@ -392,30 +400,6 @@ bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t 
 
 /* ---- symbols of coverage records ---- */
 
-/* True if nothing else of the image is where the section is in the file. */
-static bool is_apart(const struct elf_image *image, size_t section)
-{
-    const Elf64_Ehdr *ehdr = &image->elf.header;
-    uint64_t offset = image->shdrs[section].sh_offset, size = image->shdrs[section].sh_size;
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        const Elf64_Shdr *shdr = &image->shdrs[i];
-
-        if (i != section && elf_section_in_file(shdr) &&
-            ranges_overlap(shdr->sh_offset, shdr->sh_size, offset, size))
-            return false;
-    }
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-
-        if (ranges_overlap(phdr->p_offset, phdr->p_filesz, offset, size))
-            return false;
-    }
-    return !ranges_overlap(0, image->sizes.ehdr, offset, size) &&
-           !ranges_overlap(ehdr->e_phoff, image->phnum * image->sizes.phdr, offset, size) &&
-           !ranges_overlap(ehdr->e_shoff, image->shnum * image->sizes.shdr, offset, size);
-}
-
 /* True for relocations of which none has a symbol, such as those that start-up code of static
  * images applies. */
 static bool has_no_symbols(const struct elf_image *image, size_t section)
@@ -461,12 +445,11 @@ bool elf_symbols_cut(struct elf_state *state)
     const struct section *section = image_plan_section(state->base.plan, SECTION_COVFUN);
     struct symbol_records records = {.section = state->base.section_index[SECTION_COVFUN]};
     struct symbol_tables tables;
-    size_t table = 1;
+    size_t table = elf_symbol_table(image);
+    const char *name;
 
-    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-        table++;
     if (section == NULL || section->fate != FATE_REMOVED || section->encoded || section->loaded ||
-        table == image->shnum || !has_tables_for_itself(image, table))
+        table == NO_INDEX || !has_tables_for_itself(image, table))
         return true;
     state->symbols = table;
     state->names = image->shdrs[table].sh_link;
@@ -478,7 +461,8 @@ bool elf_symbols_cut(struct elf_state *state)
          (SHF_ALLOC | SHF_COMPRESSED)) != 0 ||
         image->shdrs[table].sh_entsize != image->sizes.sym ||
         tables.symbols.size % image->sizes.sym != 0 || tables.names.size == 0 ||
-        !is_apart(image, table) || !is_apart(image, state->names))
+        elf_why_shared(image, table, &name) != NULL ||
+        elf_why_shared(image, state->names, &name) != NULL)
         return true;
     return symbol_cut_make(&state->symbol_cut, elf_form(image), &tables, &records);
 }

@@ -11,14 +11,6 @@
 #include "common/llvm/coverage.h"
 #include "formats/elf/elf.h"
 
-#ifndef SHT_RELR
-#define SHT_RELR 19
-#endif
-#ifndef DT_RELRSZ
-#define DT_RELRSZ 35
-#define DT_RELR   36
-#endif
-
 struct tables {
     struct elf_state *state;
     Elf64_Phdr *phdrs;
@@ -311,22 +303,11 @@ static void make_dynamic(struct tables *tables)
             if (changes->relr_changed)
                 entry->d_un.d_val = changes->relr_size;
             break;
-        case DT_SYMTAB:
-        case DT_STRTAB:
-        case DT_VERSYM:
-        case DT_VERNEED:
-        case DT_VERDEF:
-        case DT_GNU_HASH:
-        case DT_HASH:
-        case DT_RELA:
-        case DT_REL:
-        case DT_RELR:
-        case DT_JMPREL:
-            move = elf_move_of(state, entry->d_un.d_ptr);
+        default:
+            if (elf_is_table_tag(entry->d_tag))
+                move = elf_move_of(state, entry->d_un.d_ptr);
             if (move != NULL)
                 entry->d_un.d_ptr += move->distance;
-            break;
-        default:
             break;
         }
     }
@@ -431,10 +412,7 @@ static size_t section_of_symbol(const struct tables *tables, const struct elf_sy
  * follows. */
 static bool is_end(const struct elf_image *image, const struct elf_symbol *symbol)
 {
-    static const char prefix[] = "__stop_";
-    struct bytes name = elf_symbol_name(image, symbol);
-
-    return name.size >= strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
+    return bytes_start_with(elf_symbol_name(image, symbol), "__stop_");
 }
 
 /* True for names and data of which a part is left. */

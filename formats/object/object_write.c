@@ -322,7 +322,7 @@ static bool write_extended(struct writing *writing)
     return true;
 }
 
-/* The members are in bounds: object.c has looked at them, but before it was known of other groups
+/* The members are in bounds: packing.c has looked at them, but before it was known of other groups
  * whether they go. */
 static bool write_group(struct writing *writing, struct bytes from)
 {
@@ -531,7 +531,6 @@ static bool order_pieces(struct writing *writing)
 {
     struct object *object = writing->object;
     uint64_t end = ELF_SIZE(object->file.wide, Ehdr);
-    struct bytes rest;
 
     writing->pieces = arena_array(&object->arena, writing->section_count, sizeof(*writing->pieces));
     writing->places = arena_array(&object->arena, writing->section_count, sizeof(*writing->places));
@@ -554,8 +553,7 @@ static bool order_pieces(struct writing *writing)
             return object_damaged(object, "its sections overlap, so it is");
         end = piece->offset + piece->size;
     }
-    return (bytes_slice(object->file.bytes, end, object->file.bytes.size - end, &rest) &&
-            bytes_all_zero(rest)) ||
+    return bytes_zero_at(object->file.bytes, end, object->file.bytes.size - end) ||
            object_keep(object, "it has bytes behind its last section; leave it as it is");
 }
 

@@ -13,7 +13,7 @@
 #include "common/base/file.h"
 #include "common/store/store.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/table.h"

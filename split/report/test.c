@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/report/report.h"
 
 /* More files for each image than this %m does not know. */

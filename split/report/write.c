@@ -12,10 +12,10 @@
 
 #include "common/base/file.h"
 #include "common/base/output.h"
+#include "split/cli/child.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/cli/table.h"
 #include "split/report/report.h"
 

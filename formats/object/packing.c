@@ -1,5 +1,5 @@
 /*
- * Packing an object, and describing one that was packed: see object.h.
+ * Packing an object, and describing one that was packed: see packing.h.
  *
  * The names of sections tell what they are, as they tell linkers. Anything that is not as compilers
  * and linkers write it, such as a group with other members, makes the object stay.
@@ -10,7 +10,7 @@
  * the records of a unit must be together and in the order of the units. Compilers and `ld -r` write
  * no other objects.
  */
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -428,7 +428,6 @@ bool object_write_units(struct object *object, struct buffer *section)
         object->packing->record_count += unit->count;
     }
     packed_unit_free(&again);
-    object->packing->packed_size = section->size - start;
     if (result == RESULT_NO_MEMORY)
         return object_no_memory(object);
     return result == RESULT_OK ||
