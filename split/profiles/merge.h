@@ -71,7 +71,7 @@ bool merge_into_state(const struct merge_request *request, int *ended_by, struct
 /* ---- images without a sidecar (merge_read.c) ---- */
 
 /* An image of which no sidecar was found, and its inputs, which count as failed. */
-struct merge_lacking {
+struct lacking_image {
     struct uuid uuid;
     uint64_t profile_count;
     char *first; /* the name of the one that comes first */
@@ -79,7 +79,7 @@ struct merge_lacking {
 
 /* Initialize to {0}; free with lacking_images_free. */
 struct lacking_images {
-    struct merge_lacking *items;
+    struct lacking_image *items;
     size_t count, capacity;
 };
 
