@@ -13,7 +13,7 @@
 
 #include "common/base/digest.h"
 #include "common/edit/edit.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "formats/format.h"
 #include "formats/object/packing.h"
 
@@ -411,7 +411,7 @@ bool image_is_linked(struct bytes bytes)
     const struct format *format = find_format(bytes);
 
     return format != NULL && format->is_linked(bytes) && !sidecar_recognize(bytes) &&
-           !object_recognize(bytes);
+           !export_recognize(bytes);
 }
 
 bool image_read_stripped_id(const struct input *input, struct split_image *split,
@@ -459,7 +459,7 @@ static const struct format *format_of(const struct input *input, struct error *e
 {
     const struct format *format = find_format(input->bytes);
 
-    if (object_recognize(input->bytes)) {
+    if (export_recognize(input->bytes)) {
         error_set(error,
                   "%s: an object that covsplit export made, not an image; name the executable or "
                   "shared library",

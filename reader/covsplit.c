@@ -9,7 +9,7 @@
 
 #include "common/llvm/names.h"
 #include "common/sidecar/delta.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "reader/internal.h"
 
@@ -156,7 +156,7 @@ bool covsplit_is_sidecar(const void *data, size_t size)
 
 bool covsplit_is_object(const void *data, size_t size)
 {
-    return object_recognize((struct bytes){data, size});
+    return export_recognize((struct bytes){data, size});
 }
 
 bool covsplit_is_union(const void *data, size_t size)
@@ -395,7 +395,7 @@ bool covsplit_sidecar_export(covsplit_sidecar *sidecar, covsplit_sink sink, void
     struct caller_sink caller = {sink, context, sidecar->opened.sidecar->name};
     struct error why = {0};
 
-    return check_result(object_write(sidecar->opened.sidecar, pass_to_caller, &caller, &why), error,
+    return check_result(export_write(sidecar->opened.sidecar, pass_to_caller, &caller, &why), error,
                         &why);
 }
 

@@ -400,8 +400,8 @@ static struct sidecar *find_sidecar(const struct sidecar_choice *choice,
 }
 
 /* Finds the sidecar of a group: a profile_sidecar_source's find. */
-static struct profile_sidecar *find(void *context, const struct profile *profile, const char *name,
-                                    struct error *error)
+static struct profile_sidecar *find_for_group(void *context, const struct profile *profile,
+                                              const char *name, struct error *error)
 {
     struct profile_sidecar *found = calloc(1, sizeof(*found));
 
@@ -417,7 +417,7 @@ static struct profile_sidecar *find(void *context, const struct profile *profile
 }
 
 /* Gives back a group's sidecar: a profile_sidecar_source's release. */
-static void release(void *context, struct profile_sidecar *found)
+static void release_sidecar(void *context, struct profile_sidecar *found)
 {
     const struct sidecar_choice *choice = context;
     bool is_given = false;
@@ -473,8 +473,8 @@ covsplit_merger *covsplit_merger_new(const covsplit_store *store, covsplit_error
     covsplit_merger *merger = new_object(sizeof(*merger), "a merger", error);
 
     if (merger != NULL) {
-        merger->sidecars =
-            (struct sidecar_choice){.source = {find, release, &merger->sidecars}, .store = store};
+        merger->sidecars = (struct sidecar_choice){
+            .source = {find_for_group, release_sidecar, &merger->sidecars}, .store = store};
         profile_groups_start(&merger->groups, &merger->sidecars.source);
     }
     return merger;

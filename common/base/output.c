@@ -66,16 +66,8 @@ static bool cannot_write(const struct output *output, int number, struct error *
 
 bool output_can_replace(const struct output *output, struct error *error)
 {
-    struct stat now;
-
-    if (!output->in_place)
-        return true;
-    if (stat(output->target, &now) == 0)
-        return file_is_untouched(&output->replaced, &now) ||
-               file_report_change(output->path, error);
-    return errno == ENOENT || errno == ENOTDIR
-               ? file_report_change(output->path, error)
-               : error_set_errno(error, errno, "%s: cannot be read", output->path);
+    return !output->in_place ||
+           file_check_untouched(output->target, &output->replaced, output->path, error);
 }
 
 /* True of a symbolic link to a device, a pipe, a directory, or whatever a descriptor stands for,
@@ -489,7 +481,7 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
     return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 
-/* Signal handlers remove only files that are open for writing (cli/process.c). So without a lock,
+/* Signal handlers remove only files that are open for writing (cli/child.c). So without a lock,
  * which keeps off those of other threads, a descriptor for reading replaces the output's. False
  * with errno. */
 static bool stop_writing(const struct output *output)

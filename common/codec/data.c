@@ -248,7 +248,7 @@ struct records {
 };
 
 /* Describes the fields of the records; false for an unknown record layout. */
-static bool describe(struct records *records, const struct transform_context *context)
+static bool describe_records(struct records *records, const struct transform_context *context)
 {
     struct profile_record_layout *layout = &records->layout;
     unsigned pointer_size = context->pointer_size;
@@ -324,7 +324,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
     uint64_t count;
     size_t size;
 
-    if (!describe(&records, context))
+    if (!describe_records(&records, context))
         return RESULT_UNFIT;
     size = records.layout.record_size;
     count = section.size / size;
@@ -423,7 +423,7 @@ static enum result decode(const struct transform_context *context, struct stream
     uint64_t count;
     uint8_t *made;
 
-    if (!describe(&records, context) || streams->count != STREAM_COUNT)
+    if (!describe_records(&records, context) || streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
     for (size_t i = 0; i < STREAM_COUNT; i++)
         cursors[i] = cursor_open(buffer_view(&streams->stream[i]), false, false);

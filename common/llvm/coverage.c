@@ -384,7 +384,7 @@ static bool take_long(struct reader *reader, uint32_t *number)
 }
 
 /* Reads a number, which must be in its shortest form and fit 32 bits. */
-static inline bool take(struct reader *reader, uint32_t *number)
+static inline bool take_number(struct reader *reader, uint32_t *number)
 {
     const uint8_t *at = reader->at;
 
@@ -404,7 +404,7 @@ static inline bool take(struct reader *reader, uint32_t *number)
 /* Reads the count of the following elements, which have at least `size` bytes each. */
 static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
 {
-    return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
+    return take_number(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
 }
 
 static bool take_kind(uint32_t header, struct region *region)
@@ -445,16 +445,16 @@ static inline bool take_region(struct reader *reader, struct region *region)
     uint32_t header;
 
     *region = (struct region){0};
-    if (!take(reader, &header) || !take_kind(header, region))
+    if (!take_number(reader, &header) || !take_kind(header, region))
         return false;
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++) {
-            if (!take(reader, &region->operands[i]))
+            if (!take_number(reader, &region->operands[i]))
                 return false;
         }
     }
-    if (!take(reader, &region->line) || !take(reader, &region->column) ||
-        !take(reader, &region->num_lines) || !take(reader, &region->column_end))
+    if (!take_number(reader, &region->line) || !take_number(reader, &region->column) ||
+        !take_number(reader, &region->num_lines) || !take_number(reader, &region->column_end))
         return false;
     region->is_gap = (region->column_end & GAP_BIT) != 0;
     region->column_end &= ~GAP_BIT;
@@ -468,7 +468,7 @@ static enum result take_files(struct mapping *mapping, struct reader *reader)
     if (!take_count(reader, 1, &count) || count > MAPPING_COUNT_MAX)
         return RESULT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(reader, &name))
+        if (!take_number(reader, &name))
             return RESULT_UNFIT;
         if (!mapping_add_file(mapping, name))
             return RESULT_NO_MEMORY;
@@ -486,8 +486,8 @@ static enum result take_expressions(struct mapping *mapping, struct reader *read
                          sizeof(*mapping->expressions)))
         return RESULT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(reader, &mapping->expressions[i].left) ||
-            !take(reader, &mapping->expressions[i].right))
+        if (!take_number(reader, &mapping->expressions[i].left) ||
+            !take_number(reader, &mapping->expressions[i].right))
             return RESULT_UNFIT;
     }
     mapping->expression_count = count;

@@ -78,18 +78,6 @@ struct profile_function profile_get_function(const struct profile *profile, uint
     };
 }
 
-/* Digests a record except for addresses in memory. */
-static void add_record(struct digest_stream *digest, const struct profile *profile, uint64_t index)
-{
-    struct profile_function function = profile_get_function(profile, index);
-    struct bytes names_and_hash = {profile->data.data + index * profile->layout.record_size,
-                                   2 * sizeof(uint64_t)};
-
-    digest_stream_add(digest, names_and_hash);
-    add_number(digest, function.offset);
-    add_number(digest, function.counter_count);
-}
-
 struct digest profile_identity(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
@@ -106,8 +94,16 @@ struct digest profile_identity(const struct profile *profile)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         add_number(&digest, numbers[i]);
     digest_stream_add(&digest, profile->binary_ids);
-    for (uint64_t i = 0; i < header->num_data; i++)
-        add_record(&digest, profile, i);
+    /* All of the records but addresses in memory. */
+    for (uint64_t i = 0; i < header->num_data; i++) {
+        struct profile_function function = profile_get_function(profile, i);
+
+        digest_stream_add(&digest,
+                          (struct bytes){profile->data.data + i * profile->layout.record_size,
+                                         2 * sizeof(uint64_t)});
+        add_number(&digest, function.offset);
+        add_number(&digest, function.counter_count);
+    }
     digest_stream_add(&digest, profile->names);
     return digest_stream_finish(&digest);
 }
@@ -308,15 +304,6 @@ static bool start_counters(struct profile_sum *sum, const struct profile *first,
 
 /* ---- adding ---- */
 
-static uint64_t saturating_sum(uint64_t a, uint64_t b)
-{
-    uint64_t sum = a + b;
-
-    if (sum < a || sum > COUNT_MAX)
-        sum = COUNT_MAX;
-    return sum;
-}
-
 /* Most of a program does not run, so most counters are zero. They are checked in runs of this
  * length, and runs of zeros are skipped. */
 #define RUN_LENGTH 8
@@ -345,11 +332,12 @@ static void add_counts(const struct profile_sum *sum, struct sum_stripe *stripe,
         end = size - at < sizeof(run) ? size : at + sizeof(run);
         if (any == 0)
             at = end;
-        for (; at < end; at += sizeof(uint64_t))
-            store_u64(
-                to + at,
-                saturating_sum(load_u64(to + at, big_endian), load_u64(from + at, big_endian)),
-                big_endian);
+        for (; at < end; at += sizeof(uint64_t)) {
+            uint64_t before = load_u64(to + at, big_endian);
+            uint64_t after = before + load_u64(from + at, big_endian);
+
+            store_u64(to + at, after < before || after > COUNT_MAX ? COUNT_MAX : after, big_endian);
+        }
     }
 }
 

@@ -184,24 +184,20 @@ struct sidecar *sidecar_use_base(struct sidecar_bases *bases, const char *name, 
     return base;
 }
 
-bool delta_flatten(const struct sidecar *sidecar, const struct section *section, bool is_of_streams,
+bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_of_streams,
                    struct buffer *flat, struct error *error)
 {
-    const struct transform *transform = transform_of(section->form, section->kind);
-    const struct encoded encoded = {section->content, section->size, sidecar->name, section->name};
+    const struct section *section = kind == 0 ? &whole->inverse : sidecar_find(whole, kind);
+    const struct transform *transform;
+    struct encoded encoded;
 
+    if (section == NULL || section->form == 0)
+        return true;
+    transform = form_of(section);
     if (!is_of_streams || transform == NULL)
-        return sidecar_read_section(sidecar, section, flat, error);
-    return codec_flatten(transform, &encoded, sidecar->memory_limit, flat, error);
-}
-
-bool delta_flatten_base(const struct sidecar *base, enum section_kind kind, bool is_of_streams,
-                        struct buffer *prefix, struct error *error)
-{
-    const struct section *section = kind == 0 ? &base->inverse : sidecar_find(base, kind);
-
-    return section == NULL || section->form == 0 ||
-           delta_flatten(base, section, is_of_streams, prefix, error);
+        return sidecar_read_section(whole, section, flat, error);
+    encoded = (struct encoded){section->content, section->size, whole->name, section->name};
+    return codec_flatten(transform, &encoded, whole->memory_limit, flat, error);
 }
 
 static bool restore_part(const struct sidecar *sidecar, const struct section *section,
@@ -223,7 +219,7 @@ static bool restore_part(const struct sidecar *sidecar, const struct section *se
         sidecar_help_restore(base, sidecar->threads, NULL);
         done = memory_limit_allows(sidecar->memory_limit, part->size, sidecar->name, section->name,
                                    error) &&
-               delta_flatten_base(base, section->kind, part->is_of_streams, &prefix, error) &&
+               delta_flatten(base, section->kind, part->is_of_streams, &prefix, error) &&
                codec_decompress_after(buffer_view(&prefix), &frame, to, error);
     }
     if (done && !part->is_of_streams) {
@@ -612,7 +608,9 @@ static bool check_left(const struct section_stream *stream, uint64_t size)
            encoded_damaged(&encoded, "it is shorter than what refers to it", stream->error);
 }
 
-bool section_stream_take(struct section_stream *stream, uint64_t most, struct bytes *part)
+/* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until
+ * the next call. */
+static bool stream_take(struct section_stream *stream, uint64_t most, struct bytes *part)
 {
     if (!check_left(stream, most) || (stream->rest.size == 0 && most != 0 && !decode_more(stream)))
         return false;
@@ -626,12 +624,8 @@ bool section_stream_take(struct section_stream *stream, uint64_t most, struct by
     return true;
 }
 
-uint64_t section_stream_left(const struct section_stream *stream)
-{
-    return stream->left;
-}
-
-bool section_stream_skip(struct section_stream *stream, uint64_t size)
+/* Skips whole blocks without decoding them. */
+static bool stream_skip(struct section_stream *stream, uint64_t size)
 {
     struct bytes part;
 
@@ -642,12 +636,26 @@ bool section_stream_skip(struct section_stream *stream, uint64_t size)
             stream->blocks.blocks[stream->next].size <= size) {
             part.size = stream->blocks.blocks[stream->next++].size;
             stream->left -= part.size;
-        } else if (!section_stream_take(stream, size, &part)) {
+        } else if (!stream_take(stream, size, &part)) {
             return false;
         }
         size -= part.size;
     }
     return true;
+}
+
+bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_t size,
+                         bytes_sink sink, void *context)
+{
+    bool done = stream_skip(stream, offset - (stream->section->size - stream->left));
+
+    while (done && size != 0) {
+        struct bytes part = {0};
+
+        done = stream_take(stream, size, &part) && sink(context, part, stream->error);
+        size -= part.size;
+    }
+    return done;
 }
 
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
@@ -661,7 +669,7 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct section 
     while (done && stream->left != 0) {
         struct bytes part;
 
-        done = section_stream_take(stream, stream->left, &part);
+        done = stream_take(stream, stream->left, &part);
         if (done)
             digest_stream_add(&digest, part);
         done = done && (sink == NULL || sink(context, part, error));
@@ -693,11 +701,11 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct section *sect
         atomic_fetch_or(known, CACHED_CHECK);
     }
     stream = section_stream_open(sidecar, section, error);
-    done = stream != NULL && section_stream_skip(stream, offset);
+    done = stream != NULL && stream_skip(stream, offset);
     while (done && content->size < end) {
         struct bytes part;
 
-        done = section_stream_take(stream, end - content->size, &part) &&
+        done = stream_take(stream, end - content->size, &part) &&
                (buffer_append(content, part.data, (size_t)part.size) ||
                 error_out_of_memory(error, sidecar->name, size));
     }

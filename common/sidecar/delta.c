@@ -32,7 +32,7 @@ struct writer {
     const struct sidecar *whole, *base;
     const struct delta_options *options;
     const char *name;
-    struct sidecar_delta delta;
+    struct sidecar_stored stored;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
     bool is_unfit; /* too large for a window of zstd or for readers, or the base cannot be read */
@@ -73,11 +73,11 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 {
     uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
     struct buffer flat = {0}, prefix = {0};
-    bool done = delta_flatten(writer->whole, section, is_of_streams, &flat, writer->error);
+    bool done = delta_flatten(writer->whole, section->kind, is_of_streams, &flat, writer->error);
 
     draft->frame.size = 0;
     if (done &&
-        !delta_flatten_base(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
+        !delta_flatten(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
         done = !error_is_of_memory(writer->error);
         writer->is_unfit = true;
     }
@@ -127,7 +127,7 @@ static bool choose_part(struct writer *writer, const struct section *section, st
 static bool add_section(struct writer *writer, const struct section *section)
 {
     const struct delta_options *options = writer->options;
-    struct buffer *stored = &writer->delta.stored[section->kind];
+    struct buffer *stored = &writer->stored.bytes[section->kind];
     struct draft draft = {.part.size = 0};
     bool done = choose_part(writer, section, &draft);
 
@@ -137,6 +137,7 @@ static bool add_section(struct writer *writer, const struct section *section)
         done = compress(writer, section, draft.part.is_of_streams, options->level, &draft);
     writer->size += draft.frame.size;
     writer->flats[section->kind] = draft.flat;
+    writer->stored.types[section->kind] = SIDECAR_DELTA_TYPE;
     buffer_append_uleb128(stored, section->form);
     buffer_append_uleb128(stored, draft.part.is_of_streams);
     buffer_append_uleb128(stored, draft.part.size);
@@ -147,21 +148,16 @@ static bool add_section(struct writer *writer, const struct section *section)
 }
 
 /* The delta that was written must hold what the sidecar holds. */
-static bool check(const struct writer *writer, struct output *output, struct sidecar_bases *bases,
-                  struct error *error)
+static bool check_delta(const struct writer *writer, struct output *output,
+                        struct sidecar_bases *bases, struct error *error)
 {
     struct input input = {.fd = -1};
-    struct sidecar *written = NULL;
-    bool done = output_map(output, &input, error);
+    struct sidecar *written =
+        sidecar_open_again(writer->whole, output, writer->whole->threads, NULL, &input, error);
+    bool done = written != NULL;
 
     if (done)
-        written = sidecar_open(input.bytes, output->path, error);
-    done = written != NULL;
-    if (done) {
-        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
-        sidecar_help_restore(written, writer->whole->threads, NULL);
         sidecar_share_bases(written, bases);
-    }
     for (size_t i = 0; done && i <= written->section_count; i++) {
         const struct section *section =
             i < written->section_count ? &written->sections[i] : &written->inverse;
@@ -182,9 +178,6 @@ static bool check(const struct writer *writer, struct output *output, struct sid
             names_free(&names);
         }
     }
-    if (done && !sidecar_holds_same(writer->whole, written))
-        done = error_set(error, "%s: does not come out as it was; it stays as it is",
-                         writer->whole->name);
     done = done && (writer->options->is_fast || sidecar_verify(written, error));
     sidecar_close(written);
     input_close(&input);
@@ -195,15 +188,7 @@ bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_base
                  const char *path, const struct digest *digest, const struct delta_options *options,
                  struct output *output, bool *fits, struct error *error)
 {
-    struct sidecar_source source = {
-        .facts = whole->facts,
-        .image_name = whole->image_name,
-        .sections = whole->sections,
-        .section_count = whole->section_count,
-        .kept = whole->kept,
-        .kept_count = whole->kept_count,
-    };
-    const struct sidecar_write_options write_options = {.level = options->level, .threads = 1};
+    struct sidecar told = *whole;
     struct writer writer = {
         .whole = whole, .options = options, .name = output->path, .error = error};
     bool done;
@@ -222,18 +207,14 @@ bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_base
         done = section->form == 0 || add_section(&writer, section);
     }
     if (done && !writer.is_unfit)
-        writer.delta.base =
-            (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
+        told.base = (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
     pthread_mutex_unlock(&bases->lock);
     if (done && writer.size <= options->most && !writer.is_unfit) {
-        writer.delta.inverse_digest = whole->inverse.digest;
-        writer.delta.inverse_size = whole->inverse.size;
-        source.delta = &writer.delta;
-        done = sidecar_write(&source, &write_options, output, error) &&
-               check(&writer, output, bases, error);
+        done = sidecar_write_stored(&told, &writer.stored, output, error) &&
+               check_delta(&writer, output, bases, error);
         *fits = done;
     }
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.delta.stored[kind]);
+        buffer_free(&writer.stored.bytes[kind]);
     return done;
 }

@@ -68,12 +68,10 @@ struct sidecar *sidecar_use_base(struct sidecar_bases *bases, const char *name, 
 bool delta_restore(const struct sidecar *sidecar, const struct section *section,
                    struct error *error);
 
-/* Appends the bytes that a part of a delta is compressed from, or those of the base, which it is
- * compressed after; a base may have no such section. */
-bool delta_flatten(const struct sidecar *whole, const struct section *section, bool is_of_streams,
+/* Appends the bytes of a section (0: the inverse script) that a part of a delta is compressed from,
+ * or those of the base, which it is compressed after: none if there is no such section. */
+bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_of_streams,
                    struct buffer *flat, struct error *error);
-bool delta_flatten_base(const struct sidecar *base, enum section_kind kind, bool is_of_streams,
-                        struct buffer *prefix, struct error *error);
 
 /* ---- writing ---- */
 

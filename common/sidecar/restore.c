@@ -38,12 +38,14 @@ struct restorer {
     struct error *error;
 };
 
-static bool produce(struct restorer *restorer, struct bytes piece)
+static bool produce(void *context, struct bytes piece, struct error *error)
 {
+    struct restorer *restorer = context;
+
     if (piece.size == 0)
         return true;
     digest_stream_add(&restorer->digest, piece);
-    return restorer->sink == NULL || restorer->sink(restorer->context, piece, restorer->error);
+    return restorer->sink == NULL || restorer->sink(restorer->context, piece, error);
 }
 
 /* Produces a part of the stripped image, and releases its pages after use. */
@@ -54,7 +56,7 @@ static bool produce_stripped(struct restorer *restorer, uint64_t offset, uint64_
         struct bytes piece;
 
         if (!bytes_slice(restorer->stripped->bytes, offset, part, &piece) ||
-            !produce(restorer, piece))
+            !produce(restorer, piece, restorer->error))
             return false;
         input_release_pages(restorer->stripped, offset, part);
         offset += part;
@@ -69,27 +71,17 @@ static bool produce_section(struct restorer *restorer, const struct inverse_step
 {
     const struct section *section =
         sidecar_find(restorer->sidecar, (enum section_kind)step->source);
-    struct section_stream *stream = restorer->streams[step->source];
-    uint64_t left = step->insert;
+    struct section_stream **stream = &restorer->streams[step->source];
 
-    if (stream == NULL)
-        stream = restorer->streams[step->source] =
-            section_stream_open(restorer->sidecar, section, restorer->error);
-    /* The position follows from the bytes that are left; inverse_next has checked the order. */
-    if (stream == NULL ||
-        !section_stream_skip(stream,
-                             step->source_offset - (section->size - section_stream_left(stream))))
+    if (*stream == NULL)
+        *stream = section_stream_open(restorer->sidecar, section, restorer->error);
+    /* inverse_next has checked the order. */
+    if (*stream == NULL ||
+        !section_stream_pass(*stream, step->source_offset, step->insert, produce, restorer))
         return false;
-    while (left != 0) {
-        struct bytes part;
-
-        if (!section_stream_take(stream, left, &part) || !produce(restorer, part))
-            return false;
-        left -= part.size;
-    }
-    if (section_stream_left(stream) == 0) {
-        section_stream_close(stream);
-        restorer->streams[step->source] = NULL;
+    if (step->source_offset + step->insert == section->size) {
+        section_stream_close(*stream);
+        *stream = NULL;
     }
     return true;
 }
@@ -118,7 +110,7 @@ static bool produce_tables(struct restorer *restorer, const struct inverse *inve
     }
     return done &&
            bytes_slice(buffer_view(&restorer->tables), step->source_offset, step->insert, &part) &&
-           produce(restorer, part);
+           produce(restorer, part, restorer->error);
 }
 
 static bool run_inverse(struct restorer *restorer)
@@ -134,7 +126,7 @@ static bool run_inverse(struct restorer *restorer)
         done = produce_stripped(restorer, position, step.keep);
         position += step.keep + step.drop;
         if (done && step.insert != 0)
-            done = step.source == 0                ? produce(restorer, step.literals)
+            done = step.source == 0 ? produce(restorer, step.literals, restorer->error)
                    : step.source == INVERSE_TABLES ? produce_tables(restorer, &inverse, &step)
                                                    : produce_section(restorer, &step);
     }

@@ -31,7 +31,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
-#include "common/base/coder.h"
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -312,23 +312,15 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error);
 
-/* A section that is read piece by piece in these ways, without a check of its digest. NULL on
+/* A section of which parts are passed on in ascending order, without a check of its digest. NULL on
  * failure; *error gets all further errors of the stream, too. Close with section_stream_close (NULL
  * is allowed). */
 struct section_stream;
 struct section_stream *section_stream_open(const struct sidecar *sidecar,
                                            const struct section *section, struct error *error);
+bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_t size,
+                         bytes_sink sink, void *context);
 void section_stream_close(struct section_stream *stream);
-
-/* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until
- * the next call. */
-bool section_stream_take(struct section_stream *stream, uint64_t most, struct bytes *part);
-
-/* Skips bytes; whole blocks are not decoded. */
-bool section_stream_skip(struct section_stream *stream, uint64_t size);
-
-/* The number of bytes that were neither taken nor skipped. */
-uint64_t section_stream_left(const struct section_stream *stream);
 
 /* Reads the `size` bytes of a section at `offset`; all bytes returned have been checked. In a
  * section with blocks, only the blocks needed are decoded, and their digests checked. For any
@@ -356,7 +348,7 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 /* ---- the note of owner "covsplit": docs/format.md has its layout ---- */
 
 /* The type is so high because some tools name low ones regardless of the owner (binutils calls 1
- * NT_VERSION). Objects (object.h) have a note with another type. */
+ * NT_VERSION). Objects (exported.h) have a note with another type. */
 
 #define SIDECAR_NOTE_TYPE       0x1001
 #define SIDECAR_NOTE_OWNER      "covsplit"
@@ -382,14 +374,6 @@ bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct dig
 
 /* ---- writing ---- */
 
-/* What a delta stores; then sections and inverse have no contents, but their digests. */
-struct sidecar_delta {
-    struct sidecar_base base;
-    struct digest inverse_digest;
-    uint64_t inverse_size;
-    struct buffer stored[SECTION_KIND_MAX + 1]; /* by kind; 0: the inverse script */
-};
-
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
 struct sidecar_source {
@@ -402,8 +386,7 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;              /* from inverse_encode */
-    const struct sidecar_delta *delta; /* NULL for a whole sidecar */
+    struct bytes inverse;      /* from inverse_encode */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 
@@ -418,6 +401,23 @@ struct sidecar_write_options {
 /* Compresses and writes the sidecar to a started output; the caller commits it. */
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error);
+
+/* What is stored of sections, by kind; 0: the inverse script. */
+struct sidecar_stored {
+    uint32_t types[SECTION_KIND_MAX + 1]; /* ch_type */
+    struct buffer bytes[SECTION_KIND_MAX + 1];
+};
+
+/* Writes a sidecar of which the facts, sections with digests and the rest are told, and which
+ * stores this; the caller commits the output. */
+bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_stored *stored,
+                          struct output *output, struct error *error);
+
+/* Opens what was written of a sidecar in another form, which must hold the same, to verify it with
+ * the help that sidecar_help_restore takes. NULL if it does not. Close the input in any case. */
+struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
+                                   unsigned threads, const struct proved_sections *proved,
+                                   struct input *input, struct error *error);
 
 /* Writes what the sidecar holds to a started output, as a split of the image would have written it
  * with these options (`proved` is not used), and reads it back: each section must come out with the

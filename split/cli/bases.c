@@ -116,7 +116,8 @@ static bool take_sample(const struct sidecar *sidecar, struct known_base *base, 
     return done;
 }
 
-static bool describe(const struct sidecar *sidecar, struct known_base *base, struct error *error)
+static bool describe_base(const struct sidecar *sidecar, struct known_base *base,
+                          struct error *error)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
 
@@ -183,7 +184,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
 static void write_sample(const struct bases *bases, const struct known_base *base)
 {
     const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
-    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1];
+    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1], *line;
     struct output output = {.fd = -1};
     enum output_result result;
     struct error ignored;
@@ -191,14 +192,12 @@ static void write_sample(const struct bases *bases, const struct known_base *bas
     snprintf(text, sizeof(text), "%08" PRIx32, base->target);
     for (size_t i = 0; i < base->sample_size; i++)
         snprintf(text + 8 * (i + 1), 9, "%08" PRIx32, base->sample[i]);
+    line = command_text("%s %s", text, base->image_name);
     if (store_output_create(&output, path, &options, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)text, strlen(text)}, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)" ", 1}, &ignored) &&
-        output_write(&output,
-                     (struct bytes){(const uint8_t *)base->image_name, strlen(base->image_name)},
-                     &ignored))
+        output_write(&output, (struct bytes){(const uint8_t *)line, strlen(line)}, &ignored))
         output_commit(&output, &result, &ignored);
     output_discard(&output);
+    free(line);
     free(path);
 }
 
@@ -221,7 +220,7 @@ bool bases_open(struct bases *bases, const char *store, struct error *error)
         if (!is_known)
             sidecar = sidecar_read(path, error);
         /* One that cannot be read is no candidate; `store check` says why. */
-        if (sidecar != NULL && describe(sidecar, &base, error)) {
+        if (sidecar != NULL && describe_base(sidecar, &base, error)) {
             write_sample(bases, &base);
             is_known = true;
         } else if (!is_known) {
@@ -321,7 +320,7 @@ bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t
                                           is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
-    bool done = describe(whole, &wanted, error);
+    bool done = describe_base(whole, &wanted, error);
     size_t count = done ? choose_bases(bases, &wanted, output, chosen) : 0;
 
     *fits = false;
@@ -389,7 +388,8 @@ bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes by
 {
     struct known_base base = {.digest = digest_of(bytes)};
     char *path = path_of(bases, &base.digest);
-    bool done = describe(whole, &base, error) && store_make_directory(bases->directory, error) &&
+    bool done = describe_base(whole, &base, error) &&
+                store_make_directory(bases->directory, error) &&
                 write_base(path, bytes, needs, error) &&
                 (stat(path, &base.status) == 0 ||
                  error_set_errno(error, errno, "%s: cannot be read; run again", path));

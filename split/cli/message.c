@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The colours of gcc and clang (ECMA-48, SGR). */
@@ -143,24 +144,12 @@ void notes_print(const struct buffer *notes)
 
 static atomic_bool is_drawn;
 
-static struct timespec later(unsigned milliseconds)
+static int64_t milliseconds(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    now.tv_nsec += (long)milliseconds * 1000000;
-    now.tv_sec += now.tv_nsec / 1000000000;
-    now.tv_nsec %= 1000000000;
-    return now;
-}
-
-static bool is_past(const struct timespec *moment)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > moment->tv_sec ||
-           (now.tv_sec == moment->tv_sec && now.tv_nsec >= moment->tv_nsec);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void progress_start(struct progress *progress, const char *name, uint64_t total)
@@ -169,7 +158,7 @@ void progress_start(struct progress *progress, const char *name, uint64_t total)
         .name = name,
         .on_terminal = isatty(STDERR_FILENO) == 1,
         .total = total,
-        .next = later(FIRST_MILLISECOND),
+        .next = milliseconds() + FIRST_MILLISECOND,
     };
 }
 
@@ -196,9 +185,9 @@ void progress_add(void *context, uint64_t size)
     struct progress *progress = context;
 
     progress->done += size * (progress->weight == 0 ? 1 : progress->weight);
-    if (progress->on_terminal && is_past(&progress->next)) {
+    if (progress->on_terminal && milliseconds() >= progress->next) {
         draw(progress);
-        progress->next = later(NEXT_MILLISECOND);
+        progress->next = milliseconds() + NEXT_MILLISECOND;
     }
 }
 

@@ -11,7 +11,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
@@ -62,8 +61,8 @@ struct progress {
     bool on_terminal;
     uint64_t total;
     uint64_t done;
-    uint64_t weight;      /* the cost of a byte in the current phase; 0 means 1 */
-    struct timespec next; /* when to draw again */
+    uint64_t weight; /* the cost of a byte in the current phase; 0 means 1 */
+    int64_t next;    /* when to draw again, in milliseconds */
 };
 
 /* Starts a bar on stderr. The name must outlive it. */

@@ -58,9 +58,9 @@ struct consumed {
 
 struct consumer {
     struct state *state;
-    struct merge_request *request;
-    bool goes_on;           /* files that cannot be consumed are no failure */
-    struct path_list roots; /* what the operands stand for */
+    const struct merge_request *request;
+    struct merge_request reading; /* the same, but bad files stop nothing */
+    struct path_list roots;       /* what the operands stand for */
 
     /* Signals that end a long run in an orderly way: what was begun is finished first. */
     int signal_fd;    /* readable when one has come */
@@ -230,7 +230,7 @@ static bool read_claims(struct consumer *consumer, struct error *error)
 {
     struct claims *claims = &consumer->claims;
     struct merge *merge = &consumer->merge;
-    struct path_list *paths = &consumer->request->inputs, *names = &consumer->request->names;
+    struct path_list *paths = &merge->inputs, *names = &merge->names;
     uint64_t held = 0;
     bool done;
 
@@ -497,7 +497,7 @@ static bool report(const struct consumer *consumer, struct error *error)
     else if (consumer->open_count > 1)
         message_warning("%s and %s: open in other processes, so they were left; merge again later",
                         first, count_text(consumer->open_count - 1, "other", count));
-    if (consumer->named_count == 0 || (consumer->goes_on && consumer->consumed.files != 0))
+    if (consumer->named_count == 0 || (consumer->request->goes_on && consumer->consumed.files != 0))
         return true;
     return error_set(error, "%s: %s could not be consumed; see the messages above",
                      state_path(consumer->state), count_text(consumer->named_count, "file", count));
@@ -592,15 +592,15 @@ static bool add_operand(void *context, const char *path, struct error *error)
     return true;
 }
 
-bool merge_consume(struct merge_request *request, struct state *state, int *ended_by,
+bool merge_consume(const struct merge_request *request, struct state *state, int *ended_by,
                    struct error *error)
 {
     struct consumer consumer = {
-        .state = state, .claims.state = state, .request = request, .goes_on = request->goes_on};
+        .state = state, .claims.state = state, .request = request, .reading = *request};
     bool done = true;
 
     for (size_t i = 0; done && i < request->operand_count; i++)
-        done = operand_visit(request->operands[i], add_operand, &consumer, error);
+        done = operand_visit(request->operands[i].path, add_operand, &consumer, error);
     if (done && consumer.roots.count == 0)
         done = error_set(error, "the list of profiles: empty; name some");
     if (!done || !hold_signals(&consumer, error)) {
@@ -609,8 +609,8 @@ bool merge_consume(struct merge_request *request, struct state *state, int *ende
     }
     /* The kernel sends it when somebody wants to open a file that has a lease. */
     signal(SIGIO, SIG_IGN);
-    request->goes_on = true;
-    merge_start(&consumer.merge, request);
+    consumer.reading.goes_on = true;
+    merge_start(&consumer.merge, &consumer.reading);
     done = (request->watches ? consume_forever : consume_once)(&consumer, error);
     if (request->is_verbose)
         print_done(&consumer);

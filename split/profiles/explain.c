@@ -186,15 +186,6 @@ static bool read_places(struct explainer *explainer, size_t image,
 
 /* Without --explain the hashes of `main` are not compared: every program has its own, and the
  * mapping of each would have to be read. */
-static bool differs(const struct explainer *explainer, const struct seen *seen,
-                    const struct profile_function *record, uint64_t place)
-{
-    if (seen->hash != record->hash)
-        return explainer->thorough || record->name_ref != explainer->main_ref;
-    return seen->counters != record->counter_count ||
-           (place != 0 && seen->place != 0 && place != seen->place);
-}
-
 static bool compare_image(struct explainer *explainer, size_t image, struct error *error)
 {
     struct function_places places = {0};
@@ -219,7 +210,10 @@ static bool compare_image(struct explainer *explainer, size_t image, struct erro
             continue;
         }
         seen = &explainer->seen[number];
-        if (differs(explainer, seen, &record, place)) {
+        if (seen->hash != record.hash
+                ? explainer->thorough || record.name_ref != explainer->main_ref
+                : seen->counters != record.counter_count ||
+                      (place != 0 && seen->place != 0 && place != seen->place)) {
             exit_unless_allocated(intern_table_add(&explainer->again, record.name_ref, &number),
                                   explainer->function_count);
             COMMAND_ROOM_FOR_ONE(explainer->functions, explainer->function_capacity, number);

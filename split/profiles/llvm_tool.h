@@ -111,4 +111,7 @@ bool llvm_command_capture(const struct llvm_command *command, const char *name,
                           struct llvm_capture *capture, struct error *error);
 void llvm_capture_free(struct llvm_capture *capture);
 
+/* The size of a sequence for colours (ECMA-48, SGR) at the start of the text; 0: there is none. */
+size_t colour_size(const char *text);
+
 #endif

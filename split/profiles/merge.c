@@ -27,7 +27,7 @@ enum failure_mode {
 
 /* An operand that is taken apart. */
 struct operand {
-    struct merge_request *request;
+    struct merge *merge;
     uint64_t weight;
     /* The directory of the file that was looked at last, and the state that it belongs to: it, or
      * the one above it. "" if there is none. */
@@ -41,7 +41,7 @@ struct operand {
 static bool is_profile(void *context, const char *path, const struct stat *status)
 {
     struct operand *operand = context;
-    const struct merge_request *request = operand->request;
+    const struct merge_request *request = operand->merge->request;
     char directory[PATH_MAX], above[PATH_MAX];
     struct stat now;
 
@@ -74,13 +74,14 @@ static bool is_profile(void *context, const char *path, const struct stat *statu
  * and must not be the output. */
 static bool add_directory(struct operand *operand, const char *path, struct error *error)
 {
-    struct merge_request *request = operand->request;
+    const struct merge_request *request = operand->merge->request;
+    struct path_list *inputs = &operand->merge->inputs;
     struct stat status;
 
     if (state_is(path) && stat(path, &status) == 0 && file_is(request->output, &status))
         return error_set(error, "%s: the state itself; name what is to be added to it", path);
     if (state_is(path)) {
-        path_list_add(&request->inputs, path);
+        path_list_add(inputs, path);
         return true;
     }
     if (request->per_image != NULL && paths_refer_to_same_file(path, request->per_image))
@@ -88,7 +89,7 @@ static bool add_directory(struct operand *operand, const char *path, struct erro
                          "%s: is to be read, and to get the output of each image; give another "
                          "--per-image",
                          path);
-    if (!path_list_add_directory(&request->inputs, path, true, is_profile, operand, error))
+    if (!path_list_add_directory(inputs, path, true, is_profile, operand, error))
         return false;
     return operand->strange[0] == '\0' ||
            error_set(error,
@@ -102,8 +103,8 @@ static bool add_directory(struct operand *operand, const char *path, struct erro
 static bool add_operand(void *context, const char *path, struct error *error)
 {
     struct operand *operand = context;
-    struct merge_request *request = operand->request;
-    struct path_list *inputs = &request->inputs;
+    struct merge *merge = operand->merge;
+    struct path_list *inputs = &merge->inputs;
     bool is_stream = stream_is_standard_input(path);
     bool is_directory = !is_stream && path_is_directory(path);
     size_t before = inputs->count;
@@ -126,36 +127,10 @@ static bool add_operand(void *context, const char *path, struct error *error)
                 "%s: is being merged into a state; finish that (merge --into STATE --consume), "
                 "or give it its name again if that state is gone",
                 input);
-        COMMAND_ROOM_FOR_ONE(request->weights, request->weight_capacity, i);
-        request->weights[i] = operand->weight;
+        COMMAND_ROOM_FOR_ONE(merge->weights, merge->weight_capacity, i);
+        merge->weights[i] = operand->weight;
     }
     return true;
-}
-
-bool merge_add_operand(struct merge_request *request, const char *operand, uint64_t weight,
-                       struct error *error)
-{
-    struct operand taken = {.request = request, .weight = weight};
-
-    return operand_visit(operand, add_operand, &taken, error);
-}
-
-void merge_request_free(struct merge_request *request)
-{
-    path_list_free(&request->inputs);
-    free(request->weights);
-}
-
-/* Takes N,FILE apart, as llvm-profdata does. False if it is something else. */
-static bool take_weight(const char *text, uint64_t *weight, const char **file)
-{
-    char *end;
-
-    errno = 0;
-    *weight = strtoull(text, &end, 10);
-    *file = end + 1;
-    return text[0] >= '0' && text[0] <= '9' && errno == 0 && *weight != 0 && end[0] == ',' &&
-           end[1] != '\0';
 }
 
 /* ---- messages ---- */
@@ -178,9 +153,9 @@ static bool report_inputs(const struct merge *merge, struct error *error)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
                          merge_input_name(merge, merge->first_empty));
     if (merge->groups.count == 0)
-        return error_set(error,
-                         "%s%s: no profile to merge; name a directory or state that has some",
-                         request->operands[0], request->operand_count < 2 ? "" : " and others");
+        return error_set(
+            error, "%s%s: no profile to merge; name a directory or state that has some",
+            request->operands[0].path, request->operand_count < 2 ? "" : " and others");
     if (merge->empty_count == 0 || request->is_in_memory)
         return true;
     if (merge->empty_count == 1)
@@ -215,7 +190,7 @@ static void print_done(const struct merge *merge)
     message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out",
                  merge->request->output, count_text(count, "profile", profiles),
                  count_text(merge->groups.count, "image", images),
-                 count_text(merge->request->inputs.count, "file", files),
+                 count_text(merge->inputs.count, "file", files),
                  count_text(merge->bytes_read, "byte", bytes),
                  number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
 }
@@ -246,15 +221,21 @@ static bool add_to_state(struct state *state, const struct merge *merge, struct 
 bool merge_open(struct merge *merge, struct error *error)
 {
     const struct merge_request *request = merge->request;
-    struct progress progress;
+    struct progress *progress = &merge->progress;
     struct stat status;
-    bool done;
+    bool done = true;
 
-    merge->progress = &progress;
-    progress_start(&progress, request->is_in_memory ? "profiles" : request->output, 0);
-    for (size_t i = 0; progress.on_terminal && i < request->inputs.count; i++) {
-        if (stat(request->inputs.paths[i], &status) == 0 && status.st_size > 0)
-            progress.total += (uint64_t)status.st_size;
+    for (size_t i = 0; done && i < request->operand_count; i++) {
+        struct operand operand = {.merge = merge, .weight = request->operands[i].weight};
+
+        done = operand_visit(request->operands[i].path, add_operand, &operand, error);
+    }
+    if (!done)
+        return false;
+    progress_start(progress, request->is_in_memory ? "profiles" : request->output, 0);
+    for (size_t i = 0; progress->on_terminal && i < merge->inputs.count; i++) {
+        if (stat(merge->inputs.paths[i], &status) == 0 && status.st_size > 0)
+            progress->total += (uint64_t)status.st_size;
     }
     done = merge_read(merge, error);
     progress_finish();
@@ -275,66 +256,75 @@ bool merge_open(struct merge *merge, struct error *error)
     return done;
 }
 
-/* Makes the files, explains, and only then gives the files their names. */
-static bool make_files(const struct merge *merge, struct error *error)
-{
-    struct merge_outputs outputs = {0};
-    bool done = merge_outputs_make(&outputs, merge, error) && explain_merge(merge, error) &&
-                merge_outputs_commit(&outputs, error);
-
-    merge_outputs_free(&outputs);
-    return done;
-}
-
+/* Adds what was read to the state, or makes the files, explains, and only then gives the files
+ * their names. */
 static bool merge_inputs(const struct merge_request *request, struct state *state,
                          struct error *error)
 {
+    struct merge_outputs outputs = {0};
     struct merge merge;
     bool done;
 
     merge_start(&merge, request);
-    done = merge_open(&merge, error) &&
-           (state != NULL ? add_to_state(state, &merge, error) : make_files(&merge, error));
+    done = merge_open(&merge, error);
+    if (state != NULL)
+        done = done && add_to_state(state, &merge, error);
+    else
+        done = done && merge_outputs_make(&outputs, &merge, error) &&
+               explain_merge(&merge, error) && merge_outputs_commit(&outputs, error);
     if (done && request->is_verbose)
         print_done(&merge);
+    merge_outputs_free(&outputs);
     merge_free(&merge);
     return done;
 }
 
 /* First, the batches that others have left in the state are finished. */
-bool merge_into_state(struct merge_request *request, int *ended_by, struct error *error)
+bool merge_into_state(const struct merge_request *request, int *ended_by, struct error *error)
 {
     struct state *state;
     bool done = state_open(&state, request->output, STATE_CREATE, request->memory_limit, error);
 
     if (!done)
         return false;
-    request->is_into_state = true;
-    done = state_fold(state, error);
-    for (size_t i = 0; done && !request->consumes && i < request->operand_count; i++)
-        done = merge_add_operand(request, request->operands[i], 1, error);
-    if (done)
-        done = request->consumes ? merge_consume(request, state, ended_by, error)
-                                 : merge_inputs(request, state, error);
+    done = state_fold(state, error) &&
+           (request->consumes ? merge_consume(request, state, ended_by, error)
+                              : merge_inputs(request, state, error));
     state_close(state);
     return done;
 }
 
 /* ---- the command ---- */
 
-/* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
-static int check_usage(const struct parsed_options *options, const struct merge_request *request)
+/* Takes N,FILE apart, as llvm-profdata does. False if it is something else. */
+static bool take_weight(const char *text, struct merge_operand *operand)
 {
-    const char *text, *file;
-    uint64_t weight;
+    char *end;
 
-    if (options->operand_count == 0 && !option_given(options, OPTION_WEIGHTED_INPUT))
-        return message_usage("merge", "PROFILE is missing");
+    errno = 0;
+    operand->weight = strtoull(text, &end, 10);
+    operand->path = end + 1;
+    return text[0] >= '0' && text[0] <= '9' && errno == 0 && operand->weight != 0 &&
+           end[0] == ',' && end[1] != '\0';
+}
+
+/* Takes the operands, those with weights last, as in llvm-profdata, and reports errors of the
+ * command line that parsing cannot find. Returns an enum exit_status. */
+static int check_usage(const struct parsed_options *options, struct merge_request *request)
+{
+    struct merge_operand *next = request->operands;
+    const char *text;
+
+    for (size_t i = 0; i < options->operand_count; i++)
+        *next++ = (struct merge_operand){options->operands[i], 1};
     for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
-        if (!take_weight(text, &weight, &file))
+        if (!take_weight(text, next++))
             return message_usage("merge", "'--weighted-input %s' is not N,FILE with N from 1 on",
                                  text);
     }
+    request->operand_count = (size_t)(next - request->operands);
+    if (request->operand_count == 0)
+        return message_usage("merge", "PROFILE is missing");
     if (request->is_json && !request->explains)
         return message_usage("merge", "'--json' is for '--explain'");
     if (option_given(options, OPTION_INTO))
@@ -374,28 +364,9 @@ static enum profile_format output_format(const struct parsed_options *options)
                                             : FORMAT_UNKNOWN;
 }
 
-/* Collects the inputs, those with weights last, as in llvm-profdata, and merges them to files. */
-static bool merge_to_files(const struct parsed_options *options, struct merge_request *request,
-                           struct error *error)
-{
-    const char *text, *file;
-    uint64_t weight;
-    bool done = true;
-
-    for (size_t i = 0; done && i < options->operand_count; i++)
-        done = merge_add_operand(request, options->operands[i], 1, error);
-    for (size_t i = 0; done && (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL;
-         i++) {
-        if (take_weight(text, &weight, &file))
-            done = merge_add_operand(request, file, weight, error);
-    }
-    return done && merge_inputs(request, NULL, error);
-}
-
 int command_merge(const struct parsed_options *options)
 {
     const char *into = option_text(options, OPTION_INTO);
-    const char *weighted = option_text(options, OPTION_WEIGHTED_INPUT);
     struct profile_sidecars sidecars = {0};
     struct merge_request request = {
         .sidecars = &sidecars,
@@ -403,8 +374,8 @@ int command_merge(const struct parsed_options *options)
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
         .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
         .is_verbose = option_given(options, OPTION_VERBOSE),
-        .operands = options->operand_count != 0 ? options->operands : &weighted,
-        .operand_count = options->operand_count,
+        .operands = command_array(options->operand_count + options->use_count,
+                                  sizeof(struct merge_operand)),
         .output = into != NULL ? into : option_text(options, OPTION_OUTPUT),
         .per_image = option_text(options, OPTION_PER_IMAGE),
         .format = output_format(options),
@@ -412,22 +383,24 @@ int command_merge(const struct parsed_options *options)
         .is_sparse = option_given(options, OPTION_SPARSE),
         .explains = option_given(options, OPTION_EXPLAIN),
         .is_json = option_given(options, OPTION_JSON),
+        .is_into_state = into != NULL,
         .consumes = option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH),
         .watches = option_given(options, OPTION_WATCH)};
     struct error error = {0};
     int status = check_usage(options, &request), ended_by = 0;
-    bool done;
 
-    if (status != STATUS_DONE)
-        return status;
-    done = profile_sidecars_open(&sidecars, options, &error) &&
-           (into != NULL ? merge_into_state(&request, &ended_by, &error)
-                         : merge_to_files(options, &request, &error));
-    if (!done)
-        message_error(&error);
-    merge_request_free(&request);
-    profile_sidecars_close(&sidecars);
+    if (status == STATUS_DONE) {
+        bool done = profile_sidecars_open(&sidecars, options, &error) &&
+                    (into != NULL ? merge_into_state(&request, &ended_by, &error)
+                                  : merge_inputs(&request, NULL, &error));
+
+        status = done ? STATUS_DONE : STATUS_FAILED;
+        if (!done)
+            message_error(&error);
+        profile_sidecars_close(&sidecars);
+    }
+    free(request.operands);
     if (ended_by != 0)
         raise(ended_by);
-    return done ? STATUS_DONE : STATUS_FAILED;
+    return status;
 }

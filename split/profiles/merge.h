@@ -37,7 +37,12 @@ enum profile_format { /* the words of --format */
                       FORMAT_UNKNOWN,
 };
 
-/* Set by the caller; free with merge_request_free. */
+/* A profile, a directory, a state, or a list of these. */
+struct merge_operand {
+    const char *path;
+    uint64_t weight; /* by which counts are multiplied */
+};
+
 struct merge_request {
     struct profile_sidecars *sidecars;
     unsigned threads;
@@ -45,12 +50,8 @@ struct merge_request {
     bool goes_on;          /* continue after bad inputs: --failure-mode=all */
     bool is_verbose;
 
-    const char *const *operands; /* profiles, directories, states, and lists of these */
+    struct merge_operand *operands;
     size_t operand_count;
-    struct path_list inputs; /* the files and states that they stand for: merge_add_operand */
-    uint64_t *weights;       /* of each input; NULL: 1 each */
-    size_t weight_capacity;
-    struct path_list names; /* what the inputs are called in messages; none: as `inputs` */
 
     const char *output;    /* a file, or a state: it is no input. Of a file in memory, a path in a
                             * directory for unnamed files */
@@ -64,13 +65,8 @@ struct merge_request {
     bool consumes, watches;    /* --consume, --watch */
 };
 
-/* Adds the inputs that an operand stands for, with their weight. */
-bool merge_add_operand(struct merge_request *request, const char *operand, uint64_t weight,
-                       struct error *error);
-void merge_request_free(struct merge_request *request);
-
 /* Adds the operands to the state. *ended_by is the signal that ended it early; 0: none. */
-bool merge_into_state(struct merge_request *request, int *ended_by, struct error *error);
+bool merge_into_state(const struct merge_request *request, int *ended_by, struct error *error);
 
 /* ---- images without a sidecar (merge_read.c) ---- */
 
@@ -104,17 +100,23 @@ struct merge_failure {
     struct error error;
 };
 
-/* A stream (stream.h) whose profiles cannot be summed: its bytes are kept. */
-struct merge_kept_stream {
-    size_t input;
-    struct buffer content;
+/* An input that is read again, as it has profiles that cannot be summed. */
+struct merge_again {
+    bool is_needed;
+    struct buffer kept; /* its bytes, if it is a stream (stream.h) */
 };
 
 struct merge {
     const struct merge_request *request;
-    struct progress *progress; /* updated when a file has been added; may be NULL */
+    struct progress progress; /* updated when a file has been added */
 
-    /* Set by merge_read. */
+    /* For merge_read. */
+    struct path_list inputs; /* files and states */
+    uint64_t *weights;       /* of each input; NULL: 1 each */
+    size_t weight_capacity;
+    struct path_list names; /* what the inputs are called in messages; none: as `inputs` */
+
+    /* Set by it. */
     struct profile_groups groups;
     struct merge_failure *failures; /* in the order of the inputs */
     size_t failure_count, failure_capacity;
@@ -122,9 +124,8 @@ struct merge {
     size_t empty_count;            /* empty inputs, left by programs that wrote no profile */
     size_t first_empty;
     uint64_t bytes_read;
-    bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
-    struct merge_kept_stream *kept_streams;
-    size_t kept_stream_count, kept_stream_capacity;
+    struct merge_again *again; /* by input */
+    size_t again_count;
 
     struct profile_sidecar_source source; /* of the groups */
     struct sidecar_memo memo;             /* of their sidecars, from merge_open on */
@@ -140,6 +141,9 @@ struct merge {
 
 /* The name of the input in messages. */
 const char *merge_input_name(const struct merge *merge, size_t input);
+
+/* When the file was modified, in nanoseconds; 0: not known. */
+int64_t merge_file_time(const char *path);
 
 /* The merge must stay where it is, and the request outlive it. Free with merge_free. */
 void merge_start(struct merge *merge, const struct merge_request *request);
@@ -173,7 +177,7 @@ bool merge_read_again(const struct merge *merge, const struct profile_group *con
 
 /* ---- all of it (merge.c) ---- */
 
-/* Reads the inputs of a merge that was started: groups that are in order, each with its sidecar.
+/* Collects the inputs of a merge that was started, and reads them: groups in order, with sidecars.
  * For a file in memory the caller has to tell which profiles were empty or left out, and about what
  * the images disagree. */
 bool merge_open(struct merge *merge, struct error *error);
@@ -238,7 +242,7 @@ void directory_unlock(int lock);
 
 /* Consumes the operands: --consume, --watch. *ended_by is the signal that ended it early, with all
  * that was begun finished; 0: none. */
-bool merge_consume(struct merge_request *request, struct state *state, int *ended_by,
+bool merge_consume(const struct merge_request *request, struct state *state, int *ended_by,
                    struct error *error);
 
 /* ---- files (merge_outputs.c) ---- */

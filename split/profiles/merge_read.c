@@ -35,13 +35,11 @@ struct found_profile {
 
 const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    const struct merge_request *request = merge->request;
-
-    return request->names.count != 0 ? request->names.paths[input]
-                                     : stream_name(request->inputs.paths[input]);
+    return merge->names.count != 0 ? merge->names.paths[input]
+                                   : stream_name(merge->inputs.paths[input]);
 }
 
-static int64_t file_time(const char *path)
+int64_t merge_file_time(const char *path)
 {
     struct stat status;
 
@@ -52,7 +50,7 @@ static int64_t file_time(const char *path)
 
 static uint64_t weight_of(const struct merge *merge, size_t input)
 {
-    return merge->request->weights == NULL ? 1 : merge->request->weights[input];
+    return merge->weights == NULL ? 1 : merge->weights[input];
 }
 
 /* ---- a file ---- */
@@ -108,7 +106,7 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     const struct profile_place place = {reader->name, reader->input, entry->offset, reader->time};
 
     if (!entry->group->can_be_summed)
-        merge->must_be_read_again[reader->input] = true;
+        merge->again[reader->input].is_needed = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
                               merge->threads, error);
 }
@@ -161,12 +159,11 @@ static bool note_failure(struct reader *reader, const struct error *why)
 
 static bool read_file(struct reader *reader, struct error *error)
 {
-    const struct merge_request *request = reader->merge->request;
-    const char *path = request->inputs.paths[reader->input];
-    uint64_t limit = request->memory_limit;
+    const char *path = reader->merge->inputs.paths[reader->input];
+    uint64_t limit = reader->merge->request->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
-    reader->time = file_time(path);
+    reader->time = merge_file_time(path);
     if (!stream_read_into(&reader->file, path, memory_limit_given(limit), profile_stream_check,
                           &stream, error))
         return false;
@@ -194,7 +191,7 @@ static bool is_state(const char *path)
 static bool read_one(struct reader *reader)
 {
     struct merge *merge = reader->merge;
-    const char *path = merge->request->inputs.paths[reader->input];
+    const char *path = merge->inputs.paths[reader->input];
     struct found_profile first = {0};
     struct error error = {0};
     size_t count = 0;
@@ -219,13 +216,8 @@ static bool read_one(struct reader *reader)
     if (!add_file(reader, count, &first, &error))
         return fail(merge, &error);
     /* A stream that will be needed again cannot be read again. */
-    if (merge->must_be_read_again[reader->input] && stream_is(path)) {
-        pthread_mutex_lock(&merge->lock);
-        COMMAND_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
-                             merge->kept_stream_count);
-        merge->kept_streams[merge->kept_stream_count++] =
-            (struct merge_kept_stream){reader->input, reader->file};
-        pthread_mutex_unlock(&merge->lock);
+    if (merge->again[reader->input].is_needed && stream_is(path)) {
+        merge->again[reader->input].kept = reader->file;
         reader->file = (struct buffer){0};
     }
     return true;
@@ -240,10 +232,9 @@ static bool take_input(struct reader *reader)
     bool taken;
 
     pthread_mutex_lock(&merge->lock);
-    if (merge->progress != NULL)
-        progress_add(merge->progress, reader->file.size);
+    progress_add(&merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
-    taken = merge->next_input < merge->request->inputs.count && !merge->failed && !merge->stops;
+    taken = merge->next_input < merge->inputs.count && !merge->failed && !merge->stops;
     if (taken)
         reader->input = merge->next_input++;
     pthread_mutex_unlock(&merge->lock);
@@ -295,16 +286,16 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
  * been added in part, so nothing can go on. */
 static void read_states(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->request->inputs.count; i++) {
+    for (size_t i = 0; i < merge->inputs.count; i++) {
         struct reader reader = {.merge = merge, .input = i};
         struct state_reader states = {.reader = &reader};
-        const char *path = merge->request->inputs.paths[i];
+        const char *path = merge->inputs.paths[i];
         struct state *state = NULL;
         struct error error = {0};
 
         if (merge->failed || merge->stops || !is_state(path))
             continue;
-        reader.time = file_time(path);
+        reader.time = merge_file_time(path);
         if (!(state_open(&state, path, STATE_READ, merge->request->memory_limit, &error) &&
               state_read(state, add_state_sum, &states, &error)) &&
             !states.stopped)
@@ -424,13 +415,12 @@ void merge_start(struct merge *merge, const struct merge_request *request)
 /* Forgets what became of the inputs. */
 static void forget_inputs(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->kept_stream_count; i++)
-        buffer_free(&merge->kept_streams[i].content);
+    for (size_t i = 0; i < merge->again_count; i++)
+        buffer_free(&merge->again[i].kept);
+    free(merge->again);
+    merge->again = NULL;
     lacking_images_free(&merge->lacking);
-    free(merge->must_be_read_again);
-    merge->must_be_read_again = NULL;
-    merge->failure_count = merge->kept_stream_count = 0;
-    merge->empty_count = merge->next_input = 0;
+    merge->failure_count = merge->again_count = merge->empty_count = merge->next_input = 0;
     merge->bytes_read = 0;
     merge->stops = false;
 }
@@ -439,18 +429,20 @@ void merge_free(struct merge *merge)
 {
     forget_inputs(merge);
     profile_groups_free(&merge->groups);
-    free(merge->kept_streams);
     free(merge->failures);
+    path_list_free(&merge->inputs);
+    free(merge->weights);
     zlib_memo_free(&merge->memo.streams);
     pthread_mutex_destroy(&merge->lock);
 }
 
 bool merge_read(struct merge *merge, struct error *error)
 {
-    size_t count = merge->request->inputs.count;
+    size_t count = merge->inputs.count;
 
     forget_inputs(merge);
-    merge->must_be_read_again = command_array(count, sizeof(*merge->must_be_read_again));
+    merge->again = command_array(count, sizeof(*merge->again));
+    merge->again_count = count;
     merge->threads = merge->request->threads;
     if (merge->threads > count)
         merge->threads = count == 0 ? 1 : (unsigned)count;
@@ -484,42 +476,28 @@ static bool use_profile(const struct merge *merge, const struct profile_group *c
     return true;
 }
 
-/* The contents of the input, which is *file or what was kept of a stream. */
-static bool read_input_again(const struct merge *merge, size_t input, struct buffer *file,
-                             struct bytes *content, struct error *error)
-{
-    uint64_t limit = memory_limit_given(merge->request->memory_limit);
-
-    for (size_t i = 0; i < merge->kept_stream_count; i++) {
-        if (merge->kept_streams[i].input == input) {
-            *content = buffer_view(&merge->kept_streams[i].content);
-            return true;
-        }
-    }
-    if (!file_read_into(file, merge->request->inputs.paths[input], limit, error))
-        return false;
-    *content = buffer_view(file);
-    return true;
-}
-
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error)
 {
-    struct profile_reader profiles = {.limit = merge->request->memory_limit};
+    uint64_t limit = merge->request->memory_limit;
+    struct profile_reader profiles = {.limit = limit};
     struct buffer file = {0};
     bool done = true;
 
-    for (size_t i = 0; done && i < merge->request->inputs.count; i++) {
+    for (size_t i = 0; done && i < merge->inputs.count; i++) {
         struct profile profile;
         struct merge_found entry = {
             .input = i, .name = merge_input_name(merge, i), .profile = &profile};
-        bool found = merge->must_be_read_again[i];
+        const struct buffer *kept = &merge->again[i].kept;
+        bool found = merge->again[i].is_needed;
 
         if (!found)
             continue;
+        done = kept->size != 0 ||
+               file_read_into(&file, merge->inputs.paths[i], memory_limit_given(limit), error);
         profiles.name = entry.name;
         profile_reader_rewind(&profiles);
-        done = read_input_again(merge, i, &file, &profiles.file, error);
+        profiles.file = buffer_view(kept->size != 0 ? kept : &file);
         while (done && found) {
             done = profile_reader_next(&profiles, &profile, &found, error) &&
                    (!found || use_profile(merge, groups, count, &entry, user, context, error));

@@ -17,7 +17,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"
-#include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
 
 /* A function as the first image has it that has one of this name in these files. */
@@ -80,11 +79,12 @@ void functions_visit(void *context, const struct union_function *function)
     struct report *report = context;
     struct function_table *table = table_of(report);
     struct form form = {load_u64(function->digest.bytes, false), report->image_read};
-    struct digest name = digest_of(function->name);
+    struct digest name;
     uint64_t number;
 
     if (function->is_unused)
         return;
+    name = digest_of(function->name);
     exit_unless_allocated(
         intern_table_add(&table->by_name, load_u64(name.bytes, false) ^ function->files, &number),
         table->count);

@@ -34,7 +34,7 @@ void report_free_images(struct report *report)
         release(report, &report->images[i]);
     free(report->images);
     lacking_images_free(&report->lacking);
-    free(report->profiles);
+    free(report->request.operands);
     free(report->indexed);
 }
 
@@ -88,7 +88,7 @@ static bool read_operands(struct report *report, const char *const *operands, si
     const struct parsed_options *options = report->options;
     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);
 
-    report->profiles = command_array(count, sizeof(*report->profiles));
+    report->request.operands = command_array(count, sizeof(*report->request.operands));
     report->indexed = command_array(count, sizeof(*report->indexed));
     for (size_t i = 0; i < count; i++) {
         const char *path = operands[i];
@@ -98,7 +98,8 @@ static bool read_operands(struct report *report, const char *const *operands, si
         bool is_image, is_sidecar, is_indexed;
 
         if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-            report->profiles[report->profile_count++] = path;
+            report->request.operands[report->request.operand_count++] =
+                (struct merge_operand){path, 1};
             continue;
         }
         if (!input_open(&input, path, error))
@@ -117,7 +118,8 @@ static bool read_operands(struct report *report, const char *const *operands, si
         if (is_indexed)
             report->indexed[report->indexed_count++] = path;
         else if (!is_image && !is_sidecar)
-            report->profiles[report->profile_count++] = path;
+            report->request.operands[report->request.operand_count++] =
+                (struct merge_operand){path, 1};
         else if (image.own == NULL)
             return false;
         else if (check_is_same(report, image.own, error))
@@ -317,15 +319,11 @@ static bool read_profiles(struct report *report, struct error *error)
 {
     bool done = true;
 
-    report->request.operands = report->profiles;
-    report->request.operand_count = report->profile_count;
-    for (size_t i = 0; done && i < report->profile_count; i++)
-        done = merge_add_operand(&report->request, report->profiles[i], 1, error);
-    if (report->profile_count != 0)
-        done = done && merge_open(&report->merge, error) && check_inputs(report, error) &&
+    if (report->request.operand_count != 0)
+        done = merge_open(&report->merge, error) && check_inputs(report, error) &&
                add_merged(report, error);
-    for (size_t i = 0; i < report->request.inputs.count; i++)
-        note_time(report, report->request.inputs.paths[i]);
+    for (size_t i = 0; i < report->merge.inputs.count; i++)
+        note_time(report, report->merge.inputs.paths[i]);
     for (size_t i = 0; done && i < report->indexed_count; i++) {
         note_time(report, report->indexed[i]);
         done = add_indexed(report, report->indexed[i], error);
@@ -369,20 +367,10 @@ static struct likeness compare_functions(const struct function_places places[2],
     return likeness;
 }
 
-/* When the sidecar was made. */
-static int64_t sidecar_time(const struct report_image *image)
-{
-    struct stat status;
-
-    return stat(image->sidecar->name, &status) == 0
-               ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
-               : 0;
-}
-
 /* True if the profiles of one were written before the other was made. */
 static bool is_before(const struct report_image *one, const struct report_image *other)
 {
-    return one->newest != 0 && one->newest < sidecar_time(other);
+    return one->newest != 0 && one->newest < merge_file_time(other->sidecar->name);
 }
 
 /* Two images of one name are builds of one if they have a source file in common: functions may have
@@ -418,7 +406,8 @@ static bool are_builds_of_one(const struct report_image *one, const struct repor
 /* Compares two builds of an image: more than 0 if the first one is to be reported. */
 static int compare_builds(const struct report_image *one, const struct report_image *other)
 {
-    int64_t left = sidecar_time(one), right = sidecar_time(other);
+    int64_t left = merge_file_time(one->sidecar->name),
+            right = merge_file_time(other->sidecar->name);
 
     if (one->is_named != other->is_named)
         return one->is_named ? 1 : -1;
@@ -526,7 +515,8 @@ static bool choose_build(struct report *report, size_t index, struct error *erro
 
 static bool choose_images(struct report *report, struct error *error)
 {
-    const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
+    const char *first =
+        report->indexed_count != 0 ? report->indexed[0] : report->request.operands[0].path;
     bool all_builds = option_given(report->options, OPTION_ALL_BUILDS);
     bool may_lack = report_ignores(report, LEFT_OUT_MISSING) && report->image_count != 0;
     struct unmapped_images unmapped = {0};
@@ -593,7 +583,7 @@ bool report_gather(struct report *report, const char *const *operands, size_t co
     if (!profile_sidecars_open(&report->sidecars, report->options, error) ||
         !read_operands(report, operands, count, error))
         return false;
-    if (report->profile_count == 0 && report->indexed_count == 0)
+    if (report->request.operand_count == 0 && report->indexed_count == 0)
         return error_set(error, "%s: an image, and no profile is named; name the profiles, too",
                          operands[0]);
     if (!read_profiles(report, error) ||
@@ -604,9 +594,9 @@ bool report_gather(struct report *report, const char *const *operands, size_t co
         return false;
     if (report->image_count > 1)
         qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
-    return report->profile_count == 0 || report->merge.groups.count != 0 ||
+    return report->request.operand_count == 0 || report->merge.groups.count != 0 ||
            error_set(error,
                      "%s: no raw profile is left for the report; give profiles of the images that "
                      "are named",
-                     report->profiles[0]);
+                     report->request.operands[0].path);
 }

@@ -29,6 +29,7 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 #include "split/cli/source_paths.h"
+#include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
 
 /* ---- what is left out (report_command.c) ---- */
@@ -43,8 +44,6 @@ enum left_out {
     LEFT_OUT_MISMATCHED, /* functions whose counts are not of what the mapping describes */
     LEFT_OUT_KINDS,
 };
-
-extern const char *const left_out_words[LEFT_OUT_KINDS + 1];
 
 struct report;
 
@@ -71,12 +70,11 @@ struct report_image {
 struct report {
     const struct parsed_options *options;
     struct profile_sidecars sidecars;
-    struct merge_request request; /* of those operands that are raw profiles or the like */
+    struct merge_request request; /* of those operands that are raw profiles, directories, states */
     struct merge merge;
-    char *spool;           /* a path in a directory for unnamed files */
-    const char **profiles; /* those operands that are raw profiles, directories and states */
-    const char **indexed;  /* and those that are indexed profiles */
-    size_t profile_count, indexed_count;
+    char *spool;          /* a path in a directory for unnamed files */
+    const char **indexed; /* those that are indexed profiles */
+    size_t indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
     struct lacking_images lacking; /* of full and indexed profiles */
@@ -86,14 +84,15 @@ struct report {
     unsigned raw_version; /* the highest of the profiles; 0: indexed ones are among them */
     struct output profile, mapping; /* a .profdata file, and the union; in memory */
     uint64_t newest;                /* the modification time of the newest profile, in seconds */
-    struct buffer lines;            /* of the baseline: its lcov */
-    struct buffer totals;           /* JSON of llvm-cov, once it was needed */
+    struct llvm_capture lines;      /* of the baseline: its lcov */
+    struct llvm_capture totals;     /* JSON of llvm-cov, once it was needed */
     bool has_mismatches;            /* llvm-cov has dropped functions, which it does not name */
     bool are_mismatches_told;
 
     struct path_maps *maps;
     struct source_files *sources;
     char *root;               /* of the source tree */
+    bool has_rust;            /* some source files are of Rust */
     bool sources_are_missing; /* some whose text is to be shown, which has been said */
     struct function_table *functions;
     size_t image_read; /* the image whose functions are visited */
@@ -121,18 +120,15 @@ void report_free_images(struct report *report);
 bool sources_choose(struct report *report, struct error *error);
 void sources_free(struct source_files *sources);
 
-/* Gives the source files their names in the union. Those that are left out get names that the
- * regular expression matches. */
-struct covmap_renamer sources_renamer(struct report *report);
+/* The `rename` of a covmap_renamer whose context is the report: gives the source files their names
+ * in the union. Those that are left out get names that the regular expression matches. */
+bool sources_rename(void *report, struct bytes path, struct bytes *name);
 #define SOURCES_LEFT_OUT       "/.covsplit-left-out"
 #define SOURCES_LEFT_OUT_REGEX "^/\\.covsplit-left-out"
 
 /* The path of a source file below the root of the source tree, without a slash in front; other
  * paths as they are. Valid until the next call. */
 struct bytes sources_below_root(struct report *report, struct bytes path);
-
-/* True if some of the source files are of Rust. */
-bool sources_are_rust(const struct report *report);
 
 /* ---- functions (functions.c) ---- */
 
@@ -156,7 +152,7 @@ bool functions_check_foreign(struct report *report, struct error *error);
  * is covered than --fail-under wants. */
 bool report_write(struct report *report, struct error *error);
 
-/* Appends the tracefile of the report to report->lines, for --baseline. */
+/* Keeps the tracefile of the report in report->lines, for --baseline. */
 bool report_keep_lines(struct report *report, struct error *error);
 
 /* Takes METRIC=PERCENT apart. False if it is something else. */

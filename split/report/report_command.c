@@ -19,12 +19,11 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
-#include "split/profiles/llvm_tool.h"
 
 /* ---- what is left out ---- */
 
-const char *const left_out_words[LEFT_OUT_KINDS + 1] = {"missing", "empty",   "unmapped",
-                                                        "earlier", "foreign", "mismatched"};
+static const char *const left_out_words[LEFT_OUT_KINDS] = {"missing", "empty",   "unmapped",
+                                                           "earlier", "foreign", "mismatched"};
 
 /* The kind of a word; LEFT_OUT_KINDS if it is none. */
 static enum left_out find_kind(const char *word)
@@ -88,7 +87,7 @@ static bool make_union(struct report *report, struct error *error)
     const struct timespec epoch[2] = {{0, 0}, {0, 0}};
     struct union_writer writer = {.sink = output_sink,
                                   .context = &report->mapping,
-                                  .renamer = sources_renamer(report),
+                                  .renamer = {sources_rename, report},
                                   .visit = functions_visit,
                                   .visit_context = report};
     bool done = output_create_in_memory(&report->mapping, "the coverage mapping", error);
@@ -143,9 +142,9 @@ static bool merge_profiles(struct report *report, struct error *error)
 {
     struct merge *merge = &report->merge;
     struct merge_outputs outputs = {0};
-    bool done = report->profile_count == 0 || merge_outputs_make(&outputs, merge, error);
+    bool done = report->request.operand_count == 0 || merge_outputs_make(&outputs, merge, error);
 
-    if (done && report->profile_count != 0)
+    if (done && report->request.operand_count != 0)
         report->profile = outputs.files[--outputs.count];
     merge_outputs_free(&outputs);
     merge->memo.room = 0;
@@ -197,7 +196,6 @@ static bool open_report(struct report *report, const char *const *operands, size
 static void close_report(struct report *report)
 {
     merge_free(&report->merge);
-    merge_request_free(&report->request);
     report_free_images(report);
     free(report->program);
     free(report->spool);
@@ -205,7 +203,7 @@ static void close_report(struct report *report)
     free(report->root);
     functions_free(report->functions);
     buffer_free(&report->left_out);
-    buffer_free(&report->totals);
+    llvm_capture_free(&report->totals);
     output_discard(&report->profile);
     output_discard(&report->mapping);
     profile_sidecars_close(&report->sidecars);
@@ -285,7 +283,7 @@ int report_profiles(const struct parsed_options *options, const char *const *ope
         message_error(&error);
     else
         path_maps_warn(&maps);
-    buffer_free(&report.lines);
+    llvm_capture_free(&report.lines);
     path_maps_free(&maps);
     return done ? STATUS_DONE : STATUS_FAILED;
 }

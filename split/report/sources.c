@@ -35,9 +35,9 @@ struct source_files {
     char *here;       /* the current directory */
     const char *root; /* of the source tree: the report's */
     struct included *included;
-    size_t included_count;
+    size_t included_count, included_capacity;
     regex_t *ignored;
-    size_t ignored_count;
+    size_t ignored_count, ignored_capacity;
     struct names paths;    /* as they are in the mapping */
     struct bytes *renamed; /* for each path */
     size_t count;
@@ -211,45 +211,39 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
                         struct error *error)
 {
     const char *text;
-    size_t count = 0;
 
-    while (option_text_at(options, OPTION_INCLUDE, count) != NULL)
-        count++;
-    sources->included = command_array(count, sizeof(*sources->included));
-    for (; (text = option_text_at(options, OPTION_INCLUDE, sources->included_count)) != NULL;
-         sources->included_count++) {
-        struct included *included = &sources->included[sources->included_count];
+    for (size_t i = 0; (text = option_text_at(options, OPTION_INCLUDE, i)) != NULL; i++) {
+        struct included included = {.text = text};
         char *real = realpath(text, NULL);
         char *named =
             text[0] == '/' ? command_copy(text) : command_text("%s/%s", sources->here, text);
 
         exit_unless_allocated(real != NULL || errno != ENOMEM, PATH_MAX);
-        included->text = text;
-        included->named = source_directory(bytes_of(named), &sources->memory);
-        included->real =
-            real == NULL ? included->named : source_directory(bytes_of(real), &sources->memory);
+        included.named = source_directory(bytes_of(named), &sources->memory);
+        included.real =
+            real == NULL ? included.named : source_directory(bytes_of(real), &sources->memory);
+        COMMAND_ROOM_FOR_ONE(sources->included, sources->included_capacity, i);
+        sources->included[sources->included_count++] = included;
         free(real);
         free(named);
     }
-    for (count = 0; option_text_at(options, OPTION_IGNORE_FILES, count) != NULL;)
-        count++;
-    sources->ignored = command_array(count, sizeof(*sources->ignored));
-    for (; (text = option_text_at(options, OPTION_IGNORE_FILES, sources->ignored_count)) != NULL;
-         sources->ignored_count++) {
+    for (size_t i = 0; (text = option_text_at(options, OPTION_IGNORE_FILES, i)) != NULL; i++) {
         char why[200];
-        int result =
-            regcomp(&sources->ignored[sources->ignored_count], text, REG_EXTENDED | REG_NOSUB);
+        int result;
 
+        COMMAND_ROOM_FOR_ONE(sources->ignored, sources->ignored_capacity, i);
+        result = regcomp(&sources->ignored[i], text, REG_EXTENDED | REG_NOSUB);
         exit_unless_allocated(result != REG_ESPACE, strlen(text));
+        sources->ignored_count += result == 0;
         if (result == 0)
             continue;
-        regerror(result, &sources->ignored[sources->ignored_count], why, sizeof(why));
+        regerror(result, &sources->ignored[i], why, sizeof(why));
         return error_set(error,
                          "--ignore-filename-regex '%s': not an extended regular expression: %s; "
                          "see regex(7)",
                          text, why);
     }
-    exit_unless_allocated(!sources->memory.failed, count);
+    exit_unless_allocated(!sources->memory.failed, sources->included_count);
     return true;
 }
 
@@ -449,35 +443,15 @@ static void set_name(struct report *report, size_t index, bool is_selected)
         replace_line_ends(sources, index);
 }
 
-/* The `rename` of a covmap_renamer. */
-static bool rename_file(void *context, struct bytes path, struct bytes *name)
+bool sources_rename(void *report, struct bytes path, struct bytes *name)
 {
-    struct source_files *sources = context;
+    struct source_files *sources = ((struct report *)report)->sources;
     uint64_t number = 0;
 
     if (!names_add(&sources->paths, path, &number))
         return false;
     *name = number < sources->count ? sources->renamed[number] : path;
     return true;
-}
-
-struct covmap_renamer sources_renamer(struct report *report)
-{
-    return (struct covmap_renamer){rename_file, report->sources};
-}
-
-bool sources_are_rust(const struct report *report)
-{
-    const struct source_files *sources = report->sources;
-    size_t i = 0;
-
-    while (i < sources->count) {
-        struct bytes path = names_get(&sources->paths, i++), end;
-
-        if (bytes_slice(path, path.size - 3, 3, &end) && memcmp(end.data, ".rs", 3) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* ---- the whole ---- */
@@ -495,8 +469,13 @@ bool sources_choose(struct report *report, struct error *error)
     sources->count = sources->paths.count;
     sources->renamed = command_array(sources->count, sizeof(*sources->renamed));
     is_selected = command_array(sources->count, sizeof(*is_selected));
-    for (size_t i = 0; i < sources->count; i++)
-        sources->renamed[i] = mapped_path(sources, report->maps, names_get(&sources->paths, i));
+    for (size_t i = 0; i < sources->count; i++) {
+        struct bytes path = names_get(&sources->paths, i), end;
+
+        sources->renamed[i] = mapped_path(sources, report->maps, path);
+        report->has_rust |=
+            bytes_slice(path, path.size - 3, 3, &end) && memcmp(end.data, ".rs", 3) == 0;
+    }
     unite_names(sources);
     done =
         check_names(sources, error) && select_files(sources, report->options, is_selected, error);

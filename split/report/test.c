@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/report/report.h"
 
 /* More files for each image than this %m does not know. */
@@ -144,13 +144,15 @@ static bool add_to_state(const struct parsed_options *options, const char *direc
                          struct error *error)
 {
     struct profile_sidecars sidecars = {0};
+    struct merge_operand operand = {directory, 1};
     struct merge_request request = {
         .sidecars = &sidecars,
         .threads = option_threads(options),
         .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
-        .operands = &directory,
+        .operands = &operand,
         .operand_count = 1,
         .output = option_text(options, OPTION_INTO),
+        .is_into_state = true,
         .consumes = true,
     };
     int ended_by = 0;

@@ -12,12 +12,11 @@
 
 #include "common/base/file.h"
 #include "common/base/output.h"
+#include "split/cli/child.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/cli/table.h"
-#include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
 
 enum report_format { /* the words of --format */
@@ -94,16 +93,9 @@ static bool tell_mismatches(struct report *report, struct error *error)
 static bool read_totals(struct report *report, struct error *error)
 {
     static const char *const options[] = {"-format=text", "-summary-only", NULL};
-    struct llvm_capture capture;
-    bool done =
-        run_llvm_cov(report, "export", options, &capture, error) && tell_mismatches(report, error);
 
-    if (done)
-        exit_unless_allocated(buffer_append(&report->totals, capture.text.bytes.data,
-                                            (size_t)capture.text.bytes.size),
-                              capture.text.bytes.size);
-    llvm_capture_free(&capture);
-    return done;
+    return run_llvm_cov(report, "export", options, &report->totals, error) &&
+           tell_mismatches(report, error);
 }
 
 /* Runs it, and names the functions that it dropped. */
@@ -146,14 +138,6 @@ static bool write_result(const struct report *report, struct bytes text, struct 
 static bool is_for_terminal(const struct report *report)
 {
     return !option_given(report->options, OPTION_OUTPUT) && has_colour(STDOUT_FILENO);
-}
-
-/* The size of a sequence for colours (ECMA-48, SGR) at the start of the text; 0: there is none. */
-static size_t colour_size(const char *text)
-{
-    size_t size = text[0] == '\033' && text[1] == '[' ? 2 + strspn(text + 2, "0123456789;") : 0;
-
-    return size != 0 && text[size] == 'm' ? size + 1 : 0;
 }
 
 /* Appends lines with names in them, without what a terminal may obey but colours. */
@@ -219,7 +203,8 @@ static void append_json(const struct report *report, struct bytes json, struct b
 /* True for the forms that are made of the tracefile. */
 static bool is_own(const struct report *report)
 {
-    return format_of(report) == REPORT_COBERTURA || format_of(report) == REPORT_MARKDOWN ||
+    return option_given(report->options, OPTION_BASELINE) ||
+           format_of(report) == REPORT_COBERTURA || format_of(report) == REPORT_MARKDOWN ||
            option_given(report->options, OPTION_SUMMARY);
 }
 
@@ -256,15 +241,25 @@ static bool append_from_llvm(struct report *report, struct buffer *text, struct 
     return done;
 }
 
+bool report_keep_lines(struct report *report, struct error *error)
+{
+    return capture_llvm_cov(report, "export", "-format=lcov", NULL, &report->lines, error);
+}
+
 /* Appends what is made of the tracefile. */
 static bool append_from_lines(struct report *report, struct buffer *text, struct error *error)
 {
-    struct coverage coverage = {0};
+    struct coverage coverage = {0}, before = {0};
     struct buffer names = {0};
     struct llvm_capture capture;
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
                 coverage_read(&coverage, report, capture.text.bytes, error);
 
+    if (done && option_given(report->options, OPTION_BASELINE)) {
+        done = coverage_read(&before, report, report->lines.text.bytes, error);
+        if (done)
+            coverage_compare(&before, &coverage, &names);
+    }
     if (done && format_of(report) == REPORT_COBERTURA)
         coverage_write_cobertura(&coverage, report, text);
     else if (done && format_of(report) == REPORT_MARKDOWN)
@@ -278,6 +273,7 @@ static bool append_from_lines(struct report *report, struct buffer *text, struct
     append_printable(text, buffer_view(&names));
     buffer_free(&names);
     coverage_free(&coverage);
+    coverage_free(&before);
     llvm_capture_free(&capture);
     return done;
 }
@@ -309,7 +305,7 @@ static char *find_demangler(const struct report *report)
 {
     char *beside;
 
-    if (sources_are_rust(report) && llvm_tool_exists("rustfilt"))
+    if (report->has_rust && llvm_tool_exists("rustfilt"))
         return command_copy("rustfilt");
     beside = llvm_tool_beside(report->program, "llvm-cxxfilt");
     if (beside != NULL)
@@ -431,7 +427,7 @@ static bool find_total(struct bytes json, const char *metric, uint64_t *count, u
 
 static bool check_limits(struct report *report, struct error *error)
 {
-    bool done = report->totals.size != 0 || read_totals(report, error);
+    bool done = report->totals.is_made || read_totals(report, error);
     const char *limit;
 
     for (size_t i = 0;
@@ -442,7 +438,7 @@ static bool check_limits(struct report *report, struct error *error)
         size_t metric;
 
         report_read_limit(limit, &metric, &percent);
-        if (!find_total(buffer_view(&report->totals), metrics[metric], &count, &covered))
+        if (!find_total(report->totals.text.bytes, metrics[metric], &count, &covered))
             return error_set(error,
                              "--fail-under %s: this llvm-cov does not tell these; give another "
                              "--llvm-cov",
@@ -464,50 +460,10 @@ static bool check_limits(struct report *report, struct error *error)
     return done;
 }
 
-/* ---- the baseline ---- */
-
-bool report_keep_lines(struct report *report, struct error *error)
-{
-    struct llvm_capture capture;
-    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error);
-
-    if (done)
-        exit_unless_allocated(
-            buffer_append(&report->lines, capture.text.bytes.data, (size_t)capture.text.bytes.size),
-            capture.text.bytes.size);
-    llvm_capture_free(&capture);
-    return done;
-}
-
-static bool write_changes(struct report *report, struct error *error)
-{
-    struct coverage coverage = {0}, before = {0};
-    struct buffer changes = {0}, text = {0};
-    struct llvm_capture capture;
-    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
-                coverage_read(&coverage, report, capture.text.bytes, error) &&
-                coverage_read(&before, report, buffer_view(&report->lines), error);
-
-    if (done)
-        coverage_compare(&before, &coverage, &changes);
-    append_printable(&text, buffer_view(&changes));
-    buffer_append(&text, report->left_out.data, report->left_out.size);
-    exit_unless_allocated(!text.failed, text.size);
-    done = done && write_result(report, buffer_view(&text), error);
-    buffer_free(&changes);
-    buffer_free(&text);
-    coverage_free(&coverage);
-    coverage_free(&before);
-    llvm_capture_free(&capture);
-    return done;
-}
-
 bool report_write(struct report *report, struct error *error)
 {
     const struct parsed_options *options = report->options;
 
-    return (option_given(options, OPTION_BASELINE) ? write_changes
-            : option_given(options, OPTION_HTML)   ? write_html
-                                                   : write_text)(report, error) &&
+    return (option_given(options, OPTION_HTML) ? write_html : write_text)(report, error) &&
            (!option_given(options, OPTION_FAIL_UNDER) || check_limits(report, error));
 }

@@ -15,7 +15,7 @@
 #include "common/base/uuid.h"
 #include "common/llvm/profile_reader.h"
 #include "common/llvm/section.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
 #include "formats/image.h"
@@ -284,9 +284,9 @@ static bool describe_sidecar(const struct input *input, struct fact_sheet *sheet
 static bool describe_object(const struct input *input, struct fact_sheet *sheet,
                             struct error *error)
 {
-    struct object_facts facts;
+    struct export_facts facts;
     char uuid[UUID_HEX_MAX];
-    bool done = object_read(input->bytes, input->path, &facts, error);
+    bool done = export_read(input->bytes, input->path, &facts, error);
 
     if (done) {
         facts_text(&sheet->facts, "kind", "kind", "object");
@@ -322,9 +322,9 @@ static bool describe_union(const struct input *input, struct fact_sheet *sheet, 
     bool found, done = union_open(input->bytes, input->path, &members, error);
 
     while (done && (done = union_next(&members, input->path, &member, &found, error)) && found) {
-        struct object_facts facts;
+        struct export_facts facts;
 
-        done = object_read(member.object, input->path, &facts, error);
+        done = export_read(member.object, input->path, &facts, error);
         count++;
     }
     if (!done)
@@ -580,7 +580,7 @@ static const struct file_kind {
     bool (*describe)(const struct input *input, struct fact_sheet *sheet, struct error *error);
 } file_kinds[] = {
     {sidecar_recognize, describe_sidecar},
-    {object_recognize, describe_object},
+    {export_recognize, describe_object},
     {union_recognize, describe_union},
     {profile_reader_recognize, NULL}, /* any number of profiles */
     {object_is_packed, describe_packed_object},

@@ -162,7 +162,7 @@ static bool join_with_sidecars(struct joining *joining, bool with_mapping, struc
     enum output_result result;
     bool done;
 
-    sidecar_places_open(&joining->places, joining->options, false);
+    sidecar_places_open(&joining->places, joining->options, NULL);
     if (!find_sidecars(joining, error))
         return false;
     if (!with_mapping || joining->container.is_universal)

@@ -90,7 +90,7 @@ static int compare_images(const void *a, const void *b)
     return order != 0 ? order : uuid_compare(&left->uuid, &right->uuid);
 }
 
-static bool describe(const char *path, struct description *description, struct error *error)
+static bool describe_state(const char *path, struct description *description, struct error *error)
 {
     struct state *state = NULL;
     bool done = state_open(&state, path, STATE_READ, description->memory_limit, error) &&
@@ -155,7 +155,7 @@ bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t me
     struct description description = {
         .source = {profile_sidecars_find, profile_sidecars_release, sidecars},
         .memory_limit = memory_limit};
-    bool done = describe(path, &description, error);
+    bool done = describe_state(path, &description, error);
 
     if (done)
         print_description(path, &description, json);

@@ -124,7 +124,7 @@ struct check_job {
 struct check {
     const struct parsed_options *options;
     struct jobs jobs;
-    struct json_writer json; /* an array instead of lines and totals, if asked for */
+    struct json_writer array, *json; /* instead of lines and totals; NULL: not asked for */
     uint64_t sidecars, bytes;
 };
 
@@ -180,9 +180,9 @@ static void tell_of_entry(void *context, void *item)
         check->sidecars++;
         check->bytes += job->job.size;
     }
-    if (option_given(check->options, OPTION_JSON)) {
+    if (check->json != NULL) {
         progress_finish();
-        write_checked(&check->json, path, &job->checked, job->job.error);
+        write_checked(check->json, path, &job->checked, job->job.error);
     } else if (job->job.error == NULL && option_given(check->options, OPTION_VERBOSE)) {
         message_line(stdout, "%s: ok", path);
     }
@@ -203,21 +203,6 @@ static bool add_entry(void *context, const struct store_entry *entry, struct err
     return true;
 }
 
-/* A directory without the place of sidecars would check out as a store without any. */
-static bool is_store(const char *directory, struct error *error)
-{
-    char *root = store_root(directory);
-    bool is_there;
-
-    exit_unless_allocated(root != NULL, strlen(directory));
-    is_there = path_is_directory(root) || !path_is_directory(directory);
-    free(root);
-    return is_there || error_set(error,
-                                 "%s: not a store: there is no .build-id in it; name a directory "
-                                 "that was given to split --store",
-                                 directory);
-}
-
 /* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
 int command_store_check(const struct parsed_options *options)
 {
@@ -227,24 +212,30 @@ int command_store_check(const struct parsed_options *options)
                                    .item_size = sizeof(struct check_job),
                                    .work = check_entry,
                                    .tell = tell_of_entry,
-                                   .context = &check},
-                          .json = {.stream = stdout}};
-    bool has_json = option_given(options, OPTION_JSON), done;
+                                   .context = &check}};
+    bool done;
     char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
+    char *root = store_root(directory);
     struct error error;
 
-    if (has_json)
-        json_begin_array(&check.json, NULL);
-    done = is_store(directory, &error) && store_scan(directory, add_entry, &check, &error);
+    exit_unless_allocated(root != NULL, strlen(directory));
+    check.json = json_begin_if(option_given(options, OPTION_JSON), &check.array);
+    /* A directory without the place of sidecars would check out as a store without any. */
+    done = (path_is_directory(root) || !path_is_directory(directory) ||
+            error_set(&error,
+                      "%s: not a store: there is no .build-id in it; name a directory that was "
+                      "given to split --store",
+                      directory)) &&
+           store_scan(directory, add_entry, &check, &error);
     jobs_run(&check.jobs, option_threads(options));
-    if (has_json)
-        json_end_array(&check.json);
+    json_end_if(check.json);
     if (!done)
         message_error(&error);
-    else if (!has_json)
+    else if (check.json == NULL)
         printf("%s, %s, %s\n", count_text(check.sidecars, "sidecar", sidecars),
                count_text(check.bytes, "byte", bytes),
                count_text(check.jobs.failed, "fault", faults));
+    free(root);
     jobs_free(&check.jobs);
     return done && check.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }
@@ -277,17 +268,14 @@ static bool verify_file(const char *path, const struct parsed_options *options,
 
 int command_verify(const struct parsed_options *options)
 {
-    struct json_writer array = {.stream = stdout};
-    struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
+    struct json_writer array;
+    struct json_writer *json = json_begin_if(option_given(options, OPTION_JSON), &array);
     int status = STATUS_DONE;
 
-    if (json != NULL)
-        json_begin_array(json, NULL);
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!verify_file(options->operands[i], options, json))
             status = STATUS_FAILED;
     }
-    if (json != NULL)
-        json_end_array(json);
+    json_end_if(json);
     return status;
 }

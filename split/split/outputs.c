@@ -26,7 +26,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
         if (section_goes(&split->plan->sections[i]))
             work += COMPRESSION_WEIGHT * split->plan->sections[i].size;
     }
-    if (split->job->report->shows_progress)
+    if (split->job->results->shows_progress)
         progress_start(&split->job->progress, split->image.path, work);
     split->image.released = progress_add;
     split->image.released_context = &split->job->progress;

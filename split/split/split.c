@@ -31,7 +31,7 @@ struct image_job {
     struct job job; /* its size is that of the image */
     struct stat status;
     bool is_repeated; /* an earlier job has the same file */
-    struct split_report report;
+    struct split_results results;
 };
 
 struct batch {
@@ -55,7 +55,7 @@ static void add_jobs(struct batch *batch, const struct path_list *paths, bool we
     for (size_t i = 0; i < paths->count; i++) {
         struct image_job *job = jobs_add(&batch->jobs, paths->paths[i], 0);
 
-        job->report.was_found = were_found;
+        job->results.was_found = were_found;
         if (stat(job->job.path, &job->status) == 0)
             job->job.size = (uint64_t)job->status.st_size;
         else
@@ -129,7 +129,7 @@ static bool split_one(void *context, void *item, struct error *error)
     struct image_job *job = item;
 
     return job->is_repeated ||
-           split_file(batch->options, job->job.path, batch->threads_each, &job->report, error);
+           split_file(batch->options, job->job.path, batch->threads_each, &job->results, error);
 }
 
 static void tell_of_image(void *context, void *item)
@@ -137,14 +137,14 @@ static void tell_of_image(void *context, void *item)
     const struct image_job *job = item;
 
     (void)context;
-    notes_print(&job->report.notes);
+    notes_print(&job->results.notes);
 }
 
 /* ---- the summary ---- */
 
-static struct split_report *report_at(const struct batch *batch, size_t index)
+static struct split_results *results_at(const struct batch *batch, size_t index)
 {
-    return &((struct image_job *)jobs_at(&batch->jobs, index))->report;
+    return &((struct image_job *)jobs_at(&batch->jobs, index))->results;
 }
 
 static int compare_paths(const void *left, const void *right)
@@ -174,10 +174,10 @@ static void print_summary(const struct batch *batch)
     size_t image_count = 0;
 
     for (size_t i = 0; i < batch->jobs.count; i++) {
-        const struct split_report *report = report_at(batch, i);
+        const struct split_results *results = results_at(batch, i);
 
-        for (size_t j = 0; j < report->row_count; j++) {
-            const struct split_row *row = &report->rows[j];
+        for (size_t j = 0; j < results->row_count; j++) {
+            const struct split_row *row = &results->rows[j];
             bool is_shared;
 
             if (row->sidecar_path == NULL)
@@ -211,9 +211,23 @@ static void print_summary(const struct batch *batch)
 
 /* ---- the command ---- */
 
+int split_check_usage(const struct parsed_options *options)
+{
+    const char *command = options->command->name;
+
+    if (option_given(options, OPTION_STORE))
+        return STATUS_DONE;
+    if (option_given(options, OPTION_REPLACE))
+        return message_usage(command, "'--replace' is for '--store DIR'");
+    return option_given(options, OPTION_DELTA)
+               ? message_usage(command, "'--delta' is for '--store DIR'")
+               : STATUS_DONE;
+}
+
 static bool split_many(struct batch *batch, struct error *error)
 {
     unsigned threads = option_threads(batch->options);
+    struct json_writer array, *json;
     bool is_any = false;
 
     if (!collect(batch, error))
@@ -221,24 +235,20 @@ static bool split_many(struct batch *batch, struct error *error)
     mark_repeated(batch);
     batch->threads_each = parallel_share(threads, batch->jobs.count);
     jobs_run(&batch->jobs, threads);
-    if (option_given(batch->options, OPTION_JSON)) {
-        struct json_writer json = {.stream = stdout};
-
-        json_begin_array(&json, NULL);
-        for (size_t i = 0; i < batch->jobs.count; i++)
-            split_report_print_json(report_at(batch, i), &json);
-        json_end_array(&json);
-    } else {
+    json = json_begin_if(option_given(batch->options, OPTION_JSON), &array);
+    for (size_t i = 0; json != NULL && i < batch->jobs.count; i++)
+        split_results_print_json(results_at(batch, i), json);
+    json_end_if(json);
+    if (json == NULL)
         print_summary(batch);
-    }
     if (batch->jobs.failed != 0)
         return error_set(error, "%zu of %zu images: not split; see above", batch->jobs.failed,
                          batch->jobs.count - batch->repeated);
     for (size_t i = 0; i < batch->jobs.count; i++) {
-        const struct split_report *report = report_at(batch, i);
+        const struct split_results *results = results_at(batch, i);
 
-        is_any |= report->row_count != 0 || report->was_split ||
-                  report->notes.size != 0; /* all of it stays */
+        is_any |= results->row_count != 0 || results->was_split ||
+                  results->notes.size != 0; /* all of it stays */
     }
     return is_any || error_set(error,
                                "%s%s: no image with coverage found; name another directory, or "
@@ -273,7 +283,7 @@ static int split_batch(const struct parsed_options *options)
     }
     done = split_many(&batch, &error);
     for (size_t i = 0; i < batch.jobs.count; i++)
-        split_report_free(report_at(&batch, i));
+        split_results_free(results_at(&batch, i));
     jobs_free(&batch.jobs);
     if (!done)
         message_error(&error);
@@ -282,22 +292,23 @@ static int split_batch(const struct parsed_options *options)
 
 static int split_single(const struct parsed_options *options)
 {
-    struct split_report report = {.shows_progress = true};
-    struct json_writer json = {.stream = stdout};
+    struct split_results results = {.shows_progress = true};
+    struct json_writer array, *json;
     struct error error;
-    bool done = split_file(options, options->operands[0], option_threads(options), &report, &error);
+    bool done =
+        split_file(options, options->operands[0], option_threads(options), &results, &error);
 
-    notes_print(&report.notes);
-    if (option_given(options, OPTION_JSON)) {
-        json_begin_array(&json, NULL);
-        split_report_print_json(&report, &json);
-        json_end_array(&json);
+    notes_print(&results.notes);
+    json = json_begin_if(option_given(options, OPTION_JSON), &array);
+    if (json != NULL) {
+        split_results_print_json(&results, json);
+        json_end_array(json);
     } else if (option_given(options, OPTION_VERBOSE)) {
-        split_report_print_rows(&report, stdout);
+        split_results_print(&results, stdout);
     } else if (isatty(STDERR_FILENO)) {
-        split_report_print_rows(&report, stderr);
+        split_results_print(&results, stderr);
     }
-    split_report_free(&report);
+    split_results_free(&results);
     if (!done)
         message_error(&error);
     return done ? STATUS_DONE : STATUS_FAILED;
@@ -305,10 +316,10 @@ static int split_single(const struct parsed_options *options)
 
 int command_split(const struct parsed_options *options)
 {
-    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--delta' is for '--store DIR'");
+    int status = split_check_usage(options);
+
+    if (status != STATUS_DONE)
+        return status;
     return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
                    path_is_directory(options->operands[0])
                ? split_batch(options)

@@ -8,6 +8,8 @@ import lit.Test
 import lit.util
 
 LINES_SHOWN = 60
+# lit's own processes ignore the interrupt, which scenes send to commands.
+PLAYER = ["timeout", "--kill-after=10", "900", "env", "--default-signal"]
 UNSUPPORTED = 77  # the status by which a scene says that it cannot be played here
 
 
@@ -19,7 +21,7 @@ class Scene(lit.formats.FileBasedTest):
         os.mkdir(work)
         environment = dict(test.config.environment, SCENE=test.getSourcePath(), kept=directory)
         out, err, status = lit.util.executeCommand(
-            ["/bin/bash", os.path.join(test.suite.source_root, "scene.sh")], cwd=work, env=environment,
+            PLAYER + ["/bin/bash", os.path.join(test.suite.source_root, "scene.sh")], cwd=work, env=environment,
             input="", timeout=lit_config.maxIndividualTestTime)
         if status == UNSUPPORTED:
             code = lit.Test.UNSUPPORTED

@@ -98,7 +98,8 @@ once() {
         rm -rf "$directory"
         mkdir "$directory"
         cd "$directory"
-        "${@:2}" >"$kept/once" 2>&1 || fail "$(cat "$kept/once")"
+        trap '[ -e "$directory.made" ] || cat "$kept/once" >&2' EXIT
+        "${@:2}" >"$kept/once" 2>&1
         touch "$directory.made"
     ) 9>"$directory.lock"
     cp -a "$directory/." .
@@ -114,9 +115,17 @@ subject() {
     once "$(version_of "$SUBJECT")$(tr '/ :' '___' <<<"$*")" "$SUBJECT" "$1" . "${@:2}"
 }
 
-# compile VERSION WORD...: clang with instrumentation, kept in the compilers' cache.
+# compile VERSION WORD...: clang with instrumentation, kept in the compilers' cache; compile++ VERSION WORD...
 compile() {
-    "$SUBJECT" compile . "clang-$1" -fprofile-instr-generate -fcoverage-mapping "${@:2}" >"$kept/subject" 2>&1 ||
+    compile_by "clang-$1" "${@:2}"
+}
+
+compile++() {
+    compile_by "clang++-$1" "${@:2}"
+}
+
+compile_by() {
+    "$SUBJECT" compile . "$1" -fprofile-instr-generate -fcoverage-mapping "${@:2}" >"$kept/subject" 2>&1 ||
         fail "$(cat "$kept/subject")"
 }
 

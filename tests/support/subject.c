@@ -102,6 +102,12 @@ static void make_units(void)
     many_units_build(&units, place);
 }
 
+/* Their sources alone. */
+static void make_units_sources(void)
+{
+    many_units_write(place);
+}
+
 /* KEY=VALUE...: "program.exe" and "macho" */
 static void make_windows(void)
 {
@@ -190,6 +196,7 @@ static const struct maker {
     {"variants", make_variants},
     {"program", make_program},
     {"units", make_units},
+    {"units-sources", make_units_sources},
     {"windows", make_windows},
     {"darwin", make_darwin},
     {"compile", compile},

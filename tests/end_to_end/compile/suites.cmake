@@ -1,11 +1,11 @@
 # Packed objects and archives: covsplit compile and covsplit pack.
-add_suites(compile pack archives bad_archives)
+add_suites(compile pack bad_archives)
 foreach(clang 14 19 22)
   add_run(compile-clang${clang} compile ${clang})
 endforeach()
 add_run(compile-gcc compile gcc)
 add_run(pack pack)
-add_run(archives archives)
+add_scenes(archives archives)
 add_run(bad-archives bad_archives 1 2000)
 
 # Packed ELF objects: what they are like, and what linkers make of them.

@@ -1,6 +1,6 @@
 # `covsplit run`, and reports by it.
-add_suites(claims run_process run_llvm)
-foreach(name claims run_process run_llvm)
+add_suites(claims run_llvm)
+foreach(name claims run_llvm)
   target_compile_definitions(suite_${name} PRIVATE
     COVSPLIT_PRELOAD="$<TARGET_FILE:covsplit_preload>")
 endforeach()
@@ -8,7 +8,7 @@ add_run(claims claims)
 add_scenes(run run)
 add_scenes(run-sidecars run-sidecars)
 add_scenes(run-store run-store)
-add_run(run-process run_process)
+add_scenes(run-process run-process)
 
 # A command with the preload module in itself, as a static one is, from what the command is made of.
 if(NOT COVSPLIT_SANITIZE)

@@ -1,11 +1,11 @@
 # The files of split and join, many images at once, and builds that split.
-add_suites(sidecar_safety packed_images batch link build_rules)
+add_suites(sidecar_safety packed_images build_rules)
 add_scenes(command-files command-files)
 add_run(sidecar-safety sidecar_safety)
 add_run(packed-images packed_images 22 lld)
 add_run(packed-images-clang14 packed_images 14 bfd)
-add_run(batch batch 22)
-add_run(link link 22)
+add_scenes(batch batch)
+add_scenes(link link)
 add_fetched_run(build-rules build_rules 22)
 
 if(NOT COVSPLIT_SANITIZE) # what is built like this is not what others link with

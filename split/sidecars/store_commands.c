@@ -54,30 +54,15 @@ enum presence {
 };
 
 /* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it
- * has the same bytes: only its start is sealed, and the rest may be damaged. */
-static enum presence compare(const struct copying *copying, const struct copy *copy,
-                             struct sidecar *existing, struct error *error)
-{
-    sidecar_set_up(existing, copying->options);
-    if (!sidecar_holds_same(existing, copy->sidecar))
-        return PRESENCE_OTHER;
-    if ((bytes_equal(existing->input.bytes, copy->input.bytes) &&
-         !option_given(copying->options, OPTION_VERIFY)) ||
-        sidecar_verify(existing, error))
-        return PRESENCE_SAME;
-    return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
-}
-
-/* PRESENCE_OTHER is everything that is not known to serve as well. */
+ * has the same bytes: only its start is sealed, and the rest may be damaged. PRESENCE_OTHER is
+ * everything that is not known to serve as well. */
 static enum presence look(const struct copying *copying, const struct copy *copy,
                           struct error *error)
 {
-    enum presence presence;
-    struct sidecar *existing;
+    struct sidecar *existing = sidecar_read(copy->target, error);
+    bool has_same_bytes, serves;
     struct stat status;
 
-    *error = (struct error){.number = 0};
-    existing = sidecar_read(copy->target, error);
     if (existing == NULL) {
         /* A dangling link takes the name too. What another process has added since is found by the
          * next attempt, as the name is taken then. */
@@ -86,9 +71,14 @@ static enum presence look(const struct copying *copying, const struct copy *copy
             return PRESENCE_NONE;
         return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
     }
-    presence = compare(copying, copy, existing, error);
+    *error = (struct error){.number = 0};
+    sidecar_set_up(existing, copying->options);
+    has_same_bytes = bytes_equal(existing->input.bytes, copy->input.bytes);
+    serves = sidecar_holds_same(existing, copy->sidecar) &&
+             ((has_same_bytes && !option_given(copying->options, OPTION_VERIFY)) ||
+              sidecar_verify(existing, error));
     sidecar_close(existing);
-    return presence;
+    return serves ? PRESENCE_SAME : error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
 
 static bool refuse_other(const struct copy *copy, struct error *error)
