@@ -1,11 +1,11 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
            run_modes runtime_api pools pool_files streams dumps)
-add_suites(merge_state consume consume_kill consume_watch explain explain_leveldb per_image report
+add_suites(merge_state consume consume_kill consume_watch explain explain_leveldb per_image
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
 add_run(per-image per_image)
-add_run(report report)
+add_scenes(report report)
 add_scenes(verdict verdict)
 add_run(llvm-versions llvm_versions)
 # What diff-cover makes of reports; it is a module of the system's Python.
