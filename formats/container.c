@@ -108,11 +108,10 @@ static bool is_laid_out(const struct container *container, struct bytes bytes)
         return false;
     for (size_t i = 0; i < container->count; i++) {
         const struct slice *slice = &container->slices[i];
-        struct bytes gap;
 
         if (slice->offset != copy.slices[i].offset || slice->size == 0 ||
             !range_within(slice->offset, slice->size, 0, bytes.size) ||
-            !bytes_slice(bytes, end, slice->offset - end, &gap) || !bytes_all_zero(gap))
+            !bytes_zero_at(bytes, end, slice->offset - end))
             return false;
         end = slice->offset + slice->size;
     }

@@ -52,13 +52,12 @@ struct format {
     /* The runtime puts a marker of its own before a section's contents and one behind: a record of
      * zeros for data, a zero byte for any other section (COFF). */
     bool has_markers;
-    bool has_archived; /* images may have sections of the kinds in SECTION_ARCHIVED */
     struct code_operations code;
 
     bool (*recognize)(struct bytes bytes);
-    /* True if recognized bytes are a linked image. NULL: all recognized files are. */
+    /* True if recognized bytes are a linked image. */
     bool (*is_linked)(struct bytes bytes);
-    /* See image_outline. NULL if there is no second reader of the format to compare with. */
+    /* See image_outline. */
     bool (*outline)(const struct input *input, struct buffer *outline, struct error *error);
 
     /* ---- describing ---- */
@@ -70,9 +69,9 @@ struct format {
      * is the image's own, or has size 0 if the image has none. */
     bool (*describe)(struct planning *planning, struct error *error);
 
-    /* The name that the format gives sections of the kind; the first such section behind index
-     * `after` (NO_INDEX: from the start), or NO_INDEX if there is none; and its description, except
-     * for kind, name and fate. */
+    /* The name that the format gives sections of the kind, NULL if it has none; the first such
+     * section behind index `after` (NO_INDEX: from the start), or NO_INDEX if there is none; and
+     * its description, except for kind, name and fate. */
     const char *(*section_name)(enum section_kind kind);
     size_t (*find_section)(const struct planning *planning, enum section_kind kind, size_t after);
     void (*describe_section)(const struct planning *planning, size_t index,

@@ -9,6 +9,7 @@
 #ifndef COVSPLIT_FORMATS_IMAGE_H
 #define COVSPLIT_FORMATS_IMAGE_H
 
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,8 +116,37 @@ bool image_read_stripped_id(const struct input *input, struct split_image *split
                             struct error *error);
 
 /* Appends what a reader of the format sees in the image, as lines of text: where it starts, its
- * directories, its sections. Appends nothing for a format that has no outline. */
+ * directories, its sections. Appends nothing for what no format recognizes. */
 bool image_outline(const struct input *input, struct buffer *outline, struct error *error);
+
+/* The lines of outlines, by format: the first one, and one for each directory, section and so on.
+ */
+#define ELF_OUTLINE                                                                                \
+    "type %u, machine %u, entry 0x%" PRIx64 ", flags 0x%x, segments at 0x%" PRIx64                 \
+    ", sections at 0x%" PRIx64 "\n"
+#define ELF_SEGMENT_LINE                                                                           \
+    "segment 0x%x at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64 " of 0x%" PRIx64   \
+    ", alignment 0x%" PRIx64 ", flags 0x%x\n"
+#define ELF_SECTION_LINE                                                                           \
+    "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64                      \
+    ", type 0x%x, flags 0x%x, link %u, info %u, alignment 0x%" PRIx64 ", entries of 0x%" PRIx64    \
+    "\n"
+#define ELF_DYNAMIC_LINE "dynamic entry 0x%x: 0x%" PRIx64 "\n"
+#define ELF_SYMBOLS_LINE                                                                           \
+    "%" PRIu64 " symbols, values 0x%" PRIx64 ", sizes 0x%" PRIx64 ", names 0x%" PRIx64 "\n"
+#define COFF_OUTLINE        "entry 0x%x, base 0x%" PRIx64 ", size 0x%x\n"
+#define COFF_DIRECTORY_LINE "directory %zu at 0x%x of 0x%x\n"
+#define COFF_SECTION_LINE                                                                          \
+    "section %s at 0x%" PRIx64 " of 0x%x, in the file at 0x%" PRIx64 " of 0x%" PRIx64 ", 0x%x\n"
+#define MACHO_OUTLINE      "cpu 0x%x, type %u, %u load commands, flags 0x%x\n"
+#define MACHO_COMMAND_LINE "load command 0x%x of %u at %" PRIu64 "\n"
+#define MACHO_ENTRY_LINE   "entry 0x%x\n"
+#define MACHO_SEGMENT_LINE                                                                         \
+    "segment %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64 " of 0x%" PRIx64     \
+    ", protection %u of %u, %u sections\n"
+#define MACHO_SECTION_LINE                                                                         \
+    "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64                      \
+    ", alignment %u, type %u, attributes 0x%x, 0x%x\n"
 
 /* Plans a split. NULL, with an error, if the file is not an image, is damaged, or must not be
  * split. An image without coverage sections gives a plan without edits. */
@@ -124,7 +154,7 @@ struct image_plan *image_plan_make(const struct input *input, const struct image
                                    struct error *error);
 
 /* The same, but plans nothing, which takes less time: for the facts and sections of an image that
- * need not be one that can be split, or of a packed object (object/object.h). */
+ * need not be one that can be split, or of a packed object (object/packing.h). */
 struct image_plan *image_describe(const struct input *input, struct error *error);
 
 /* Adds the edits that put this coverage mapping in place of the image's own. The result runs as

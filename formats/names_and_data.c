@@ -207,30 +207,26 @@ static bool have_one(const struct planning *planning, struct bytes records,
     return false;
 }
 
-static bool has_counters(const struct profile_record_layout *layout, const uint8_t *record,
-                         bool big_endian)
-{
-    return load_u32(record + layout->num_counters, big_endian) != 0;
-}
-
-static bool has_bitmap(const struct profile_record_layout *layout, const uint8_t *record,
-                       bool big_endian)
-{
-    return layout->bitmap_ptr != 0 && load_u32(record + layout->num_bitmap_bytes, big_endian) != 0;
-}
-
 /* True if the image has the counters and bitmap that its records have. A section whose name is
  * damaged is none of them, but profiles have its bytes. */
 static bool check_hidden(struct planning *planning, enum section_kind victim)
 {
+    const struct profile_record_layout *layout = &planning->record_layout;
     struct bytes records = image_plan_bytes(planning->plan, planning->input, SECTION_DATA);
+    bool has_counters = has_contents(planning, SECTION_COUNTERS);
+    bool has_bitmap = layout->bitmap_ptr == 0 || has_contents(planning, SECTION_BITMAP);
 
-    return ((has_contents(planning, SECTION_COUNTERS) ||
-             !have_one(planning, records, has_counters)) &&
-            (has_contents(planning, SECTION_BITMAP) || !have_one(planning, records, has_bitmap))) ||
-           image_plan_keep(planning->plan, victim,
-                           "its records have counters that are in no section of the image; link it "
-                           "again");
+    for (uint64_t start = 0; start + layout->fields_size <= records.size;
+         start += layout->record_size) {
+        const uint8_t *record = records.data + start;
+
+        if ((!has_counters && load_u32(record + layout->num_counters, planning->big_endian) != 0) ||
+            (!has_bitmap && load_u32(record + layout->num_bitmap_bytes, planning->big_endian) != 0))
+            return image_plan_keep(planning->plan, victim,
+                                   "its records have counters that are in no section of the image; "
+                                   "link it again");
+    }
+    return true;
 }
 
 /* ---- names ---- */

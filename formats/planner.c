@@ -13,9 +13,9 @@
 
 #include "common/base/digest.h"
 #include "common/edit/edit.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "formats/format.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 /* Of an image that is only described. */
 static const struct image_options no_options;
@@ -28,15 +28,15 @@ static bool find_sections(struct planning *planning, struct error *error)
 
     for (unsigned i = 1; i <= SECTION_KIND_MAX; i++) {
         enum section_kind kind = (enum section_kind)i;
-        bool is_archived = (SECTION_BIT(kind) & SECTION_ARCHIVED) != 0;
-        bool is_foreign =
-            (SECTION_BIT(kind) & SECTION_LINKED) != 0 || (is_archived && !format->has_archived);
-        size_t index = is_foreign ? NO_INDEX : format->find_section(planning, kind, NO_INDEX);
+        size_t index = NO_INDEX;
 
+        if ((SECTION_BIT(kind) & SECTION_LINKED) == 0 && format->section_name(kind) != NULL)
+            index = format->find_section(planning, kind, NO_INDEX);
         planning->section_index[kind] = index;
         if (index == NO_INDEX)
             continue;
-        if (!is_archived && format->find_section(planning, kind, index) != NO_INDEX)
+        if ((SECTION_BIT(kind) & SECTION_ARCHIVED) == 0 &&
+            format->find_section(planning, kind, index) != NO_INDEX)
             return error_set(error,
                              "%s: the image has two sections named %s; link it so that it has one",
                              planning->input->path, format->section_name(kind));
@@ -410,8 +410,8 @@ bool image_is_linked(struct bytes bytes)
 {
     const struct format *format = find_format(bytes);
 
-    return format != NULL && (format->is_linked == NULL || format->is_linked(bytes)) &&
-           !sidecar_recognize(bytes) && !object_recognize(bytes);
+    return format != NULL && format->is_linked(bytes) && !sidecar_recognize(bytes) &&
+           !export_recognize(bytes);
 }
 
 bool image_read_stripped_id(const struct input *input, struct split_image *split,
@@ -451,7 +451,7 @@ bool image_outline(const struct input *input, struct buffer *outline, struct err
 {
     const struct format *format = find_format(input->bytes);
 
-    return format == NULL || format->outline == NULL || format->outline(input, outline, error);
+    return format == NULL || format->outline(input, outline, error);
 }
 
 /* NULL, with an error, if the file is not an image. */
@@ -459,7 +459,7 @@ static const struct format *format_of(const struct input *input, struct error *e
 {
     const struct format *format = find_format(input->bytes);
 
-    if (object_recognize(input->bytes)) {
+    if (export_recognize(input->bytes)) {
         error_set(error,
                   "%s: an object that covsplit export made, not an image; name the executable or "
                   "shared library",

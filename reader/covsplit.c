@@ -9,7 +9,7 @@
 
 #include "common/llvm/names.h"
 #include "common/sidecar/delta.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "reader/internal.h"
 
@@ -145,8 +145,6 @@ void covsplit_sidecar_close(covsplit_sidecar *sidecar)
 {
     if (sidecar == NULL)
         return;
-    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&sidecar->sections[kind].content);
     profile_sidecar_close(&sidecar->opened);
     free(sidecar);
 }
@@ -158,7 +156,7 @@ bool covsplit_is_sidecar(const void *data, size_t size)
 
 bool covsplit_is_object(const void *data, size_t size)
 {
-    return object_recognize((struct bytes){data, size});
+    return export_recognize((struct bytes){data, size});
 }
 
 bool covsplit_is_union(const void *data, size_t size)
@@ -234,7 +232,7 @@ size_t covsplit_sidecar_section_count(const covsplit_sidecar *sidecar)
     return sidecar->opened.sidecar->section_count;
 }
 
-static void describe(const struct section *found, covsplit_section *section)
+static void describe_section(const struct section *found, covsplit_section *section)
 {
     *section = (covsplit_section){.name = found->name,
                                   .address = found->address,
@@ -247,13 +245,13 @@ bool covsplit_sidecar_section(const covsplit_sidecar *sidecar, size_t index,
 {
     if (index >= sidecar->opened.sidecar->section_count)
         return false;
-    describe(&sidecar->opened.sidecar->sections[index], section);
+    describe_section(&sidecar->opened.sidecar->sections[index], section);
     return true;
 }
 
 /* NULL, with an error, if the sidecar has no section of that name. */
-static const struct section *find(const covsplit_sidecar *sidecar, const char *name,
-                                  struct error *error)
+static const struct section *find_section(const covsplit_sidecar *sidecar, const char *name,
+                                          struct error *error)
 {
     const struct section *found = NULL;
     enum section_kind kind;
@@ -270,10 +268,10 @@ bool covsplit_sidecar_find(const covsplit_sidecar *sidecar, const char *name,
                            covsplit_section *section)
 {
     struct error ignored;
-    const struct section *found = find(sidecar, name, &ignored);
+    const struct section *found = find_section(sidecar, name, &ignored);
 
     if (found != NULL)
-        describe(found, section);
+        describe_section(found, section);
     return found != NULL;
 }
 
@@ -289,7 +287,7 @@ void *covsplit_sidecar_read(const covsplit_sidecar *sidecar, const char *name, s
 {
     struct buffer content = {0};
     struct error why = {0};
-    const struct section *section = find(sidecar, name, &why);
+    const struct section *section = find_section(sidecar, name, &why);
 
     if (section != NULL && sidecar_read_section(sidecar->opened.sidecar, section, &content, &why) &&
         make_block(sidecar, &content, &why)) {
@@ -306,7 +304,7 @@ void *covsplit_sidecar_read_part(const covsplit_sidecar *sidecar, const char *na
 {
     struct buffer content = {0};
     struct error why = {0};
-    const struct section *section = find(sidecar, name, &why);
+    const struct section *section = find_section(sidecar, name, &why);
 
     if (section != NULL && make_block(sidecar, &content, &why) &&
         sidecar_read_part(sidecar->opened.sidecar, section, offset, size, &content, &why))
@@ -320,24 +318,16 @@ const void *covsplit_sidecar_content(covsplit_sidecar *sidecar, const char *name
                                      covsplit_error **error)
 {
     struct error why = {0};
-    const struct section *section = find(sidecar, name, &why);
-    struct buffer *content;
+    const struct section *section = find_section(sidecar, name, &why);
+    struct bytes content;
 
-    if (section == NULL) {
+    if (section == NULL ||
+        !sidecar_hold_section(sidecar->opened.sidecar, section, &content, &why)) {
         report_error(error, &why);
         return NULL;
     }
-    content = &sidecar->sections[section->kind].content;
-    if (!sidecar->sections[section->kind].loaded &&
-        (!sidecar_read_section(sidecar->opened.sidecar, section, content, &why) ||
-         !make_block(sidecar, content, &why))) {
-        buffer_free(content);
-        report_error(error, &why);
-        return NULL;
-    }
-    sidecar->sections[section->kind].loaded = true;
-    *size = content->size;
-    return content->data;
+    *size = (size_t)content.size;
+    return content.size == 0 ? (const void *)"" : content.data;
 }
 
 bool pass_to_caller(void *context, struct bytes part, struct error *error)
@@ -354,7 +344,7 @@ bool covsplit_sidecar_stream(const covsplit_sidecar *sidecar, const char *name, 
     const struct sidecar *opened = sidecar->opened.sidecar;
     struct caller_sink caller = {sink, context, opened->name};
     struct error why = {0};
-    const struct section *section = find(sidecar, name, &why);
+    const struct section *section = find_section(sidecar, name, &why);
 
     return check_result(section != NULL &&
                             sidecar_stream_section(opened, section, pass_to_caller, &caller, &why),
@@ -405,7 +395,7 @@ bool covsplit_sidecar_export(covsplit_sidecar *sidecar, covsplit_sink sink, void
     struct caller_sink caller = {sink, context, sidecar->opened.sidecar->name};
     struct error why = {0};
 
-    return check_result(object_write(sidecar->opened.sidecar, pass_to_caller, &caller, &why), error,
+    return check_result(export_write(sidecar->opened.sidecar, pass_to_caller, &caller, &why), error,
                         &why);
 }
 

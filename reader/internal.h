@@ -18,11 +18,6 @@ struct covsplit_sidecar {
     struct profile_sidecar opened;    /* what it holds for profiles is loaded on first use */
     covsplit_base_finder base_finder; /* may be NULL */
     void *base_context;
-    /* By kind: a section's content, kept from the first covsplit_sidecar_content on. */
-    struct {
-        bool loaded;
-        struct buffer content;
-    } sections[SECTION_KIND_MAX + 1];
 };
 
 /* Makes the caller's object of an opened sidecar and takes ownership of it. If it is NULL, reports

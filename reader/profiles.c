@@ -400,8 +400,8 @@ static struct sidecar *find_sidecar(const struct sidecar_choice *choice,
 }
 
 /* Finds the sidecar of a group: a profile_sidecar_source's find. */
-static struct profile_sidecar *find(void *context, const struct profile *profile, const char *name,
-                                    struct error *error)
+static struct profile_sidecar *find_for_group(void *context, const struct profile *profile,
+                                              const char *name, struct error *error)
 {
     struct profile_sidecar *found = calloc(1, sizeof(*found));
 
@@ -417,7 +417,7 @@ static struct profile_sidecar *find(void *context, const struct profile *profile
 }
 
 /* Gives back a group's sidecar: a profile_sidecar_source's release. */
-static void release(void *context, struct profile_sidecar *found)
+static void release_sidecar(void *context, struct profile_sidecar *found)
 {
     const struct sidecar_choice *choice = context;
     bool is_given = false;
@@ -473,8 +473,8 @@ covsplit_merger *covsplit_merger_new(const covsplit_store *store, covsplit_error
     covsplit_merger *merger = new_object(sizeof(*merger), "a merger", error);
 
     if (merger != NULL) {
-        merger->sidecars =
-            (struct sidecar_choice){.source = {find, release, &merger->sidecars}, .store = store};
+        merger->sidecars = (struct sidecar_choice){
+            .source = {find_for_group, release_sidecar, &merger->sidecars}, .store = store};
         profile_groups_start(&merger->groups, &merger->sidecars.source);
     }
     return merger;
@@ -545,12 +545,9 @@ static bool add_sum(void *context, struct profile_sum *sum, const char *name, st
 {
     covsplit_merger *merger = context;
     const struct profile_place place = {name, merger->place++, 0, 0};
-    struct profile_group *group;
-    struct profile profile;
+    struct profile_group *group =
+        profile_groups_find(&merger->groups, profile_sum_combined(sum), 1, name, error);
 
-    if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
-        return false;
-    group = profile_groups_find(&merger->groups, &profile, 1, name, error);
     return group != NULL && profile_group_add_sum(group, sum, &place, error);
 }
 
@@ -583,19 +580,17 @@ static bool count_and_pass(void *context, struct bytes part, struct error *error
 }
 
 /* A profile_sum_visitor. */
-static bool write_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+static bool write_part(void *context, const struct profile *part, uint64_t weight,
+                       struct error *error)
 {
     static const uint8_t zeros[PROFILE_ALIGNMENT];
     struct sums *sums = context;
     struct bytes padding = {zeros, profile_padding(sums->size)};
-    const char *name = sums->group->name;
-    struct profile profile;
 
     (void)weight;
     return (padding.size == 0 || count_and_pass(sums, padding, error)) &&
-           profile_parse(part, 0, name, &profile, error) &&
-           profile_sidecar_correlate(sums->group->sidecar, &profile, name, count_and_pass, sums,
-                                     error);
+           profile_sidecar_correlate(sums->group->sidecar, part, sums->group->name, count_and_pass,
+                                     sums, error);
 }
 
 static bool finish(covsplit_merger *merger, struct sums *sums, struct error *error)

@@ -285,7 +285,7 @@ function write_fish(file,    c, d, o, a, start, seen) {
         when = seen name[c]
         if (group[c] != "")
             sub(/ [^ ]*$/, "; and " seen substr(name[c], length(group[c]) + 2), when)
-        for (d = 1; d <= names; d++) # "export" is not "store export"
+        for (d = 1; d <= names; d++) # "pack" is not "store pack"
             if (name[d] == group[d] " " name[c])
                 when = when "; and not " seen group[d]
         if (is_first_of_group(c))

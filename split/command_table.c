@@ -80,6 +80,10 @@
     "only what it names is searched: files, or directories with *.covsplit files, which\n"         \
     "may be stores as well.\n"
 
+#define WHAT_A_PATTERN_IS                                                                          \
+    "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"      \
+    "without its directory, in which *, ? and [...] work as in a shell.\n"
+
 /* Rows of subcommands that read sidecars. */
 #define LOOK_IN_STORE  STORE("look for the sidecar in the store DIR, by UUID")
 #define LOOK_IN_STORES STORE("look for sidecars in the store DIR, by UUID")
@@ -292,11 +296,9 @@ static const struct option_description show_options[] = {
 
 static const struct option_description verify_options[] = {
     VALUE(OPTION_IMAGE, TEXT, "image", NO_LETTER, "STRIPPED",
-          "also check that joining STRIPPED gives the original image", .excludes = OPTION_STORE),
+          "also check that joining STRIPPED gives the original image"),
     MEMORY_LIMIT,
     JSON("SIDECAR"),
-    STORE(NULL), /* old: 'store check' */
-    VERBOSE(NULL),
 };
 
 static const struct option_description repack_options[] = {
@@ -393,7 +395,8 @@ static const struct command commands[] = {
      "\n"
      "With --json, each image that was split or passed on has an object with its sizes, its\n"
      "sections and the warnings, under the same keys as in 'show --json'.\n",
-     OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, command_split},
+     OPTIONS(split_options), "IMAGE", 1, OPERANDS_ANY, .run = command_split, .heading = "Most used",
+     .example = "covsplit split --store sidecars -o app.stripped app"},
     {"report", "Make a coverage report of profiles",
      "[[--sidecar FILE]... | --store DIR] [--html DIR | --format FORMAT]\n"
      "                       [-o FILE] [--fail-under LIMIT]... [--ignore KIND]...\n"
@@ -421,7 +424,8 @@ static const struct command commands[] = {
      "llvm-cov is the program that --llvm-cov or else LLVM_COV names, or the first one that fits\n"
      "the profiles, in COVSPLIT_LLVM_BIN, in PATH, or where distributions and rustup put it.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(report_options), "PROFILE", 1, OPERANDS_ANY, command_report},
+     OPTIONS(report_options), "PROFILE", 1, OPERANDS_ANY, command_report,
+     .example = "covsplit report --store sidecars default.profraw"},
     {"test", "Run a command, and report what it covered",
      "[--profiles DIR] [OPTION]... -- COMMAND [ARGUMENT...]",
      "COMMAND is a test suite, for example: ctest, make check, cargo test. The programs that it\n"
@@ -432,7 +436,8 @@ static const struct command commands[] = {
      "The programs get LLVM_PROFILE_FILE, so they must not set it, nor clear the environment,\n"
      "and they write profiles only if they end by exit or a return from main.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(test_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_test},
+     OPTIONS(test_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_test,
+     .example = "covsplit test --store sidecars -- make check"},
     {"run", "Run a command that reads split images and their profiles like unsplit ones",
      "[--sidecar FILE]... [--store DIR] [--memory-limit SIZE] [-v]\n"
      "                    -- COMMAND [ARGUMENT...]",
@@ -446,7 +451,9 @@ static const struct command commands[] = {
      "  IMAGE.covsplit, and the *.covsplit files in the directory of the image or profile\n"
      "  the *.covsplit files in the directory in which covsplit was started\n"
      "  the stores in COVSPLIT_STORE (separated by ':'), unless --store is given\n",
-     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run},
+     OPTIONS(run_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_run,
+     .example = "covsplit run --store sidecars -- llvm-cov report app.stripped "
+                "-instr-profile=app.profdata"},
     {"link", "Run a link command and split its output",
      "[--sidecar FILE | --store DIR [--replace] [--delta]] [--sections LIST]\n"
      "                     [--assume-unreferenced] [--fast | --level N] [--portable]\n"
@@ -464,7 +471,8 @@ static const struct command commands[] = {
      "try_compile and meson-private. A GLOB without a slash is compared with the file name\n"
      "of the output, any other with its path and with every part of that which follows a\n"
      "slash; its * matches slashes too.\n",
-     OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link},
+     OPTIONS(link_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_link,
+     .heading = "In builds"},
     {"compile", "Run a compiler and pack the objects that it writes",
      "[-v] -- COMMAND [ARGUMENT...]",
      "COMMAND is a compiler with its arguments, as a build calls it, or a launcher like ccache\n"
@@ -477,7 +485,7 @@ static const struct command commands[] = {
      "The exit status is that of COMMAND; if that fails, nothing is packed. If memory or room on\n"
      "the disk is lacking, the object stays as COMMAND has written it, and the exit status is 1.\n"
      "If an object must stay as it is for another reason, a warning says why.\n",
-     OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, command_compile},
+     OPTIONS(compile_options), "COMMAND", 1, OPERANDS_ARE_COMMAND, .run = command_compile},
     {"pack", "Pack the coverage mapping in objects and archives",
      "[-o OUT] [-j N] [--json | -v] OBJECT_OR_ARCHIVE...",
      "Packed objects are smaller, and link faster: their many sections with coverage mapping\n"
@@ -490,7 +498,7 @@ static const struct command commands[] = {
      "nothing to pack are not touched. The objects of a thin archive are packed where they are.\n"
      "If an object must stay as it is, a warning says why. If a file is damaged, an error names\n"
      "it, the others are packed, and the exit status is 1.\n",
-     OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, command_pack},
+     OPTIONS(pack_options), "OBJECT_OR_ARCHIVE", 1, OPERANDS_ANY, .run = command_pack},
     {"merge", "Add up profiles of any images into one file",
      "[[--sidecar FILE]... | --store DIR] [--failure-mode MODE] [--sparse]\n"
      "                      [--llvm-profdata PROGRAM] [--memory-limit SIZE] [-j N] [-v]\n"
@@ -533,7 +541,9 @@ static const struct command commands[] = {
      "--watch consumes profiles in and below each DIR as they appear, until SIGINT, SIGTERM or\n"
      "SIGHUP; it then finishes what it has begun, and exits with 0.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, command_merge},
+     OPTIONS(merge_options), "PROFILE", 0, OPERANDS_ANY, .run = command_merge,
+     .heading = "Profiles",
+     .example = "covsplit merge --store sidecars -o app.profdata default.profraw"},
     {"correlate", "Make a full raw profile from a lightweight one",
      "[[--sidecar FILE]... | --store DIR] [--memory-limit SIZE] -o OUT PROFILE\n"
      "       covsplit correlate --counters DUMP [--bitmap DUMP] [--uuid HEX]\n"
@@ -547,7 +557,7 @@ static const struct command commands[] = {
      "the commands for it. Nothing in DUMP says which image it is of: give --uuid, or the\n"
      "sidecar by --sidecar.\n"
      "\n" BESIDE_PROFILE WITH_OPTIONS,
-     OPTIONS(correlate_options), "PROFILE", 0, 1, command_correlate},
+     OPTIONS(correlate_options), "PROFILE", 0, 1, .run = command_correlate},
     {"snapshot", "Take the profiles out of a running process, or a core",
      "(--pid PID... | --core FILE...) [[--sidecar FILE]... | --store DIR]\n"
      "                         [--memory-limit SIZE] [--json | -v] -o DIR",
@@ -563,7 +573,7 @@ static const struct command commands[] = {
      "  IMAGE.covsplit, and the *.covsplit files in the directory of IMAGE\n"
      "  the *.covsplit files in the current directory\n"
      "  the stores in COVSPLIT_STORE (separated by ':')\n" WITH_OPTIONS,
-     OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, command_snapshot},
+     OPTIONS(snapshot_options), "PID or FILE", 0, OPERANDS_ANY, .run = command_snapshot},
     {"export", "Make objects of sidecars and images, for llvm-cov and llvm-profdata",
      "[[--sidecar FILE]... | --store DIR] (-o FILE | --debug-dir DIR)\n"
      "                       [--replace] [--memory-limit SIZE] [-v] [UUID or IMAGE]...\n"
@@ -591,7 +601,7 @@ static const struct command commands[] = {
      "Without operands, all sidecars of these stores are exported, or if COVSPLIT_STORE is not\n"
      "set, those of the current directory; -o takes just one, unless --union is "
      "given.\n" WITH_OPTIONS,
-     OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, command_export},
+     OPTIONS(export_options), "UUID or IMAGE", 0, OPERANDS_ANY, .run = command_export},
     {"join", "Restore the original image from a stripped one and its sidecar",
      "[[--sidecar FILE]... | --store DIR] [--mapping] [--memory-limit SIZE]\n"
      "                     -o OUT STRIPPED",
@@ -603,7 +613,7 @@ static const struct command commands[] = {
      "With --mapping, and if objects of the image were packed, OUT has the coverage mapping of\n"
      "ordinary objects, which llvm-cov reads; otherwise it is the original image. STRIPPED may\n"
      "then also be an image that was not split, which needs no sidecar.\n",
-     OPTIONS(join_options), "STRIPPED", 1, 1, command_join},
+     OPTIONS(join_options), "STRIPPED", 1, 1, .run = command_join, .heading = "Files"},
     {"show", "Describe images, sidecars, objects, unions, raw profiles and states",
      "[--memory-limit SIZE] [--json] FILE...\n"
      "       covsplit show --map [--json] SIDECAR...\n"
@@ -622,11 +632,11 @@ static const struct command commands[] = {
      "\n"
      "A STATE is made by 'merge --into'. The sidecars of its images, which give their names, are\n"
      "searched for as those of profiles (see 'covsplit merge').\n",
-     OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, command_show},
+     OPTIONS(show_options), "FILE", 1, OPERANDS_ANY, .run = command_show},
     {"verify", "Check sidecars: every digest, every note, every bound",
      "[--image STRIPPED] [--memory-limit SIZE] [--json] SIDECAR...",
      "Prints 'SIDECAR: ok' for each good sidecar. 'covsplit store check' checks a store.\n",
-     OPTIONS(verify_options), "SIDECAR", 0, OPERANDS_ANY, command_verify},
+     OPTIONS(verify_options), "SIDECAR", 1, OPERANDS_ANY, .run = command_verify},
     {"repack", "Make quickly written sidecars compact",
      "[--level N] [--memory-limit SIZE] [-j N] [-v] SIDECAR...",
      "A SIDECAR is a file, a store, a directory (all *.covsplit in it and below), or @FILE\n"
@@ -640,7 +650,7 @@ static const struct command commands[] = {
      "and compared with the digests in the old one. The modification time is kept. It is safe\n"
      "to kill repack, and to run splits and 'store gc' at the same time. If a sidecar is\n"
      "damaged, an error names it, the others are repacked, and the exit status is 1.\n",
-     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, command_repack},
+     OPTIONS(repack_options), "SIDECAR", 1, OPERANDS_ANY, .run = command_repack},
     {"store add", "Copy sidecars into a store, each under its UUID",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                          STORE SIDECAR...",
@@ -650,22 +660,20 @@ static const struct command commands[] = {
      "under that UUID, this is an error unless --replace is given. Placeholders are skipped.\n"
      "If a sidecar is damaged, an error names it, the others are copied, and the exit status\n"
      "is 1.\n",
-     OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, command_store_add},
+     OPTIONS(store_copy_options), "SIDECAR", 2, OPERANDS_ANY, .run = command_store_add},
     {"store check", "Check all sidecars of a store",
      "[--memory-limit SIZE] [-j N] [--json | -v] DIR",
      "Checks every digest, that each sidecar is in the place of its UUID, and that no file\n"
      "named *.covsplit is where no search would find it. Prints a line for each fault, and at\n"
      "the end the numbers of sidecars, bytes and faults.\n",
-     OPTIONS(store_check_options), "DIR", 1, 1, command_store_check},
+     OPTIONS(store_check_options), "DIR", 1, 1, .run = command_store_check},
     {"store copy", "Copy sidecars of a store into another one",
      "[--replace] [--verify] [--memory-limit SIZE] [-v]\n"
      "                           STORE DEST [PATTERN...]",
      "Copies the sidecars that match a PATTERN, or all of them, as 'store add' does.\n"
      "Deltas ('store delta') are made whole in DEST.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, command_store_copy},
+     "\n" WHAT_A_PATTERN_IS,
+     OPTIONS(store_copy_options), "DEST", 2, OPERANDS_ANY, .run = command_store_copy},
     {"store delta", "Keep only what sidecars of a store do not have in common",
      "[--keep-whole PATTERN]... [--level N] [--memory-limit SIZE] [-v]\n"
      "                           DIR",
@@ -681,10 +689,8 @@ static const struct command commands[] = {
      "Before a sidecar is replaced, by a rename, the delta is decompressed and compared\n"
      "with it. It is safe to kill the command and run it again, and to run splits, reports\n"
      "and 'store gc' at the same time.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_delta_options), "DIR", 1, 1, command_store_delta},
+     "\n" WHAT_A_PATTERN_IS,
+     OPTIONS(store_delta_options), "DIR", 1, 1, .run = command_store_delta},
     {"store gc", "Remove unneeded sidecars from a store",
      "[--older-than DAYS] [--keep-list FILE] [--dry-run] DIR [PATTERN...]",
      "At least one of --older-than and --keep-list must be given; with both, only sidecars\n"
@@ -697,54 +703,23 @@ static const struct command commands[] = {
      "image again does not touch it. So list the UUIDs of images that are still in use. Splits\n"
      "may run at the same time. Files left by a killed split are removed after a day, and so\n"
      "are bases ('covsplit store delta') that no sidecar has needed since.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, command_store_gc},
+     "\n" WHAT_A_PATTERN_IS,
+     OPTIONS(store_gc_options), "DIR", 1, OPERANDS_ANY, .run = command_store_gc},
     {"store list", "List the sidecars of a store", "[--json] DIR [PATTERN...]",
      "The date is the time when the sidecar was added, in UTC. With PATTERNs, only sidecars\n"
      "that match one are listed. Of deltas, the last columns tell what they would take\n"
      "if they were whole, and the digest of the base.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, command_store_list},
+     "\n" WHAT_A_PATTERN_IS,
+     OPTIONS(store_list_options), "DIR", 1, OPERANDS_ANY, .run = command_store_list},
     {"store undelta", "Make the deltas of a store whole sidecars again",
      "[--level N] [--memory-limit SIZE] [-v] DIR [PATTERN...]",
      "Undoes 'store delta', for all sidecars or those that match a PATTERN. They have the same\n"
      "bytes as before, if --level is that of the split.\n"
-     "\n"
-     "A PATTERN is the beginning of a UUID (8 digits or more), or the file name of an image\n"
-     "without its directory, in which *, ? and [...] work as in a shell.\n",
-     OPTIONS(store_undelta_options), "DIR", 1, OPERANDS_ANY, command_store_undelta},
-};
-
-/* Each ends with an entry without a command. */
-
-/* Above the first command of each group. */
-static const struct command_note headings[] = {
-    {"split", "Most used"}, {"link", "In builds"}, {"merge", "Profiles"}, {"join", "Files"}, {0},
-};
-
-static const struct command_note examples[] = {
-    {"split", "covsplit split --store sidecars -o app.stripped app"},
-    {"report", "covsplit report --store sidecars default.profraw"},
-    {"test", "covsplit test --store sidecars -- make check"},
-    {"run", "covsplit run --store sidecars -- llvm-cov report app.stripped "
-            "-instr-profile=app.profdata"},
-    {"merge", "covsplit merge --store sidecars -o app.profdata default.profraw"},
-    {0},
-};
-
-static const struct command_note old_names[] = {
-    {"store copy", "store export"},
-    {0},
+     "\n" WHAT_A_PATTERN_IS,
+     OPTIONS(store_undelta_options), "DIR", 1, OPERANDS_ANY, .run = command_store_undelta},
 };
 
 const struct command_table command_table = {
     .commands = commands,
     .count = sizeof(commands) / sizeof(commands[0]),
-    .headings = headings,
-    .examples = examples,
-    .old_names = old_names,
 };

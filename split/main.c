@@ -11,7 +11,7 @@
 
 #include "split/cli/dispatch.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
+#include "split/cli/child.h"
 #include "split/command_table.h"
 
 /* ---- the process ---- */

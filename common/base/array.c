@@ -163,6 +163,15 @@ void arena_free(struct arena *arena)
     *arena = (struct arena){0};
 }
 
+uint64_t random_seed(void)
+{
+    uint64_t seed;
+
+    if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+        seed = (uintptr_t)&seed; /* where the stack is */
+    return seed | 1;
+}
+
 /* ---- tables of numbers ---- */
 
 struct intern_entry {
@@ -191,11 +200,10 @@ static struct intern_entry *entry_of(const struct intern_table *table, uint64_t 
 
 static bool grow_table(struct intern_table *table, size_t capacity)
 {
-    struct intern_table larger = {.capacity = capacity, .count = table->count, .seed = table->seed};
+    struct intern_table larger = {.capacity = capacity,
+                                  .count = table->count,
+                                  .seed = table->seed != 0 ? table->seed : random_seed()};
 
-    if (larger.seed == 0 &&
-        getrandom(&larger.seed, sizeof(larger.seed), GRND_NONBLOCK) != sizeof(larger.seed))
-        larger.seed = (uintptr_t)table;
     larger.entries = calloc(capacity, sizeof(*larger.entries));
     if (larger.entries == NULL)
         return false;
@@ -300,12 +308,10 @@ static struct digest *place_of(const struct digest_set *set, const struct digest
 
 static bool grow_set(struct digest_set *set)
 {
-    struct digest_set larger = {.count = set->count, .seed = set->seed};
+    struct digest_set larger = {.count = set->count,
+                                .seed = set->seed != 0 ? set->seed : random_seed()};
 
     larger.capacity = set->capacity == 0 ? FIRST_TABLE_CAPACITY : 2 * set->capacity;
-    if (larger.seed == 0 &&
-        getrandom(&larger.seed, sizeof(larger.seed), GRND_NONBLOCK) != sizeof(larger.seed))
-        larger.seed = (uintptr_t)set;
     larger.digests = calloc(larger.capacity, sizeof(*larger.digests));
     if (larger.digests == NULL)
         return false;

@@ -59,6 +59,10 @@ char *arena_text(struct arena *arena, const char *format, ...)
 
 void arena_free(struct arena *arena);
 
+/* A random number for a table that hashes what files hold, so that a hostile one cannot contain
+ * keys that all collide. Never 0. */
+uint64_t random_seed(void);
+
 /* ---- tables of numbers ---- */
 
 /* A hash table that gives numbers to 64-bit keys, which are mostly hashes themselves. A new key

@@ -25,9 +25,49 @@ bool bytes_all_zero(struct bytes view)
            (view.data[0] == 0 && memcmp(view.data, view.data + 1, (size_t)view.size - 1) == 0);
 }
 
+bool bytes_zero_at(struct bytes whole, uint64_t offset, uint64_t size)
+{
+    struct bytes part;
+
+    return bytes_slice(whole, offset, size, &part) && bytes_all_zero(part);
+}
+
+bool bytes_start_with(struct bytes text, const char *start)
+{
+    size_t size = strlen(start);
+
+    return size <= text.size && memcmp(text.data, start, size) == 0;
+}
+
 bool bytes_equal(struct bytes a, struct bytes b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
+}
+
+const char *hex_format(struct bytes bytes, char *text)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < bytes.size; i++) {
+        text[2 * i] = digits[bytes.data[i] >> 4];
+        text[2 * i + 1] = digits[bytes.data[i] & 15];
+    }
+    text[2 * bytes.size] = '\0';
+    return text;
+}
+
+bool hex_parse(const char *text, size_t length, uint8_t *bytes, size_t size)
+{
+    if (length != 2 * size)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        bool is_letter = text[i] >= 'a' && text[i] <= 'f';
+
+        if (!is_letter && (text[i] < '0' || text[i] > '9'))
+            return false;
+        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (text[i] - (is_letter ? 'a' - 10 : '0')));
+    }
+    return true;
 }
 
 bool buffer_reserve(struct buffer *buffer, size_t more)

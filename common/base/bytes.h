@@ -31,7 +31,13 @@ bool bytes_slice(struct bytes whole, uint64_t offset, uint64_t size, struct byte
 /* True if every byte is zero (and for an empty view). */
 bool bytes_all_zero(struct bytes view);
 
+/* The same of the `size` bytes at `offset`; false also if they are not all inside. */
+bool bytes_zero_at(struct bytes whole, uint64_t offset, uint64_t size);
+
 bool bytes_equal(struct bytes a, struct bytes b);
+
+/* True if the text starts with this one, whatever follows. */
+bool bytes_start_with(struct bytes text, const char *start);
 
 /* Sets *sum to a + b; false if that overflows 64 bits. */
 static inline bool add_fits(uint64_t a, uint64_t b, uint64_t *sum)
@@ -132,6 +138,12 @@ static inline unsigned bytes_common_length(const uint8_t *a, const uint8_t *b, u
         length++;
     return length;
 }
+
+/* Bytes as two hexadecimal digits each, in lower case, into text[2 * size + 1]; returns text. */
+const char *hex_format(struct bytes bytes, char *text);
+
+/* Reads `size` bytes from exactly as many digits as they need, in lower case. */
+bool hex_parse(const char *text, size_t length, uint8_t *bytes, size_t size);
 
 /* A byte array on the heap that grows. Initialize to {0}; free with buffer_free. */
 struct buffer {

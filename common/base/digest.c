@@ -31,14 +31,7 @@ bool digest_equal(const struct digest *a, const struct digest *b)
 
 const char *digest_format(const struct digest *digest, char *text)
 {
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < DIGEST_SIZE; i++) {
-        text[2 * i] = digits[digest->bytes[i] >> 4];
-        text[2 * i + 1] = digits[digest->bytes[i] & 15];
-    }
-    text[2 * DIGEST_SIZE] = '\0';
-    return text;
+    return hex_format((struct bytes){digest->bytes, DIGEST_SIZE}, text);
 }
 
 _Static_assert(sizeof(XXH3_state_t) + DIGEST_STREAM_ALIGNMENT <=
@@ -236,13 +229,6 @@ static void start_lane(struct lane *lane, struct word state[STATE_WORDS], unsign
         state[i].vectors[index / VECTOR_LANES][index % VECTOR_LANES] = first_state[i];
 }
 
-static void store_digest(const struct word state[STATE_WORDS], unsigned index, uint8_t *digest)
-{
-    for (unsigned i = 0; i < STATE_WORDS; i++)
-        store_u32(digest + i * sizeof(uint32_t),
-                  state[i].vectors[index / VECTOR_LANES][index % VECTOR_LANES], false);
-}
-
 /* When there are no more messages, idle lanes hash arbitrary bytes, and their results are ignored.
  */
 static void hash_all(const struct bytes *messages, size_t count, uint8_t (*digests)[MD5_SIZE])
@@ -270,7 +256,9 @@ static void hash_all(const struct bytes *messages, size_t count, uint8_t (*diges
         for (unsigned i = 0; i < LANES; i++) {
             if (lanes[i].stage != LANE_ENDED || blocks[i] != lanes[i].last)
                 continue;
-            store_digest(state, i, digests[lanes[i].number]);
+            for (unsigned j = 0; j < STATE_WORDS; j++)
+                store_u32(digests[lanes[i].number] + j * sizeof(uint32_t),
+                          state[j].vectors[i / VECTOR_LANES][i % VECTOR_LANES], false);
             blocks[i] = (const uint8_t *)sines;
             ended++;
             if (started < count) {

@@ -38,6 +38,18 @@ bool file_is_untouched(const struct stat *before, const struct stat *now)
            is_same_time(&before->st_ctim, &now->st_ctim);
 }
 
+bool file_check_untouched(const char *path, const struct stat *before, const char *name,
+                          struct error *error)
+{
+    struct stat now;
+
+    if (stat(path, &now) == 0)
+        return file_is_untouched(before, &now) || file_report_change(name, error);
+    return errno == ENOENT || errno == ENOTDIR
+               ? file_report_change(name, error)
+               : error_set_errno(error, errno, "%s: cannot be read", name);
+}
+
 bool file_is(const char *path, const struct stat *status)
 {
     struct stat other;
@@ -348,18 +360,12 @@ bool input_unchanged(const struct input *input, struct error *error)
 
 bool input_hold(const struct input *input, struct error *error)
 {
-    struct stat now;
-
     if (flock(input->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return error_set(error,
                          "%s: another process is replacing it, or has locked it; run again when "
                          "that has ended",
                          input->path);
-    if (stat(input->path, &now) == 0)
-        return file_is_untouched(&input->status, &now) || file_report_change(input->path, error);
-    return errno == ENOENT || errno == ENOTDIR
-               ? file_report_change(input->path, error)
-               : error_set_errno(error, errno, "%s: cannot be read", input->path);
+    return file_check_untouched(input->path, &input->status, input->path, error);
 }
 
 bool file_report_change(const char *path, struct error *error)
@@ -418,12 +424,6 @@ const char *path_file_name(const char *path)
     return slash == NULL ? path : slash + 1;
 }
 
-/* Of file systems that cannot sync a directory; nothing more can be done there. */
-static bool cannot_sync(int failure)
-{
-    return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP;
-}
-
 bool directory_sync(const char *path)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -431,8 +431,11 @@ bool directory_sync(const char *path)
 
     if (fd < 0)
         return false;
-    number = fsync(fd) == 0 || cannot_sync(errno) ? 0 : errno;
+    number = fsync(fd) == 0 ? 0 : errno;
     close(fd);
+    /* Where the file system cannot sync a directory, nothing more can be done. */
+    if (number == EINVAL || number == ENOSYS || number == EOPNOTSUPP)
+        number = 0;
     errno = number;
     return number == 0;
 }

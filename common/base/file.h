@@ -26,6 +26,11 @@ bool file_has_same_contents(const struct stat *before, const struct stat *now);
  * the number of its links. */
 bool file_is_untouched(const struct stat *before, const struct stat *now);
 
+/* Fails if the file at `path` is not the one that `before` describes, or has changed since. `name`
+ * is for messages. */
+bool file_check_untouched(const char *path, const struct stat *before, const char *name,
+                          struct error *error);
+
 /* True if the file at `path` exists and is the file that `status` describes. */
 bool file_is(const char *path, const struct stat *status);
 

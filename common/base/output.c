@@ -66,16 +66,8 @@ static bool cannot_write(const struct output *output, int number, struct error *
 
 bool output_can_replace(const struct output *output, struct error *error)
 {
-    struct stat now;
-
-    if (!output->in_place)
-        return true;
-    if (stat(output->target, &now) == 0)
-        return file_is_untouched(&output->replaced, &now) ||
-               file_report_change(output->path, error);
-    return errno == ENOENT || errno == ENOTDIR
-               ? file_report_change(output->path, error)
-               : error_set_errno(error, errno, "%s: cannot be read", output->path);
+    return !output->in_place ||
+           file_check_untouched(output->target, &output->replaced, output->path, error);
 }
 
 /* True of a symbolic link to a device, a pipe, a directory, or whatever a descriptor stands for,
@@ -182,7 +174,7 @@ bool output_create(struct output *output, const char *path, const struct output_
 
     *output = (struct output){.path = strdup(path),
                               .fd = -1,
-                              .mode = options->mode & (in_place ? 07777 : 0777),
+                              .mode = options->mode & (in_place ? PERMISSION_BITS : 0777),
                               .in_place = in_place,
                               .unkept = options->unkept,
                               .is_other_form = options->is_other_form,
@@ -451,7 +443,8 @@ static bool set_mode(int fd, mode_t mode)
 {
     struct stat status;
 
-    return fstat(fd, &status) == 0 && ((status.st_mode & 07777) == mode || fchmod(fd, mode) == 0);
+    return fstat(fd, &status) == 0 &&
+           ((status.st_mode & PERMISSION_BITS) == mode || fchmod(fd, mode) == 0);
 }
 
 #define CAPABILITIES "security.capability"
@@ -488,7 +481,7 @@ static bool copy_to(int fd, const struct output *output, uint8_t *piece, struct 
     return fsync(fd) == 0 || cannot_write(output, errno, error);
 }
 
-/* Signal handlers remove only files that are open for writing (cli/process.c). So without a lock,
+/* Signal handlers remove only files that are open for writing (cli/child.c). So without a lock,
  * which keeps off those of other threads, a descriptor for reading replaces the output's. False
  * with errno. */
 static bool stop_writing(const struct output *output)
@@ -638,7 +631,7 @@ static bool same_as_target(const struct output *output)
     int fd = file_open_as_it_is(output->target, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     bool same = fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
                 (uint64_t)status.st_size == output->size &&
-                (status.st_mode & 07777) == output->mode &&
+                (status.st_mode & PERMISSION_BITS) == output->mode &&
                 (pieces = malloc(2 * PIECE_SIZE)) != NULL;
 
     while (same && offset < output->size) {

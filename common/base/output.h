@@ -19,7 +19,7 @@
 /* Temporary names have the form ".NAME.covsplit-XXXXXX", where NAME is the final file name (its
  * first 200 characters). Returns the length of NAME, which starts at name + 1, or 0 if `name` is
  * not of this form. output_create refuses such names as final ones, so a file with such a name can
- * always be removed; the signal handler (cli/process.h) relies on that.
+ * always be removed; the signal handler (cli/child.h) relies on that.
  *
  * An unnamed output also gets a temporary name shortly before the rename, which cannot be found out
  * from its descriptor. During that time, and while it is decided that the file stays, the
@@ -40,6 +40,8 @@ enum output_result {
     OUTPUT_NAME_TAKEN,   /* the path exists */
     OUTPUT_NO_DIRECTORY, /* the directory has been removed */
 };
+
+#define PERMISSION_BITS 07777
 
 struct output {
     char *path;      /* as given, for messages */

@@ -1,8 +1,5 @@
 /*
  * Work on several threads: see parallel.h.
- *
- * The jobs of a pool wait in a ring. The thread that finishes the first job in it retires that job,
- * and all finished ones after it.
  */
 #include "common/base/parallel.h"
 
@@ -11,9 +8,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
-
-/* The size of the ring: large enough that one large job does not hold up many small ones. */
-#define JOBS_A_THREAD 32
 
 /* ---- threads ---- */
 
@@ -82,103 +76,43 @@ unsigned parallel_share(unsigned threads, size_t count)
     return count == 0 || threads <= count ? 1 : threads / (unsigned)count;
 }
 
-/* ---- pools ---- */
+/* ---- pieces of which is told in order ---- */
 
-struct slot {
-    void *job;
-    bool is_done;
-};
-
-struct pool {
-    struct pool_calls calls;
-    pthread_t threads[PARALLEL_THREADS_MAX];
-    size_t started;
+struct ordered_run {
+    parallel_piece work, tell;
+    void *context;
     pthread_mutex_t lock; /* protects all that follows */
-    pthread_cond_t has_work;
-    pthread_cond_t has_room;
-    size_t first, next, end; /* jobs before `first` are retired, those before `next` are taken */
-    bool is_closed;          /* no more jobs will be added */
-    size_t slot_count;
-    struct slot slots[]; /* job n is in slot n % slot_count */
+    size_t told;          /* so many of the first pieces */
+    bool is_done[];       /* for each piece, and false behind the last one */
 };
 
-static void retire(struct pool *pool)
+/* A parallel_piece: the thread that finishes the first piece that was not told of yet tells of it,
+ * and of all finished ones after it. */
+static void do_in_order(void *context, size_t index)
 {
-    while (pool->first != pool->next && pool->slots[pool->first % pool->slot_count].is_done) {
-        pool->calls.retire(pool->calls.context, pool->slots[pool->first % pool->slot_count].job);
-        pool->first++;
-    }
-    pthread_cond_signal(&pool->has_room);
+    struct ordered_run *run = context;
+
+    run->work(run->context, index);
+    pthread_mutex_lock(&run->lock);
+    run->is_done[index] = true;
+    for (; run->is_done[run->told]; run->told++)
+        run->tell(run->context, run->told);
+    pthread_mutex_unlock(&run->lock);
 }
 
-/* Does one job. Called with the lock held; false if no job is waiting. */
-static bool do_job(struct pool *pool)
+bool parallel_run_in_order(size_t count, unsigned threads, parallel_piece work, parallel_piece tell,
+                           void *context)
 {
-    struct slot *slot = &pool->slots[pool->next % pool->slot_count];
+    struct ordered_run *run = calloc(1, sizeof(*run) + count + 1);
 
-    if (pool->next == pool->end)
+    if (run == NULL)
         return false;
-    pool->next++;
-    pthread_mutex_unlock(&pool->lock);
-    pool->calls.work(pool->calls.context, slot->job);
-    pthread_mutex_lock(&pool->lock);
-    slot->is_done = true;
-    retire(pool);
+    run->work = work;
+    run->tell = tell;
+    run->context = context;
+    pthread_mutex_init(&run->lock, NULL);
+    parallel_run(count, threads, do_in_order, run);
+    pthread_mutex_destroy(&run->lock);
+    free(run);
     return true;
-}
-
-static void *do_jobs(void *context)
-{
-    struct pool *pool = context;
-
-    pthread_mutex_lock(&pool->lock);
-    while (do_job(pool) || !pool->is_closed) {
-        if (pool->next == pool->end && !pool->is_closed)
-            pthread_cond_wait(&pool->has_work, &pool->lock);
-    }
-    pthread_mutex_unlock(&pool->lock);
-    return NULL;
-}
-
-struct pool *pool_open(unsigned threads, const struct pool_calls *calls)
-{
-    size_t slots =
-        (size_t)(threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX) * JOBS_A_THREAD;
-    struct pool *pool = calloc(1, sizeof(*pool) + slots * sizeof(pool->slots[0]));
-
-    if (pool == NULL)
-        return NULL;
-    pool->calls = *calls;
-    pool->slot_count = slots;
-    pthread_mutex_init(&pool->lock, NULL);
-    pthread_cond_init(&pool->has_work, NULL);
-    pthread_cond_init(&pool->has_room, NULL);
-    pool->started = start_threads(pool->threads, threads - 1, do_jobs, pool);
-    return pool;
-}
-
-void pool_add(struct pool *pool, void *job)
-{
-    pthread_mutex_lock(&pool->lock);
-    while (pool->end - pool->first == pool->slot_count) {
-        if (!do_job(pool))
-            pthread_cond_wait(&pool->has_room, &pool->lock);
-    }
-    pool->slots[pool->end++ % pool->slot_count] = (struct slot){.job = job};
-    pthread_cond_signal(&pool->has_work);
-    pthread_mutex_unlock(&pool->lock);
-}
-
-void pool_close(struct pool *pool)
-{
-    pthread_mutex_lock(&pool->lock);
-    pool->is_closed = true;
-    pthread_cond_broadcast(&pool->has_work);
-    pthread_mutex_unlock(&pool->lock);
-    do_jobs(pool);
-    join_threads(pool->threads, pool->started);
-    pthread_cond_destroy(&pool->has_room);
-    pthread_cond_destroy(&pool->has_work);
-    pthread_mutex_destroy(&pool->lock);
-    free(pool);
 }

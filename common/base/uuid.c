@@ -5,28 +5,11 @@
 
 #include <string.h>
 
+#include "common/base/bytes.h"
+
 const char *uuid_format(const struct uuid *uuid, char *text)
 {
-    static const char digits[] = "0123456789abcdef";
-    char *out = text;
-
-    for (size_t i = 0; i < uuid->size; i++) {
-        *out++ = digits[uuid->bytes[i] >> 4];
-        *out++ = digits[uuid->bytes[i] & 15];
-    }
-    *out = '\0';
-    return text;
-}
-
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
+    return hex_format((struct bytes){uuid->bytes, uuid->size}, text);
 }
 
 bool uuid_parse(const char *text, struct uuid *uuid)
@@ -34,18 +17,20 @@ bool uuid_parse(const char *text, struct uuid *uuid)
     struct uuid result = {.size = 0};
 
     while (*text != '\0') {
-        int high, low;
+        char digits[2];
 
         if (*text == '-' && result.size != 0 && text[1] != '-' && text[1] != '\0') {
             text++;
             continue;
         }
-        high = hex_digit(text[0]);
-        low = high < 0 ? -1 : hex_digit(text[1]);
-        if (low < 0 || result.size == UUID_SIZE_MAX)
+        for (size_t i = 0; i < sizeof(digits); i++, text++) {
+            if (*text == '\0')
+                return false;
+            digits[i] = *text >= 'A' && *text <= 'F' ? (char)(*text - 'A' + 'a') : *text;
+        }
+        if (result.size == UUID_SIZE_MAX ||
+            !hex_parse(digits, sizeof(digits), &result.bytes[result.size++], 1))
             return false;
-        result.bytes[result.size++] = (uint8_t)(high << 4 | low);
-        text += 2;
     }
     if (result.size == 0)
         return false;

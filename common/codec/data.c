@@ -194,30 +194,11 @@ bool data_records_find_hash(const struct data_records *records, uint64_t referen
 
 /* ---- padding ---- */
 
-/* The end of the padding that starts at `offset`, in a section of `size` bytes. */
-static uint64_t padding_end(uint64_t offset, uint64_t size)
-{
-    uint64_t aligned = align_up(offset, COVERAGE_ALIGNMENT);
-
-    return aligned < size ? aligned : size;
-}
-
-bool record_padding_take(struct bytes section, uint64_t *offset)
-{
-    uint64_t end = padding_end(*offset, section.size);
-    struct bytes padding;
-
-    if (!bytes_slice(section, *offset, end - *offset, &padding) || !bytes_all_zero(padding))
-        return false;
-    *offset = end;
-    return true;
-}
-
 bool record_padding_append(struct buffer *section, size_t start, uint64_t size)
 {
-    uint64_t made = section->size - start;
+    uint64_t made = section->size - start, aligned = align_up(made, COVERAGE_ALIGNMENT);
 
-    return buffer_append_zeros(section, (size_t)(padding_end(made, size) - made));
+    return buffer_append_zeros(section, (size_t)((aligned < size ? aligned : size) - made));
 }
 
 /* ---- the fields of records ---- */
@@ -267,7 +248,7 @@ struct records {
 };
 
 /* Describes the fields of the records; false for an unknown record layout. */
-static bool describe(struct records *records, const struct transform_context *context)
+static bool describe_records(struct records *records, const struct transform_context *context)
 {
     struct profile_record_layout *layout = &records->layout;
     unsigned pointer_size = context->pointer_size;
@@ -343,7 +324,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
     uint64_t count;
     size_t size;
 
-    if (!describe(&records, context))
+    if (!describe_records(&records, context))
         return RESULT_UNFIT;
     size = records.layout.record_size;
     count = section.size / size;
@@ -442,7 +423,7 @@ static enum result decode(const struct transform_context *context, struct stream
     uint64_t count;
     uint8_t *made;
 
-    if (!describe(&records, context) || streams->count != STREAM_COUNT)
+    if (!describe_records(&records, context) || streams->count != STREAM_COUNT)
         return RESULT_UNFIT;
     for (size_t i = 0; i < STREAM_COUNT; i++)
         cursors[i] = cursor_open(buffer_view(&streams->stream[i]), false, false);

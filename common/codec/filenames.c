@@ -88,27 +88,30 @@ static enum result encode_list(struct encoder *encoder, struct bytes list, const
     return RESULT_OK;
 }
 
-/* Encodes the record at *offset and the padding after it. */
-static enum result encode_record(struct encoder *encoder, struct bytes section, uint64_t *offset)
+/* Encodes the record at the front of the section and takes it off, with the padding after it. */
+static enum result encode_record(struct encoder *encoder, struct bytes *section)
 {
     bool big = encoder->context->big_endian;
-    struct bytes header, list;
+    struct bytes header, list, padding;
     enum result result;
-    uint64_t end;
+    uint64_t size, end;
 
-    if (!bytes_slice(section, *offset, COVMAP_HEADER_SIZE, &header) ||
-        !bytes_slice(section, *offset + COVMAP_HEADER_SIZE,
+    if (!bytes_slice(*section, 0, COVMAP_HEADER_SIZE, &header) ||
+        !bytes_slice(*section, COVMAP_HEADER_SIZE,
                      load_u32(header.data + COVMAP_FILENAMES_SIZE, big), &list))
         return RESULT_UNFIT;
     const uint32_t numbers[3] = {load_u32(header.data + COVMAP_RECORD_COUNT, big),
                                  load_u32(header.data + COVMAP_COVERAGE_SIZE, big),
                                  load_u32(header.data + COVMAP_VERSION, big)};
-    end = *offset + COVMAP_HEADER_SIZE + list.size;
-    if (!record_padding_take(section, &end))
+    size = COVMAP_HEADER_SIZE + list.size;
+    end = align_up(size, COVERAGE_ALIGNMENT);
+    if (end > section->size)
+        end = section->size;
+    if (!bytes_slice(*section, size, end - size, &padding) || !bytes_all_zero(padding))
         return RESULT_UNFIT;
     result = encode_list(encoder, list, numbers);
     if (result == RESULT_OK)
-        *offset = end;
+        take_bytes(section, end);
     return result;
 }
 
@@ -121,12 +124,11 @@ static enum result encode(const struct transform_context *context, struct bytes 
         .streams = streams,
         .lists = {.codes = &stream[STREAM_LIST_CODES], .numbers = &stream[STREAM_LIST_NUMBERS]}};
     enum result result = RESULT_OK;
-    uint64_t offset = 0;
     unsigned width;
 
     streams->count = STREAM_COUNT;
-    while (result == RESULT_OK && offset < section.size)
-        result = encode_record(&encoder, section, &offset);
+    while (result == RESULT_OK && section.size != 0)
+        result = encode_record(&encoder, &section);
     if (result != RESULT_NO_MEMORY) {
         result = encoder.records.failed ? RESULT_NO_MEMORY : RESULT_OK;
         if (encoder.record_count == 0 || !name_list_writer_finish(&encoder.lists, &width))
@@ -136,9 +138,7 @@ static enum result encode(const struct transform_context *context, struct bytes 
         buffer_append_uleb128(&stream[STREAM_RECORDS], width);
         buffer_append_uleb128(&stream[STREAM_RECORDS], encoder.record_count);
         buffer_append(&stream[STREAM_RECORDS], encoder.records.data, encoder.records.size);
-        if (offset != section.size)
-            buffer_append(&stream[STREAM_REST], section.data + offset,
-                          (size_t)(section.size - offset));
+        buffer_append(&stream[STREAM_REST], section.data, (size_t)section.size);
         stream[STREAM_FILENAMES] = encoder.lists.names.text;
         encoder.lists.names.text = (struct buffer){0};
     }

@@ -69,12 +69,9 @@ bool data_records_find_hash(const struct data_records *records, uint64_t referen
 
 /* ---- padding ---- */
 
-/* Moves *offset, the end of a record, over the padding: zeros up to a multiple of
- * COVERAGE_ALIGNMENT, or to the end of the section. False if they are not all zeros. */
-bool record_padding_take(struct bytes section, uint64_t *offset);
-
-/* Appends the padding after a record. The section starts at `start` in the buffer, and must not yet
- * have more than the `size` bytes that it is to have. False if out of memory. */
+/* Appends the padding after a record: zeros up to a multiple of COVERAGE_ALIGNMENT, or to the end
+ * of the section. That starts at `start` in the buffer, and must not yet have more than the `size`
+ * bytes that it is to have. False if out of memory. */
 bool record_padding_append(struct buffer *section, size_t start, uint64_t size);
 
 #endif

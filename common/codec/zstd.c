@@ -248,13 +248,9 @@ struct codec_stream {
     struct encoded frame;
 };
 
-static bool damaged(const struct codec_stream *stream, const char *how, struct error *error)
-{
-    return encoded_damaged(&stream->frame, how, error);
-}
-
 /* Starts decompressing a frame; reuses the decoder if there is one. */
-static bool start(struct codec_stream *stream, const struct encoded *frame, struct error *error)
+static bool start_frame(struct codec_stream *stream, const struct encoded *frame,
+                        struct error *error)
 {
     ZSTD_DCtx *zstd = stream->zstd;
     unsigned long long size =
@@ -265,9 +261,10 @@ static bool start(struct codec_stream *stream, const struct encoded *frame, stru
                                     .left = frame->size,
                                     .input = {frame->bytes.data, (size_t)frame->bytes.size, 0}};
     if (size == ZSTD_CONTENTSIZE_ERROR || size == ZSTD_CONTENTSIZE_UNKNOWN)
-        return damaged(stream, "not a zstd frame that declares its size", error);
+        return encoded_damaged(&stream->frame, "not a zstd frame that declares its size", error);
     if (size != stream->left)
-        return damaged(stream, "its zstd frame declares another size than the section", error);
+        return encoded_damaged(&stream->frame,
+                               "its zstd frame declares another size than the section", error);
     if (zstd != NULL)
         return !ZSTD_isError(ZSTD_DCtx_reset(zstd, ZSTD_reset_session_only)) ||
                error_out_of_memory(error, frame->name, frame->size);
@@ -285,7 +282,7 @@ struct codec_stream *codec_stream_open(const struct encoded *frame, struct error
         error_out_of_memory(error, frame->name, sizeof(*stream));
         return NULL;
     }
-    if (!start(stream, frame, error)) {
+    if (!start_frame(stream, frame, error)) {
         codec_stream_free(stream);
         return NULL;
     }
@@ -301,15 +298,15 @@ static bool decompress_some(struct codec_stream *stream, ZSTD_outBuffer *output,
     size_t result;
 
     if (stream->frame_ended)
-        return damaged(stream, "its zstd frame ends early", error);
+        return encoded_damaged(&stream->frame, "its zstd frame ends early", error);
     result = ZSTD_decompressStream(stream->zstd, output, &stream->input);
     if (ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation)
         return error_out_of_memory(error, stream->frame.name, stream->left);
     if (ZSTD_isError(result))
-        return damaged(stream, ZSTD_getErrorName(result), error);
+        return encoded_damaged(&stream->frame, ZSTD_getErrorName(result), error);
     stream->frame_ended = result == 0;
     if (!stream->frame_ended && stream->input.pos == consumed && output->pos == produced)
-        return damaged(stream, "its compressed bytes are cut short", error);
+        return encoded_damaged(&stream->frame, "its compressed bytes are cut short", error);
     return true;
 }
 
@@ -318,7 +315,7 @@ bool codec_stream_read(struct codec_stream *stream, void *to, size_t size, struc
     ZSTD_outBuffer output = {to, size, 0};
 
     if (size > stream->left)
-        return damaged(stream, "it is shorter than what refers to it", error);
+        return encoded_damaged(&stream->frame, "it is shorter than what refers to it", error);
     while (output.pos < output.size) {
         if (!decompress_some(stream, &output, error))
             return false;
@@ -360,15 +357,15 @@ bool codec_stream_finish(struct codec_stream *stream, struct error *error)
     ZSTD_outBuffer output = {&excess, 1, 0};
 
     if (stream->left != 0)
-        return damaged(stream, "it is longer than what refers to it", error);
+        return encoded_damaged(&stream->frame, "it is longer than what refers to it", error);
     while (!stream->frame_ended) {
         if (!decompress_some(stream, &output, error))
             return false;
         if (output.pos != 0)
-            return damaged(stream, "it is longer than its declared size", error);
+            return encoded_damaged(&stream->frame, "it is longer than its declared size", error);
     }
     if (stream->input.pos != stream->input.size)
-        return damaged(stream, "other bytes follow its zstd frame", error);
+        return encoded_damaged(&stream->frame, "other bytes follow its zstd frame", error);
     return true;
 }
 
@@ -389,7 +386,7 @@ bool codec_decompress_next(struct codec_stream **kept, const struct encoded *fra
         *kept = codec_stream_open(frame, error);
         started = *kept != NULL;
     } else {
-        started = start(*kept, frame, error);
+        started = start_frame(*kept, frame, error);
     }
     return started && read_all(*kept, to, error) && codec_stream_finish(*kept, error);
 }

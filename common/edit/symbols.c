@@ -99,11 +99,10 @@ struct restoring {
 
 static Elf64_Sym load_symbol(struct bytes table, struct elf_form form, size_t index)
 {
-    size_t size = ELF_SIZE(form.wide, Sym);
-    struct cursor at =
-        cursor_open((struct bytes){table.data + index * size, size}, form.big_endian, form.wide);
+    Elf64_Sym symbol;
 
-    return elf_take_sym(&at);
+    elf_load(&elf_sym, form, table, index * ELF_SIZE(form.wide, Sym), &symbol);
+    return symbol;
 }
 
 static bool put_symbol(struct buffer *to, struct elf_form form, const struct symbol_kind *kind,

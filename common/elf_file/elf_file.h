@@ -17,8 +17,7 @@
  *         if (!elf_file_contents(&file, &shdr, &contents)) ...
  *
  * Whoever has a table from elsewhere, such as the memory of a process, sets `segments` and
- * `segment_count` itself after elf_file_open. Tables with an entry for each symbol or pointer are
- * read through elf_file_cursor and the elf_take functions.
+ * `segment_count` itself after elf_file_open. Structures in other tables are read by elf_load.
  */
 #ifndef COVSPLIT_COMMON_ELF_FILE_ELF_FILE_H
 #define COVSPLIT_COMMON_ELF_FILE_ELF_FILE_H
@@ -36,6 +35,44 @@
 /* The size of a structure in a file of the class: ELF_SIZE(file.wide, Shdr). */
 #define ELF_SIZE(wide, Kind) ((wide) ? sizeof(Elf64_##Kind) : sizeof(Elf32_##Kind))
 
+/* ---- structures (structures.c) ---- */
+
+/* The class and byte order of a file. */
+struct elf_form {
+    bool wide;
+    bool big_endian;
+};
+
+static inline struct elf_form elf_form_of(uint8_t elf_class, uint8_t elf_data)
+{
+    return (struct elf_form){elf_class == ELFCLASS64, elf_data == ELFDATA2MSB};
+}
+
+/* A structure as it is in files: of elf_shdr, an Elf64_Shdr or an Elf32_Shdr. In memory it is
+ * always that of ELFCLASS64. */
+struct elf_layout {
+    const struct elf_field *fields;
+    size_t field_count;
+    size_t wide_size, size; /* in bytes, of ELFCLASS64 and ELFCLASS32 */
+};
+
+extern const struct elf_layout elf_ehdr, elf_phdr, elf_shdr, elf_sym, elf_dyn, elf_chdr;
+
+/* True if files of this form have structures as this machine has them in memory. */
+static inline bool elf_form_is_native(struct elf_form form)
+{
+    return form.wide && form.big_endian == HOST_IS_BIG_ENDIAN;
+}
+
+/* Reads the structure at an offset in a part of a file. False if it is not inside the part: then it
+ * is zeros. */
+bool elf_load(const struct elf_layout *layout, struct elf_form form, struct bytes part,
+              uint64_t offset, void *to);
+
+/* Appends a structure, whose values must fit the class. False if out of memory. */
+bool elf_put(struct buffer *to, const struct elf_layout *layout, struct elf_form form,
+             const void *from);
+
 /* ---- reading ---- */
 
 struct elf_file {
@@ -49,6 +86,11 @@ struct elf_file {
     uint64_t section_count;
     uint64_t names; /* index of the section with their names; below section_count */
 };
+
+static inline struct elf_form elf_file_form(const struct elf_file *file)
+{
+    return (struct elf_form){file->wide, file->big_endian};
+}
 
 /* Reads the ELF header. False if the bytes do not begin with one of a known class, byte order and
  * version. The bytes must outlive the file, which owns nothing. */
@@ -66,31 +108,6 @@ Elf64_Shdr elf_file_section(const struct elf_file *file, uint64_t index);
 /* The bytes of a section in the file: none for SHT_NOBITS and SHT_NULL. False, also with none, if
  * they are not inside it. */
 bool elf_file_contents(const struct elf_file *file, const Elf64_Shdr *shdr, struct bytes *contents);
-
-/* The bytes from an offset in the file on, in its class and byte order. */
-struct cursor elf_file_cursor(const struct elf_file *file, uint64_t offset);
-
-/* Each takes one structure; it is zeros if the cursor goes bad. */
-Elf64_Shdr elf_take_shdr(struct cursor *at);
-Elf64_Dyn elf_take_dyn(struct cursor *at);
-/* Inline, since an image has more symbols than anything else. */
-static inline Elf64_Sym elf_take_sym(struct cursor *at)
-{
-    Elf64_Sym sym = {.st_name = cursor_u32(at)};
-
-    if (!at->wide) {
-        sym.st_value = cursor_u32(at);
-        sym.st_size = cursor_u32(at);
-    }
-    sym.st_info = cursor_u8(at);
-    sym.st_other = cursor_u8(at);
-    sym.st_shndx = cursor_u16(at);
-    if (at->wide) {
-        sym.st_value = cursor_u64(at);
-        sym.st_size = cursor_u64(at);
-    }
-    return sym;
-}
 
 /* The text at an offset in a string table, with its NUL; NULL if there is none. */
 const char *elf_text_at(struct bytes strings, uint64_t offset);
@@ -168,26 +185,6 @@ bool elf_file_build_id(struct bytes file, struct uuid *uuid);
  * False if the section is too short. */
 bool elf_reader_compression_header(const struct elf_reader *file, struct bytes stored,
                                    Elf64_Chdr *header, struct bytes *frame);
-
-/* ---- encoding ---- */
-
-/* The class and byte order of a file that is written. */
-struct elf_form {
-    bool wide;
-    bool big_endian;
-};
-
-static inline struct elf_form elf_form_of(uint8_t elf_class, uint8_t elf_data)
-{
-    return (struct elf_form){elf_class == ELFCLASS64, elf_data == ELFDATA2MSB};
-}
-
-/* Each appends one structure. Values must fit the class. */
-void elf_put_ehdr(struct buffer *to, struct elf_form form, const Elf64_Ehdr *ehdr);
-void elf_put_phdr(struct buffer *to, struct elf_form form, const Elf64_Phdr *phdr);
-void elf_put_shdr(struct buffer *to, struct elf_form form, const Elf64_Shdr *shdr);
-void elf_put_dyn(struct buffer *to, struct elf_form form, const Elf64_Dyn *dyn);
-void elf_put_chdr(struct buffer *to, struct elf_form form, const Elf64_Chdr *chdr);
 
 /* Appends a note, padded to ELF_NOTE_ALIGNMENT. False if out of memory. */
 bool elf_note_append(struct buffer *to, bool big_endian, const char *owner, uint32_t type,

@@ -5,91 +5,11 @@
 
 #include <string.h>
 
-/* ---- structures ---- */
-
-static Elf64_Ehdr take_ehdr(struct cursor *at)
-{
-    struct bytes ident = cursor_bytes(at, EI_NIDENT);
-    Elf64_Ehdr ehdr = {.e_type = cursor_u16(at)};
-
-    if (ident.size != 0)
-        memcpy(ehdr.e_ident, ident.data, EI_NIDENT);
-    ehdr.e_machine = cursor_u16(at);
-    ehdr.e_version = cursor_u32(at);
-    ehdr.e_entry = cursor_word(at);
-    ehdr.e_phoff = cursor_word(at);
-    ehdr.e_shoff = cursor_word(at);
-    ehdr.e_flags = cursor_u32(at);
-    ehdr.e_ehsize = cursor_u16(at);
-    ehdr.e_phentsize = cursor_u16(at);
-    ehdr.e_phnum = cursor_u16(at);
-    ehdr.e_shentsize = cursor_u16(at);
-    ehdr.e_shnum = cursor_u16(at);
-    ehdr.e_shstrndx = cursor_u16(at);
-    return ehdr;
-}
-
-static Elf64_Phdr take_phdr(struct cursor *at)
-{
-    Elf64_Phdr phdr = {.p_type = cursor_u32(at)};
-
-    if (at->wide)
-        phdr.p_flags = cursor_u32(at);
-    phdr.p_offset = cursor_word(at);
-    phdr.p_vaddr = cursor_word(at);
-    phdr.p_paddr = cursor_word(at);
-    phdr.p_filesz = cursor_word(at);
-    phdr.p_memsz = cursor_word(at);
-    if (!at->wide)
-        phdr.p_flags = cursor_u32(at);
-    phdr.p_align = cursor_word(at);
-    return phdr;
-}
-
-Elf64_Shdr elf_take_shdr(struct cursor *at)
-{
-    Elf64_Shdr shdr = {.sh_name = cursor_u32(at)};
-
-    shdr.sh_type = cursor_u32(at);
-    shdr.sh_flags = cursor_word(at);
-    shdr.sh_addr = cursor_word(at);
-    shdr.sh_offset = cursor_word(at);
-    shdr.sh_size = cursor_word(at);
-    shdr.sh_link = cursor_u32(at);
-    shdr.sh_info = cursor_u32(at);
-    shdr.sh_addralign = cursor_word(at);
-    shdr.sh_entsize = cursor_word(at);
-    return shdr;
-}
-
-/* d_tag is signed. */
-Elf64_Dyn elf_take_dyn(struct cursor *at)
-{
-    uint64_t tag = cursor_word(at);
-    Elf64_Dyn dyn = {.d_tag = at->wide ? (Elf64_Sxword)tag : (int32_t)tag};
-
-    dyn.d_un.d_val = cursor_word(at);
-    return dyn;
-}
-
-static Elf64_Chdr take_chdr(struct cursor *at)
-{
-    Elf64_Chdr chdr = {.ch_type = cursor_u32(at)};
-
-    if (at->wide)
-        cursor_skip(at, sizeof(Elf64_Word)); /* ch_reserved */
-    chdr.ch_size = cursor_word(at);
-    chdr.ch_addralign = cursor_word(at);
-    return chdr;
-}
-
 /* ---- files ---- */
 
 bool elf_file_open(struct elf_file *file, struct bytes bytes)
 {
     const uint8_t *ident = bytes.data;
-    struct cursor at;
-
     *file = (struct elf_file){.bytes = bytes};
     if (bytes.size < EI_NIDENT || memcmp(ident, ELFMAG, SELFMAG) != 0 ||
         (ident[EI_CLASS] != ELFCLASS32 && ident[EI_CLASS] != ELFCLASS64) ||
@@ -98,17 +18,7 @@ bool elf_file_open(struct elf_file *file, struct bytes bytes)
         return false;
     file->wide = ident[EI_CLASS] == ELFCLASS64;
     file->big_endian = ident[EI_DATA] == ELFDATA2MSB;
-    at = elf_file_cursor(file, 0);
-    file->header = take_ehdr(&at);
-    return !at.bad;
-}
-
-struct cursor elf_file_cursor(const struct elf_file *file, uint64_t offset)
-{
-    struct cursor at = cursor_open(file->bytes, file->big_endian, file->wide);
-
-    cursor_skip(&at, offset);
-    return at;
+    return elf_load(&elf_ehdr, elf_file_form(file), bytes, 0, &file->header);
 }
 
 /* A table of as many entries; *table is empty if it is not inside the file. */
@@ -120,14 +30,23 @@ static bool find_table(const struct elf_file *file, uint64_t offset, uint64_t co
                           bytes_slice(file->bytes, offset, count * entry_size, table));
 }
 
+/* The first section header, which has the numbers that do not fit the ELF header. */
+static Elf64_Shdr first_section(const struct elf_file *file)
+{
+    Elf64_Shdr first = {0};
+
+    if (file->header.e_shoff != 0)
+        elf_load(&elf_shdr, elf_file_form(file), file->bytes, file->header.e_shoff, &first);
+    return first;
+}
+
 bool elf_file_find_segments(struct elf_file *file)
 {
     const Elf64_Ehdr *ehdr = &file->header;
-    struct cursor first = elf_file_cursor(file, ehdr->e_shoff);
 
     file->segment_count = ehdr->e_phnum;
     if (ehdr->e_phnum == PN_XNUM && ehdr->e_shoff != 0)
-        file->segment_count = elf_take_shdr(&first).sh_info;
+        file->segment_count = first_section(file).sh_info;
     return find_table(file, ehdr->e_phoff, file->segment_count, ehdr->e_phentsize,
                       ELF_SIZE(file->wide, Phdr), &file->segments);
 }
@@ -135,11 +54,8 @@ bool elf_file_find_segments(struct elf_file *file)
 bool elf_file_find_sections(struct elf_file *file)
 {
     const Elf64_Ehdr *ehdr = &file->header;
-    struct cursor at = elf_file_cursor(file, ehdr->e_shoff);
-    Elf64_Shdr first = {0};
+    const Elf64_Shdr first = first_section(file);
 
-    if (ehdr->e_shoff != 0)
-        first = elf_take_shdr(&at);
     file->section_count = ehdr->e_shnum != 0 ? ehdr->e_shnum : first.sh_size;
     file->names = ehdr->e_shstrndx != SHN_XINDEX ? ehdr->e_shstrndx : first.sh_link;
     return find_table(file, ehdr->e_shoff, file->section_count, ehdr->e_shentsize,
@@ -147,27 +63,22 @@ bool elf_file_find_sections(struct elf_file *file)
            (file->section_count == 0 || file->names < file->section_count);
 }
 
-static struct cursor entry_at(const struct elf_file *file, struct bytes table, uint64_t index,
-                              size_t size)
-{
-    struct cursor at = cursor_open(table, file->big_endian, file->wide);
-
-    cursor_skip(&at, index < table.size / size ? index * size : UINT64_MAX);
-    return at;
-}
-
 Elf64_Phdr elf_file_segment(const struct elf_file *file, uint64_t index)
 {
-    struct cursor at = entry_at(file, file->segments, index, ELF_SIZE(file->wide, Phdr));
+    Elf64_Phdr phdr;
 
-    return take_phdr(&at);
+    elf_load(&elf_phdr, elf_file_form(file), file->segments, index * ELF_SIZE(file->wide, Phdr),
+             &phdr);
+    return phdr;
 }
 
 Elf64_Shdr elf_file_section(const struct elf_file *file, uint64_t index)
 {
-    struct cursor at = entry_at(file, file->sections, index, ELF_SIZE(file->wide, Shdr));
+    Elf64_Shdr shdr;
 
-    return elf_take_shdr(&at);
+    elf_load(&elf_shdr, elf_file_form(file), file->sections, index * ELF_SIZE(file->wide, Shdr),
+             &shdr);
+    return shdr;
 }
 
 bool elf_file_contents(const struct elf_file *file, const Elf64_Shdr *shdr, struct bytes *contents)
@@ -327,9 +238,9 @@ bool elf_file_build_id(struct bytes file, struct uuid *uuid)
     if (!elf_file_open(&elf, file) || !elf_file_find_segments(&elf))
         return false;
     if (elf.segment_count == 0) {
-        struct cursor at = elf_file_cursor(&elf, ELF_SIZE(elf.wide, Ehdr));
-
-        notes = (struct elf_note_list){cursor_rest(&at), elf.big_endian, ELF_NOTE_ALIGNMENT};
+        notes = (struct elf_note_list){.big_endian = elf.big_endian};
+        bytes_slice(file, ELF_SIZE(elf.wide, Ehdr), file.size - ELF_SIZE(elf.wide, Ehdr),
+                    &notes.bytes);
         return elf_note_next(&notes, &offset, &note) && take_build_id(&note, uuid);
     }
     for (uint64_t i = 0; i < elf.segment_count; i++) {
@@ -349,9 +260,8 @@ bool elf_file_build_id(struct bytes file, struct uuid *uuid)
 bool elf_reader_compression_header(const struct elf_reader *file, struct bytes stored,
                                    Elf64_Chdr *header, struct bytes *frame)
 {
-    struct cursor at = cursor_open(stored, file->elf.big_endian, file->elf.wide);
+    size_t size = ELF_SIZE(file->elf.wide, Chdr);
 
-    *header = take_chdr(&at);
-    *frame = cursor_rest(&at);
-    return !at.bad;
+    return elf_load(&elf_chdr, elf_file_form(&file->elf), stored, 0, header) &&
+           bytes_slice(stored, size, stored.size - size, frame);
 }

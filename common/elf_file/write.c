@@ -5,94 +5,16 @@
 
 #include <string.h>
 
-#include "common/base/cursor.h"
-
-/* ---- structures ---- */
-
-static void put(struct buffer *to, struct elf_form form, unsigned width, uint64_t value)
-{
-    uint8_t number[sizeof(value)];
-
-    store_number(number, value, width, form.big_endian);
-    buffer_append(to, number, width);
-}
-
-static void put_word(struct buffer *to, struct elf_form form, uint64_t value)
-{
-    put(to, form, form.wide ? 8 : 4, value);
-}
-
-void elf_put_ehdr(struct buffer *to, struct elf_form form, const Elf64_Ehdr *ehdr)
-{
-    buffer_append(to, ehdr->e_ident, EI_NIDENT);
-    put(to, form, 2, ehdr->e_type);
-    put(to, form, 2, ehdr->e_machine);
-    put(to, form, 4, ehdr->e_version);
-    put_word(to, form, ehdr->e_entry);
-    put_word(to, form, ehdr->e_phoff);
-    put_word(to, form, ehdr->e_shoff);
-    put(to, form, 4, ehdr->e_flags);
-    put(to, form, 2, ehdr->e_ehsize);
-    put(to, form, 2, ehdr->e_phentsize);
-    put(to, form, 2, ehdr->e_phnum);
-    put(to, form, 2, ehdr->e_shentsize);
-    put(to, form, 2, ehdr->e_shnum);
-    put(to, form, 2, ehdr->e_shstrndx);
-}
-
-void elf_put_phdr(struct buffer *to, struct elf_form form, const Elf64_Phdr *phdr)
-{
-    put(to, form, 4, phdr->p_type);
-    if (form.wide)
-        put(to, form, 4, phdr->p_flags);
-    put_word(to, form, phdr->p_offset);
-    put_word(to, form, phdr->p_vaddr);
-    put_word(to, form, phdr->p_paddr);
-    put_word(to, form, phdr->p_filesz);
-    put_word(to, form, phdr->p_memsz);
-    if (!form.wide)
-        put(to, form, 4, phdr->p_flags);
-    put_word(to, form, phdr->p_align);
-}
-
-void elf_put_shdr(struct buffer *to, struct elf_form form, const Elf64_Shdr *shdr)
-{
-    put(to, form, 4, shdr->sh_name);
-    put(to, form, 4, shdr->sh_type);
-    put_word(to, form, shdr->sh_flags);
-    put_word(to, form, shdr->sh_addr);
-    put_word(to, form, shdr->sh_offset);
-    put_word(to, form, shdr->sh_size);
-    put(to, form, 4, shdr->sh_link);
-    put(to, form, 4, shdr->sh_info);
-    put_word(to, form, shdr->sh_addralign);
-    put_word(to, form, shdr->sh_entsize);
-}
-
-void elf_put_dyn(struct buffer *to, struct elf_form form, const Elf64_Dyn *dyn)
-{
-    put_word(to, form, (uint64_t)dyn->d_tag);
-    put_word(to, form, dyn->d_un.d_val);
-}
-
-void elf_put_chdr(struct buffer *to, struct elf_form form, const Elf64_Chdr *chdr)
-{
-    put(to, form, 4, chdr->ch_type);
-    if (form.wide)
-        put(to, form, 4, chdr->ch_reserved);
-    put_word(to, form, chdr->ch_size);
-    put_word(to, form, chdr->ch_addralign);
-}
-
 bool elf_note_append(struct buffer *to, bool big_endian, const char *owner, uint32_t type,
                      struct bytes description)
 {
-    const struct elf_form form = {.big_endian = big_endian};
     size_t owner_size = strlen(owner) + 1, size = (size_t)description.size;
+    uint8_t header[3 * sizeof(Elf32_Word)];
 
-    put(to, form, 4, owner_size);
-    put(to, form, 4, size);
-    put(to, form, 4, type);
+    store_u32(header, (uint32_t)owner_size, big_endian);
+    store_u32(header + 4, (uint32_t)size, big_endian);
+    store_u32(header + 8, type, big_endian);
+    buffer_append(to, header, sizeof(header));
     buffer_append(to, owner, owner_size);
     buffer_append_zeros(to, align_up(owner_size, ELF_NOTE_ALIGNMENT) - owner_size);
     buffer_append(to, description.data, size);
@@ -194,10 +116,10 @@ static void put_front(const struct elf_writer *writer, struct buffer *front)
                        .p_memsz = note->size,
                        .p_align = ELF_NOTE_ALIGNMENT};
 
-    elf_put_ehdr(front, form, &ehdr);
+    elf_put(front, &elf_ehdr, form, &ehdr);
     if (!writer->has_segment)
         return;
-    elf_put_phdr(front, form, &phdr);
+    elf_put(front, &elf_phdr, form, &phdr);
     buffer_append(front, note->data, note->size);
 }
 
@@ -275,7 +197,7 @@ bool elf_writer_walk(const struct elf_writer *writer, const struct elf_writer_si
 
     put_front(writer, &front);
     for (size_t i = 0; i < writer->section_count; i++)
-        elf_put_shdr(&section_headers, elf_writer_form(writer), &writer->sections[i].header);
+        elf_put(&section_headers, &elf_shdr, elf_writer_form(writer), &writer->sections[i].header);
     if (front.failed || section_headers.failed)
         done = out_of_memory(writer, front.size + section_headers.size, error);
     else

@@ -246,14 +246,20 @@ bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *r
     return true;
 }
 
+void covfun_store_header(uint8_t to[COVFUN_HEADER_SIZE], const struct covfun_record *record,
+                         bool big_endian)
+{
+    store_u64(to + COVFUN_NAME_REF, record->name_reference, big_endian);
+    store_u32(to + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
+    store_u64(to + COVFUN_FUNC_HASH, record->function_hash, big_endian);
+    store_u64(to + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
+}
+
 bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian)
 {
     uint8_t header[COVFUN_HEADER_SIZE];
 
-    store_u64(header + COVFUN_NAME_REF, record->name_reference, big_endian);
-    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)record->mapping.size, big_endian);
-    store_u64(header + COVFUN_FUNC_HASH, record->function_hash, big_endian);
-    store_u64(header + COVFUN_FILENAMES_REF, record->filenames_reference, big_endian);
+    covfun_store_header(header, record, big_endian);
     buffer_append(section, header, sizeof(header));
     return buffer_append(section, record->mapping.data, (size_t)record->mapping.size);
 }
@@ -378,7 +384,7 @@ static bool take_long(struct reader *reader, uint32_t *number)
 }
 
 /* Reads a number, which must be in its shortest form and fit 32 bits. */
-static inline bool take(struct reader *reader, uint32_t *number)
+static inline bool take_number(struct reader *reader, uint32_t *number)
 {
     const uint8_t *at = reader->at;
 
@@ -398,7 +404,7 @@ static inline bool take(struct reader *reader, uint32_t *number)
 /* Reads the count of the following elements, which have at least `size` bytes each. */
 static bool take_count(struct reader *reader, unsigned size, uint32_t *count)
 {
-    return take(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
+    return take_number(reader, count) && *count <= (uint64_t)(reader->end - reader->at) / size;
 }
 
 static bool take_kind(uint32_t header, struct region *region)
@@ -439,16 +445,16 @@ static inline bool take_region(struct reader *reader, struct region *region)
     uint32_t header;
 
     *region = (struct region){0};
-    if (!take(reader, &header) || !take_kind(header, region))
+    if (!take_number(reader, &header) || !take_kind(header, region))
         return false;
     if (region->kind >= REGION_BRANCH) {
         for (unsigned i = 0; i < region_operands(region->kind); i++) {
-            if (!take(reader, &region->operands[i]))
+            if (!take_number(reader, &region->operands[i]))
                 return false;
         }
     }
-    if (!take(reader, &region->line) || !take(reader, &region->column) ||
-        !take(reader, &region->num_lines) || !take(reader, &region->column_end))
+    if (!take_number(reader, &region->line) || !take_number(reader, &region->column) ||
+        !take_number(reader, &region->num_lines) || !take_number(reader, &region->column_end))
         return false;
     region->is_gap = (region->column_end & GAP_BIT) != 0;
     region->column_end &= ~GAP_BIT;
@@ -462,7 +468,7 @@ static enum result take_files(struct mapping *mapping, struct reader *reader)
     if (!take_count(reader, 1, &count) || count > MAPPING_COUNT_MAX)
         return RESULT_UNFIT;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(reader, &name))
+        if (!take_number(reader, &name))
             return RESULT_UNFIT;
         if (!mapping_add_file(mapping, name))
             return RESULT_NO_MEMORY;
@@ -480,8 +486,8 @@ static enum result take_expressions(struct mapping *mapping, struct reader *read
                          sizeof(*mapping->expressions)))
         return RESULT_NO_MEMORY;
     for (uint32_t i = 0; i < count; i++) {
-        if (!take(reader, &mapping->expressions[i].left) ||
-            !take(reader, &mapping->expressions[i].right))
+        if (!take_number(reader, &mapping->expressions[i].left) ||
+            !take_number(reader, &mapping->expressions[i].right))
             return RESULT_UNFIT;
     }
     mapping->expression_count = count;
@@ -521,6 +527,29 @@ enum result mapping_read(struct mapping *mapping, struct bytes bytes)
     if (result == RESULT_OK && reader.at != reader.end)
         result = RESULT_UNFIT;
     return result;
+}
+
+enum result covfun_tell_unused(struct mapping *mapping, const struct covfun_record *record,
+                               bool *is_unused)
+{
+    enum result result;
+
+    *is_unused = false;
+    if (record->function_hash != 0)
+        return RESULT_OK;
+    result = mapping_read(mapping, record->mapping);
+    if (result != RESULT_OK)
+        return result;
+    for (size_t i = 0; i < mapping->region_count; i++) {
+        const struct region *region = &mapping->regions[i];
+
+        for (unsigned k = 0; k < region_counters(region->kind); k++) {
+            if (COUNTER_TAG(region->operands[k]) != COUNTER_ZERO)
+                return RESULT_OK;
+        }
+    }
+    *is_unused = true;
+    return RESULT_OK;
 }
 
 /* ---- writing ---- */

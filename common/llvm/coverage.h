@@ -121,8 +121,11 @@ static inline uint32_t covfun_mapping_size(const uint8_t *header, bool big_endia
 /* Takes a record and the padding after it off the front of *section, as covmap_take does. */
 bool covfun_take(struct bytes *section, bool big_endian, struct covfun_record *record);
 
-/* Appends a record, with a mapping of less than 2^32 bytes, and without padding. `whole` is not
- * used. False if out of memory. */
+/* Writes the header of a record, with a mapping of less than 2^32 bytes. `whole` is not used. */
+void covfun_store_header(uint8_t to[COVFUN_HEADER_SIZE], const struct covfun_record *record,
+                         bool big_endian);
+
+/* Appends such a record, without padding. False if out of memory. */
 bool covfun_append(struct buffer *section, const struct covfun_record *record, bool big_endian);
 
 /* The start of a mapping: the numbers of its files. `rest` begins with the expressions. */
@@ -239,6 +242,12 @@ bool mapping_reserve_regions(struct mapping *mapping, size_t count);
 
 /* Parses a mapping. Unfit unless the functions below would write exactly the same bytes. */
 enum result mapping_read(struct mapping *mapping, struct bytes bytes);
+
+/* Sets *is_unused if the record is of a function that its translation unit does not use: its hash
+ * is 0, and no region has a counter. Clang gives such a function one region, a dummy; rustc those
+ * that it would have. Unfit if the mapping is damaged. `mapping` is used for parsing. */
+enum result covfun_tell_unused(struct mapping *mapping, const struct covfun_record *record,
+                               bool *is_unused);
 
 /* Append the parts of a mapping before and after its table of expressions. False if out of memory.
  */

@@ -88,7 +88,7 @@ enum result names_take_text(struct names *names, struct buffer *text)
 
 /* ---- sections ---- */
 
-static bool damaged(const char *file, struct error *error)
+static bool names_damaged(const char *file, struct error *error)
 {
     return error_set(error, "%s: damaged: its function names cannot be read; get an intact copy",
                      file);
@@ -133,7 +133,7 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
     enum result result;
 
     if (!name_chunk_take(section, &chunk))
-        return damaged(file, error);
+        return names_damaged(file, error);
     content = chunk.content;
     if (chunk.compressed) {
         if (!add_fits(*inflated, chunk.size, inflated))
@@ -144,7 +144,7 @@ static bool add_chunk(struct names *names, struct bytes *section, uint64_t limit
         result = inflate_exactly(content, chunk.size, &names->chunk);
         if (result != RESULT_OK)
             return result == RESULT_NO_MEMORY ? error_out_of_memory(error, file, chunk.size)
-                                              : damaged(file, error);
+                                              : names_damaged(file, error);
         content = buffer_view(&names->chunk);
     }
     return add_text(names, content) || error_out_of_memory(error, file, content.size);

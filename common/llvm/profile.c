@@ -409,28 +409,20 @@ static bool is_whole_stub(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
     const struct profile_record_layout *layout = &profile->layout;
-    uint8_t rest[PROFILE_RECORD_SIZE_MAX];
+    const uint8_t *record = profile->data.data;
     bool big = profile->big_endian;
     uint64_t counters =
         profile_whole_counters(profile).size / profile_counter_size(header->version);
+    bool has_bitmap = layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0;
 
-    memcpy(rest, profile->data.data, layout->record_size);
-    if (load_u32(rest + layout->num_counters, big) != counters ||
-        load_pointer(profile, rest + layout->counter_ptr) !=
-            as_pointer(profile, header->counters_delta + profile->counter_skew))
-        return false;
-    memset(rest, 0, PROFILE_STUB_ID_SIZE);
-    memset(rest + layout->num_counters, 0, sizeof(uint32_t));
-    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
-    if (layout->num_bitmap_bytes != 0 && header->num_bitmap_bytes != 0) {
-        if (load_u32(rest + layout->num_bitmap_bytes, big) != header->num_bitmap_bytes ||
-            load_pointer(profile, rest + layout->bitmap_ptr) !=
-                as_pointer(profile, header->bitmap_delta))
-            return false;
-        memset(rest + layout->num_bitmap_bytes, 0, sizeof(uint32_t));
-        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
-    }
-    return bytes_all_zero((struct bytes){rest, layout->record_size});
+    return load_u32(record + layout->num_counters, big) == counters &&
+           load_pointer(profile, record + layout->counter_ptr) ==
+               as_pointer(profile, header->counters_delta + profile->counter_skew) &&
+           (layout->num_bitmap_bytes == 0 ||
+            load_u32(record + layout->num_bitmap_bytes, big) == header->num_bitmap_bytes) &&
+           (!has_bitmap || load_pointer(profile, record + layout->bitmap_ptr) ==
+                               as_pointer(profile, header->bitmap_delta)) &&
+           profile_record_is_bare(layout, record, big);
 }
 
 /* A single record that covers all counters and bitmap bytes is the stub of a split image, or the

@@ -110,6 +110,11 @@ struct digest profile_records_digest(const struct profile_record_layout *layout,
 bool profile_record_is_of_device(const struct profile_record_layout *layout, const uint8_t *record,
                                  bool big_endian);
 
+/* True if all fields are 0 but those that a stub has: its ID, the counters, and the bitmap if it
+ * has bytes of one. */
+bool profile_record_is_bare(const struct profile_record_layout *layout, const uint8_t *record,
+                            bool big_endian);
+
 /* The words of the header, in file order, with their current names in LLVM's InstrProfData.inc.
  * Words that a version does not have are 0. */
 struct profile_header {

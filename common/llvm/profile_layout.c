@@ -152,6 +152,22 @@ bool profile_record_is_of_device(const struct profile_record_layout *layout, con
             load_u16(record + layout->offload_device_wave_size, big_endian) != 0);
 }
 
+bool profile_record_is_bare(const struct profile_record_layout *layout, const uint8_t *record,
+                            bool big_endian)
+{
+    uint8_t rest[PROFILE_RECORD_SIZE_MAX];
+
+    memcpy(rest, record, layout->record_size);
+    memset(rest, 0, PROFILE_STUB_ID_SIZE);
+    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
+    memset(rest + layout->num_counters, 0, sizeof(uint32_t));
+    if (layout->bitmap_ptr != 0 && load_u32(rest + layout->num_bitmap_bytes, big_endian) != 0) {
+        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
+        memset(rest + layout->num_bitmap_bytes, 0, sizeof(uint32_t));
+    }
+    return bytes_all_zero((struct bytes){rest, layout->record_size});
+}
+
 /* ---- the parts of the file ---- */
 
 uint64_t profile_header_size(unsigned version)

@@ -14,8 +14,18 @@
 
 /* ---- sparse profiles ---- */
 
-#define WORD_SIZE sizeof(uint64_t)
-#define ULEB_MAX  10 /* the bytes of the longest number */
+/* In a sparse profile runs of zeros take a few bytes, for slow links: most counters of a run are
+ * zero. A device may send its lightweight profile in this form; here it is expanded.
+ * docs/format.md ("Sparse profiles") describes it.
+ *
+ * A few bytes can stand for any number of zeros. The header, which is expanded first, says how
+ * large the profile is; nothing is allocated before that size is known to be within a limit. */
+
+#define SPARSE_MAGIC_SIZE 8
+#define SPARSE_VERSION    1
+
+#define WORD_SIZE         sizeof(uint64_t)
+#define ULEB_MAX          10 /* the bytes of the longest number */
 
 static const uint8_t magic_start[] = {0xff, 'c', 's', 'p', 'a', 'r'};
 
@@ -23,7 +33,9 @@ static const uint8_t magic_start[] = {0xff, 'c', 's', 'p', 'a', 'r'};
 #define MAGIC_VERSION    6
 #define MAGIC_BYTE_ORDER 7
 
-bool sparse_recognize(struct bytes bytes)
+/* True if the bytes start like a sparse profile of any version, or are cut short in its magic
+ * number. */
+static bool sparse_recognize(struct bytes bytes)
 {
     size_t size = bytes.size < sizeof(magic_start) ? (size_t)bytes.size : sizeof(magic_start);
 
@@ -80,6 +92,13 @@ static enum word_result take_word(struct words *words, uint64_t *word)
     return result;
 }
 
+/* A sparse profile in a file. */
+struct sparse_extent {
+    uint64_t stored_size;   /* in the file; only after success */
+    uint64_t expanded_size; /* of the profile, 0 if that is not known yet */
+    bool is_cut;            /* the only fault is that the file ends too early */
+};
+
 /* A sparse profile that is being read. */
 struct sparse {
     const char *name; /* of the file */
@@ -101,7 +120,7 @@ static const char *place_text(const struct sparse *sparse, char text[PLACE_TEXT_
     return text;
 }
 
-static bool damaged(const struct sparse *sparse, const char *how, struct error *error)
+static bool sparse_damaged(const struct sparse *sparse, const char *how, struct error *error)
 {
     char place[PLACE_TEXT_MAX];
 
@@ -142,7 +161,7 @@ static bool read_magic(struct sparse *sparse, struct error *error)
                          "the covsplit that belongs to the device library",
                          sparse->name, magic[MAGIC_VERSION], SPARSE_VERSION);
     if (magic[MAGIC_BYTE_ORDER] != 'l' && magic[MAGIC_BYTE_ORDER] != 'b')
-        return damaged(sparse, "its byte order is neither 'l' nor 'b'", error);
+        return sparse_damaged(sparse, "its byte order is neither 'l' nor 'b'", error);
     sparse->big_endian = magic[MAGIC_BYTE_ORDER] == 'b';
     bytes_slice(sparse->stored, SPARSE_MAGIC_SIZE, sparse->stored.size - SPARSE_MAGIC_SIZE,
                 &sparse->stored);
@@ -166,12 +185,12 @@ static bool read_header(struct sparse *sparse, struct error *error)
     if (profile_measure(view, 0, sparse->name, &sparse->front, &sparse->extent->expanded_size,
                         error))
         return sparse->front.big_endian == sparse->big_endian ||
-               damaged(sparse, "its header has another byte order", error);
+               sparse_damaged(sparse, "its header has another byte order", error);
     if (view.size != 0 && sparse->front.missing == 0)
         return false;
     sparse->extent->expanded_size = 0;
     return result == WORD_CUT ? cut_short(sparse, "header", 0, error)
-                              : damaged(sparse, "in its header", error);
+                              : sparse_damaged(sparse, "in its header", error);
 }
 
 static bool check_words(const struct sparse *sparse, enum word_result result, uint64_t have,
@@ -179,7 +198,8 @@ static bool check_words(const struct sparse *sparse, enum word_result result, ui
 {
     if (result == WORD_CUT)
         return cut_short(sparse, profile_part_name(&sparse->front, have), have, error);
-    return result == WORD_TAKEN || damaged(sparse, profile_part_name(&sparse->front, have), error);
+    return result == WORD_TAKEN ||
+           sparse_damaged(sparse, profile_part_name(&sparse->front, have), error);
 }
 
 /* Expands all words. `expanded`, unless it is NULL, has room for them and is zero. */
@@ -195,7 +215,7 @@ static bool read_words(struct sparse *sparse, uint8_t *expanded, struct error *e
         if (!check_words(sparse, result, i * WORD_SIZE, error))
             return false;
         if (word == 0 && words.zeros > count - i)
-            return damaged(sparse, "a run of zeros is longer than the profile", error);
+            return sparse_damaged(sparse, "a run of zeros is longer than the profile", error);
         if (word != 0 && expanded != NULL)
             store_u64(expanded + i * WORD_SIZE, word, sparse->big_endian);
         i += word == 0 ? words.zeros : 1;
@@ -212,13 +232,16 @@ static bool check_padding(const struct sparse *sparse, struct buffer *expanded, 
 
     if (bytes_slice(buffer_view(expanded), size, expanded->size - size, &padding) &&
         !bytes_all_zero(padding))
-        return damaged(sparse, "the padding of its last word is not zero", error);
+        return sparse_damaged(sparse, "the padding of its last word is not zero", error);
     expanded->size = (size_t)size;
     return true;
 }
 
-bool sparse_expand(struct bytes file, uint64_t offset, const char *name, uint64_t limit,
-                   struct buffer *expanded, struct sparse_extent *extent, struct error *error)
+/* Checks the sparse profile at `offset` of the file, and expands it into the buffer, replacing its
+ * contents, unless that is NULL. Fails if the profile has more than `limit` bytes. */
+static bool sparse_expand(struct bytes file, uint64_t offset, const char *name, uint64_t limit,
+                          struct buffer *expanded, struct sparse_extent *extent,
+                          struct error *error)
 {
     struct sparse sparse = {.name = name, .offset = offset, .extent = extent};
     uint64_t size;

@@ -78,18 +78,6 @@ struct profile_function profile_get_function(const struct profile *profile, uint
     };
 }
 
-/* Digests a record except for addresses in memory. */
-static void add_record(struct digest_stream *digest, const struct profile *profile, uint64_t index)
-{
-    struct profile_function function = profile_get_function(profile, index);
-    struct bytes names_and_hash = {profile->data.data + index * profile->layout.record_size,
-                                   2 * sizeof(uint64_t)};
-
-    digest_stream_add(digest, names_and_hash);
-    add_number(digest, function.offset);
-    add_number(digest, function.counter_count);
-}
-
 struct digest profile_identity(const struct profile *profile)
 {
     const struct profile_header *header = &profile->header;
@@ -106,8 +94,16 @@ struct digest profile_identity(const struct profile *profile)
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         add_number(&digest, numbers[i]);
     digest_stream_add(&digest, profile->binary_ids);
-    for (uint64_t i = 0; i < header->num_data; i++)
-        add_record(&digest, profile, i);
+    /* All of the records but addresses in memory. */
+    for (uint64_t i = 0; i < header->num_data; i++) {
+        struct profile_function function = profile_get_function(profile, i);
+
+        digest_stream_add(&digest,
+                          (struct bytes){profile->data.data + i * profile->layout.record_size,
+                                         2 * sizeof(uint64_t)});
+        add_number(&digest, function.offset);
+        add_number(&digest, function.counter_count);
+    }
     digest_stream_add(&digest, profile->names);
     return digest_stream_finish(&digest);
 }
@@ -308,15 +304,6 @@ static bool start_counters(struct profile_sum *sum, const struct profile *first,
 
 /* ---- adding ---- */
 
-static uint64_t saturating_sum(uint64_t a, uint64_t b)
-{
-    uint64_t sum = a + b;
-
-    if (sum < a || sum > COUNT_MAX)
-        sum = COUNT_MAX;
-    return sum;
-}
-
 /* Most of a program does not run, so most counters are zero. They are checked in runs of this
  * length, and runs of zeros are skipped. */
 #define RUN_LENGTH 8
@@ -345,11 +332,12 @@ static void add_counts(const struct profile_sum *sum, struct sum_stripe *stripe,
         end = size - at < sizeof(run) ? size : at + sizeof(run);
         if (any == 0)
             at = end;
-        for (; at < end; at += sizeof(uint64_t))
-            store_u64(
-                to + at,
-                saturating_sum(load_u64(to + at, big_endian), load_u64(from + at, big_endian)),
-                big_endian);
+        for (; at < end; at += sizeof(uint64_t)) {
+            uint64_t before = load_u64(to + at, big_endian);
+            uint64_t after = before + load_u64(from + at, big_endian);
+
+            store_u64(to + at, after < before || after > COUNT_MAX ? COUNT_MAX : after, big_endian);
+        }
     }
 }
 
@@ -500,13 +488,15 @@ void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile)
 
     source.value_data.size = 0;
     profile_set_padding(&source);
-    if (profile_written_size(&source) == sum->size)
+    if (profile_written_size(&source) == sum->size) {
         profile_write(&source, adopt_part, &adoption, &none);
+        sum->profile.header = source.header;
+    }
 }
 
 /* ---- the result ---- */
 
-struct bytes profile_sum_combined(struct profile_sum *sum)
+const struct profile *profile_sum_combined(struct profile_sum *sum)
 {
     for (unsigned plane = 0; sum->planes != NULL && plane < sum->planes->count; plane++) {
         const uint8_t *from = sum->planes->items[plane];
@@ -514,7 +504,7 @@ struct bytes profile_sum_combined(struct profile_sum *sum)
         for (uint64_t i = 0; i < sum->profile.counters.size; i++)
             sum->counters[i] = (uint8_t)((plane == 0 ? NOT_EXECUTED : sum->counters[i]) & from[i]);
     }
-    return (struct bytes){sum->bytes, sum->size};
+    return &sum->profile;
 }
 
 unsigned profile_sum_plane_count(const struct profile_sum *sum)
@@ -562,22 +552,24 @@ static bool visit_parts(struct profile_sum *sum, uint64_t largest, bool with_wei
                         profile_sum_visitor visit, void *context, struct error *error)
 {
     uint64_t count = with_weights ? 2 : (largest - 1) / PROFILE_COUNTER_MAX + 1;
-    uint8_t *bytes = malloc((size_t)sum->size), *counters;
+    struct profile profile = sum->profile;
+    struct bytes whole = sum->profile.counters;
+    uint8_t *copy = malloc((size_t)whole.size), *counters;
     bool big_endian = sum->profile.big_endian, done = true;
 
-    if (bytes == NULL)
-        return error_out_of_memory(error, "the sum of the profiles", sum->size);
-    memcpy(bytes, sum->bytes, (size_t)sum->size);
-    counters = bytes + (sum->counters - sum->bytes);
+    if (copy == NULL)
+        return no_memory(sum, error);
+    memcpy(copy, whole.data, (size_t)whole.size);
+    profile.counters.data = copy;
+    counters = copy + (sum->counters - whole.data);
     for (uint64_t part = 0; done && part < count; part++) {
         for (uint64_t i = 0; i < sum->counters_size; i += sizeof(uint64_t))
             store_u64(counters + i,
                       part_of(load_u64(sum->counters + i, big_endian), part, with_weights),
                       big_endian);
-        done = visit(context, (struct bytes){bytes, sum->size},
-                     with_weights && part == 1 ? PROFILE_COUNTER_MAX : 1, error);
+        done = visit(context, &profile, with_weights && part == 1 ? PROFILE_COUNTER_MAX : 1, error);
     }
-    free(bytes);
+    free(copy);
     return done;
 }
 
@@ -593,7 +585,8 @@ bool profile_sum_visit(struct profile_sum *sum, bool with_weights, profile_sum_v
     if (!with_weights || sum->planes == NULL)
         return visit(context, profile_sum_combined(sum), 1, error);
     for (unsigned plane = 0; plane < sum->planes->count; plane++) {
-        if (!visit(context, profile_sum_plane(sum, plane), UINT64_C(1) << plane, error))
+        profile_sum_plane(sum, plane);
+        if (!visit(context, &sum->profile, UINT64_C(1) << plane, error))
             return false;
     }
     return true;

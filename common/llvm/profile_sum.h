@@ -76,7 +76,7 @@ struct profile_sum {
     /* For the implementation. */
     uint8_t *bytes;            /* the whole profile, without value data; NULL: no counters */
     uint64_t size;             /* of `bytes` */
-    struct profile profile;    /* parsed from `bytes` */
+    struct profile profile;    /* the same, parsed */
     uint8_t *counters;         /* the complete counters, in `bytes` */
     uint64_t counters_size;    /* of these, in bytes */
     uint8_t *bitmap;           /* in `bytes` */
@@ -119,9 +119,9 @@ void profile_sum_adopt(struct profile_sum *sum, const struct profile *profile);
 
 /* The following are to be called after everything has been added. */
 
-/* One raw profile for all: the sum; with byte coverage, the AND. It is valid as long as the sum,
- * and invalidates what profile_sum_plane returned before. */
-struct bytes profile_sum_combined(struct profile_sum *sum);
+/* One profile for all: the sum; with byte coverage, the AND. It is valid as long as the sum, and
+ * invalidates what profile_sum_plane returned before. */
+const struct profile *profile_sum_combined(struct profile_sum *sum);
 
 /* 1 without byte coverage. */
 unsigned profile_sum_plane_count(const struct profile_sum *sum);
@@ -129,8 +129,8 @@ unsigned profile_sum_plane_count(const struct profile_sum *sum);
 /* Plane k, a raw profile with the weight 2^k. Valid until the next call. */
 struct bytes profile_sum_plane(struct profile_sum *sum, unsigned plane);
 
-/* One of the raw profiles that stand for a sum, which is valid during the call. */
-typedef bool (*profile_sum_visitor)(void *context, struct bytes part, uint64_t weight,
+/* One of the profiles that stand for a sum, which is valid during the call. */
+typedef bool (*profile_sum_visitor)(void *context, const struct profile *part, uint64_t weight,
                                     struct error *error);
 
 /* Calls the visitor with the profiles that make up the sum in llvm-profdata, each multiplied by its

@@ -33,11 +33,24 @@ enum section_kind {
 
 #define SECTION_KIND_MAX 12
 
+/* The names of a kind. */
+struct section_kind_names {
+    const char *name;          /* in ELF and Mach-O images, and in all sidecars */
+    const char *word;          /* see section_kind_word */
+    const char *coff_name;     /* NULL: COFF images have no such section */
+    const char *macho_segment; /* that has it; NULL: Mach-O images have no such section */
+};
+
+extern const struct section_kind_names section_kinds[SECTION_KIND_MAX + 1];
+
 /* Sets of kinds are bit masks. */
 #define SECTION_BIT(kind) (1u << (kind))
 #define SECTION_REMOVABLE                                                                          \
     (SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN) | SECTION_BIT(SECTION_NAMES) |      \
      SECTION_BIT(SECTION_DATA) | SECTION_BIT(SECTION_COVNAMES) | SECTION_BIT(SECTION_COVDATA))
+/* Those that the profile runtime reads: they go only by the rules of formats/runtime, and leave a
+ * stub or a tripwire that the runtime reads instead. Nothing in an image reads the others. */
+#define SECTION_OF_RUNTIME (SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_DATA))
 /* A bit of no kind: zeros of sections that stay, which need not be in the file ("zeros"). */
 #define SECTION_ZEROS SECTION_BIT(0)
 /* The sections that a split takes out by default. */

@@ -70,7 +70,7 @@ static bool is_filler(struct bytes bytes)
 }
 
 /* Takes this text off the front of *bytes. False if it is not there. */
-static bool take(struct bytes *bytes, const char *text)
+static bool take_text(struct bytes *bytes, const char *text)
 {
     size_t size = strlen(text);
 
@@ -95,7 +95,7 @@ bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix)
     struct bytes text;
 
     *is_prefix = false;
-    if (!read_head(names, &text) || !take(&text, TEXT_START))
+    if (!read_head(names, &text) || !take_text(&text, TEXT_START))
         return false;
     while (count < text.size && text.data[count] != '.' && text.data[count] != ':')
         count++;
@@ -103,8 +103,8 @@ bool tripwire_read_uuid(struct bytes names, struct uuid *uuid, bool *is_prefix)
     if (memchr(digits, '\0', count) != NULL || !uuid_parse(digits, uuid) || uuid->size * 2 != count)
         return false;
     text = (struct bytes){text.data + count, text.size - count};
-    *is_prefix = take(&text, TEXT_MORE);
-    return take(&text, TEXT_END) && is_filler(text);
+    *is_prefix = take_text(&text, TEXT_MORE);
+    return take_text(&text, TEXT_END) && is_filler(text);
 }
 
 bool tripwire_recognize(struct bytes names)

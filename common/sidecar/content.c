@@ -1,5 +1,5 @@
 /*
- * The contents of a sidecar, and restoring the original from them: see sidecar.h.
+ * The contents of a sidecar's sections: see sidecar.h.
  *
  * A size in a sidecar is not trusted. Memory is allocated as decompressed bytes fill it; if the
  * bytes themselves are not needed, only a buffer of fixed size is used.
@@ -9,32 +9,253 @@
  * is decoded with it. Of the names that is only their text, so no zlib stream is ever recreated for
  * another section.
  *
- * The inverse edit script says what to copy from the stripped image and what to take from the
- * sections, each in ascending order. So everything is processed as streams, and the memory needed
- * does not depend on the size of the image, only on that of the largest section in a compact form,
- * and of the symbol tables, if symbols went (edit/symbols.h).
+ * Deltas are whole sidecars to all but the lowest functions: a section of one is restored from its
+ * part and the base when it is first read, as content or as the streams of its compact form;
+ * decoding goes on as always.
  */
 #include <elf.h>
+#include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/base/memory_limit.h"
+#include "common/base/parallel.h"
 #include "common/codec/codec.h"
 #include "common/codec/names/names.h"
 #include "common/codec/zstd.h"
-#include "common/edit/edit.h"
-#include "common/edit/symbols.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
 #include "common/sidecar/delta.h"
 
+/* The contents of a base that are kept for the next delta, in bytes. */
+#define ROOM ((uint64_t)64 << 20)
+
 /* Bytes of a zstd frame that are decompressed at a time. */
 #define STREAM_STEP ((size_t)256 << 10)
 
-/* Bytes of the stripped image that go to the sink at a time, and of a mapped one that stay in
- * memory. */
-#define PIECE_SIZE ((size_t)1 << 20)
+/* NULL for a plain zstd frame. */
+static const struct transform *form_of(const struct section *section)
+{
+    return section->form == ELFCOMPRESS_ZSTD ? NULL : transform_of(section->form, section->kind);
+}
+
+/* ---- the cache ---- */
+
+static bool is_known(const struct sidecar *sidecar, const struct section *section,
+                     struct bytes *content)
+{
+    const struct cached_section *cached = &sidecar->cache->sections[section->kind];
+
+    if ((atomic_load(&cached->known) & CACHED_CONTENT) == 0)
+        return false;
+    *content = cached->content;
+    return true;
+}
+
+static void set_known(const struct sidecar *sidecar, enum section_kind kind, struct bytes content)
+{
+    struct cached_section *cached = &sidecar->cache->sections[kind];
+
+    cached->content = content;
+    atomic_fetch_or(&cached->known, CACHED_CONTENT);
+}
+
+/* Keeps what was read, if there is room. */
+static bool keep_bytes(const struct sidecar *sidecar, struct bytes bytes, struct buffer *kept)
+{
+    struct sidecar_memo *memo = sidecar->memo;
+
+    if (memo == NULL || bytes.size > memo->room || kept->size != 0 ||
+        !buffer_append(kept, bytes.data, (size_t)bytes.size))
+        return false;
+    memo->room -= bytes.size;
+    return true;
+}
+
+/* True if the section has the content and the encoded bytes that it was given when the sidecar was
+ * made, or no compact form as then. */
+static bool is_as_proved(const struct section *section, const struct proved_section *proved)
+{
+    struct digest digest = digest_of(section->content);
+
+    return digest_equal(&section->digest, &proved->digest) &&
+           (form_of(section) == NULL
+                ? proved->content.size == 0
+                : proved->content.size == section->size && digest_equal(&digest, &proved->encoded));
+}
+
+/* What was shown to come back is known, if all is as it was then: forms need other sections. */
+static void use_proved(const struct sidecar *sidecar, const struct proved_sections *proved)
+{
+    static const struct digest nothing;
+
+    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++) {
+        const struct section *section = sidecar_find(sidecar, (enum section_kind)kind);
+        bool is_there = section != NULL && section->size != 0;
+
+        if (is_there ? transform_for(section->kind, false) != NULL &&
+                           !is_as_proved(section, &proved->kinds[kind])
+                     : !digest_equal(&proved->kinds[kind].digest, &nothing))
+            return;
+    }
+    for (size_t i = 0; i < sidecar->section_count; i++) {
+        enum section_kind kind = sidecar->sections[i].kind;
+
+        if (form_of(&sidecar->sections[i]) != NULL)
+            set_known(sidecar, kind, proved->kinds[kind].content);
+    }
+}
+
+void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
+                          const struct proved_sections *proved)
+{
+    /* Limited since each thread holds a block in memory. */
+    sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
+    if (proved != NULL)
+        use_proved(sidecar, proved);
+}
+
+/* ---- deltas ---- */
+
+void sidecar_share_bases(struct sidecar *sidecar, struct sidecar_bases *bases)
+{
+    if (sidecar->base.is_needed)
+        sidecar->bases = bases;
+}
+
+/* Reads the base in that path, or in the one that it has for a moment. */
+static struct sidecar *read_base(const char *path, struct error *error)
+{
+    struct sidecar *base = sidecar_read(path, error);
+    struct error ignored;
+    char *aside;
+
+    if (base != NULL || error->number != ENOENT)
+        return base;
+    if (asprintf(&aside, "%s" DELTA_ASIDE_SUFFIX, path) < 0) {
+        error_out_of_memory(error, path, PATH_MAX);
+        return NULL;
+    }
+    base = sidecar_read(aside, &ignored);
+    free(aside);
+    return base != NULL ? base : sidecar_read(path, error);
+}
+
+struct sidecar *sidecar_use_base(struct sidecar_bases *bases, const char *name, const char *path,
+                                 const struct digest *digest, struct error *error)
+{
+    struct bytes bytes;
+    struct error why;
+    struct digest found;
+    struct sidecar *base;
+    bool is_given;
+
+    if (bases->base != NULL && digest_equal(&bases->digest, digest))
+        return bases->base;
+    sidecar_bases_free(bases);
+    is_given = bases->find != NULL && bases->find(bases->context, digest, &bytes);
+    base = is_given ? sidecar_open(bytes, path, &why) : read_base(path, &why);
+    if (base == NULL && error_is_of_memory(&why)) {
+        *error = why;
+        return NULL;
+    }
+    if (base == NULL) {
+        error_set(error,
+                  "%.500s: is a delta, whose base cannot be used (%.600s); put the base back, "
+                  "or take the sidecar from another store",
+                  name, why.message);
+        return NULL;
+    }
+    found = digest_of(is_given ? bytes : base->input.bytes);
+    if (!digest_equal(&found, digest) || base->base.is_needed) {
+        error_set(error,
+                  "%.500s: is a delta, but its base %.500s is not the file that it was made "
+                  "with; put that back, or take the sidecar from another store",
+                  name, path);
+        sidecar_close(base);
+        return NULL;
+    }
+    bases->memo.room = ROOM;
+    base->memo = &bases->memo;
+    bases->base = base;
+    bases->digest = *digest;
+    return base;
+}
+
+bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_of_streams,
+                   struct buffer *flat, struct error *error)
+{
+    const struct section *section = kind == 0 ? &whole->inverse : sidecar_find(whole, kind);
+    const struct transform *transform;
+    struct encoded encoded;
+
+    if (section == NULL || section->form == 0)
+        return true;
+    transform = form_of(section);
+    if (!is_of_streams || transform == NULL)
+        return sidecar_read_section(whole, section, flat, error);
+    encoded = (struct encoded){section->content, section->size, whole->name, section->name};
+    return codec_flatten(transform, &encoded, whole->memory_limit, flat, error);
+}
+
+static bool restore_part(const struct sidecar *sidecar, const struct section *section,
+                         struct error *error)
+{
+    const struct sidecar_part *part = &sidecar->parts[section->kind];
+    const struct encoded frame = {part->frame, part->size, sidecar->name, section->name};
+    struct cached_section *cached = &sidecar->cache->sections[section->kind];
+    struct buffer *to = &cached->part, prefix = {0};
+    char *path = delta_base_path(sidecar->name, &sidecar->base.digest);
+    struct sidecar *base;
+    bool done = false;
+
+    if (path == NULL)
+        return error_out_of_memory(error, sidecar->name, PATH_MAX);
+    base = sidecar_use_base(sidecar->bases, sidecar->name, path, &sidecar->base.digest, error);
+    if (base != NULL) {
+        sidecar_limit_memory(base, sidecar->memory_limit);
+        sidecar_help_restore(base, sidecar->threads, NULL);
+        done = memory_limit_allows(sidecar->memory_limit, part->size, sidecar->name, section->name,
+                                   error) &&
+               delta_flatten(base, section->kind, part->is_of_streams, &prefix, error) &&
+               codec_decompress_after(buffer_view(&prefix), &frame, to, error);
+    }
+    if (done && !part->is_of_streams) {
+        struct digest found = digest_of(buffer_view(to));
+
+        done = digest_equal(&found, &section->digest) ||
+               encoded_damaged(&frame, "its digest is not the one recorded", error);
+        if (done)
+            set_known(sidecar, section->kind, buffer_view(to));
+        else
+            to->size = 0;
+    }
+    buffer_free(&prefix);
+    free(path);
+    return done;
+}
+
+bool delta_restore(const struct sidecar *sidecar, const struct section *section,
+                   struct error *error)
+{
+    _Atomic(unsigned) *known = &sidecar->cache->sections[section->kind].known;
+    bool done = true;
+
+    if (!sidecar->base.is_needed || (atomic_load(known) & CACHED_PART) != 0)
+        return true;
+    pthread_mutex_lock(&sidecar->bases->lock);
+    if ((atomic_load(known) & CACHED_PART) == 0) {
+        done = restore_part(sidecar, section, error);
+        if (done)
+            atomic_fetch_or(known, CACHED_PART);
+    }
+    pthread_mutex_unlock(&sidecar->bases->lock);
+    return done;
+}
+
+/* ---- sections ---- */
 
 /* The encoded form of a section; of a delta, only once has_content returned true. */
 static struct encoded encoded_of(const struct sidecar *sidecar, const struct section *section)
@@ -42,14 +263,8 @@ static struct encoded encoded_of(const struct sidecar *sidecar, const struct sec
     struct encoded encoded = {section->content, section->size, sidecar->name, section->name};
 
     if (sidecar->base.is_needed)
-        encoded.bytes = buffer_view(&sidecar->references->parts[section->kind]);
+        encoded.bytes = buffer_view(&sidecar->cache->sections[section->kind].part);
     return encoded;
-}
-
-/* NULL for a plain zstd frame. */
-static const struct transform *form_of(const struct section *section)
-{
-    return section->form == ELFCOMPRESS_ZSTD ? NULL : transform_of(section->form, section->kind);
 }
 
 static bool check_digest(const struct sidecar *sidecar, const struct section *section,
@@ -91,7 +306,7 @@ static const struct section *shared_names(const struct sidecar *sidecar)
 /* Keeps the NameRefs of the names for other sections; moves them out of `names`. */
 static bool keep_references(const struct sidecar *sidecar, struct names *names, struct error *error)
 {
-    struct names *kept, *known = atomic_load(&sidecar->references->known);
+    struct names *kept, *known = atomic_load(&sidecar->cache->names);
 
     if (known != NULL)
         return true;
@@ -104,7 +319,7 @@ static bool keep_references(const struct sidecar *sidecar, struct names *names, 
     kept->count = names->count;
     names->references = NULL;
     /* Another thread may have stored them first. */
-    if (!atomic_compare_exchange_strong(&sidecar->references->known, &known, kept)) {
+    if (!atomic_compare_exchange_strong(&sidecar->cache->names, &known, kept)) {
         names_free(kept);
         free(kept);
     }
@@ -124,7 +339,9 @@ static bool decode_names(const struct sidecar *sidecar, const struct section *se
     *are_all = true;
     if (!has_content(sidecar, section, error))
         return false;
-    if (delta_content(sidecar, section, &content))
+    /* Else they are numbered as in the streams, whatever is known of the content. */
+    if (sidecar->base.is_needed && !sidecar->parts[section->kind].is_of_streams &&
+        is_known(sidecar, section, &content))
         return names_add_section(names, content, sidecar->memory_limit, sidecar->name, error);
     encoded = encoded_of(sidecar, section);
     return names_decode(&context, &encoded, names, are_all, error);
@@ -170,7 +387,7 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
                     .memory_limit = sidecar->memory_limit,
                     .memo = sidecar->memo == NULL ? NULL : &sidecar->memo->streams},
     };
-    if (names != NULL && atomic_load(&sidecar->references->known) == NULL) {
+    if (names != NULL && atomic_load(&sidecar->cache->names) == NULL) {
         struct names decoded;
         bool are_all, done = decode_names(sidecar, names, &decoded, &are_all, error) &&
                              keep_references(sidecar, &decoded, error);
@@ -180,7 +397,7 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
             return false;
     }
     if (names != NULL)
-        context->names = atomic_load(&sidecar->references->known);
+        context->names = atomic_load(&sidecar->cache->names);
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const struct section *section = sidecar_find(sidecar, others[i].kind);
 
@@ -195,68 +412,10 @@ static bool start_decoding(const struct sidecar *sidecar, const struct transform
 
 /* ---- as a whole ---- */
 
-/* True if the section has the encoded bytes that it was given when the sidecar was made, or no
- * compact form as then. */
-static bool is_as_encoded(const struct sidecar *sidecar, enum section_kind kind)
-{
-    const struct proved_section *proved = &sidecar->proved->kinds[kind];
-    const struct section *section = sidecar_find(sidecar, kind);
-    struct digest digest;
-
-    if (section == NULL || form_of(section) == NULL)
-        return proved->content.size == 0;
-    digest = digest_of(section->content);
-    return proved->content.size == section->size && digest_equal(&digest, &proved->encoded);
-}
-
-/* True if the section contains what it contained then. */
-static bool has_same_content(const struct sidecar *sidecar, enum section_kind kind)
-{
-    static const struct digest nothing;
-    const struct section *section = sidecar_find(sidecar, kind);
-
-    return digest_equal(section == NULL || section->size == 0 ? &nothing : &section->digest,
-                        &sidecar->proved->kinds[kind].digest);
-}
-
-/* Keeps what was read, if there is room. */
-static void keep(const struct sidecar *sidecar, struct bytes content, struct buffer *kept)
-{
-    struct sidecar_memo *memo = sidecar->memo;
-
-    if (memo != NULL && content.size <= memo->room && kept->size == 0 &&
-        buffer_append(kept, content.data, (size_t)content.size))
-        memo->room -= content.size;
-}
-
-/* True if the section was kept, or restored by its content; or if the sidecar has just been made,
- * and it was shown to come back then. Sets *content only in that case. */
-static bool is_known(const struct sidecar *sidecar, const struct section *section,
-                     struct bytes *content)
-{
-    const struct transform *transform = form_of(section);
-    const struct buffer *kept = &sidecar->references->contents[section->kind];
-
-    if (transform != NULL && kept->size != 0) {
-        *content = buffer_view(kept);
-        return true;
-    }
-    if (delta_content(sidecar, section, content))
-        return true;
-    if (sidecar->proved == NULL || transform == NULL || !is_as_encoded(sidecar, section->kind) ||
-        (transform->needs_names &&
-         !(is_as_encoded(sidecar, SECTION_NAMES) && is_as_encoded(sidecar, SECTION_COVNAMES))) ||
-        (transform->needs_data && !has_same_content(sidecar, SECTION_DATA)) ||
-        (transform->needs_mapping &&
-         !(has_same_content(sidecar, SECTION_COVMAP) && has_same_content(sidecar, SECTION_COVFUN))))
-        return false;
-    *content = sidecar->proved->kinds[section->kind].content;
-    return true;
-}
-
 bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,
                           struct buffer *content, struct error *error)
 {
+    struct cached_section *cached = &sidecar->cache->sections[section->kind];
     const struct transform *transform = form_of(section);
     size_t start = content->size;
     struct encoded encoded;
@@ -285,41 +444,59 @@ bool sidecar_read_section(const struct sidecar *sidecar, const struct section *s
                              content->size - start};
 
         done = check_digest(sidecar, section, digest_of(view), error);
-        if (done && transform != NULL)
-            keep(sidecar, view, &sidecar->references->contents[section->kind]);
+        if (done && transform != NULL && keep_bytes(sidecar, view, &cached->own))
+            set_known(sidecar, section->kind, buffer_view(&cached->own));
     }
     if (!done)
         content->size = start;
     return done;
 }
 
+bool sidecar_hold_section(const struct sidecar *sidecar, const struct section *section,
+                          struct bytes *content, struct error *error)
+{
+    struct cached_section *cached = &sidecar->cache->sections[section->kind];
+    struct buffer loaded = {0};
+    bool done = is_known(sidecar, section, content);
+
+    if (done)
+        return true;
+    done = sidecar_read_section(sidecar, section, &loaded, error);
+    if (!done || is_known(sidecar, section, content)) {
+        buffer_free(&loaded);
+        return done;
+    }
+    cached->own = loaded;
+    set_known(sidecar, section->kind, buffer_view(&cached->own));
+    return is_known(sidecar, section, content);
+}
+
 bool sidecar_read_names(const struct sidecar *sidecar, const struct section *section,
                         struct names *set, struct error *error)
 {
     bool are_shared = section == shared_names(sidecar), are_all = false, done = true;
-    struct buffer *kept = &sidecar->references->names;
-    const struct names *known;
+    struct names *known = are_shared ? atomic_load(&sidecar->cache->names) : NULL;
     struct buffer loaded = {0};
 
-    if (are_shared && kept->size != 0) {
-        buffer_append(&loaded, kept->data, kept->size);
+    if (known != NULL && known->text.size != 0) {
+        buffer_append(&loaded, known->text.data, known->text.size);
         are_all = done = (!loaded.failed && names_take_text(set, &loaded) == RESULT_OK) ||
-                         error_out_of_memory(error, sidecar->name, kept->size);
+                         error_out_of_memory(error, sidecar->name, known->text.size);
     } else if (form_of(section) != NULL) {
         done = decode_names(sidecar, section, set, &are_all, error) &&
                (!are_shared || keep_references(sidecar, set, error));
         /* An empty one does not count as a name. */
         for (size_t i = 0; are_all && i < set->count; i++)
             are_all = names_get(set, i).size != 0;
-        if (done && are_all && are_shared)
-            keep(sidecar, buffer_view(&set->text), kept);
+        known = are_shared ? atomic_load(&sidecar->cache->names) : NULL;
+        if (done && are_all && known != NULL)
+            keep_bytes(sidecar, buffer_view(&set->text), &known->text);
         if (!done || !are_all)
             names_free(set);
     }
     /* Without memory for them, they are computed again. */
-    known = are_shared && done && are_all && set->count != 0
-                ? atomic_load(&sidecar->references->known)
-                : NULL;
+    if (!done || !are_all || set->count == 0)
+        known = NULL;
     if (known != NULL && set->references == NULL)
         set->references = malloc(set->count * sizeof(*set->references));
     if (known != NULL && set->references != NULL)
@@ -334,8 +511,7 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
 
 /* ---- as streams ---- */
 
-/* A section that is read piece by piece. */
-struct stream {
+struct section_stream {
     const struct sidecar *sidecar;
     const struct section *section;
     struct error *error;
@@ -349,7 +525,7 @@ struct stream {
     size_t next;
 };
 
-static void stream_close(struct stream *stream)
+void section_stream_close(struct section_stream *stream)
 {
     if (stream == NULL)
         return;
@@ -360,13 +536,12 @@ static void stream_close(struct stream *stream)
     free(stream);
 }
 
-/* NULL on failure. All further errors of the stream are reported in *error too. */
-static struct stream *stream_open(const struct sidecar *sidecar, const struct section *section,
-                                  struct error *error)
+struct section_stream *section_stream_open(const struct sidecar *sidecar,
+                                           const struct section *section, struct error *error)
 {
     const struct transform *transform = form_of(section);
     struct encoded encoded;
-    struct stream *stream;
+    struct section_stream *stream;
     bool done;
 
     if (!has_content(sidecar, section, error))
@@ -398,12 +573,12 @@ static struct stream *stream_open(const struct sidecar *sidecar, const struct se
     }
     if (done)
         return stream;
-    stream_close(stream);
+    section_stream_close(stream);
     return NULL;
 }
 
 /* Decodes a piece of the frame, or as many blocks as there are threads. */
-static bool decode_more(struct stream *stream)
+static bool decode_more(struct section_stream *stream)
 {
     if (stream->zstd != NULL) {
         stream->loaded.size = stream->left < STREAM_STEP ? (size_t)stream->left : STREAM_STEP;
@@ -425,7 +600,7 @@ static bool decode_more(struct stream *stream)
     return true;
 }
 
-static bool check_left(const struct stream *stream, uint64_t size)
+static bool check_left(const struct section_stream *stream, uint64_t size)
 {
     struct encoded encoded = encoded_of(stream->sidecar, stream->section);
 
@@ -435,7 +610,7 @@ static bool check_left(const struct stream *stream, uint64_t size)
 
 /* Takes the next bytes: at most `most`, and at least one unless `most` is 0. They are valid until
  * the next call. */
-static bool stream_take(struct stream *stream, uint64_t most, struct bytes *part)
+static bool stream_take(struct section_stream *stream, uint64_t most, struct bytes *part)
 {
     if (!check_left(stream, most) || (stream->rest.size == 0 && most != 0 && !decode_more(stream)))
         return false;
@@ -450,7 +625,7 @@ static bool stream_take(struct stream *stream, uint64_t most, struct bytes *part
 }
 
 /* Skips whole blocks without decoding them. */
-static bool stream_skip(struct stream *stream, uint64_t size)
+static bool stream_skip(struct section_stream *stream, uint64_t size)
 {
     struct bytes part;
 
@@ -469,10 +644,24 @@ static bool stream_skip(struct stream *stream, uint64_t size)
     return true;
 }
 
+bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_t size,
+                         bytes_sink sink, void *context)
+{
+    bool done = stream_skip(stream, offset - (stream->section->size - stream->left));
+
+    while (done && size != 0) {
+        struct bytes part = {0};
+
+        done = stream_take(stream, size, &part) && sink(context, part, stream->error);
+        size -= part.size;
+    }
+    return done;
+}
+
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error)
 {
-    struct stream *stream = stream_open(sidecar, section, error);
+    struct section_stream *stream = section_stream_open(sidecar, section, error);
     struct digest_stream digest;
     bool done = stream != NULL;
 
@@ -487,16 +676,16 @@ bool sidecar_stream_section(const struct sidecar *sidecar, const struct section 
     }
     done = done && (stream->zstd == NULL || codec_stream_finish(stream->zstd, error)) &&
            check_digest(sidecar, section, digest_stream_finish(&digest), error);
-    stream_close(stream);
+    section_stream_close(stream);
     return done;
 }
 
 bool sidecar_read_part(const struct sidecar *sidecar, const struct section *section,
                        uint64_t offset, size_t size, struct buffer *content, struct error *error)
 {
-    _Atomic(unsigned) *checked = &sidecar->references->checked;
+    _Atomic(unsigned) *known = &sidecar->cache->sections[section->kind].known;
     size_t start = content->size, end = start + size;
-    struct stream *stream;
+    struct section_stream *stream;
     bool done;
 
     if (!has_content(sidecar, section, error))
@@ -506,12 +695,12 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct section *sect
                          section->name, section->size);
     /* The digest of a zstd frame can only be checked at its end, so the whole frame is checked
      * before its first part is returned. The other forms are checked as they are decoded. */
-    if (form_of(section) == NULL && (atomic_load(checked) & SECTION_BIT(section->kind)) == 0) {
+    if (form_of(section) == NULL && (atomic_load(known) & CACHED_CHECK) == 0) {
         if (!sidecar_stream_section(sidecar, section, NULL, NULL, error))
             return false;
-        atomic_fetch_or(checked, SECTION_BIT(section->kind));
+        atomic_fetch_or(known, CACHED_CHECK);
     }
-    stream = stream_open(sidecar, section, error);
+    stream = section_stream_open(sidecar, section, error);
     done = stream != NULL && stream_skip(stream, offset);
     while (done && content->size < end) {
         struct bytes part;
@@ -522,208 +711,6 @@ bool sidecar_read_part(const struct sidecar *sidecar, const struct section *sect
     }
     if (!done)
         content->size = start;
-    stream_close(stream);
-    return done;
-}
-
-/* ---- restoring ---- */
-
-/* *inverse reads what was appended to *encoded. */
-static bool load_inverse(const struct sidecar *sidecar, struct buffer *encoded,
-                         struct inverse *inverse, struct error *error)
-{
-    if (!sidecar_read_section(sidecar, &sidecar->inverse, encoded, error))
-        return false;
-    *inverse =
-        inverse_open(buffer_view(encoded), sidecar->facts.stripped_size,
-                     sidecar->facts.original_size, sidecar->sections, sidecar->section_count);
-    return true;
-}
-
-struct restorer {
-    const struct sidecar *sidecar;
-    const struct input *stripped;
-    bytes_sink sink;
-    void *context;
-    struct digest_stream digest; /* of the output so far */
-    struct stream *streams[SECTION_KIND_MAX + 1];
-    struct buffer tables; /* the symbol tables, once they are made */
-    struct error *error;
-};
-
-static bool produce(struct restorer *restorer, struct bytes piece)
-{
-    if (piece.size == 0)
-        return true;
-    digest_stream_add(&restorer->digest, piece);
-    return restorer->sink(restorer->context, piece, restorer->error);
-}
-
-/* Produces a part of the stripped image, and releases its pages after use. */
-static bool produce_stripped(struct restorer *restorer, uint64_t offset, uint64_t size)
-{
-    while (size != 0) {
-        uint64_t part = size < PIECE_SIZE ? size : PIECE_SIZE;
-        struct bytes piece;
-
-        if (!bytes_slice(restorer->stripped->bytes, offset, part, &piece) ||
-            !produce(restorer, piece))
-            return false;
-        input_release_pages(restorer->stripped, offset, part);
-        offset += part;
-        size -= part;
-    }
-    return true;
-}
-
-/* Produces a part of a section. Its stream is opened at its first use and closed after its last
- * byte, because a stream needs a few MiB and sections are mostly used one after the other. */
-static bool produce_section(struct restorer *restorer, const struct inverse_step *step)
-{
-    const struct section *section =
-        sidecar_find(restorer->sidecar, (enum section_kind)step->source);
-    struct stream *stream = restorer->streams[step->source];
-    uint64_t left = step->insert;
-
-    if (stream == NULL)
-        stream = restorer->streams[step->source] =
-            stream_open(restorer->sidecar, section, restorer->error);
-    /* The position follows from the bytes that are left; inverse_next has checked the order. */
-    if (stream == NULL ||
-        !stream_skip(stream, step->source_offset - (section->size - stream->left)))
-        return false;
-    while (left != 0) {
-        struct bytes part;
-
-        if (!stream_take(stream, left, &part) || !produce(restorer, part))
-            return false;
-        left -= part.size;
-    }
-    if (stream->left == 0) {
-        stream_close(stream);
-        restorer->streams[step->source] = NULL;
-    }
-    return true;
-}
-
-/* Produces a part of the symbol tables, which are made at its first use. */
-static bool produce_tables(struct restorer *restorer, const struct inverse *inverse,
-                           const struct inverse_step *step)
-{
-    const struct sidecar *sidecar = restorer->sidecar;
-    const struct sidecar_facts *facts = &sidecar->facts;
-    const struct section *section = sidecar_find(sidecar, SECTION_LINKED_COVFUN);
-    struct buffer records = {0};
-    struct bytes part;
-    bool done = true;
-
-    if (section == NULL)
-        section = sidecar_find(sidecar, SECTION_COVFUN);
-    if (restorer->tables.size == 0) {
-        done = (section == NULL ||
-                sidecar_read_section(sidecar, section, &records, restorer->error)) &&
-               symbol_recipe_apply(inverse->recipe, elf_form_of(facts->elf_class, facts->elf_data),
-                                   restorer->stripped->bytes, buffer_view(&records),
-                                   sidecar->memory_limit, sidecar->name, &restorer->tables,
-                                   restorer->error);
-        buffer_free(&records);
-    }
-    return done &&
-           bytes_slice(buffer_view(&restorer->tables), step->source_offset, step->insert, &part) &&
-           produce(restorer, part);
-}
-
-static bool run_inverse(struct restorer *restorer)
-{
-    const struct sidecar *sidecar = restorer->sidecar;
-    struct buffer encoded = {0};
-    struct inverse inverse;
-    struct inverse_step step;
-    uint64_t position = 0;
-    bool done = load_inverse(sidecar, &encoded, &inverse, restorer->error);
-
-    while (done && inverse_next(&inverse, &step)) {
-        done = produce_stripped(restorer, position, step.keep);
-        position += step.keep + step.drop;
-        if (done && step.insert != 0)
-            done = step.source == 0                ? produce(restorer, step.literals)
-                   : step.source == INVERSE_TABLES ? produce_tables(restorer, &inverse, &step)
-                                                   : produce_section(restorer, &step);
-    }
-    done = done && inverse_finish(&inverse, sidecar->name, restorer->error) &&
-           produce_stripped(restorer, position, restorer->stripped->bytes.size - position);
-    buffer_free(&encoded);
-    return done;
-}
-
-bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *stripped,
-                            bool *is_other, struct error *error)
-{
-    const struct sidecar_facts *facts = &sidecar->facts;
-    char found_text[DIGEST_HEX_MAX], wanted_text[DIGEST_HEX_MAX], uuid_text[UUID_HEX_MAX];
-    struct digest found;
-
-    *is_other = false;
-    if (!sidecar_is_real(sidecar, error))
-        return false;
-    if (!input_digest(stripped, &found, error))
-        return false;
-    if (stripped->bytes.size == facts->stripped_size &&
-        digest_equal(&found, &facts->stripped_digest))
-        return true;
-    *is_other = true;
-    return error_set(error,
-                     "%s: not the stripped image that %s belongs to: its digest is %s, but that of "
-                     "the image of UUID %s is %s; give the image as the split wrote it, or its own "
-                     "sidecar",
-                     stripped->path, sidecar->name, digest_format(&found, found_text),
-                     uuid_format(&facts->uuid, uuid_text),
-                     digest_format(&facts->stripped_digest, wanted_text));
-}
-
-bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
-                     void *context, struct error *error)
-{
-    struct restorer restorer = {
-        .sidecar = sidecar, .stripped = stripped, .sink = sink, .context = context, .error = error};
-    const struct digest *wanted = &sidecar->facts.original_digest;
-    char found_text[DIGEST_HEX_MAX], wanted_text[DIGEST_HEX_MAX];
-    struct digest found;
-    bool is_other, done;
-
-    if (!sidecar_check_stripped(sidecar, stripped, &is_other, error))
-        return false;
-    digest_stream_start(&restorer.digest);
-    done = run_inverse(&restorer);
-    for (unsigned kind = 1; kind <= SECTION_KIND_MAX; kind++)
-        stream_close(restorer.streams[kind]);
-    buffer_free(&restorer.tables);
-    if (done) {
-        found = digest_stream_finish(&restorer.digest);
-        done = digest_equal(&found, wanted) ||
-               error_set(error,
-                         "%s: the restored image has the digest %s, not that of the original, %s; "
-                         "the sidecar is damaged, get an intact copy",
-                         sidecar->name, digest_format(&found, found_text),
-                         digest_format(wanted, wanted_text));
-    }
-    return done;
-}
-
-bool sidecar_verify(const struct sidecar *sidecar, struct error *error)
-{
-    struct buffer encoded = {0};
-    struct inverse inverse;
-    struct inverse_step step;
-    bool done = true;
-
-    for (size_t i = 0; done && i < sidecar->section_count; i++)
-        done = sidecar->sections[i].form == 0 ||
-               sidecar_stream_section(sidecar, &sidecar->sections[i], NULL, NULL, error);
-    done = done && load_inverse(sidecar, &encoded, &inverse, error);
-    while (done && inverse_next(&inverse, &step))
-        ;
-    done = done && inverse_finish(&inverse, sidecar->name, error);
-    buffer_free(&encoded);
+    section_stream_close(stream);
     return done;
 }

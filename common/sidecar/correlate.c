@@ -72,12 +72,6 @@ static uint64_t load_count(const struct profile_sidecar *opened, const uint8_t *
 
 /* ---- loading ---- */
 
-static bool damaged(const struct sidecar *sidecar, const char *how, struct error *error)
-{
-    return error_set(error, "%s: the sidecar is damaged (%s); get an intact copy", sidecar->name,
-                     how);
-}
-
 /* Reads the records of this kind, if there are any. The last one may lack its padding, which is
  * added. */
 static bool load_records(struct profile_sidecar *opened, enum section_kind kind,
@@ -96,7 +90,8 @@ static bool load_records(struct profile_sidecar *opened, enum section_kind kind,
     if (rest == 0)
         return true;
     if (rest < layout->fields_size)
-        return damaged(opened->sidecar, "its data does not consist of whole records", error);
+        return sidecar_damaged(opened->sidecar, "its data does not consist of whole records",
+                               error);
     return buffer_append_zeros(&opened->data, layout->record_size - rest) ||
            error_out_of_memory(error, opened->sidecar->name, layout->record_size);
 }
@@ -135,7 +130,7 @@ static bool load_image_data(struct profile_sidecar *opened, uint64_t counters, u
     const struct section *section = sidecar_find(opened->sidecar, SECTION_DATA);
 
     if (section == NULL)
-        return damaged(opened->sidecar, "it has no data for its stub record", error);
+        return sidecar_damaged(opened->sidecar, "it has no data for its stub record", error);
     if (!load_records(opened, SECTION_DATA, error))
         return false;
     /* With value sites, data stays in the image. Lightweight profiles have no value profile data,
@@ -143,7 +138,8 @@ static bool load_image_data(struct profile_sidecar *opened, uint64_t counters, u
     for (uint64_t i = 0; i < record_count(opened); i++) {
         if (profile_record_has_value_sites(&opened->layout, record_at(opened, i),
                                            opened->big_endian))
-            return damaged(opened->sidecar, "a record in place of its stub has value sites", error);
+            return sidecar_damaged(opened->sidecar, "a record in place of its stub has value sites",
+                                   error);
     }
     if (!opened->layout.relative) {
         opened->counters_delta = counters;
@@ -213,7 +209,8 @@ static bool load_covdata(struct profile_sidecar *opened, uint64_t counters, uint
     uint64_t live;
 
     if (layout->num_bitmap_bytes == 0)
-        return damaged(opened->sidecar, "its raw profile version has no binary correlation", error);
+        return sidecar_damaged(opened->sidecar, "its raw profile version has no binary correlation",
+                               error);
     if (!load_records(opened, SECTION_COVDATA, error))
         return false;
     records = malloc((size_t)(record_count(opened) + 1) * sizeof(*records));
@@ -235,8 +232,8 @@ static bool load_covdata(struct profile_sidecar *opened, uint64_t counters, uint
         are_whole = records[i].offset % counter_size(opened) == 0;
     }
     free(records);
-    return are_whole ||
-           damaged(opened->sidecar, "a record's counters begin within another counter", error);
+    return are_whole || sidecar_damaged(opened->sidecar,
+                                        "a record's counters begin within another counter", error);
 }
 
 /* Loads each name once, uncompressed. llvm-profdata treats that the same and reads it faster, and

@@ -165,11 +165,6 @@ static bool check_stub(const struct check *check)
                      check->name, check->sidecar->name);
 }
 
-static bool has_records_digest(const struct sidecar_facts *facts)
-{
-    return !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
-}
-
 /* Records that the profile has must be those of the image. If names went and records stayed, they
  * prove the names and the mapping, too (facts_make_record_change); a profile of a single function
  * looks like that of a stub then. Where the records are not known, what has a stub
@@ -183,7 +178,7 @@ static bool check_records(const struct check *check)
 
     if (is_stub || profile->header.num_data == 0)
         return true;
-    if (!has_records_digest(check->facts))
+    if (bytes_all_zero((struct bytes){check->facts->records.bytes, DIGEST_SIZE}))
         return !profile->lightweight || needs_other_split(check, "records");
     change = profile->has_tripwire ? check->sidecar->facts.record_change : 0;
     found = check->records != NULL ? *check->records

@@ -1,5 +1,5 @@
 /*
- * Deltas, read and written: see delta.h.
+ * Writing deltas: see delta.h. They are read by content.c.
  */
 #include "common/sidecar/delta.h"
 
@@ -12,9 +12,6 @@
 #include "common/codec/codec.h"
 #include "common/codec/names/names.h"
 #include "common/llvm/names.h"
-
-/* The contents of a base that are kept for the next delta, in bytes. */
-#define ROOM ((uint64_t)64 << 20)
 
 /* Larger sections are only compressed as streams, which are several times smaller. */
 #define CONTENT_MAX ((uint64_t)64 << 20)
@@ -31,198 +28,11 @@
 /* By so many bytes a content must be smaller than streams. */
 #define STREAMS_BONUS 512
 
-/* ---- the base ---- */
-
-char *delta_base_path(const char *path, const struct digest *base)
-{
-    char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
-    char *real = realpath(path, NULL), *result = NULL;
-
-    /* The path of a link does not lead to the store, nor does that of a directory. */
-    if (!path_directory(real != NULL ? real : path, directory)) {
-        free(real);
-        return NULL;
-    }
-    if (real == NULL)
-        real = realpath(directory, NULL);
-    else
-        memcpy(real, directory, strlen(directory) + 1);
-    if (path_directory(real != NULL ? real : directory, root) &&
-        asprintf(&result, "%s/" DELTA_BASES_NAME "/%s" DELTA_BASE_SUFFIX, root,
-                 digest_format(base, hex)) < 0)
-        result = NULL;
-    free(real);
-    return result;
-}
-
-void sidecar_bases_free(struct sidecar_bases *bases)
-{
-    sidecar_close(bases->base);
-    zlib_memo_free(&bases->memo.streams);
-    bases->base = NULL;
-}
-
-void sidecar_share_bases(struct sidecar *sidecar, struct sidecar_bases *bases)
-{
-    if (sidecar->base.is_needed)
-        sidecar->bases = bases;
-}
-
-/* Reads the base in that path, or in the one that it has for a moment. */
-static struct sidecar *read_base(const char *path, struct error *error)
-{
-    struct sidecar *base = sidecar_read(path, error);
-    struct error ignored;
-    char *aside;
-
-    if (base != NULL || error->number != ENOENT)
-        return base;
-    if (asprintf(&aside, "%s" DELTA_ASIDE_SUFFIX, path) < 0) {
-        error_out_of_memory(error, path, PATH_MAX);
-        return NULL;
-    }
-    base = sidecar_read(aside, &ignored);
-    free(aside);
-    return base != NULL ? base : sidecar_read(path, error);
-}
-
-/* Reads the base in that path, unless it is the last one. `name` is the delta's. */
-static struct sidecar *use_base(struct sidecar_bases *bases, const char *name, const char *path,
-                                const struct digest *digest, struct error *error)
-{
-    struct bytes bytes;
-    struct error why;
-    struct digest found;
-    struct sidecar *base;
-    bool is_given;
-
-    if (bases->base != NULL && digest_equal(&bases->digest, digest))
-        return bases->base;
-    sidecar_bases_free(bases);
-    is_given = bases->find != NULL && bases->find(bases->context, digest, &bytes);
-    base = is_given ? sidecar_open(bytes, path, &why) : read_base(path, &why);
-    if (base == NULL && error_is_of_memory(&why)) {
-        *error = why;
-        return NULL;
-    }
-    if (base == NULL) {
-        error_set(error,
-                  "%.500s: is a delta, whose base cannot be used (%.600s); put the base back, "
-                  "or take the sidecar from another store",
-                  name, why.message);
-        return NULL;
-    }
-    found = digest_of(is_given ? bytes : base->input.bytes);
-    if (!digest_equal(&found, digest) || base->base.is_needed) {
-        error_set(error,
-                  "%.500s: is a delta, but its base %.500s is not the file that it was made "
-                  "with; put that back, or take the sidecar from another store",
-                  name, path);
-        sidecar_close(base);
-        return NULL;
-    }
-    bases->memo.room = ROOM;
-    base->memo = &bases->memo;
-    bases->base = base;
-    bases->digest = *digest;
-    return base;
-}
-
-/* ---- restoring ---- */
-
-/* Appends the bytes that a part of a delta is compressed from, or after. */
-static bool flatten(const struct sidecar *sidecar, const struct section *section,
-                    bool is_of_streams, struct buffer *flat, struct error *error)
-{
-    const struct transform *transform = transform_of(section->form, section->kind);
-    const struct encoded encoded = {section->content, section->size, sidecar->name, section->name};
-
-    if (!is_of_streams || transform == NULL)
-        return sidecar_read_section(sidecar, section, flat, error);
-    return codec_flatten(transform, &encoded, sidecar->memory_limit, flat, error);
-}
-
-/* The same for the base, which may have no such section. */
-static bool flatten_prefix(const struct sidecar *base, enum section_kind kind, bool is_of_streams,
-                           struct buffer *prefix, struct error *error)
-{
-    const struct section *section = kind == 0 ? &base->inverse : sidecar_find(base, kind);
-
-    return section == NULL || section->form == 0 ||
-           flatten(base, section, is_of_streams, prefix, error);
-}
-
-static bool restore(const struct sidecar *sidecar, const struct section *section,
-                    struct error *error)
-{
-    const struct sidecar_part *part = &sidecar->parts[section->kind];
-    const struct encoded frame = {part->frame, part->size, sidecar->name, section->name};
-    struct buffer *to = &sidecar->references->parts[section->kind], prefix = {0};
-    char *path = delta_base_path(sidecar->name, &sidecar->base.digest);
-    struct sidecar *base;
-    bool done = false;
-
-    if (path == NULL)
-        return error_out_of_memory(error, sidecar->name, PATH_MAX);
-    base = use_base(sidecar->bases, sidecar->name, path, &sidecar->base.digest, error);
-    if (base != NULL) {
-        sidecar_limit_memory(base, sidecar->memory_limit);
-        sidecar_help_restore(base, sidecar->threads, NULL);
-        done = memory_limit_allows(sidecar->memory_limit, part->size, sidecar->name, section->name,
-                                   error) &&
-               flatten_prefix(base, section->kind, part->is_of_streams, &prefix, error) &&
-               codec_decompress_after(buffer_view(&prefix), &frame, to, error);
-    }
-    if (done && !part->is_of_streams) {
-        struct digest found = digest_of(buffer_view(to));
-
-        done = digest_equal(&found, &section->digest) ||
-               encoded_damaged(&frame, "its digest is not the one recorded", error);
-        to->size = done ? to->size : 0;
-    }
-    buffer_free(&prefix);
-    free(path);
-    return done;
-}
-
-bool delta_restore(const struct sidecar *sidecar, const struct section *section,
-                   struct error *error)
-{
-    unsigned bit = 1U << section->kind;
-    _Atomic(unsigned) *restored;
-    bool done = true;
-
-    if (!sidecar->base.is_needed)
-        return true;
-    restored = &sidecar->references->restored;
-    if ((atomic_load(restored) & bit) != 0)
-        return true;
-    pthread_mutex_lock(&sidecar->bases->lock);
-    if ((atomic_load(restored) & bit) == 0) {
-        done = restore(sidecar, section, error);
-        if (done)
-            atomic_fetch_or(restored, bit);
-    }
-    pthread_mutex_unlock(&sidecar->bases->lock);
-    return done;
-}
-
-bool delta_content(const struct sidecar *sidecar, const struct section *section,
-                   struct bytes *content)
-{
-    if (!sidecar->base.is_needed || sidecar->parts[section->kind].is_of_streams)
-        return false;
-    *content = buffer_view(&sidecar->references->parts[section->kind]);
-    return true;
-}
-
-/* ---- writing ---- */
-
 struct writer {
     const struct sidecar *whole, *base;
     const struct delta_options *options;
     const char *name;
-    struct sidecar_delta delta;
+    struct sidecar_stored stored;
     struct digest flats[SECTION_KIND_MAX + 1]; /* of what was compressed */
     uint64_t size;                             /* of the parts so far */
     bool is_unfit; /* too large for a window of zstd or for readers, or the base cannot be read */
@@ -263,11 +73,11 @@ static bool compress(struct writer *writer, const struct section *section, bool 
 {
     uint64_t limit = memory_limit_for(writer->base->input.bytes.size);
     struct buffer flat = {0}, prefix = {0};
-    bool done = flatten(writer->whole, section, is_of_streams, &flat, writer->error);
+    bool done = delta_flatten(writer->whole, section->kind, is_of_streams, &flat, writer->error);
 
     draft->frame.size = 0;
     if (done &&
-        !flatten_prefix(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
+        !delta_flatten(writer->base, section->kind, is_of_streams, &prefix, writer->error)) {
         done = !error_is_of_memory(writer->error);
         writer->is_unfit = true;
     }
@@ -317,7 +127,7 @@ static bool choose_part(struct writer *writer, const struct section *section, st
 static bool add_section(struct writer *writer, const struct section *section)
 {
     const struct delta_options *options = writer->options;
-    struct buffer *stored = &writer->delta.stored[section->kind];
+    struct buffer *stored = &writer->stored.bytes[section->kind];
     struct draft draft = {.part.size = 0};
     bool done = choose_part(writer, section, &draft);
 
@@ -327,6 +137,7 @@ static bool add_section(struct writer *writer, const struct section *section)
         done = compress(writer, section, draft.part.is_of_streams, options->level, &draft);
     writer->size += draft.frame.size;
     writer->flats[section->kind] = draft.flat;
+    writer->stored.types[section->kind] = SIDECAR_DELTA_TYPE;
     buffer_append_uleb128(stored, section->form);
     buffer_append_uleb128(stored, draft.part.is_of_streams);
     buffer_append_uleb128(stored, draft.part.size);
@@ -337,21 +148,16 @@ static bool add_section(struct writer *writer, const struct section *section)
 }
 
 /* The delta that was written must hold what the sidecar holds. */
-static bool check(const struct writer *writer, struct output *output, struct sidecar_bases *bases,
-                  struct error *error)
+static bool check_delta(const struct writer *writer, struct output *output,
+                        struct sidecar_bases *bases, struct error *error)
 {
     struct input input = {.fd = -1};
-    struct sidecar *written = NULL;
-    bool done = output_map(output, &input, error);
+    struct sidecar *written =
+        sidecar_open_again(writer->whole, output, writer->whole->threads, NULL, &input, error);
+    bool done = written != NULL;
 
     if (done)
-        written = sidecar_open(input.bytes, output->path, error);
-    done = written != NULL;
-    if (done) {
-        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
-        sidecar_help_restore(written, writer->whole->threads, NULL);
         sidecar_share_bases(written, bases);
-    }
     for (size_t i = 0; done && i <= written->section_count; i++) {
         const struct section *section =
             i < written->section_count ? &written->sections[i] : &written->inverse;
@@ -360,7 +166,7 @@ static bool check(const struct writer *writer, struct output *output, struct sid
         if (section->form == 0)
             continue;
         done = delta_restore(written, section, error);
-        found = digest_of(buffer_view(&written->references->parts[section->kind]));
+        found = digest_of(buffer_view(&written->cache->sections[section->kind].part));
         if (done && !digest_equal(&found, &writer->flats[section->kind]))
             done = error_set(error, "%s: does not come out as it was; it stays as it is",
                              writer->whole->name);
@@ -372,9 +178,6 @@ static bool check(const struct writer *writer, struct output *output, struct sid
             names_free(&names);
         }
     }
-    if (done && !sidecar_holds_same(writer->whole, written))
-        done = error_set(error, "%s: does not come out as it was; it stays as it is",
-                         writer->whole->name);
     done = done && (writer->options->is_fast || sidecar_verify(written, error));
     sidecar_close(written);
     input_close(&input);
@@ -385,22 +188,14 @@ bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_base
                  const char *path, const struct digest *digest, const struct delta_options *options,
                  struct output *output, bool *fits, struct error *error)
 {
-    struct sidecar_source source = {
-        .facts = whole->facts,
-        .image_name = whole->image_name,
-        .sections = whole->sections,
-        .section_count = whole->section_count,
-        .kept = whole->kept,
-        .kept_count = whole->kept_count,
-    };
-    const struct sidecar_write_options write_options = {.level = options->level, .threads = 1};
+    struct sidecar told = *whole;
     struct writer writer = {
         .whole = whole, .options = options, .name = output->path, .error = error};
     bool done;
 
     *fits = false;
     pthread_mutex_lock(&bases->lock);
-    writer.base = use_base(bases, whole->name, path, digest, error);
+    writer.base = sidecar_use_base(bases, whole->name, path, digest, error);
     done = writer.base != NULL || !error_is_of_memory(error);
     writer.is_unfit = writer.base == NULL;
     for (size_t i = 0;
@@ -412,18 +207,14 @@ bool delta_write(const struct sidecar *whole, uint64_t size, struct sidecar_base
         done = section->form == 0 || add_section(&writer, section);
     }
     if (done && !writer.is_unfit)
-        writer.delta.base =
-            (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
+        told.base = (struct sidecar_base){true, *digest, writer.base->input.bytes.size, size};
     pthread_mutex_unlock(&bases->lock);
     if (done && writer.size <= options->most && !writer.is_unfit) {
-        writer.delta.inverse_digest = whole->inverse.digest;
-        writer.delta.inverse_size = whole->inverse.size;
-        source.delta = &writer.delta;
-        done = sidecar_write(&source, &write_options, output, error) &&
-               check(&writer, output, bases, error);
+        done = sidecar_write_stored(&told, &writer.stored, output, error) &&
+               check_delta(&writer, output, bases, error);
         *fits = done;
     }
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.delta.stored[kind]);
+        buffer_free(&writer.stored.bytes[kind]);
     return done;
 }

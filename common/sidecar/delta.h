@@ -58,14 +58,20 @@ void sidecar_bases_free(struct sidecar_bases *bases);
  * reads its base for itself. */
 void sidecar_share_bases(struct sidecar *sidecar, struct sidecar_bases *bases);
 
-/* Makes sure that the content of a section, or its encoded form, is in sidecar->references. Does
- * nothing for a whole sidecar. */
+/* The base in that path, which is read unless it is the last one. Only with the lock. `name` is the
+ * delta's. NULL with an error if it cannot be used. */
+struct sidecar *sidecar_use_base(struct sidecar_bases *bases, const char *name, const char *path,
+                                 const struct digest *digest, struct error *error);
+
+/* Makes sure that the part of a section, which is its content or its encoded form, is in the cache.
+ * Does nothing for a whole sidecar. */
 bool delta_restore(const struct sidecar *sidecar, const struct section *section,
                    struct error *error);
 
-/* The content of a section that was restored as such; false if it is in a compact form. */
-bool delta_content(const struct sidecar *sidecar, const struct section *section,
-                   struct bytes *content);
+/* Appends the bytes of a section (0: the inverse script) that a part of a delta is compressed from,
+ * or those of the base, which it is compressed after: none if there is no such section. */
+bool delta_flatten(const struct sidecar *whole, enum section_kind kind, bool is_of_streams,
+                   struct buffer *flat, struct error *error);
 
 /* ---- writing ---- */
 

@@ -263,29 +263,19 @@ void profile_groups_drop(struct profile_groups *groups, size_t index)
             (groups->count - index) * sizeof(*groups->list));
 }
 
-static bool append_part(void *context, struct bytes part, struct error *error)
-{
-    struct buffer *full = context;
-
-    return buffer_append(full, part.data, (size_t)part.size) ||
-           error_out_of_memory(error, "a sum of profiles", full->size);
-}
-
 /* The identity that the group's profiles will have after correlation. */
 static bool correlated_identity(struct profile_group *group, struct digest *identity,
                                 struct error *error)
 {
-    const char *name = group->name;
-    struct buffer full = {0};
-    struct profile sum, parsed;
-    bool done = profile_parse(profile_sum_combined(group->sum), 0, name, &sum, error) &&
-                profile_sidecar_correlate(group->sidecar, &sum, name, append_part, &full, error) &&
-                profile_parse(buffer_view(&full), 0, name, &parsed, error);
+    struct buffer relocated = {0};
+    struct profile full;
+    bool done = profile_sidecar_apply(group->sidecar, profile_sum_combined(group->sum), group->name,
+                                      &relocated, &full, error);
 
     if (done)
-        *identity = profile_identity(&parsed);
+        *identity = profile_identity(&full);
     profile_sidecar_unload(group->sidecar);
-    buffer_free(&full);
+    buffer_free(&relocated);
     return done;
 }
 

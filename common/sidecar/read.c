@@ -6,11 +6,11 @@
  * each number is checked.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "common/base/cursor.h"
 #include "common/base/memory_limit.h"
-#include "common/base/parallel.h"
 #include "common/codec/codec.h"
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
@@ -28,140 +28,12 @@ struct opening {
     struct error *error;
 };
 
-static bool damaged(const struct opening *opening, const char *how)
+static bool file_damaged(const struct opening *opening, const char *how)
 {
-    return error_set(opening->error, "%s: the sidecar is damaged (%s); get an intact copy",
-                     opening->sidecar->name, how);
+    return sidecar_damaged(opening->sidecar, how, opening->error);
 }
 
-/* ---- notes ---- */
-
-static bool bad_notes(const struct opening *opening, const char *how)
-{
-    return error_set(opening->error, "%s: the sidecar's notes are damaged (%s); get an intact copy",
-                     opening->sidecar->name, how);
-}
-
-static struct digest take_digest(struct cursor *fields)
-{
-    struct bytes bytes = cursor_bytes(fields, DIGEST_SIZE);
-    struct digest digest = {{0}};
-
-    if (bytes.size != 0)
-        memcpy(digest.bytes, bytes.data, DIGEST_SIZE);
-    return digest;
-}
-
-/* A text and its size in front; NULL with an error if it is no text. */
-static const char *take_text(const struct opening *opening, struct cursor *fields)
-{
-    struct bytes bytes = cursor_bytes(fields, cursor_uleb128(fields));
-    const char *text = NULL;
-
-    if (bytes.size != 0 && memchr(bytes.data, '\0', (size_t)bytes.size) != NULL) {
-        bad_notes(opening, "a text contains a NUL");
-        return NULL;
-    }
-    text = arena_copy(&opening->sidecar->memory, bytes);
-    if (text == NULL)
-        error_out_of_memory(opening->error, opening->sidecar->name, bytes.size + 1);
-    return text;
-}
-
-/* Takes what is said of image and sidecar. */
-static bool take_facts(struct opening *opening, struct cursor *fields)
-{
-    struct sidecar *sidecar = opening->sidecar;
-    struct sidecar_facts *facts = &sidecar->facts;
-    uint64_t flags = cursor_uleb128(fields), format = cursor_uleb128(fields);
-    uint64_t source = cursor_uleb128(fields);
-    struct bytes stub;
-
-    if (format < IMAGE_ELF || format > IMAGE_COFF || source < UUID_FROM_BUILD_ID ||
-        source > UUID_FROM_DIGEST)
-        return bad_notes(opening, "they hold an unknown number");
-    facts->format = (enum image_format)format;
-    facts->uuid_source = (enum uuid_source)source;
-    facts->has_stub = (flags & NOTE_STUB) != 0;
-    facts->is_placeholder = (flags & NOTE_PLACEHOLDER) != 0;
-    facts->is_assumed = (flags & NOTE_ASSUMED) != 0;
-    facts->raw_version = cursor_uleb128(fields);
-    facts->original_size = cursor_uleb128(fields);
-    facts->original_digest = take_digest(fields);
-    facts->stripped_size = cursor_uleb128(fields);
-    facts->stripped_digest = take_digest(fields);
-    if (facts->has_stub) {
-        stub = cursor_bytes(fields, PROFILE_STUB_ID_SIZE);
-        if (stub.size != 0)
-            memcpy(facts->stub_id, stub.data, PROFILE_STUB_ID_SIZE);
-    }
-    if ((flags & NOTE_RECORDS) != 0)
-        facts->records = take_digest(fields);
-    facts->record_change = cursor_uleb128(fields);
-    sidecar->base.is_needed = (flags & NOTE_DELTA) != 0;
-    if (sidecar->base.is_needed) {
-        sidecar->base.digest = take_digest(fields);
-        sidecar->base.size = cursor_uleb128(fields);
-        sidecar->base.whole_size = cursor_uleb128(fields);
-    }
-    sidecar->image_name = take_text(opening, fields);
-    return sidecar->image_name != NULL;
-}
-
-/* Takes the sections, of which those with contents get the rest from the file's, and the digest of
- * the inverse script. */
-static bool take_sections(struct opening *opening, struct cursor *fields)
-{
-    struct sidecar *sidecar = opening->sidecar;
-    uint64_t count = cursor_uleb128(fields);
-
-    if (count > SECTION_KIND_MAX)
-        return bad_notes(opening, "there are too many sections");
-    for (uint64_t i = 0; i < count; i++) {
-        struct section *section = &sidecar->sections[sidecar->section_count];
-        uint64_t kind = cursor_uleb128(fields);
-
-        if (kind == 0 || kind > SECTION_KIND_MAX ||
-            sidecar_find(sidecar, (enum section_kind)kind) != NULL)
-            return bad_notes(opening, "a section is unknown, or occurs twice");
-        *section = (struct section){.kind = (enum section_kind)kind,
-                                    .name = section_kind_name((enum section_kind)kind)};
-        if ((SECTION_BIT(kind) & SECTION_STORED) != 0) {
-            section->fate =
-                (cursor_uleb128(fields) & NOTE_SECTION_COPY) != 0 ? FATE_COPIED : FATE_REMOVED;
-            section->digest = take_digest(fields);
-        } else {
-            section->address = cursor_uleb128(fields);
-            section->size = cursor_uleb128(fields);
-            section->alignment = cursor_uleb128(fields);
-        }
-        sidecar->section_count++;
-    }
-    sidecar->inverse.digest = take_digest(fields);
-    return true;
-}
-
-static bool take_kept(struct opening *opening, struct cursor *fields)
-{
-    struct sidecar *sidecar = opening->sidecar;
-    uint64_t count = cursor_uleb128(fields);
-
-    if (count > SECTION_KIND_MAX)
-        return bad_notes(opening, "too many sections were kept");
-    for (uint64_t i = 0; i < count; i++) {
-        struct section *kept = &sidecar->kept[sidecar->kept_count++];
-        uint64_t kind = cursor_uleb128(fields);
-
-        if (kind == 0 || kind > SECTION_KIND_MAX)
-            return bad_notes(opening, "a section that was kept is unknown");
-        kept->kind = (enum section_kind)kind;
-        kept->size = cursor_uleb128(fields);
-        kept->reason = take_text(opening, fields);
-        if (kept->reason == NULL)
-            return false;
-    }
-    return true;
-}
+/* ---- the note ---- */
 
 /* Finds the note, which starts with the version, as in sidecars of every format version. */
 static bool find_note(const struct elf_reader *file, struct elf_note_list *notes,
@@ -182,16 +54,17 @@ static bool read_note(struct opening *opening)
 {
     struct sidecar *sidecar = opening->sidecar;
     struct elf_note note;
-    struct cursor fields;
+    struct coder fields;
 
     if (!find_note(&opening->file, &opening->notes, &note))
         return error_set(opening->error,
                          "%s: not a sidecar, or damaged beyond recognition; give the .covsplit "
                          "file that the split wrote",
                          sidecar->name);
-    fields = cursor_open(note.description, opening->notes.big_endian, false);
-    sidecar->format_version = cursor_u32(&fields);
-    if (sidecar->format_version != SIDECAR_FORMAT_VERSION && !fields.bad)
+    fields =
+        (struct coder){.from = cursor_open(note.description, opening->notes.big_endian, false)};
+    sidecar->format_version = cursor_u32(&fields.from);
+    if (sidecar->format_version != SIDECAR_FORMAT_VERSION && !fields.from.bad)
         return error_set(opening->error,
                          "%s: sidecar of format version %" PRIu32
                          "; this covsplit reads version %d; %s",
@@ -200,10 +73,8 @@ static bool read_note(struct opening *opening)
                              ? "use a newer covsplit"
                              : "split the image again, or use the covsplit that wrote it");
     opening->seal_offset = note.description_offset + sizeof(uint32_t);
-    opening->seal = take_digest(&fields);
-    return take_facts(opening, &fields) && take_sections(opening, &fields) &&
-           take_kept(opening, &fields) &&
-           (cursor_finished(&fields) || bad_notes(opening, "a note has a wrong size"));
+    code_bytes(&fields, opening->seal.bytes, DIGEST_SIZE);
+    return sidecar_code_note(sidecar, &fields, opening->error);
 }
 
 bool sidecar_recognize(struct bytes bytes)
@@ -267,17 +138,13 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
-static bool check_seal(const struct opening *opening)
+bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal)
 {
-    const struct elf_reader *file = &opening->file;
-    uint64_t seal =
-        (uint64_t)(opening->notes.bytes.data - file->elf.bytes.data) + opening->seal_offset;
     uint64_t sealed = 0;
     struct digest_stream digest;
-    struct digest found;
 
     if (!can_be_sealed(file))
-        return damaged(opening, "its seal does not match: it was changed after it was written");
+        return false;
     digest_stream_start(&digest);
     for (size_t i = 1; i < file->section_count; i++) {
         const Elf64_Shdr *header = &file->sections[i].header;
@@ -285,13 +152,23 @@ static bool check_seal(const struct opening *opening)
         if (!is_compressed(header))
             continue;
         add_to_seal(&digest, file, sealed, header->sh_offset + ELF_SIZE(file->elf.wide, Chdr),
-                    seal);
+                    place);
         sealed = header->sh_offset + header->sh_size;
     }
-    add_to_seal(&digest, file, sealed, file->elf.bytes.size, seal);
-    found = digest_stream_finish(&digest);
-    return digest_equal(&found, &opening->seal) ||
-           damaged(opening, "its seal does not match: it was changed after it was written");
+    add_to_seal(&digest, file, sealed, file->elf.bytes.size, place);
+    *seal = digest_stream_finish(&digest);
+    return true;
+}
+
+static bool check_seal(const struct opening *opening)
+{
+    const struct elf_reader *file = &opening->file;
+    uint64_t notes = (uint64_t)(opening->notes.bytes.data - file->elf.bytes.data);
+    struct digest found;
+
+    return (sidecar_make_seal(file, notes + opening->seal_offset, &found) &&
+            digest_equal(&found, &opening->seal)) ||
+           file_damaged(opening, "its seal does not match: it was changed after it was written");
 }
 
 /* ---- headers and sections ---- */
@@ -307,9 +184,9 @@ static bool read_headers(struct opening *opening)
     facts->machine = file->elf.header.e_machine;
     facts->pointer_size = file->elf.wide ? 8 : 4;
     if (facts->elf_type != ET_EXEC && facts->elf_type != ET_DYN)
-        return damaged(opening, "its ELF header is not that of an image");
+        return file_damaged(opening, "its ELF header is not that of an image");
     if (!elf_reader_build_id(file, &facts->uuid))
-        return damaged(opening, "it has no UUID");
+        return file_damaged(opening, "it has no UUID");
     return true;
 }
 
@@ -327,7 +204,7 @@ static bool read_part(const struct opening *opening, struct section *section, ui
     *form = (uint32_t)type;
     return (!cursor.bad && type <= UINT32_MAX && is_of_streams <= 1 &&
             (is_of_streams ? type != ELFCOMPRESS_ZSTD : part->size == section->size)) ||
-           damaged(opening, "a section is not that of a delta");
+           file_damaged(opening, "a section is not that of a delta");
 }
 
 /* Reads the compressed section of this name into `section`, which has what the note tells of it. */
@@ -337,12 +214,12 @@ static bool read_stored(const struct opening *opening, const char *name, struct 
     Elf64_Chdr header;
 
     if (from == NULL)
-        return damaged(opening, "a section that its note lists is missing, or occurs twice");
+        return file_damaged(opening, "a section that its note lists is missing, or occurs twice");
     if (from->header.sh_type != SHT_PROGBITS || !is_compressed(&from->header) ||
         !elf_reader_compression_header(&opening->file, from->stored, &header, &section->content))
-        return damaged(opening, "a section is not compressed");
+        return file_damaged(opening, "a section is not compressed");
     if (opening->sidecar->base.is_needed != (header.ch_type == SIDECAR_DELTA_TYPE))
-        return damaged(opening, "only a delta has sections of one");
+        return file_damaged(opening, "only a delta has sections of one");
     section->size = header.ch_size;
     if (opening->sidecar->base.is_needed && !read_part(opening, section, &header.ch_type))
         return false;
@@ -354,7 +231,7 @@ static bool read_stored(const struct opening *opening, const char *name, struct 
             "the covsplit that wrote it",
             opening->sidecar->name, section->name, header.ch_type);
     if (header.ch_addralign != 0 && !is_power_of_two(header.ch_addralign))
-        return damaged(opening, "a section has an impossible alignment");
+        return file_damaged(opening, "a section has an impossible alignment");
     section->address = from->header.sh_addr;
     section->form = header.ch_type;
     section->stored_size = from->stored.size;
@@ -369,8 +246,7 @@ static bool read_sections(const struct opening *opening)
     for (size_t i = 0; i < sidecar->section_count; i++) {
         struct section *section = &sidecar->sections[i];
 
-        if ((SECTION_BIT(section->kind) & SECTION_STORED) != 0 &&
-            !read_stored(opening, section->name, section))
+        if (section_is_stored(section) && !read_stored(opening, section->name, section))
             return false;
     }
     sidecar->inverse.name = "the inverse edit script";
@@ -381,24 +257,13 @@ static bool read_sections(const struct opening *opening)
  * anew for other sections is seen. */
 static bool check_stub_id(const struct opening *opening)
 {
-    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
     const struct sidecar *sidecar = opening->sidecar;
-    const struct sidecar_facts *facts = &sidecar->facts;
-    uint8_t expected[PROFILE_STUB_ID_SIZE];
-    struct digest digests[STUB_KIND_COUNT];
+    bool are_all;
 
-    if (!facts->has_stub || sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL)
-        return true;
-    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
-        const struct section *section = sidecar_find(sidecar, kinds[i]);
-
-        if (section == NULL)
-            return true;
-        digests[i] = section->digest;
-    }
-    facts_make_stub_id(expected, &facts->uuid, digests);
-    return memcmp(expected, facts->stub_id, sizeof(expected)) == 0 ||
-           damaged(opening, "its sections or its UUID are not those that its image's stub tells");
+    return !sidecar->facts.has_stub || sidecar_find(sidecar, SECTION_LINKED_COVMAP) != NULL ||
+           sidecar_stub_agrees(sidecar, &are_all) || !are_all ||
+           file_damaged(opening,
+                        "its sections or its UUID are not those that its image's stub tells");
 }
 
 /* ---- opening ---- */
@@ -415,6 +280,28 @@ static void add_claims(struct sidecar *sidecar)
                                    !add_fits(sidecar->claimed, part, &sidecar->claimed)))
             sidecar->claimed = UINT64_MAX;
     }
+}
+
+char *delta_base_path(const char *path, const struct digest *base)
+{
+    char directory[PATH_MAX], root[PATH_MAX], hex[DIGEST_HEX_MAX];
+    char *real = realpath(path, NULL), *result = NULL;
+
+    /* The path of a link does not lead to the store, nor does that of a directory. */
+    if (!path_directory(real != NULL ? real : path, directory)) {
+        free(real);
+        return NULL;
+    }
+    if (real == NULL)
+        real = realpath(directory, NULL);
+    else
+        memcpy(real, directory, strlen(directory) + 1);
+    if (path_directory(real != NULL ? real : directory, root) &&
+        asprintf(&result, "%s/" DELTA_BASES_NAME "/%s" DELTA_BASE_SUFFIX, root,
+                 digest_format(base, hex)) < 0)
+        result = NULL;
+    free(real);
+    return result;
 }
 
 /* The limits of a delta are in proportion to its base, too, if there is such a file. */
@@ -437,7 +324,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
     struct arena memory = {0};
     struct opening opening = {.sidecar = arena_allocate(&memory, sizeof(struct sidecar)),
                               .error = error};
-    struct sidecar_references *references = arena_allocate(&memory, sizeof(*references));
+    struct sidecar_cache *cache = arena_allocate(&memory, sizeof(*cache));
     struct sidecar_bases *bases = arena_allocate(&memory, sizeof(*bases));
     const char *copy = arena_text(&memory, "%s", name);
 
@@ -452,7 +339,7 @@ struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error 
                                         .memory_limit = memory_limit_for(bytes.size),
                                         .work_limit = work_limit_for(bytes.size),
                                         .threads = 1,
-                                        .references = references,
+                                        .cache = cache,
                                         .own_bases = bases,
                                         .memory = memory};
     elf_reader_open(&opening.file, bytes); /* if that fails, read_note finds none */
@@ -486,6 +373,13 @@ struct sidecar *sidecar_read(const char *path, struct error *error)
     return input_read(&input, path, error) ? open_input(&input, path, error) : NULL;
 }
 
+struct sidecar *sidecar_map(const char *path, struct error *error)
+{
+    struct input input;
+
+    return input_open(&input, path, error) ? open_input(&input, path, error) : NULL;
+}
+
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
 {
     struct input input;
@@ -493,28 +387,40 @@ struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *
     return input_read_descriptor(&input, fd, name, error) ? open_input(&input, name, error) : NULL;
 }
 
+void sidecar_bases_free(struct sidecar_bases *bases)
+{
+    sidecar_close(bases->base);
+    zlib_memo_free(&bases->memo.streams);
+    bases->base = NULL;
+}
+
 void sidecar_drop_cached(const struct sidecar *sidecar)
 {
-    atomic_store(&sidecar->references->restored, 0);
+    struct names *names = atomic_load(&sidecar->cache->names);
+
     for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++) {
-        buffer_free(&sidecar->references->contents[kind]);
-        buffer_free(&sidecar->references->parts[kind]);
+        struct cached_section *cached = &sidecar->cache->sections[kind];
+
+        atomic_store(&cached->known, 0);
+        buffer_free(&cached->own);
+        buffer_free(&cached->part);
     }
-    buffer_free(&sidecar->references->names);
+    if (names != NULL)
+        buffer_free(&names->text);
 }
 
 void sidecar_close(struct sidecar *sidecar)
 {
-    struct names *known;
+    struct names *names;
     struct arena memory;
 
     if (sidecar == NULL)
         return;
-    known = atomic_load(&sidecar->references->known);
-    if (known != NULL)
-        names_free(known);
-    free(known);
     sidecar_drop_cached(sidecar);
+    names = atomic_load(&sidecar->cache->names);
+    if (names != NULL)
+        names_free(names);
+    free(names);
     sidecar_bases_free(sidecar->own_bases);
     pthread_mutex_destroy(&sidecar->own_bases->lock);
     input_close(&sidecar->input);
@@ -536,192 +442,10 @@ bool sidecar_peek(const char *path, struct uuid *uuid, struct error *error)
     return done;
 }
 
-void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
-                          const struct proved_sections *proved)
-{
-    /* Limited since each thread holds a block in memory. */
-    sidecar->threads = threads < PARALLEL_THREADS_MAX ? threads : PARALLEL_THREADS_MAX;
-    sidecar->proved = proved;
-}
-
 void sidecar_limit_memory(struct sidecar *sidecar, uint64_t limit)
 {
     if (limit != 0)
         sidecar->memory_limit = limit;
     if (limit > sidecar->work_limit)
         sidecar->work_limit = limit;
-}
-
-/* ---- properties ---- */
-
-const char *image_format_name(enum image_format format)
-{
-    static const char *const names[] = {"unknown", "ELF", "Mach-O", "COFF"};
-
-    return names[format <= IMAGE_COFF ? format : 0];
-}
-
-const char *uuid_source_name(enum uuid_source source)
-{
-    static const char *const names[] = {"unknown", "build ID", "--uuid", "digest of the image"};
-
-    return names[source <= UUID_FROM_DIGEST ? source : 0];
-}
-
-const char *uuid_link_advice(enum image_format format)
-{
-    switch (format) {
-    case IMAGE_MACHO:
-        return "with -random_uuid, and not -no_uuid";
-    case IMAGE_COFF:
-        return "with /build-id or /debug (mingw-w64: --build-id)";
-    default:
-        return "with --build-id=sha1";
-    }
-}
-
-static struct digest digest_of_digests(const struct digest sections[STUB_KIND_COUNT])
-{
-    return digest_of(
-        (struct bytes){(const uint8_t *)sections, STUB_KIND_COUNT * sizeof(*sections)});
-}
-
-void facts_make_stub_id(uint8_t stub_id[PROFILE_STUB_ID_SIZE], const struct uuid *uuid,
-                        const struct digest sections[STUB_KIND_COUNT])
-{
-    struct digest all = digest_of_digests(sections);
-
-    uuid_stub(uuid, stub_id);
-    memcpy(stub_id + UUID_STUB_SIZE, all.bytes, PROFILE_STUB_ID_SIZE - UUID_STUB_SIZE);
-}
-
-uint64_t facts_make_record_change(const struct digest sections[STUB_KIND_COUNT])
-{
-    struct digest all = digest_of_digests(sections);
-    uint64_t change = load_u64(all.bytes, true);
-
-    return change != 0 ? change : 1;
-}
-
-bool sidecar_is_real(const struct sidecar *sidecar, struct error *error)
-{
-    return !sidecar->facts.is_placeholder ||
-           error_set(error,
-                     "%s: a placeholder: stands in for the sidecar of an image that had been split "
-                     "before, and holds nothing of it; give the sidecar of the first split",
-                     sidecar->name);
-}
-
-bool sidecar_holds_nothing(const struct sidecar *sidecar)
-{
-    for (size_t i = 0; i < sidecar->section_count; i++) {
-        if (sidecar->sections[i].stored_size != 0)
-            return false;
-    }
-    return true;
-}
-
-/* True unless the stub tells that the image was linked with mapping that is not here. Sidecars of
- * earlier builds have no KEPT note about that. */
-static bool stub_knows_all(const struct sidecar *sidecar)
-{
-    static const enum section_kind kinds[STUB_KIND_COUNT] = STUB_KINDS;
-    const struct sidecar_facts *facts = &sidecar->facts;
-    uint8_t expected[PROFILE_STUB_ID_SIZE];
-    struct digest digests[STUB_KIND_COUNT];
-
-    for (size_t i = 0; i < STUB_KIND_COUNT; i++) {
-        const struct section *section = sidecar_find(sidecar, kinds[i]);
-
-        digests[i] = section != NULL ? section->digest : digest_of((struct bytes){NULL, 0});
-    }
-    facts_make_stub_id(expected, &facts->uuid, digests);
-    return !facts->has_stub || sidecar_find(sidecar, SECTION_NAMES) == NULL ||
-           memcmp(expected, facts->stub_id, sizeof(expected)) == 0;
-}
-
-enum sidecar_mapping sidecar_mapping(const struct sidecar *sidecar)
-{
-    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
-    const unsigned names = SECTION_BIT(SECTION_NAMES) | SECTION_BIT(SECTION_COVNAMES);
-    unsigned here = 0, kept = 0;
-
-    for (size_t i = 0; i < sidecar->section_count; i++) {
-        if (sidecar->sections[i].size != 0)
-            here |= SECTION_BIT(sidecar->sections[i].kind);
-    }
-    for (size_t i = 0; i < sidecar->kept_count; i++)
-        kept |= SECTION_BIT(sidecar->kept[i].kind);
-    if ((here & mapping) == mapping && (here & names) != 0)
-        return MAPPING_IS_THERE;
-    return (here & mapping) == mapping || ((kept & ~here) & mapping) != 0 ||
-                   sidecar->facts.is_placeholder || !stub_knows_all(sidecar)
-               ? MAPPING_IS_APART
-               : MAPPING_IS_ABSENT;
-}
-
-bool sidecar_report_no_mapping(const struct sidecar *sidecar, struct error *error)
-{
-    return error_set(error,
-                     "%s: the image has no coverage mapping; compile it with -fcoverage-mapping",
-                     sidecar->name);
-}
-
-bool sidecar_is_compact(const struct sidecar *sidecar)
-{
-    for (size_t i = 0; i < sidecar->section_count; i++) {
-        if (sidecar->sections[i].form != 0 && sidecar->sections[i].form != ELFCOMPRESS_ZSTD)
-            return true;
-    }
-    return false;
-}
-
-bool sidecar_holds_same(const struct sidecar *one, const struct sidecar *other)
-{
-    const struct sidecar_facts *a = &one->facts, *b = &other->facts;
-
-    if (a->format != b->format || a->elf_class != b->elf_class || a->elf_data != b->elf_data ||
-        a->elf_type != b->elf_type || a->machine != b->machine ||
-        a->pointer_size != b->pointer_size || a->raw_version != b->raw_version ||
-        !uuid_equal(&a->uuid, &b->uuid) || a->uuid_source != b->uuid_source ||
-        a->original_size != b->original_size || a->stripped_size != b->stripped_size ||
-        !digest_equal(&a->original_digest, &b->original_digest) ||
-        !digest_equal(&a->stripped_digest, &b->stripped_digest) || a->has_stub != b->has_stub ||
-        a->is_placeholder != b->is_placeholder || one->section_count != other->section_count ||
-        one->inverse.size != other->inverse.size ||
-        !digest_equal(&one->inverse.digest, &other->inverse.digest))
-        return false;
-    for (size_t i = 0; i < one->section_count; i++) {
-        const struct section *left = &one->sections[i], *right = &other->sections[i];
-
-        if (left->kind != right->kind || left->fate != right->fate ||
-            left->address != right->address || left->alignment != right->alignment ||
-            left->size != right->size || !digest_equal(&left->digest, &right->digest))
-            return false;
-    }
-    return true;
-}
-
-bool sidecar_agrees(const struct sidecar *one, const struct sidecar *other)
-{
-    if (digest_equal(&one->facts.original_digest, &other->facts.original_digest))
-        return true;
-    for (size_t i = 0; i < one->section_count; i++) {
-        const struct section *mine = &one->sections[i];
-        const struct section *theirs = sidecar_find(other, mine->kind);
-
-        if (theirs == NULL || mine->size != theirs->size ||
-            !digest_equal(&mine->digest, &theirs->digest))
-            return false;
-    }
-    return one->section_count == other->section_count;
-}
-
-const struct section *sidecar_find(const struct sidecar *sidecar, enum section_kind kind)
-{
-    for (size_t i = 0; i < sidecar->section_count; i++) {
-        if (sidecar->sections[i].kind == kind)
-            return &sidecar->sections[i];
-    }
-    return NULL;
 }

@@ -31,6 +31,7 @@
 
 #include "common/base/array.h"
 #include "common/base/bytes.h"
+#include "common/base/cursor.h"
 #include "common/base/digest.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
@@ -140,6 +141,7 @@ struct sidecar_part {
 };
 
 struct sidecar_bases;
+struct elf_reader;
 
 /* ---- opening ---- */
 
@@ -167,20 +169,26 @@ struct sidecar_memo {
     uint64_t room; /* for contents, in bytes */
 };
 
-/* Results of reading that never change until the sidecar is closed. So several threads can read a
- * sidecar at the same time. */
-struct sidecar_references {
-    /* The NameRefs of the distinct names, which several sections need; without the names
-     * themselves, which are much larger. NULL until they are needed. */
-    _Atomic(struct names *) known;
-    /* SECTION_BIT of the sections whose stored bytes have been checked against their digest. */
-    _Atomic(unsigned) checked;
-    /* With a memo that had room: contents in compact forms by kind, and the text of the names whose
-     * NameRefs are known. */
-    struct buffer contents[SECTION_KIND_MAX + 1], names;
-    /* Of a delta: its parts by kind, which are there if their bit (1 << kind) is set. */
-    _Atomic(unsigned) restored;
-    struct buffer parts[SECTION_KIND_MAX + 1];
+/* What is known of a section. */
+enum {
+    CACHED_CONTENT = 1, /* its content */
+    CACHED_PART = 2,    /* of a delta: its part, decompressed after the base's */
+    CACHED_CHECK = 4,   /* that its stored bytes have its digest */
+};
+
+struct cached_section {
+    _Atomic(unsigned) known;
+    struct bytes content; /* in `own`, in `part`, or what was shown to come back (proved) */
+    struct buffer own, part;
+};
+
+/* Results of reading, which never change until they are dropped or the sidecar is closed. So
+ * several threads can read a sidecar at the same time. */
+struct sidecar_cache {
+    /* The NameRefs of the distinct names, which several sections need. With a memo that had room,
+     * also the text of the names, which is much larger. NULL until they are needed. */
+    _Atomic(struct names *) names;
+    struct cached_section sections[SECTION_KIND_MAX + 1]; /* by kind; 0: the inverse script */
 };
 
 /* An opened sidecar, for all to read. The functions below change it. */
@@ -203,8 +211,7 @@ struct sidecar {
     uint64_t memory_limit, work_limit;               /* in bytes: see sidecar_limit_memory */
     uint64_t claimed; /* the size of all that has to be decoded, in bytes */
     unsigned threads; /* see sidecar_help_restore */
-    const struct proved_sections *proved;
-    struct sidecar_references *references;
+    struct sidecar_cache *cache;
     struct sidecar_memo *memo; /* may be NULL; must outlive the sidecar, or its use */
     struct input input;        /* the bytes, if the sidecar owns them */
     struct arena memory;       /* of all of this */
@@ -218,8 +225,10 @@ bool sidecar_recognize(struct bytes bytes);
 struct sidecar *sidecar_open(struct bytes bytes, const char *name, struct error *error);
 void sidecar_close(struct sidecar *sidecar);
 
-/* The same for a file, which is read into memory and may change afterwards. */
+/* The same for a file, which is read into memory and may change afterwards; or is mapped, to look
+ * at headers and notes. */
 struct sidecar *sidecar_read(const char *path, struct error *error);
+struct sidecar *sidecar_map(const char *path, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
 /* Reads only the UUID, from the file's first page, however large the file is: to find out which of
@@ -239,6 +248,19 @@ void sidecar_help_restore(struct sidecar *sidecar, unsigned threads,
 
 /* Frees the contents that were kept because of the memo, and those of a delta. */
 void sidecar_drop_cached(const struct sidecar *sidecar);
+
+/* Sets the error of a sidecar that was damaged. Returns false. */
+bool sidecar_damaged(const struct sidecar *sidecar, const char *how, struct error *error);
+
+/* True if the contents of the section are in the sidecar; otherwise only address and size are. */
+static inline bool section_is_stored(const struct section *section)
+{
+    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
+}
+
+/* True if the image's stub tells these sections and this UUID. *are_all: whether all the sections
+ * that it tells are here; others count as sections of no bytes. */
+bool sidecar_stub_agrees(const struct sidecar *sidecar, bool *are_all);
 
 /* Fails for a placeholder, with an error for callers that need its contents. */
 bool sidecar_is_real(const struct sidecar *sidecar, struct error *error);
@@ -273,6 +295,10 @@ const struct section *sidecar_find(const struct sidecar *sidecar, enum section_k
 bool sidecar_read_section(const struct sidecar *sidecar, const struct section *section,
                           struct buffer *content, struct error *error);
 
+/* The same, but the content stays with the sidecar, and is valid until that is closed. */
+bool sidecar_hold_section(const struct sidecar *sidecar, const struct section *section,
+                          struct bytes *content, struct error *error);
+
 /* Reads the distinct names of a names section into an empty set, to which nothing can be added. For
  * a compact form, no zlib stream is recreated, and the NameRefs are kept with the sidecar, for
  * other sections that are read later. */
@@ -285,6 +311,16 @@ bool sidecar_read_names(const struct sidecar *sidecar, const struct section *sec
  * must not be used until the function has returned true. */
 bool sidecar_stream_section(const struct sidecar *sidecar, const struct section *section,
                             bytes_sink sink, void *context, struct error *error);
+
+/* A section of which parts are passed on in ascending order, without a check of its digest. NULL on
+ * failure; *error gets all further errors of the stream, too. Close with section_stream_close (NULL
+ * is allowed). */
+struct section_stream;
+struct section_stream *section_stream_open(const struct sidecar *sidecar,
+                                           const struct section *section, struct error *error);
+bool section_stream_pass(struct section_stream *stream, uint64_t offset, uint64_t size,
+                         bytes_sink sink, void *context);
+void section_stream_close(struct section_stream *stream);
 
 /* Reads the `size` bytes of a section at `offset`; all bytes returned have been checked. In a
  * section with blocks, only the blocks needed are decoded, and their digests checked. For any
@@ -303,16 +339,16 @@ bool sidecar_check_stripped(const struct sidecar *sidecar, const struct input *s
                             bool *is_other, struct error *error);
 
 /* Restores the original from the stripped image. Checks the stripped image's size and digest first,
- * and the original's digest at the end. The sink may be called before a failure; its output must be
- * discarded then. The pages of a mapped file are released after use, so that the resident size does
- * not grow with the image. */
+ * and the original's digest at the end. The sink (NULL is allowed) may be called before a failure;
+ * its output must be discarded then. The pages of a mapped file are released after use, so that the
+ * resident size does not grow with the image. */
 bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped, bytes_sink sink,
                      void *context, struct error *error);
 
 /* ---- the note of owner "covsplit": docs/format.md has its layout ---- */
 
 /* The type is so high because some tools name low ones regardless of the owner (binutils calls 1
- * NT_VERSION). Objects (object.h) have a note with another type. */
+ * NT_VERSION). Objects (exported.h) have a note with another type. */
 
 #define SIDECAR_NOTE_TYPE       0x1001
 #define SIDECAR_NOTE_OWNER      "covsplit"
@@ -326,23 +362,17 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
 /* The ch_type of the sections of a delta; beside those of enum transform_id. */
 #define SIDECAR_DELTA_TYPE 0x6c760701
 
-/* Flags in the note: of the sidecar, and of a section that is stored. */
-#define NOTE_STUB         1u
-#define NOTE_PLACEHOLDER  2u
-#define NOTE_RECORDS      4u
-#define NOTE_DELTA        8u
-#define NOTE_ASSUMED      16u
-#define NOTE_SECTION_COPY 1u
+/* Codes the note behind its version and the seal: appends what the sidecar tells, or reads that
+ * into a sidecar of zeros, which has its name. Writing, only facts, base, sections and digests are
+ * used, and the coder's buffer tells whether memory ran out. */
+bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct error *error);
+
+/* Makes the seal of a file, of which the seal has its place at this offset. It covers everything
+ * else but the compressed contents, which have digests of their own. False if a section is where
+ * none may be, or if there is far more to seal than sidecars have. */
+bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal);
 
 /* ---- writing ---- */
-
-/* What a delta stores; then sections and inverse have no contents, but their digests. */
-struct sidecar_delta {
-    struct sidecar_base base;
-    struct digest inverse_digest;
-    uint64_t inverse_size;
-    struct buffer stored[SECTION_KIND_MAX + 1]; /* by kind; 0: the inverse script */
-};
 
 /* The same contents and options always give the same bytes, whatever the number of threads. */
 
@@ -356,8 +386,7 @@ struct sidecar_source {
     /* Of these, the sections that do not go and have a reason for that are told. */
     const struct section *kept;
     size_t kept_count;
-    struct bytes inverse;              /* from inverse_encode */
-    const struct sidecar_delta *delta; /* NULL for a whole sidecar */
+    struct bytes inverse;      /* from inverse_encode */
     const struct input *image; /* pages of it are released after use; NULL if it is not mapped */
 };
 
@@ -372,6 +401,23 @@ struct sidecar_write_options {
 /* Compresses and writes the sidecar to a started output; the caller commits it. */
 bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
                    struct output *output, struct error *error);
+
+/* What is stored of sections, by kind; 0: the inverse script. */
+struct sidecar_stored {
+    uint32_t types[SECTION_KIND_MAX + 1]; /* ch_type */
+    struct buffer bytes[SECTION_KIND_MAX + 1];
+};
+
+/* Writes a sidecar of which the facts, sections with digests and the rest are told, and which
+ * stores this; the caller commits the output. */
+bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_stored *stored,
+                          struct output *output, struct error *error);
+
+/* Opens what was written of a sidecar in another form, which must hold the same, to verify it with
+ * the help that sidecar_help_restore takes. NULL if it does not. Close the input in any case. */
+struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
+                                   unsigned threads, const struct proved_sections *proved,
+                                   struct input *input, struct error *error);
 
 /* Writes what the sidecar holds to a started output, as a split of the image would have written it
  * with these options (`proved` is not used), and reads it back: each section must come out with the

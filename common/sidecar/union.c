@@ -34,7 +34,7 @@
 #include "common/base/memory_limit.h"
 #include "common/llvm/coverage.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 
 /* ---- choosing the coverage of a member ---- */
 
@@ -308,30 +308,6 @@ static bool hold(struct chooser *chooser, const struct covfun_record *record, st
             out_of_memory(chooser, size));
 }
 
-/* Notes if the record is of a function that its translation unit does not use: its hash is 0, as
- * that of a dummy, but from rustc it has all regions of the function, without counters. */
-static bool note_use(struct chooser *chooser, const struct covfun_record *record,
-                     struct entry *entry)
-{
-    struct mapping *mapping = &chooser->mapping;
-    enum result result;
-
-    entry->is_unused = entry->is_dummy;
-    if (record->function_hash != 0 || entry->is_dummy)
-        return true;
-    result = mapping_read(mapping, record->mapping);
-    if (result == RESULT_NO_MEMORY)
-        return out_of_memory(chooser, record->mapping.size);
-    entry->is_unused = result == RESULT_OK;
-    for (size_t i = 0; entry->is_unused && i < mapping->region_count; i++) {
-        const struct region *region = &mapping->regions[i];
-
-        for (unsigned k = 0; k < region_counters(region->kind); k++)
-            entry->is_unused &= region->operands[k] == COUNTER_ZERO;
-    }
-    return true;
-}
-
 /* Gives the record an entry, a new one or that of a dummy which it replaces, unless another record
  * of the function counts. The first record's bytes are held even if it is not kept: if none is
  * kept, it is written. */
@@ -358,8 +334,12 @@ static bool take_record(struct chooser *chooser, const struct covfun_record *rec
     }
     *entry = (struct entry){
         .name = (size_t)name, .unit = (size_t)(unit - chooser->units), .is_dummy = is_dummy};
-    if (!compute_digest(chooser, record, unit, entry) || !note_use(chooser, record, entry))
+    if (!compute_digest(chooser, record, unit, entry))
         return false;
+    if (!is_dummy &&
+        covfun_tell_unused(&chooser->mapping, record, &entry->is_unused) == RESULT_NO_MEMORY)
+        return out_of_memory(chooser, record->mapping.size);
+    entry->is_unused |= is_dummy;
     entry->is_kept = !digest_set_has(chooser->seen, &entry->digest);
     return (!entry->is_kept && entry != chooser->entries) || hold(chooser, record, entry);
 }
@@ -412,18 +392,13 @@ static bool take_part(void *context, struct bytes part, struct error *error)
            out_of_memory(chooser, rest.size);
 }
 
-/* The filenames of the unit as they are in the union. */
-static struct bytes files_of(const struct unit *unit)
-{
-    return unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
-}
-
 /* The units that are needed, all of the version by which LLVM reads them. */
 static bool put_covmap(struct chooser *chooser, struct buffer *covmap)
 {
     for (size_t i = 0; i < chooser->unit_count; i++) {
         const struct unit *unit = &chooser->units[i];
-        struct bytes filenames = files_of(unit);
+        struct bytes filenames =
+            unit->mapped.size != 0 ? buffer_view(&unit->mapped) : unit->filenames;
         uint8_t header[COVMAP_HEADER_SIZE];
 
         if (!unit->is_needed)
@@ -456,7 +431,7 @@ static bool put_names(struct chooser *chooser, struct buffer *encoded)
     return done;
 }
 
-static bool put_coverage(struct chooser *chooser, struct object_coverage *coverage)
+static bool put_coverage(struct chooser *chooser, struct export_coverage *coverage)
 {
     for (size_t i = 0; i < chooser->entry_count; i++)
         chooser->kept_count += chooser->entries[i].is_kept;
@@ -486,7 +461,7 @@ static bool put_coverage(struct chooser *chooser, struct object_coverage *covera
 
 /* Reads the sidecar's coverage, and fills in what the union does not have yet, if all of it is as
  * expected (chooser->fits). */
-static bool choose(struct chooser *chooser, struct object_coverage *coverage)
+static bool choose(struct chooser *chooser, struct export_coverage *coverage)
 {
     const struct sidecar *sidecar = chooser->sidecar;
     const struct section *covfun = sidecar_find(sidecar, SECTION_COVFUN);
@@ -548,8 +523,8 @@ static bool put(void *context, struct bytes bytes, struct error *error)
     return member->writer->sink(member->writer->context, bytes, error);
 }
 
-/* Writes what is before the object. The name of an image may contain anything; that of a member
- * must be a valid file name. It is padded with zeros up to the beginning of the object. */
+/* Writes what is before the export. The name of an image may contain anything; that of a member
+ * must be a valid file name. It is padded with zeros up to the beginning of the export. */
 static bool put_header(void *context, uint64_t size, struct error *error)
 {
     const struct sidecar *sidecar = ((const struct member *)context)->sidecar;
@@ -621,14 +596,14 @@ bool union_add(struct union_writer *writer, const struct sidecar *sidecar, struc
                               .error = error,
                               .big = sidecar->facts.elf_data == ELFDATA2MSB,
                               .fits = true};
-    struct object_coverage coverage = {.covfun_count = 0};
+    struct export_coverage coverage = {.covfun_count = 0};
     struct member member = {writer, sidecar};
     bool done;
 
     if (reading.memo == NULL)
         reading.memo = &writer->memo;
     done = check_coverage(sidecar, error) && choose(&chooser, &coverage) &&
-           object_write_member(sidecar, chooser.fits ? &coverage : NULL, put_header, put, &member,
+           export_write_member(sidecar, chooser.fits ? &coverage : NULL, put_header, put, &member,
                                error);
 
     writer->member_count += done;
@@ -717,13 +692,13 @@ bool union_recognize(struct bytes bytes)
     struct error error;
 
     return union_open(bytes, "", &bytes, &error) && take_member(&bytes, &member) &&
-           object_recognize(member.object);
+           export_recognize(member.object);
 }
 
 bool union_next(struct bytes *members, const char *file, struct union_member_view *member,
                 bool *found, struct error *error)
 {
     *found = members->size != 0;
-    return !*found || (take_member(members, member) && object_recognize(member->object)) ||
+    return !*found || (take_member(members, member) && export_recognize(member->object)) ||
            error_set(error, "%s: a damaged union; export it again", file);
 }

@@ -5,7 +5,7 @@
  * share. llvm-cov reads all of it, and keeps the first of equal records. A union has each of them
  * once.
  *
- * It is an archive of objects (object.h), one for each sidecar, in the order in which they were
+ * It is an archive of exports (exported.h), one for each sidecar, in the order in which they were
  * added. Such a member has the image's class, byte order, machine and build ID, and of the coverage
  *
  *   __llvm_covfun   those records that llvm-cov would load from it, see union.c

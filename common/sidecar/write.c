@@ -2,8 +2,8 @@
  * Writing sidecars: see sidecar.h.
  *
  * All contents are compressed into memory first, because the note at the start of the file and the
- * section headers at its end need the sizes and digests. Then the file (elf_file.h) is
- * walked twice: once to compute the seal, once to write.
+ * section headers at its end need the sizes and digests. Then the file (elf_file.h) is put together
+ * in memory, where readers find the seal, and written.
  */
 #include "common/sidecar/sidecar.h"
 
@@ -21,124 +21,102 @@
 /* The null section, the notes, one of each kind, the inverse script, the section names. */
 _Static_assert(1 + 1 + SECTION_KIND_MAX + 2 <= ELF_WRITER_SECTION_MAX, "room for all sections");
 
-struct writer {
+/* The making of what is stored. */
+struct encoder {
     const struct sidecar_source *source;
     const struct sidecar_write_options *options;
     struct codec_options codec;
-    struct elf_writer elf;
-    struct elf_writer_section *notes;
-    size_t seal; /* its offset in the notes */
-    /* By kind: the compact form of a section, if one fits. */
-    struct {
-        const struct transform *transform;
-        struct buffer encoded;
-    } compact[SECTION_KIND_MAX + 1];
-    struct digest digests[SECTION_KIND_MAX + 1]; /* by kind; 0: of the inverse script */
+    const char *name;    /* of the output */
+    struct sidecar told; /* gets the digests */
+    struct sidecar_stored stored;
     struct digest_stream digest;
     struct error *error;
 };
 
-static bool out_of_memory(const struct writer *writer, uint64_t size)
-{
-    return error_out_of_memory(writer->error, writer->elf.name, size);
-}
-
-static bool is_stored(const struct section *section)
-{
-    return (SECTION_BIT(section->kind) & SECTION_STORED) != 0;
-}
-
 /* ---- compact forms ---- */
-
-static const struct section *find(const struct writer *writer, enum section_kind kind)
-{
-    for (size_t i = 0; i < writer->source->section_count; i++) {
-        if (writer->source->sections[i].kind == kind)
-            return &writer->source->sections[i];
-    }
-    return NULL;
-}
 
 /* Encodes a section, for which `names` have the names that were encoded before it, and has the
  * sections that are encoded after it use it. */
-static bool encode_section(struct writer *writer, const struct section *section,
+static bool encode_section(struct encoder *encoder, struct section *section,
                            struct transform_context *context, struct names *names)
 {
     enum section_kind kind = section->kind;
     const struct transform *transform =
         transform_for(kind, section->content.size > context->block_size);
-    struct buffer *encoded = &writer->compact[kind].encoded;
+    struct buffer *encoded = &encoder->stored.bytes[kind];
     struct encoded stored;
     bool fits;
 
-    writer->digests[kind] = digest_of(section->content);
+    section->digest = digest_of(section->content);
     if (kind == SECTION_DATA)
         context->data = section->content;
     else if (kind == SECTION_COVMAP)
         context->covmap = section->content;
     else if (kind == SECTION_COVFUN)
         context->covfun = section->content;
-    if (writer->options->proved != NULL)
-        writer->options->proved->kinds[kind] =
-            (struct proved_section){.digest = writer->digests[kind]};
+    if (encoder->options->proved != NULL)
+        encoder->options->proved->kinds[kind] = (struct proved_section){.digest = section->digest};
     if (transform == NULL)
         return true;
-    if (!codec_encode(transform, context, section->content, &writer->codec, writer->elf.name,
-                      encoded, &fits, writer->error))
+    if (!codec_encode(transform, context, section->content, &encoder->codec, encoder->name, encoded,
+                      &fits, encoder->error))
         return false;
     if (!fits)
         return true;
-    writer->compact[kind].transform = transform;
-    if (writer->options->proved != NULL)
-        writer->options->proved->kinds[kind] = (struct proved_section){
-            digest_of(buffer_view(encoded)), section->content, writer->digests[kind]};
+    encoder->stored.types[kind] = transform->id;
+    if (encoder->options->proved != NULL)
+        encoder->options->proved->kinds[kind] = (struct proved_section){
+            digest_of(buffer_view(encoded)), section->content, section->digest};
     if ((kind != SECTION_NAMES && kind != SECTION_COVNAMES) || context->names != NULL)
         return true;
     /* Names are read from their encoded form, as a reader will; only the first section counts. */
-    stored = (struct encoded){buffer_view(encoded), section->content.size, writer->elf.name,
+    stored = (struct encoded){buffer_view(encoded), section->content.size, encoder->name,
                               section_kind_name(kind)};
-    if (!names_decode(context, &stored, names, NULL, writer->error))
+    if (!names_decode(context, &stored, names, NULL, encoder->error))
         return false;
     context->names = names;
-    return names_index(names, context->threads) || out_of_memory(writer, names->text.size);
+    return names_index(names, context->threads) ||
+           error_out_of_memory(encoder->error, encoder->name, names->text.size);
 }
 
 /* Encodes the sections for which a transform fits, after those that they depend on: names come
  * first, then data, which needs them, then the coverage mapping, which needs both, then the linked
  * one, which needs that. */
-static bool encode_sections(struct writer *writer)
+static bool encode_sections(struct encoder *encoder)
 {
     static const enum section_kind order[] = {
         SECTION_NAMES,  SECTION_COVNAMES, SECTION_DATA,          SECTION_COVDATA,
         SECTION_COVMAP, SECTION_COVFUN,   SECTION_LINKED_COVMAP, SECTION_LINKED_COVFUN};
-    const struct sidecar_write_options *options = writer->options;
+    const struct sidecar_write_options *options = encoder->options;
     struct transform_context context = {
-        .big_endian = writer->source->facts.elf_data == ELFDATA2MSB,
-        .pointer_size = (unsigned)writer->source->facts.pointer_size,
-        .raw_version = writer->source->facts.raw_version,
+        .big_endian = encoder->source->facts.elf_data == ELFDATA2MSB,
+        .pointer_size = (unsigned)encoder->source->facts.pointer_size,
+        .raw_version = encoder->source->facts.raw_version,
         .block_size = options->block_size != 0 ? options->block_size : TRANSFORM_BLOCK_SIZE,
         .threads = options->threads,
     };
     struct names names = {0};
     bool done = true;
 
-    writer->codec = (struct codec_options){.level = options->level, .threads = options->threads};
+    encoder->codec = (struct codec_options){.level = options->level, .threads = options->threads};
     for (size_t i = 0; done && i < sizeof(order) / sizeof(order[0]); i++) {
-        const struct section *section = find(writer, order[i]);
+        for (size_t k = 0; done && k < encoder->told.section_count; k++) {
+            struct section *section = &encoder->told.sections[k];
 
-        if (section != NULL && section->content.size != 0)
-            done = encode_section(writer, section, &context, &names);
+            if (section->kind == order[i] && section->content.size != 0)
+                done = encode_section(encoder, section, &context, &names);
+        }
     }
     names_free(&names);
     return done;
 }
 
-/* ---- sections ---- */
+/* ---- plain forms ---- */
 
 /* Releases the pages of a part of the image, if it is one: the mapping of packed units is not. */
-static void release(const struct writer *writer, struct bytes part)
+static void release_pages(const struct encoder *encoder, struct bytes part)
 {
-    const struct input *image = writer->source->image;
+    const struct input *image = encoder->source->image;
     uint64_t offset = image == NULL ? 0 : (uintptr_t)part.data - (uintptr_t)image->bytes.data;
 
     if (image != NULL && range_within(offset, part.size, 0, image->bytes.size))
@@ -147,238 +125,166 @@ static void release(const struct writer *writer, struct bytes part)
 
 static void content_consumed(void *context, struct bytes piece)
 {
-    struct writer *writer = context;
+    struct encoder *encoder = context;
 
-    digest_stream_add(&writer->digest, piece);
-    release(writer, piece);
+    digest_stream_add(&encoder->digest, piece);
+    release_pages(encoder, piece);
 }
 
-/* Adds a section with contents, or the inverse script, whose kind is 0. */
-static bool add_section(struct writer *writer, const struct section *section, const char *name)
+/* Compresses a section, or the inverse script, unless it has a compact form. */
+static bool compress_section(struct encoder *encoder, struct section *section)
 {
-    const struct transform *transform = writer->compact[section->kind].transform;
-    struct buffer *encoded = &writer->compact[section->kind].encoded;
+    if (encoder->stored.types[section->kind] != 0) {
+        release_pages(encoder, section->content);
+        return true;
+    }
+    encoder->stored.types[section->kind] = ELFCOMPRESS_ZSTD;
+    digest_stream_start(&encoder->digest);
+    if (!codec_compress(section->content, &encoder->codec, content_consumed, encoder, encoder->name,
+                        &encoder->stored.bytes[section->kind], encoder->error))
+        return false;
+    section->digest = digest_stream_finish(&encoder->digest);
+    return true;
+}
+
+static bool compress_sections(struct encoder *encoder)
+{
+    struct sidecar *told = &encoder->told;
+    uint64_t content = 0, threads;
+    bool done = true;
+
+    for (size_t i = 0; i < told->section_count; i++)
+        content += told->sections[i].content.size;
+    threads = content / CONTENT_PER_THREAD + 1;
+    encoder->codec.level = encoder->options->level;
+    encoder->codec.threads =
+        encoder->options->threads < threads ? encoder->options->threads : (unsigned)threads;
+    for (size_t i = 0; done && i < told->section_count; i++) {
+        struct section *section = &told->sections[i];
+
+        done = !section_is_stored(section) || compress_section(encoder, section);
+    }
+    return done && compress_section(encoder, &told->inverse);
+}
+
+/* ---- the file ---- */
+
+struct writer {
+    const struct sidecar *told;
+    struct elf_writer elf;
+    struct elf_writer_section *notes;
+    size_t seal; /* its offset in the notes */
+    struct buffer file;
+    struct error *error;
+};
+
+static bool out_of_memory(const struct writer *writer, uint64_t size)
+{
+    return error_out_of_memory(writer->error, writer->elf.name, size);
+}
+
+/* Adds a section with contents, or the inverse script. */
+static bool add_section(struct writer *writer, const struct section *section, const char *name,
+                        uint32_t type, const struct buffer *stored)
+{
     struct elf_writer_section *to = elf_writer_add(&writer->elf, name, SHT_PROGBITS, writer->error);
-    const struct sidecar_delta *delta = writer->source->delta;
-    Elf64_Chdr header = {.ch_type = delta != NULL       ? SIDECAR_DELTA_TYPE
-                                    : transform == NULL ? ELFCOMPRESS_ZSTD
-                                                        : transform->id,
-                         .ch_size = section->size,
-                         .ch_addralign = section->alignment};
+    const Elf64_Chdr header = {
+        .ch_type = type, .ch_size = section->size, .ch_addralign = section->alignment};
 
     if (to == NULL)
         return false;
     to->header.sh_addr = section->address;
     to->header.sh_flags = SHF_COMPRESSED;
     to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
-    elf_put_chdr(&to->stored, elf_writer_form(&writer->elf), &header);
-    if (to->stored.failed)
-        return out_of_memory(writer, sizeof(header));
-    if (delta != NULL) {
-        const struct buffer *stored = &delta->stored[section->kind];
-
-        writer->digests[section->kind] = section->digest;
-        return buffer_append(&to->stored, stored->data, stored->size) ||
-               out_of_memory(writer, stored->size);
-    }
-    if (transform != NULL) {
-        if (!buffer_append(&to->stored, encoded->data, encoded->size))
-            return out_of_memory(writer, encoded->size);
-        buffer_free(encoded);
-        release(writer, section->content);
-        return true;
-    }
-    digest_stream_start(&writer->digest);
-    if (!codec_compress(section->content, &writer->codec, content_consumed, writer,
-                        writer->elf.name, &to->stored, writer->error))
-        return false;
-    writer->digests[section->kind] = digest_stream_finish(&writer->digest);
-    return true;
-}
-
-/* ---- the note ---- */
-
-static void put_digest(struct buffer *note, const struct digest *digest)
-{
-    buffer_append(note, digest->bytes, DIGEST_SIZE);
-}
-
-static void put_text(struct buffer *note, const char *text)
-{
-    buffer_append_uleb128(note, strlen(text));
-    buffer_append(note, text, strlen(text));
-}
-
-static void put_facts(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_facts *facts = &writer->source->facts;
-    const struct sidecar_delta *delta = writer->source->delta;
-    bool knows_records = !bytes_all_zero((struct bytes){facts->records.bytes, DIGEST_SIZE});
-
-    buffer_append_uleb128(
-        note, (facts->has_stub ? NOTE_STUB : 0) | (facts->is_placeholder ? NOTE_PLACEHOLDER : 0) |
-                  (knows_records ? NOTE_RECORDS : 0) | (delta != NULL ? NOTE_DELTA : 0) |
-                  (facts->is_assumed ? NOTE_ASSUMED : 0));
-    buffer_append_uleb128(note, facts->format);
-    buffer_append_uleb128(note, facts->uuid_source);
-    buffer_append_uleb128(note, facts->raw_version);
-    buffer_append_uleb128(note, facts->original_size);
-    put_digest(note, &facts->original_digest);
-    buffer_append_uleb128(note, facts->stripped_size);
-    put_digest(note, &facts->stripped_digest);
-    if (facts->has_stub)
-        buffer_append(note, facts->stub_id, PROFILE_STUB_ID_SIZE);
-    if (knows_records)
-        put_digest(note, &facts->records);
-    buffer_append_uleb128(note, facts->record_change);
-    if (delta != NULL) {
-        put_digest(note, &delta->base.digest);
-        buffer_append_uleb128(note, delta->base.size);
-        buffer_append_uleb128(note, delta->base.whole_size);
-    }
-    put_text(note, writer->source->image_name);
-}
-
-static void put_sections(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-
-    buffer_append_uleb128(note, source->section_count);
-    for (size_t i = 0; i < source->section_count; i++) {
-        const struct section *section = &source->sections[i];
-
-        buffer_append_uleb128(note, section->kind);
-        if (is_stored(section)) {
-            buffer_append_uleb128(note, section->fate == FATE_COPIED ? NOTE_SECTION_COPY : 0);
-            put_digest(note, &writer->digests[section->kind]);
-        } else {
-            buffer_append_uleb128(note, section->address);
-            buffer_append_uleb128(note, section->size);
-            buffer_append_uleb128(note, section->alignment);
-        }
-    }
-    put_digest(note, &writer->digests[0]);
+    elf_put(&to->stored, &elf_chdr, elf_writer_form(&writer->elf), &header);
+    return buffer_append(&to->stored, stored->data, stored->size) ||
+           out_of_memory(writer, stored->size);
 }
 
 /* Mapping that was not to go is noted, too: without it, nobody would know that there is some. */
-static bool is_noted(const struct writer *writer, const struct section *kept)
+static bool is_noted(const struct sidecar *told, const struct section *kept)
 {
     bool is_mapping = kept->kind == SECTION_COVMAP || kept->kind == SECTION_COVFUN;
 
-    return !section_goes(kept) && (kept->reason[0] != '\0' || (is_mapping && kept->size != 0 &&
-                                                               find(writer, kept->kind) == NULL));
-}
-
-static void put_kept(const struct writer *writer, struct buffer *note)
-{
-    const struct sidecar_source *source = writer->source;
-    size_t count = 0;
-
-    for (size_t i = 0; i < source->kept_count; i++)
-        count += is_noted(writer, &source->kept[i]);
-    buffer_append_uleb128(note, count);
-    for (size_t i = 0; i < source->kept_count; i++) {
-        const struct section *kept = &source->kept[i];
-
-        if (!is_noted(writer, kept))
-            continue;
-        buffer_append_uleb128(note, kept->kind);
-        buffer_append_uleb128(note, kept->size);
-        put_text(note, kept->reason);
-    }
+    return !section_goes(kept) &&
+           (kept->reason[0] != '\0' ||
+            (is_mapping && kept->size != 0 && sidecar_find(told, kept->kind) == NULL));
 }
 
 /* Appends the note to that with the UUID; in place of the seal there are zeros. */
 static bool add_note(struct writer *writer)
 {
-    bool big = writer->source->facts.elf_data == ELFDATA2MSB;
+    bool big = writer->told->facts.elf_data == ELFDATA2MSB, done;
+    struct sidecar noted = *writer->told;
     uint8_t version[sizeof(uint32_t)];
     struct buffer note = {0}, *to = &writer->notes->stored;
 
+    noted.kept_count = 0;
+    for (size_t i = 0; i < writer->told->kept_count; i++) {
+        if (is_noted(&noted, &writer->told->kept[i]))
+            noted.kept[noted.kept_count++] = writer->told->kept[i];
+    }
     store_u32(version, SIDECAR_FORMAT_VERSION, big);
     buffer_append(&note, version, sizeof(version));
     buffer_append_zeros(&note, DIGEST_SIZE);
-    put_facts(writer, &note);
-    put_sections(writer, &note);
-    put_kept(writer, &note);
+    done = sidecar_code_note(&noted, &(struct coder){.to = &note}, writer->error);
     if (note.failed)
         to->failed = true;
     elf_note_append(to, big, SIDECAR_NOTE_OWNER, SIDECAR_NOTE_TYPE, buffer_view(&note));
     writer->seal = to->size - align_up(note.size, ELF_NOTE_ALIGNMENT) + sizeof(version);
     buffer_free(&note);
-    return !to->failed || out_of_memory(writer, to->size);
+    return done && (!to->failed || out_of_memory(writer, to->size));
 }
 
-/* ---- the file ---- */
-
-static bool add_to_seal(void *context, struct bytes bytes, struct error *error)
+static bool append_part(void *context, struct bytes part, struct error *error)
 {
     struct writer *writer = context;
 
     (void)error;
-    digest_stream_add(&writer->digest, bytes);
-    return true;
+    return buffer_append(&writer->file, part.data, (size_t)part.size) ||
+           out_of_memory(writer, writer->file.size + part.size);
 }
 
-/* Of a compressed section, the seal only covers the compression header. */
-static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
-                                struct error *error)
+/* Puts the file together and writes the seal into its note, in place of zeros. */
+static bool make_file(struct writer *writer)
 {
-    const struct writer *writer = context;
-    struct bytes covered = buffer_view(&section->stored);
-
-    if ((section->header.sh_flags & SHF_COMPRESSED) != 0)
-        covered.size = ELF_SIZE(elf_writer_form(&writer->elf).wide, Chdr);
-    return add_to_seal(context, covered, error);
-}
-
-/* Writes the seal into the note, in place of zeros. */
-static bool put_seal(struct writer *writer)
-{
-    const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
+    const struct elf_writer_sink sink = {append_part, NULL, writer};
+    struct elf_reader reader;
     struct digest seal;
 
-    digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
-    seal = digest_stream_finish(&writer->digest);
-    memcpy(writer->notes->stored.data + writer->seal, seal.bytes, DIGEST_SIZE);
+    if (!elf_reader_open(&reader, buffer_view(&writer->file)) ||
+        !sidecar_make_seal(&reader, writer->notes->header.sh_offset + writer->seal, &seal))
+        return error_set(writer->error,
+                         "%s: what was removed does not fit a sidecar; remove less with --sections",
+                         writer->elf.name);
+    memcpy(writer->file.data + writer->notes->header.sh_offset + writer->seal, seal.bytes,
+           DIGEST_SIZE);
     return true;
 }
 
-/* Writes everything once the compact forms are made. */
-static bool write_file(struct writer *writer, struct output *output)
+static bool write_file(struct writer *writer, const struct sidecar_stored *stored,
+                       struct output *output)
 {
-    const struct sidecar_source *source = writer->source;
-    const struct elf_writer_sink sink = {output_sink, NULL, output};
-    struct section inverse = {
-        .size = source->inverse.size, .content = source->inverse, .alignment = 1};
-    const struct sidecar_delta *delta = source->delta;
-    uint64_t content = 0, sizes = source->inverse.size, threads;
+    const struct sidecar *told = writer->told;
+    const struct section inverse = {.size = told->inverse.size, .alignment = 1};
+    uint64_t sizes = inverse.size;
 
-    for (size_t i = 0; i < source->section_count; i++) {
-        content += source->sections[i].content.size;
-        sizes |= source->sections[i].alignment | source->sections[i].size;
-    }
-    if (delta != NULL) {
-        inverse.size = delta->inverse_size;
-        inverse.digest = delta->inverse_digest;
-    }
-    threads = content / CONTENT_PER_THREAD + 1;
-    writer->codec.level = writer->options->level;
-    writer->codec.threads =
-        writer->options->threads < threads ? writer->options->threads : (unsigned)threads;
-    if (!elf_writer_start(&writer->elf, &source->facts.uuid, writer->error))
+    if (!elf_writer_start(&writer->elf, &told->facts.uuid, writer->error))
         return false;
     writer->notes = &writer->elf.sections[1];
-    for (size_t i = 0; i < source->section_count; i++) {
-        const struct section *section = &source->sections[i];
+    for (size_t i = 0; i < told->section_count; i++) {
+        const struct section *section = &told->sections[i];
 
-        if (is_stored(section) && !add_section(writer, section, section_kind_name(section->kind)))
+        sizes |= section->alignment | section->size;
+        if (section_is_stored(section) &&
+            !add_section(writer, section, section_kind_name(section->kind),
+                         stored->types[section->kind], &stored->bytes[section->kind]))
             return false;
     }
-    /* The note is written when all digests are known. */
-    if (!add_section(writer, &inverse, SIDECAR_INVERSE_SECTION) ||
+    if (!add_section(writer, &inverse, SIDECAR_INVERSE_SECTION, stored->types[0],
+                     &stored->bytes[0]) ||
         !elf_writer_add_names(&writer->elf, writer->error) || !add_note(writer))
         return false;
     if (!elf_writer_lay_out(&writer->elf) ||
@@ -387,37 +293,39 @@ static bool write_file(struct writer *writer, struct output *output)
                          "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
                          "remove less with --sections",
                          writer->elf.name);
-    return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
+    return make_file(writer) && output_write(output, buffer_view(&writer->file), writer->error);
 }
 
-/* Checks requirements on the source whose violation would result in an unreadable sidecar. */
-static bool is_sound(const struct sidecar_source *source)
+static bool sections_misfit(const struct output *output, struct error *error)
+{
+    return error_set(error,
+                     "%s: the image's sections do not fit a sidecar (one occurs twice, or has an "
+                     "invalid alignment); leave some out with --sections",
+                     output->path);
+}
+
+/* Checks requirements whose violation would result in an unreadable sidecar. */
+static bool is_sound(const struct sidecar *told)
 {
     unsigned seen = 0;
 
-    if (source->section_count > SECTION_KIND_MAX || source->kept_count > SECTION_KIND_MAX ||
-        source->facts.uuid.size == 0 || source->facts.uuid.size > UUID_SIZE_MAX)
-        return false;
-    for (size_t i = 0; i < source->section_count; i++) {
-        const struct section *section = &source->sections[i];
+    for (size_t i = 0; i < told->section_count; i++) {
+        const struct section *section = &told->sections[i];
 
         if (section_kind_name(section->kind) == NULL || (seen & SECTION_BIT(section->kind)) != 0 ||
-            (section->alignment != 0 && !is_power_of_two(section->alignment)) ||
-            (source->delta == NULL &&
-             section->content.size != (is_stored(section) ? section->size : 0)))
+            (section->alignment != 0 && !is_power_of_two(section->alignment)))
             return false;
         seen |= SECTION_BIT(section->kind);
     }
-    return true;
+    return told->facts.uuid.size != 0 && told->facts.uuid.size <= UUID_SIZE_MAX;
 }
 
-bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
-                   struct output *output, struct error *error)
+bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_stored *stored,
+                          struct output *output, struct error *error)
 {
-    const struct sidecar_facts *facts = &source->facts;
+    const struct sidecar_facts *facts = &told->facts;
     struct writer writer = {
-        .source = source,
-        .options = options,
+        .told = told,
         .elf = {.name = output->path,
                 .elf_class = facts->elf_class,
                 .elf_data = facts->elf_data,
@@ -425,44 +333,64 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
                 .machine = facts->machine},
         .error = error,
     };
-    bool done;
+    bool done =
+        is_sound(told) ? write_file(&writer, stored, output) : sections_misfit(output, error);
 
-    if (!is_sound(source))
-        return error_set(error,
-                         "%s: the image's sections do not fit a sidecar (one occurs twice, or has "
-                         "an invalid alignment); leave some out with --sections",
-                         output->path);
-    done = (options->portable || source->delta != NULL || encode_sections(&writer)) &&
-           write_file(&writer, output);
-    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
-        buffer_free(&writer.compact[kind].encoded);
+    buffer_free(&writer.file);
     elf_writer_free(&writer.elf);
+    return done;
+}
+
+bool sidecar_write(const struct sidecar_source *source, const struct sidecar_write_options *options,
+                   struct output *output, struct error *error)
+{
+    struct encoder encoder = {
+        .source = source,
+        .options = options,
+        .name = output->path,
+        .told = {.name = output->path,
+                 .image_name = source->image_name,
+                 .facts = source->facts,
+                 .inverse = {.size = source->inverse.size, .content = source->inverse}},
+        .error = error};
+    struct sidecar *told = &encoder.told;
+    bool done = source->section_count <= SECTION_KIND_MAX && source->kept_count <= SECTION_KIND_MAX;
+
+    for (size_t i = 0; done && i < source->section_count; i++) {
+        const struct section *section = told->sections + told->section_count;
+
+        told->sections[told->section_count++] = source->sections[i];
+        done = section->content.size == (section_is_stored(section) ? section->size : 0);
+    }
+    for (size_t i = 0; done && i < source->kept_count; i++)
+        told->kept[told->kept_count++] = source->kept[i];
+    if (!done || !is_sound(told))
+        return sections_misfit(output, error);
+    done = (options->portable || encode_sections(&encoder)) && compress_sections(&encoder) &&
+           sidecar_write_stored(told, &encoder.stored, output, error);
+    for (unsigned kind = 0; kind <= SECTION_KIND_MAX; kind++)
+        buffer_free(&encoder.stored.bytes[kind]);
     return done;
 }
 
 /* ---- repacking ---- */
 
-/* Reads what was written, which must be what the sidecar holds. */
-static bool check_output(const struct sidecar *sidecar, struct output *output, unsigned threads,
-                         const struct proved_sections *proved, struct error *error)
+struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
+                                   unsigned threads, const struct proved_sections *proved,
+                                   struct input *input, struct error *error)
 {
-    struct input input = {.fd = -1};
-    struct sidecar *written = NULL;
-    bool done = false;
+    struct sidecar *written =
+        output_map(output, input, error) ? sidecar_open(input->bytes, output->path, error) : NULL;
 
-    if (output_map(output, &input, error))
-        written = sidecar_open(input.bytes, output->path, error);
-    if (written != NULL) {
-        sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
-        sidecar_help_restore(written, threads, proved);
-        done = sidecar_holds_same(sidecar, written)
-                   ? sidecar_verify(written, error)
-                   : error_set(error, "%s: does not come out as it was; it stays as it is",
-                               sidecar->name);
-    }
+    if (written == NULL)
+        return NULL;
+    sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
+    sidecar_help_restore(written, threads, proved);
+    if (sidecar_holds_same(sidecar, written))
+        return written;
+    error_set(error, "%s: does not come out as it was; it stays as it is", sidecar->name);
     sidecar_close(written);
-    input_close(&input);
-    return done;
+    return NULL;
 }
 
 /* A sidecar has all that a split gives to sidecar_write, so writing that again gives the bytes of
@@ -472,7 +400,6 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
                     struct output *output, struct error *error)
 {
     struct section sections[SECTION_KIND_MAX];
-    struct buffer contents[SECTION_KIND_MAX] = {{0}}, inverse = {0};
     struct sidecar_source source = {
         .facts = sidecar->facts,
         .image_name = sidecar->image_name,
@@ -483,21 +410,24 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
     };
     struct sidecar_write_options proving = *options;
     struct proved_sections proved = {0};
+    struct input input = {.fd = -1};
+    struct sidecar *written = NULL;
     bool done = true;
 
     for (size_t i = 0; done && i < sidecar->section_count; i++) {
         sections[i] = sidecar->sections[i];
-        if (is_stored(&sections[i]))
-            done = sidecar_read_section(sidecar, &sidecar->sections[i], &contents[i], error);
-        sections[i].content = buffer_view(&contents[i]);
+        sections[i].content = (struct bytes){0};
+        if (section_is_stored(&sections[i]))
+            done =
+                sidecar_hold_section(sidecar, &sidecar->sections[i], &sections[i].content, error);
     }
-    done = done && sidecar_read_section(sidecar, &sidecar->inverse, &inverse, error);
-    source.inverse = buffer_view(&inverse);
+    done = done && sidecar_hold_section(sidecar, &sidecar->inverse, &source.inverse, error);
     proving.proved = &proved;
-    done = done && sidecar_write(&source, &proving, output, error) &&
-           check_output(sidecar, output, options->threads, &proved, error);
-    for (size_t i = 0; i < sidecar->section_count; i++)
-        buffer_free(&contents[i]);
-    buffer_free(&inverse);
+    if (done && sidecar_write(&source, &proving, output, error))
+        written = sidecar_open_again(sidecar, output, options->threads, &proved, &input, error);
+    done = written != NULL && sidecar_verify(written, error);
+    sidecar_close(written);
+    input_close(&input);
+    sidecar_drop_cached(sidecar);
     return done;
 }

@@ -54,7 +54,7 @@ static bool take_open_file(struct state_batch *batch, bool *has_name, struct err
     return true;
 }
 
-static bool start(struct state_batch *batch, struct error *error)
+static bool start_files(struct state_batch *batch, struct error *error)
 {
     size_t size = DIGEST_SIZE - STATE_ID_SIZE;
     bool has_name = false;
@@ -80,7 +80,7 @@ bool state_batch_start(struct state *state, struct state_batch **started, struct
         return error_out_of_memory(error, state->path, sizeof(*batch));
     batch->state = state;
     batch->open_fd = -1;
-    if (!start(batch, error)) {
+    if (!start_files(batch, error)) {
         state_batch_free(batch);
         return false;
     }

@@ -23,30 +23,9 @@
 
 /* ---- names ---- */
 
-static int digit(char character)
-{
-    if (character >= '0' && character <= '9')
-        return character - '0';
-    return character >= 'a' && character <= 'f' ? character - 'a' + 10 : -1;
-}
-
-static bool parse_bytes(const char *text, size_t length, uint8_t *bytes, size_t size)
-{
-    if (length != 2 * size)
-        return false;
-    for (size_t i = 0; i < size; i++) {
-        int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-
-        if (high < 0 || low < 0)
-            return false;
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
 bool state_parse_name(const char *text, size_t length, struct digest *name)
 {
-    return parse_bytes(text, length, name->bytes, DIGEST_SIZE);
+    return hex_parse(text, length, name->bytes, DIGEST_SIZE);
 }
 
 /* The room for names behind the path of a state. */
@@ -341,8 +320,8 @@ static bool read_title(struct state *state, const char *file, struct error *erro
                          "covsplit that made it",
                          state->path, version, STATE_VERSION);
     if (length == 0 || contents[strlen(contents) - 1] != '\n' ||
-        !parse_bytes(contents + title + length, strlen(contents + title + length) - 1, state->id,
-                     STATE_ID_SIZE))
+        !hex_parse(contents + title + length, strlen(contents + title + length) - 1, state->id,
+                   STATE_ID_SIZE))
         return error_set(error,
                          "%s: its file '" STATE_FILE_NAME "' is damaged; restore it from a copy",
                          state->path);

@@ -29,7 +29,8 @@
 
 /* ---- writing ---- */
 
-static bool put(struct state_writer *writer, const void *data, uint64_t size, struct error *error)
+static bool put_bytes(struct state_writer *writer, const void *data, uint64_t size,
+                      struct error *error)
 {
     struct bytes part = {data, size};
 
@@ -56,7 +57,7 @@ bool state_writer_start(struct state_writer *writer, const char *path, enum stat
     digest_stream_start(&writer->digest);
     encode_header(header, kind, name);
     return output_create(&writer->output, path, &options, error) &&
-           put(writer, header, sizeof(header), error);
+           put_bytes(writer, header, sizeof(header), error);
 }
 
 bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, struct bytes content,
@@ -67,9 +68,9 @@ bool state_writer_put(struct state_writer *writer, enum state_record_tag tag, st
 
     store_u32(header, tag, false);
     store_u64(header + 2 * sizeof(uint32_t), content.size, false);
-    return put(writer, header, sizeof(header), error) &&
-           put(writer, content.data, content.size, error) &&
-           put(writer, zeros, align_up(content.size, RECORD_ALIGNMENT) - content.size, error);
+    return put_bytes(writer, header, sizeof(header), error) &&
+           put_bytes(writer, content.data, content.size, error) &&
+           put_bytes(writer, zeros, align_up(content.size, RECORD_ALIGNMENT) - content.size, error);
 }
 
 bool state_writer_put_sum(struct state_writer *writer, struct profile_sum *sum, struct error *error)
@@ -316,11 +317,6 @@ bool state_file_read_head(const struct state_file *file, size_t record, struct d
                     state_file_damaged(file->path, "it has a sum of no profiles", error));
 }
 
-static bool has_tag(const struct state_file *file, size_t record, enum state_record_tag tag)
-{
-    return record < file->count && file->records[record].tag == tag;
-}
-
 /* Reads the counters from this record on, which is that of a profile. *record is set to the one
  * after them. Everything that the sum relies on is checked: the digest of the file is no proof of
  * it. */
@@ -342,7 +338,8 @@ static bool read_counters(const struct state_file *file, size_t *record, uint64_
         return state_file_damaged(path, "a sum is that of another image", error);
     if (!profile_sum_add(sum, &profile, 0, 1, error))
         return false;
-    for (unsigned plane = 1; has_tag(file, *record, STATE_RECORD_PLANE); plane++) {
+    for (unsigned plane = 1;
+         *record < file->count && file->records[*record].tag == STATE_RECORD_PLANE; plane++) {
         if (!state_file_read(file, (*record)++, limit, content, error))
             return false;
         if (sum->planes == NULL || plane == PLANES_MAX || content->size != sum->counters_size)

@@ -387,10 +387,10 @@ static bool share_directory(const char *path)
         return false;
     is_inside = strcmp(path_file_name(path), BUILD_ID_DIRECTORY) == 0 ||
                 strcmp(path_file_name(parent), BUILD_ID_DIRECTORY) == 0;
-    mode = own.st_mode & 07777;
+    mode = own.st_mode & PERMISSION_BITS;
     if (is_inside || (above.st_mode & S_ISGID) != 0)
         mode |= mode_shared(&own, &above);
-    return mode == (own.st_mode & 07777) || chmod(path, mode) == 0;
+    return mode == (own.st_mode & PERMISSION_BITS) || chmod(path, mode) == 0;
 }
 
 /* The same for a file, which nobody needs to write to: it is replaced. */

@@ -32,11 +32,6 @@ static bool recognize(struct bytes bytes)
            memcmp(signature.data, "PE\0\0", 4) == 0;
 }
 
-static bool is_linked(struct bytes bytes)
-{
-    return !coff_is_debug_file(bytes);
-}
-
 /* ---- describing ---- */
 
 static bool open_image(struct planning *planning, struct error *error)
@@ -93,9 +88,14 @@ static bool describe(struct planning *planning, struct error *error)
     return true;
 }
 
+static const char *section_name(enum section_kind kind)
+{
+    return section_kinds[kind].coff_name;
+}
+
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
-    return coff_section_find(coff_image_of(planning), coff_section_name(kind), after);
+    return coff_section_find(coff_image_of(planning), section_name(kind), after);
 }
 
 static void describe_section(const struct planning *planning, size_t index, struct section *section)
@@ -119,18 +119,13 @@ static bool bytes_at(const struct planning *planning, uint64_t address, uint64_t
     return coff_bytes_at(coff_image_of(planning), address, size, bytes);
 }
 
-static void find_hidden_remnants(struct planning *planning)
-{
-    coff_merged_find_stub(coff_state_of(planning));
-}
-
 static bool find_symbols(struct planning *planning, struct error *error)
 {
     struct coff_state *state = coff_state_of(planning);
 
     if (!coff_symbols_find(state, error) || !coff_merged_find_records(state, error))
         return false;
-    coff_merged_find_stub(state);
+    coff_merged_find_stub(planning);
     if (!planning->code.symbols.from_symbol_table)
         coff_search_version(state);
     return true;
@@ -405,7 +400,7 @@ static const char *why_unsound(const struct coff_image *image)
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const struct coff_image *image = coff_image_of(planning);
-    bool is_runtime = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+    bool is_of_runtime = (SECTION_BIT(section->kind) & SECTION_OF_RUNTIME) != 0;
     const char *unsound = why_unsound(image);
 
     (void)error;
@@ -413,7 +408,7 @@ static bool check_section(struct planning *planning, struct section *section, st
         image_plan_keep(planning->plan, section->kind, "covsplit does not support .NET images");
     else if (unsound != NULL)
         image_plan_keep(planning->plan, section->kind, "%s", unsound);
-    else if (coff_check_claims(coff_state_of(planning), section->kind) && !is_runtime)
+    else if (coff_check_claims(coff_state_of(planning), section->kind) && !is_of_runtime)
         check_mapping(planning, section->kind);
     return true;
 }
@@ -437,12 +432,10 @@ static bool are_bounds(const struct planning *planning, enum section_kind kind,
     const struct coff_section *section = section_of(planning, kind);
     struct bytes whole = coff_section_bytes(coff_image_of(planning), planning->section_index[kind]);
     uint64_t begin = bounds->begin - section->address, end = bounds->end - section->address;
-    struct bytes front, back;
 
     return begin == marker_size(planning, kind) && begin <= end && end < whole.size &&
-           bytes_slice(whole, 0, begin, &front) &&
-           bytes_slice(whole, end, whole.size - end, &back) && bytes_all_zero(front) &&
-           bytes_all_zero(back) && whole.size == section->VirtualSize;
+           bytes_zero_at(whole, 0, begin) && bytes_zero_at(whole, end, whole.size - end) &&
+           whole.size == section->VirtualSize;
 }
 
 /* True if profiles contain a bitmap that is in no known section, as the records tell or, if these
@@ -505,15 +498,15 @@ const struct format coff_format = {
             .next_symbol = coff_symbols_next,
         },
     .recognize = recognize,
-    .is_linked = is_linked,
+    .is_linked = coff_is_linked,
     .outline = coff_outline,
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .section_name = coff_section_name,
+    .section_name = section_name,
     .find_section = find_section,
     .describe_section = describe_section,
-    .find_hidden_remnants = find_hidden_remnants,
+    .find_hidden_remnants = coff_merged_find_stub,
     .is_remnant = is_remnant,
     .remnant_of = remnant_of,
     .find_symbols = find_symbols,

@@ -139,17 +139,15 @@ struct coff_image {
 
 /* ---- read.c ---- */
 
-/* True for a file with what a debugger needs of an image, and nothing else: its code has no bytes
- * (objcopy --only-keep-debug). False also if its headers cannot be read. */
-bool coff_is_debug_file(struct bytes bytes);
+/* False for a file with what a debugger needs of an image, and nothing else: its code has no bytes
+ * (objcopy --only-keep-debug). True also if its headers cannot be read. */
+bool coff_is_linked(struct bytes bytes);
 
 /* Opens a PE32 or PE32+ image for x86-64, AArch64 or i386. The input must outlive the image. After
  * a failure there is nothing to close. */
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error);
 void coff_image_close(struct coff_image *image);
 
-/* The name that linkers give sections of the kind. */
-const char *coff_section_name(enum section_kind kind);
 /* Index of the first section of that name behind index `after` (NO_INDEX: from the start); NO_INDEX
  * if there is none. */
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t after);
@@ -255,7 +253,7 @@ void coff_merged_explain(struct coff_state *state);
 void coff_merged_find_bitmap(struct coff_state *state);
 /* Finds the stub record of a stripped image in .data if no records are known: the stub and the
  * marker before it become one part, and its bitmap another. */
-void coff_merged_find_stub(struct coff_state *state);
+void coff_merged_find_stub(struct planning *planning);
 /* Sets *nameless to whether the image has names, but none that belongs to the record. False if
  * memory runs out. */
 bool coff_merged_is_nameless(const struct coff_state *state, struct bytes record, bool *nameless,

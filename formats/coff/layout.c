@@ -123,13 +123,12 @@ static bool nothing_follows(const struct coff_state *state, const struct section
         .PointerToRawData = (uint32_t)end,
         .SizeOfRawData = host->SizeOfRawData - before,
     };
-    struct bytes rest;
 
     if (bitmap != NULL && bitmap->size != 0 && bitmap->offset > data->offset &&
         bitmap->offset - host->PointerToRawData < host->SizeOfRawData)
         return false;
-    return bytes_slice(state->image.file, end, behind.SizeOfRawData, &rest) &&
-           bytes_all_zero(rest) && !is_claimed(&state->image, &behind);
+    return bytes_zero_at(state->image.file, end, behind.SizeOfRawData) &&
+           !is_claimed(&state->image, &behind);
 }
 
 static void take_out(struct coff_state *state, struct section *section)

@@ -64,7 +64,7 @@ static void add_part(struct coff_state *state, const struct coff_section *host,
     size_t index = state->image.section_count + state->image.part_count++;
 
     state->image.sections[index] = (struct coff_section){
-        .name = coff_section_name(kind),
+        .name = section_kinds[kind].coff_name,
         .address = host->address + start,
         .VirtualAddress = host->VirtualAddress + (uint32_t)start,
         .VirtualSize = (uint32_t)size,
@@ -97,10 +97,7 @@ static bool is_record(const struct finding *finding, uint64_t place, uint64_t *c
 
 static bool is_marker(const struct finding *finding, uint64_t place)
 {
-    struct bytes marker;
-
-    return bytes_slice(finding->bytes, place, finding->layout.record_size, &marker) &&
-           bytes_all_zero(marker);
+    return bytes_zero_at(finding->bytes, place, finding->layout.record_size);
 }
 
 /* Measures the run of records that starts there. False if no marker follows it, if it would have
@@ -203,8 +200,8 @@ void coff_merged_explain(struct coff_state *state)
         state->base.section_index[SECTION_COVDATA] != NO_INDEX || !find_names(state, &names) ||
         (state->base.options->sections & SECTION_BIT(SECTION_DATA)) == 0)
         return;
-    image_plan_add(
-        plan, &(struct section){.kind = SECTION_DATA, .name = coff_section_name(SECTION_DATA)});
+    image_plan_add(plan, &(struct section){.kind = SECTION_DATA,
+                                           .name = section_kinds[SECTION_DATA].coff_name});
     image_plan_keep(plan, SECTION_DATA, "%s",
                     state->base.section_index[SECTION_COUNTERS] == NO_INDEX
                         ? "the linker merged it and the counters into other data, as runtimes up "
@@ -248,14 +245,12 @@ void coff_merged_find_bitmap(struct coff_state *state)
 {
     struct finding finding;
     uint64_t start, end;
-    struct bytes whole;
 
     if (state->data_host != NO_INDEX && state->base.section_index[SECTION_BITMAP] == NO_INDEX &&
         state->base.has_record_layout && state->base.record_layout.bitmap_ptr != 0 &&
         start_finding(state, &finding) && bitmap_of_records(state, &finding, &start, &end) &&
-        start != 0 && bytes_slice(finding.bytes, start - 1, end - start + 2, &whole) &&
-        bytes_all_zero(whole))
-        add_part(state, finding.host, SECTION_BITMAP, start - 1, whole.size);
+        start != 0 && bytes_zero_at(finding.bytes, start - 1, end - start + 2))
+        add_part(state, finding.host, SECTION_BITMAP, start - 1, end - start + 2);
 }
 
 /* ---- the stub ---- */
@@ -274,23 +269,17 @@ static bool covers_all(const struct coff_section *counters, uint64_t first, uint
 static bool is_stub(const struct finding *finding, uint64_t place)
 {
     const struct profile_record_layout *layout = &finding->layout;
-    const uint8_t *stub;
-    uint8_t rest[STUB_RECORD_MAX];
+    uint8_t stub[STUB_RECORD_MAX];
     uint64_t count, distance;
 
     if (place < layout->record_size || !is_record(finding, place, &count))
         return false;
-    stub = finding->bytes.data + place;
+    memcpy(stub, finding->bytes.data + place, layout->record_size);
+    /* It may lead somewhere even if there is no bitmap. */
+    if (layout->bitmap_ptr != 0)
+        memset(stub + layout->bitmap_ptr, 0, layout->pointer_size);
     distance = (uint64_t)(int64_t)(int32_t)load_u32(stub + layout->counter_ptr, false);
-    memcpy(rest, stub, layout->record_size);
-    memset(rest, 0, PROFILE_STUB_ID_SIZE);
-    memset(rest + layout->counter_ptr, 0, layout->pointer_size);
-    store_u32(rest + layout->num_counters, 0, false);
-    if (layout->bitmap_ptr != 0) {
-        memset(rest + layout->bitmap_ptr, 0, layout->pointer_size);
-        store_u32(rest + layout->num_bitmap_bytes, 0, false);
-    }
-    return bytes_all_zero((struct bytes){rest, layout->record_size}) &&
+    return profile_record_is_bare(layout, stub, false) &&
            is_marker(finding, place - layout->record_size) &&
            covers_all(finding->counters, finding->host->address + place + distance, count);
 }
@@ -308,11 +297,9 @@ bool coff_find_stub(const struct coff_state *state, struct bytes *stub)
     finding.bytes = coff_section_bytes(&state->image, data);
     for (uint64_t version = PROFILE_VERSION_MIN - 1; next_layout(&finding, &version);) {
         uint64_t size = finding.layout.record_size;
-        struct bytes rest;
 
         if (is_stub(&finding, size) && bytes_slice(finding.bytes, size, size, stub) &&
-            bytes_slice(finding.bytes, 2 * size, finding.bytes.size - 2 * size, &rest) &&
-            bytes_all_zero(rest))
+            bytes_zero_at(finding.bytes, 2 * size, finding.bytes.size - 2 * size))
             return true;
     }
     return false;
@@ -336,8 +323,9 @@ static void add_stub(struct coff_state *state, const struct finding *finding, ui
         add_part(state, finding->host, SECTION_BITMAP, bitmap - 1, size + 2);
 }
 
-void coff_merged_find_stub(struct coff_state *state)
+void coff_merged_find_stub(struct planning *planning)
 {
+    struct coff_state *state = coff_state_of(planning);
     struct finding finding;
 
     if (state->base.section_index[SECTION_DATA] != NO_INDEX || !start_finding(state, &finding))

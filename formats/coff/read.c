@@ -7,7 +7,6 @@
 #include "formats/coff/coff.h"
 
 #include <elf.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -221,18 +220,18 @@ static bool read_tables(struct coff_image *image, const struct input *input, str
     return false;
 }
 
-bool coff_is_debug_file(struct bytes bytes)
+bool coff_is_linked(struct bytes bytes)
 {
     const struct input input = {.path = "", .bytes = bytes};
     struct coff_image image;
     struct error ignored;
-    bool is_it;
+    bool is_linked;
 
     if (!read_tables(&image, &input, &ignored))
-        return false;
-    is_it = has_only_debug(&image);
+        return true;
+    is_linked = !has_only_debug(&image);
     coff_image_close(&image);
-    return is_it;
+    return is_linked;
 }
 
 bool coff_image_open(struct coff_image *image, const struct input *input, struct error *error)
@@ -255,17 +254,6 @@ void coff_image_close(struct coff_image *image)
 }
 
 /* ---- lookups ---- */
-
-const char *coff_section_name(enum section_kind kind)
-{
-    static const char *const section_names[SECTION_KIND_MAX + 1] = {
-        [SECTION_COVMAP] = ".lcovmap", [SECTION_COVFUN] = ".lcovfun", [SECTION_NAMES] = ".lprfn",
-        [SECTION_DATA] = ".lprfd",     [SECTION_COVNAMES] = ".lcovn", [SECTION_COVDATA] = ".lcovd",
-        [SECTION_COUNTERS] = ".lprfc", [SECTION_BITMAP] = ".lprfb",
-    };
-
-    return section_names[kind];
-}
 
 size_t coff_section_find(const struct coff_image *image, const char *name, size_t after)
 {
@@ -495,17 +483,17 @@ bool coff_outline(const struct input *input, struct buffer *outline, struct erro
 
     if (!coff_image_open(&image, input, error))
         return false;
-    outline_append(outline, "entry 0x%x, base 0x%" PRIx64 ", size 0x%x\n", image.entry_point,
-                   image.image_base, image.size_of_image);
-    for (unsigned i = 0; i < OUTLINED_DIRECTORIES && i < image.directory_count; i++)
-        outline_append(outline, "directory %u at 0x%x of 0x%x\n", i, image.directories[i].rva,
+    outline_append(outline, COFF_OUTLINE, image.entry_point, image.image_base, image.size_of_image);
+    for (size_t i = 0; i < OUTLINED_DIRECTORIES && i < image.directory_count; i++)
+        outline_append(outline, COFF_DIRECTORY_LINE, i, image.directories[i].rva,
                        image.directories[i].size);
     for (size_t i = 0; i < image.section_count; i++) {
         const struct coff_section *section = &image.sections[i];
 
-        outline_append(outline, "section %s at 0x%x of 0x%x, in the file at 0x%x of 0x%x, 0x%x\n",
-                       section->short_name, section->VirtualAddress, section->VirtualSize,
-                       section->PointerToRawData, section->SizeOfRawData, section->Characteristics);
+        outline_append(outline, COFF_SECTION_LINE, section->short_name,
+                       (uint64_t)section->VirtualAddress, section->VirtualSize,
+                       (uint64_t)section->PointerToRawData, (uint64_t)section->SizeOfRawData,
+                       section->Characteristics);
     }
     coff_image_close(&image);
     return !outline->failed || error_out_of_memory(error, input->path, outline->size);

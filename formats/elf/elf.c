@@ -358,68 +358,33 @@ static bool is_start_of_section(const struct planning *planning, uint64_t addres
     return false;
 }
 
-static bool next_symbol(const struct planning *planning, struct symbol_walk *walk,
-                        struct image_symbol *symbol)
-{
-    return elf_functions_next(image_of(planning), walk, symbol);
-}
-
 /* ---- deciding ---- */
 
 /* True if nothing else uses the section's bytes, whatever its kind. */
 static bool is_alone(struct elf_state *state, enum section_kind kind)
 {
-    const struct elf_image *image = &state->image;
-    size_t index = state->base.section_index[kind];
-    const Elf64_Shdr *shdr = &image->shdrs[index];
-    bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+    const char *name = "";
+    const char *why = elf_why_shared(&state->image, state->base.section_index[kind], &name);
 
-    if (ranges_overlap(shdr->sh_offset, shdr->sh_size, 0, image->sizes.ehdr) ||
-        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->elf.header.e_phoff,
-                       image->phnum * image->sizes.phdr) ||
-        ranges_overlap(shdr->sh_offset, shdr->sh_size, image->elf.header.e_shoff,
-                       image->shnum * image->sizes.shdr))
-        return image_plan_keep(state->base.plan, kind, "it overlaps the image's headers");
-    for (size_t i = 1; i < image->shnum; i++) {
-        const Elf64_Shdr *other = &image->shdrs[i];
-
-        if (i == index)
-            continue;
-        if ((elf_section_in_file(other) &&
-             ranges_overlap(shdr->sh_offset, shdr->sh_size, other->sh_offset, other->sh_size)) ||
-            (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
-             ranges_overlap(shdr->sh_addr, shdr->sh_size, other->sh_addr, other->sh_size)))
-            return image_plan_keep(state->base.plan, kind, "it overlaps the section %s",
-                                   elf_section_name(image, i));
-    }
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-        bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
-
-        if (!may_hold_it &&
-            ranges_overlap(shdr->sh_offset, shdr->sh_size, phdr->p_offset, phdr->p_filesz))
-            return image_plan_keep(state->base.plan, kind,
-                                   "a segment that covsplit does not know holds it");
-    }
-    return true;
+    return why == NULL || image_plan_keep(state->base.plan, kind, "%s%s", why, name);
 }
 
 static bool check_section(struct planning *planning, struct section *section, struct error *error)
 {
     const Elf64_Shdr *shdr = &image_of(planning)->shdrs[planning->section_index[section->kind]];
-    bool is_loaded_kind = section->kind == SECTION_NAMES || section->kind == SECTION_DATA;
+    bool is_of_runtime = (SECTION_BIT(section->kind) & SECTION_OF_RUNTIME) != 0;
 
     (void)error;
     if (shdr->sh_type != SHT_PROGBITS)
         image_plan_keep(planning->plan, section->kind, "its section has an unexpected type");
     else if ((shdr->sh_flags & SHF_COMPRESSED) != 0)
         image_plan_keep(planning->plan, section->kind, "it is compressed already");
-    else if (section->loaded != is_loaded_kind)
+    else if (section->loaded != is_of_runtime)
         image_plan_keep(planning->plan, section->kind,
                         section->loaded ? "it is loaded into memory, and covsplit does not know "
                                           "what uses it"
                                         : "it is not loaded into memory");
-    else if (!is_loaded_kind)
+    else if (!is_of_runtime)
         is_alone(state_of(planning), section->kind);
     return true;
 }
@@ -513,7 +478,6 @@ const struct format elf_format = {
     .name = "ELF",
     .id = IMAGE_ELF,
     .state_size = sizeof(struct elf_state),
-    .has_archived = true,
     .code =
         {
             .folding_advice = "link without --icf=all",
@@ -526,10 +490,11 @@ const struct format elf_format = {
             .slot_value = elf_slot_value,
             .find_pointer = elf_find_pointer,
             .means_other_end = elf_means_other_end,
-            .next_symbol = next_symbol,
+            .next_symbol = elf_functions_next,
         },
     .recognize = recognize,
     .is_linked = is_linked,
+    .outline = elf_outline,
     .open = open_image,
     .close = close_image,
     .describe = describe,

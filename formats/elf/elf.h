@@ -7,7 +7,7 @@
  * ascending order, too, except in executables, where a linker script may have put RAM before flash.
  *
  * elf.c describes and checks sections; symbols.c reads symbol tables, relocations.c reads and
- * removes relocations, and references.c looks for pointers. layout.c finds the pages to cut, with
+ * removes relocations, and pointers.c looks for pointers. layout.c finds the pages to cut, with
  * the zeros beside them, and room.c makes room for the program headers that cutting needs; write.c
  * writes the tables of the stripped image.
  */
@@ -22,6 +22,15 @@
 #include "common/edit/symbols.h"
 #include "common/elf_file/elf_file.h"
 #include "formats/format.h"
+
+/* Older headers do not define these. */
+#ifndef DT_RELR
+#define DT_RELRSZ 35
+#define DT_RELR   36
+#endif
+#ifndef SHT_RELR
+#define SHT_RELR 19
+#endif
 
 /* ---- images (elf/read.c) ---- */
 
@@ -56,7 +65,7 @@ struct elf_image {
 
 static inline struct elf_form elf_form(const struct elf_image *image)
 {
-    return (struct elf_form){image->elf.wide, image->elf.big_endian};
+    return elf_file_form(&image->elf);
 }
 
 /* True for a file with what a debugger needs of an image, and nothing else: its sections that are
@@ -67,6 +76,9 @@ bool elf_is_debug_file(struct elf_file *elf);
  * image. After a failure there is nothing to close. */
 bool elf_image_open(struct elf_image *image, const struct input *input, struct error *error);
 void elf_image_close(struct elf_image *image);
+
+/* Appends the outline of an image: see image_outline in image.h. */
+bool elf_outline(const struct input *input, struct buffer *outline, struct error *error);
 
 /* "" if the name is not inside the string table. Points into the file. */
 const char *elf_section_name(const struct elf_image *image, size_t index);
@@ -85,6 +97,9 @@ size_t elf_stub_size(const struct elf_image *image, size_t index);
 /* The offset in the file of the first section, segment or table of section headers that starts
  * there or behind; the end of the file if none does. */
 uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset);
+/* What else of the image has bytes of the section: a phrase, at the end of which comes *name if
+ * that is set; NULL if nothing has. */
+const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name);
 /* True for a section that occupies bytes of the file. */
 bool elf_section_in_file(const Elf64_Shdr *shdr);
 
@@ -117,9 +132,6 @@ bool elf_check_tail(const struct elf_image *image, struct error *error);
 /* An address, or another value of that size, in the file's byte order and size. */
 uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from);
 void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value);
-
-/* The symbol at `entry` in a symbol table. */
-Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry);
 
 /* The entry with that tag; NULL if there is none. */
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag);
@@ -173,6 +185,9 @@ struct elf_relocations {
 struct elf_relocations elf_relocations_open(const struct elf_image *image);
 /* Takes the next one. False if there is none left, or the member `reason` says why not. */
 bool elf_relocations_next(struct elf_relocations *relocations, struct elf_relocation *relocation);
+
+/* True for a tag of the dynamic section with the address of a table that may move (elf/room.c). */
+bool elf_is_table_tag(Elf64_Sxword tag);
 
 /* The changes of the tables. Sizes are in bytes. */
 struct elf_relocation_changes {
@@ -242,7 +257,7 @@ struct elf_renumbered {
     size_t names;
 };
 
-/* Users of the end of another section, which is where names or data start (elf/references.c). */
+/* Users of the end of another section, which is where names or data start (elf/pointers.c). */
 #define END_USERS 9
 struct elf_end_user {
     uint64_t end; /* 0: no such section ends there, or more than one thing has the user's name */
@@ -298,7 +313,7 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t *count);
 
 /* Takes the next function of the symbol table, as in runtime/runtime.h. */
-bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *symbol);
 
 /* An entry of a symbol table. */
@@ -322,6 +337,9 @@ bool elf_symbol_is_mark(const struct elf_image *image, const struct elf_symbol *
 /* True if st_value is an address in the loaded image. In sections that are not loaded (where all
  * __covrec_ symbols are) it is an offset from 0, and for TLS symbols it is also an offset. */
 bool elf_symbol_has_address(const struct elf_image *image, const struct elf_symbol *symbol);
+
+/* Index of the first symbol table; NO_INDEX if there is none. */
+size_t elf_symbol_table(const struct elf_image *image);
 
 /* Takes the symbols of the section (SHT_SYMTAB or SHT_DYNSYM) except the first. If walk->bad is set
  * then, not all of them could be read. */
@@ -363,7 +381,7 @@ void elf_retained_neutralize(struct elf_state *state);
 /* Finds them all, once: an image may refer to such an end a million times. */
 void elf_find_end_users(struct elf_state *state);
 
-/* Operations of struct code_operations (elf/references.c). */
+/* Operations of struct code_operations (elf/pointers.c). */
 bool elf_find_pointer(const struct planning *planning, const struct reference_target *target,
                       uint64_t *from, const char **reason);
 bool elf_means_other_end(const struct planning *planning, uint64_t address, uint64_t from);

@@ -51,7 +51,6 @@ static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t
     const struct elf_image *image = &state->image;
     uint64_t alignment = image->elf.header.e_shoff >= end ? image->sizes.word : 1;
     uint64_t next = elf_next_in_file(image, end), cut_end = end;
-    struct bytes gap;
 
     if (notes_follow(state, end))
         return 0;
@@ -69,8 +68,7 @@ static uint64_t cut_size(const struct elf_state *state, uint64_t start, uint64_t
             alignment = unit;
     }
     /* A page or more is not padding. */
-    if (next - end < MACHINE_PAGE_SIZE && bytes_slice(image->elf.bytes, end, next - end, &gap) &&
-        bytes_all_zero(gap))
+    if (next - end < MACHINE_PAGE_SIZE && bytes_zero_at(image->elf.bytes, end, next - end))
         cut_end = next;
     return align_down(cut_end - start, alignment);
 }

@@ -16,6 +16,10 @@
 /* The most entries of .dynamic. */
 #define DYNAMIC_MAX 65536
 
+/* LIEF 0.9 reads no more sections, and no more entries of .dynamic. */
+#define OUTLINED_SECTIONS 10000
+#define OUTLINED_DYNAMIC  1000
+
 static bool refuse(const struct elf_image *image, struct error *error, const char *what)
 {
     return error_set(error, "%s: damaged ELF image: %s; link it again", image->path, what);
@@ -198,7 +202,6 @@ static bool check_sections(struct elf_image *image, struct error *error)
 static bool read_dynamic(struct elf_image *image, struct error *error)
 {
     const Elf64_Phdr *phdr = NULL;
-    struct cursor at;
     uint64_t count;
 
     for (size_t i = 0; i < image->phnum; i++) {
@@ -217,11 +220,11 @@ static bool read_dynamic(struct elf_image *image, struct error *error)
     image->dynamic = arena_array(&image->memory, (size_t)count, sizeof(*image->dynamic));
     if (image->dynamic == NULL)
         return error_out_of_memory(error, image->path, count * sizeof(*image->dynamic));
-    at = elf_file_cursor(&image->elf, phdr->p_offset);
     while (image->dynamic_count < count) {
         Elf64_Dyn *entry = &image->dynamic[image->dynamic_count++];
 
-        *entry = elf_take_dyn(&at);
+        elf_load(&elf_dyn, elf_form(image), image->elf.bytes,
+                 phdr->p_offset + (image->dynamic_count - 1) * image->sizes.dyn, entry);
         if (entry->d_tag == DT_NULL)
             return true;
     }
@@ -355,6 +358,39 @@ uint64_t elf_next_in_file(const struct elf_image *image, uint64_t offset)
     return next;
 }
 
+const char *elf_why_shared(const struct elf_image *image, size_t section, const char **name)
+{
+    const Elf64_Ehdr *ehdr = &image->elf.header;
+    const Elf64_Shdr *shdr = &image->shdrs[section];
+    uint64_t offset = shdr->sh_offset, size = shdr->sh_size;
+    bool loaded = (shdr->sh_flags & SHF_ALLOC) != 0;
+
+    if (ranges_overlap(offset, size, 0, image->sizes.ehdr) ||
+        ranges_overlap(offset, size, ehdr->e_phoff, image->phnum * image->sizes.phdr) ||
+        ranges_overlap(offset, size, ehdr->e_shoff, image->shnum * image->sizes.shdr))
+        return "it overlaps the image's headers";
+    for (size_t i = 1; i < image->shnum; i++) {
+        const Elf64_Shdr *other = &image->shdrs[i];
+
+        if (i != section &&
+            ((elf_section_in_file(other) &&
+              ranges_overlap(offset, size, other->sh_offset, other->sh_size)) ||
+             (loaded && (other->sh_flags & SHF_ALLOC) != 0 && (other->sh_flags & SHF_TLS) == 0 &&
+              ranges_overlap(shdr->sh_addr, size, other->sh_addr, other->sh_size)))) {
+            *name = elf_section_name(image, i);
+            return "it overlaps the section ";
+        }
+    }
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+        bool may_hold_it = loaded && (phdr->p_type == PT_LOAD || phdr->p_type == PT_GNU_RELRO);
+
+        if (!may_hold_it && ranges_overlap(offset, size, phdr->p_offset, phdr->p_filesz))
+            return "a segment that covsplit does not know holds it";
+    }
+    return NULL;
+}
+
 /* ---- segments ---- */
 
 size_t elf_segment_of(const struct elf_image *image, uint64_t address, uint64_t size)
@@ -409,7 +445,6 @@ uint64_t elf_header_base(const struct elf_image *image)
 bool elf_check_tail(const struct elf_image *image, struct error *error)
 {
     uint64_t end = image->elf.header.e_shoff + image->shnum * image->sizes.shdr;
-    struct bytes tail;
 
     for (size_t i = 1; i < image->shnum; i++) {
         const Elf64_Shdr *shdr = &image->shdrs[i];
@@ -421,8 +456,7 @@ bool elf_check_tail(const struct elf_image *image, struct error *error)
         if (phdr->p_offset + phdr->p_filesz > end)
             end = phdr->p_offset + phdr->p_filesz;
     }
-    return !bytes_slice(image->elf.bytes, end, image->elf.bytes.size - end, &tail) ||
-           bytes_all_zero(tail) ||
+    return bytes_zero_at(image->elf.bytes, end, image->elf.bytes.size - end) ||
            error_set(error,
                      "%s: data is appended to the image, and may have to stay in its place; "
                      "run covsplit before it is appended",
@@ -446,14 +480,6 @@ void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
         store_u32(to, (uint32_t)value, image->machine->big_endian);
 }
 
-Elf64_Sym elf_load_symbol(const struct elf_image *image, const uint8_t *entry)
-{
-    struct cursor at = cursor_open((struct bytes){entry, image->sizes.sym},
-                                   image->machine->big_endian, image->elf.wide);
-
-    return elf_take_sym(&at);
-}
-
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag)
 {
     for (size_t i = 0; i < image->dynamic_count; i++) {
@@ -461,4 +487,68 @@ const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword ta
             return &image->dynamic[i];
     }
     return NULL;
+}
+
+/* ---- the outline ---- */
+
+/* Symbols may be millions, so all of a table are one line. */
+static void outline_symbols(const struct elf_image *image, size_t table, struct buffer *outline)
+{
+    uint64_t count = 0, values = 0, sizes = 0, names = 0;
+    struct elf_symbol symbol;
+    struct symbol_walk walk;
+
+    elf_symbols_open(image, table, &walk);
+    while (elf_symbols_next(image, &walk, &symbol)) {
+        struct bytes name = elf_symbol_name(image, &symbol);
+
+        count++;
+        values += symbol.st_value ^ symbol.st_info;
+        sizes += symbol.st_size;
+        for (uint64_t i = 0; i < name.size && name.data[i] != '\0'; i++)
+            names = names * 31 + name.data[i];
+    }
+    outline_append(outline, ELF_SYMBOLS_LINE, count, values, sizes, names);
+}
+
+static void outline_tables(const struct elf_image *image, struct buffer *outline)
+{
+    for (size_t i = 0; i < image->phnum; i++) {
+        const Elf64_Phdr *phdr = &image->phdrs[i];
+
+        outline_append(outline, ELF_SEGMENT_LINE, phdr->p_type, phdr->p_vaddr, phdr->p_memsz,
+                       phdr->p_offset, phdr->p_filesz, phdr->p_align, phdr->p_flags);
+    }
+    for (size_t i = 0; i < image->shnum; i++) {
+        const Elf64_Shdr *shdr = &image->shdrs[i];
+
+        outline_append(outline, ELF_SECTION_LINE, elf_section_name(image, i), shdr->sh_addr,
+                       shdr->sh_size, shdr->sh_offset, shdr->sh_type, (uint32_t)shdr->sh_flags,
+                       shdr->sh_link, shdr->sh_info, shdr->sh_addralign, shdr->sh_entsize);
+    }
+    for (size_t i = 0; i < image->dynamic_count && i < OUTLINED_DYNAMIC; i++) {
+        const Elf64_Dyn *entry = &image->dynamic[i];
+
+        outline_append(outline, ELF_DYNAMIC_LINE, (uint32_t)entry->d_tag, entry->d_un.d_val);
+    }
+}
+
+bool elf_outline(const struct input *input, struct buffer *outline, struct error *error)
+{
+    struct elf_image image;
+    const Elf64_Ehdr *ehdr = &image.elf.header;
+
+    if (!elf_image_open(&image, input, error))
+        return false;
+    if (image.shnum <= OUTLINED_SECTIONS) {
+        outline_append(outline, ELF_OUTLINE, ehdr->e_type, ehdr->e_machine, ehdr->e_entry,
+                       ehdr->e_flags, ehdr->e_phoff, ehdr->e_shoff);
+        outline_tables(&image, outline);
+        for (size_t i = 1; i < image.shnum; i++) {
+            if (image.shdrs[i].sh_type == SHT_SYMTAB)
+                outline_symbols(&image, i, outline);
+        }
+    }
+    elf_image_close(&image);
+    return !outline->failed || error_out_of_memory(error, input->path, outline->size);
 }

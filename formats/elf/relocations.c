@@ -9,10 +9,6 @@
 
 #include "formats/elf/elf.h"
 
-#ifndef DT_RELR
-#define DT_RELRSZ 35
-#define DT_RELR   36
-#endif
 #ifndef SHT_CREL
 #define SHT_CREL 0x40000014
 #endif
@@ -147,9 +143,9 @@ static bool symbol_target(const struct elf_relocations *relocations, uint64_t in
     const struct elf_image *image = relocations->image;
     Elf64_Sym symbol;
 
-    if (index == 0 || index >= relocations->symbols.size / image->sizes.sym)
+    if (index == 0 || !elf_load(&elf_sym, elf_form(image), relocations->symbols,
+                                index * image->sizes.sym, &symbol))
         return false;
-    symbol = elf_load_symbol(image, relocations->symbols.data + index * image->sizes.sym);
     if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
         return false;
     *target = symbol.st_value + addend;

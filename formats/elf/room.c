@@ -89,29 +89,43 @@ static bool is_front_section(const struct elf_image *image, size_t index)
             strcmp(elf_section_name(image, index), ".interp") == 0);
 }
 
-/* True for a table to which only the dynamic section points, with its size if it tells that. */
+/* The tables to which only the dynamic section points, with the tag of their size if it has one. */
+static const struct dynamic_table {
+    Elf64_Word type;
+    Elf64_Sxword tag, size_tag;
+} dynamic_tables[] = {
+    {SHT_DYNSYM, DT_SYMTAB, DT_NULL},     {SHT_STRTAB, DT_STRTAB, DT_STRSZ},
+    {SHT_GNU_versym, DT_VERSYM, DT_NULL}, {SHT_GNU_verneed, DT_VERNEED, DT_NULL},
+    {SHT_GNU_verdef, DT_VERDEF, DT_NULL}, {SHT_GNU_HASH, DT_GNU_HASH, DT_NULL},
+    {SHT_HASH, DT_HASH, DT_NULL},         {SHT_RELA, DT_RELA, DT_RELASZ},
+    {SHT_RELA, DT_JMPREL, DT_PLTRELSZ},   {SHT_REL, DT_REL, DT_RELSZ},
+    {SHT_REL, DT_JMPREL, DT_PLTRELSZ},    {SHT_RELR, DT_RELR, DT_RELRSZ},
+};
+
+#define DYNAMIC_TABLES (sizeof(dynamic_tables) / sizeof(dynamic_tables[0]))
+
+bool elf_is_table_tag(Elf64_Sxword tag)
+{
+    size_t i = 0;
+
+    while (i < DYNAMIC_TABLES && dynamic_tables[i].tag != tag)
+        i++;
+    return i < DYNAMIC_TABLES;
+}
+
+/* True for one of these tables, with the size that is told. */
 static bool is_dynamic_table(const struct elf_image *image, size_t index)
 {
-    static const struct {
-        Elf64_Word type;
-        Elf64_Sxword tag, size_tag;
-    } tables[] = {
-        {SHT_DYNSYM, DT_SYMTAB, DT_NULL},     {SHT_STRTAB, DT_STRTAB, DT_STRSZ},
-        {SHT_GNU_versym, DT_VERSYM, DT_NULL}, {SHT_GNU_verneed, DT_VERNEED, DT_NULL},
-        {SHT_GNU_verdef, DT_VERDEF, DT_NULL}, {SHT_GNU_HASH, DT_GNU_HASH, DT_NULL},
-        {SHT_HASH, DT_HASH, DT_NULL},         {SHT_RELA, DT_RELA, DT_RELASZ},
-        {SHT_RELA, DT_JMPREL, DT_PLTRELSZ},   {SHT_REL, DT_REL, DT_RELSZ},
-        {SHT_REL, DT_JMPREL, DT_PLTRELSZ},    {SHT_RELR, DT_RELR, DT_RELRSZ},
-    };
     const Elf64_Shdr *shdr = &image->shdrs[index];
 
-    for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
-        const Elf64_Dyn *entry = elf_dynamic_find(image, tables[i].tag);
-        const Elf64_Dyn *size = elf_dynamic_find(image, tables[i].size_tag);
+    for (size_t i = 0; i < DYNAMIC_TABLES; i++) {
+        const struct dynamic_table *table = &dynamic_tables[i];
+        const Elf64_Dyn *entry = elf_dynamic_find(image, table->tag);
+        const Elf64_Dyn *size = elf_dynamic_find(image, table->size_tag);
 
-        if (shdr->sh_type == tables[i].type && entry != NULL &&
-            entry->d_un.d_ptr == shdr->sh_addr && is_beside_header(image, index) &&
-            (tables[i].size_tag == DT_NULL || (size != NULL && size->d_un.d_val == shdr->sh_size)))
+        if (shdr->sh_type == table->type && entry != NULL && entry->d_un.d_ptr == shdr->sh_addr &&
+            is_beside_header(image, index) &&
+            (table->size_tag == DT_NULL || (size != NULL && size->d_un.d_val == shdr->sh_size)))
             return true;
     }
     return false;
@@ -277,7 +291,6 @@ static uint64_t free_end(const struct elf_state *state, uint64_t offset)
     const Elf64_Phdr *first = elf_first_load(image);
     uint64_t segment_end = first->p_offset + first->p_filesz;
     uint64_t end = elf_next_in_file(image, offset);
-    struct bytes gap;
 
     if (end > segment_end && first->p_filesz == first->p_memsz) {
         uint64_t page_end = align_up(segment_end, MACHINE_PAGE_SIZE);
@@ -286,10 +299,7 @@ static uint64_t free_end(const struct elf_state *state, uint64_t offset)
     } else if (end > segment_end) {
         end = segment_end;
     }
-    if (end < offset || !bytes_slice(image->elf.bytes, offset, end - offset, &gap) ||
-        !bytes_all_zero(gap))
-        return offset;
-    return end;
+    return end >= offset && bytes_zero_at(image->elf.bytes, offset, end - offset) ? end : offset;
 }
 
 static void forget_shift(struct elf_state *state, size_t edit_count)
@@ -461,9 +471,8 @@ static bool swap_with_names(struct elf_state *state, const struct run *run, uint
 static bool make_room_in_file(struct elf_state *state, uint64_t new_end, uint64_t unit)
 {
     uint64_t old_end = headers_old_end(state), end = elf_next_in_file(&state->image, old_end);
-    struct bytes gap;
 
-    if (!bytes_slice(state->image.elf.bytes, old_end, end - old_end, &gap) || !bytes_all_zero(gap))
+    if (!bytes_zero_at(state->image.elf.bytes, old_end, end - old_end))
         end = old_end;
     state->headers_end = end;
     state->headers_growth = new_end <= end ? 0 : align_up(new_end - end, unit);

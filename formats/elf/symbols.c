@@ -92,7 +92,11 @@ bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
     }
     if (is_end || walk->bad)
         return false;
-    entry = elf_load_symbol(image, walk->symbols.data + walk->at);
+    /* An image has more symbols than anything else. */
+    if (elf_form_is_native(elf_form(image)))
+        memcpy(&entry, walk->symbols.data + walk->at, sizeof(entry));
+    else
+        elf_load(&elf_sym, elf_form(image), walk->symbols, walk->at, &entry);
     *symbol = (struct elf_symbol){
         .table = walk->table,
         .st_name = entry.st_name,
@@ -111,6 +115,15 @@ bool elf_symbols_next(const struct elf_image *image, struct symbol_walk *walk,
     }
     walk->at += sym;
     return true;
+}
+
+size_t elf_symbol_table(const struct elf_image *image)
+{
+    for (size_t i = 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB)
+            return i;
+    }
+    return NO_INDEX;
 }
 
 /* ---- definitions ---- */
@@ -234,17 +247,16 @@ bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *sym
 
 /* ---- all functions ---- */
 
-bool elf_functions_next(const struct elf_image *image, struct symbol_walk *walk,
+bool elf_functions_next(const struct planning *planning, struct symbol_walk *walk,
                         struct image_symbol *function)
 {
+    const struct elf_image *image = &((const struct elf_state *)planning)->image;
     struct elf_symbol symbol;
 
     if (walk->table == 0) {
-        size_t table = 1;
+        size_t table = elf_symbol_table(image);
 
-        while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-            table++;
-        if (table == image->shnum)
+        if (table == NO_INDEX)
             return false;
         elf_symbols_open(image, table, walk);
     }
@@ -388,53 +400,25 @@ bool elf_symbols_mark(struct elf_image *image, struct code_mark **marks, size_t 
 
 /* ---- symbols of coverage records ---- */
 
-/* True if nothing else of the image is where the section is in the file. */
-static bool is_apart(const struct elf_image *image, size_t section)
-{
-    const Elf64_Ehdr *ehdr = &image->elf.header;
-    uint64_t offset = image->shdrs[section].sh_offset, size = image->shdrs[section].sh_size;
-
-    for (size_t i = 1; i < image->shnum; i++) {
-        const Elf64_Shdr *shdr = &image->shdrs[i];
-
-        if (i != section && elf_section_in_file(shdr) &&
-            ranges_overlap(shdr->sh_offset, shdr->sh_size, offset, size))
-            return false;
-    }
-    for (size_t i = 0; i < image->phnum; i++) {
-        const Elf64_Phdr *phdr = &image->phdrs[i];
-
-        if (ranges_overlap(phdr->p_offset, phdr->p_filesz, offset, size))
-            return false;
-    }
-    return !ranges_overlap(0, image->sizes.ehdr, offset, size) &&
-           !ranges_overlap(ehdr->e_phoff, image->phnum * image->sizes.phdr, offset, size) &&
-           !ranges_overlap(ehdr->e_shoff, image->shnum * image->sizes.shdr, offset, size);
-}
-
 /* True for relocations of which none has a symbol, such as those that start-up code of static
  * images applies. */
 static bool has_no_symbols(const struct elf_image *image, size_t section)
 {
     const Elf64_Shdr *shdr = &image->shdrs[section];
-    struct cursor at = elf_file_cursor(&image->elf, shdr->sh_offset);
+    struct bytes table = elf_section_bytes(image, section);
     uint64_t size = shdr->sh_type == SHT_RELA ? image->sizes.rela : image->sizes.rel;
 
     /* MIPS has the parts of r_info in another order, and no such relocations. */
     if ((shdr->sh_type != SHT_RELA && shdr->sh_type != SHT_REL) ||
-        image->machine->relocations->are_composed || shdr->sh_size % size != 0)
+        image->machine->relocations->are_composed || table.size % size != 0)
         return false;
-    for (uint64_t left = shdr->sh_size; left != 0; left -= size) {
-        uint64_t info;
+    for (uint64_t offset = image->sizes.word; offset < table.size; offset += size) {
+        uint64_t info = elf_load_word(image, table.data + offset);
 
-        cursor_word(&at);
-        info = cursor_word(&at);
         if ((image->elf.wide ? ELF64_R_SYM(info) : ELF32_R_SYM(info)) != STN_UNDEF)
             return false;
-        if (shdr->sh_type == SHT_RELA)
-            cursor_word(&at);
     }
-    return !at.bad;
+    return true;
 }
 
 /* True if no other section refers to the table or to its names: relocations do if they were
@@ -461,12 +445,11 @@ bool elf_symbols_cut(struct elf_state *state)
     const struct section *section = image_plan_section(state->base.plan, SECTION_COVFUN);
     struct symbol_records records = {.section = state->base.section_index[SECTION_COVFUN]};
     struct symbol_tables tables;
-    size_t table = 1;
+    size_t table = elf_symbol_table(image);
+    const char *name;
 
-    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-        table++;
     if (section == NULL || section->fate != FATE_REMOVED || section->encoded || section->loaded ||
-        table == image->shnum || !has_tables_for_itself(image, table))
+        table == NO_INDEX || !has_tables_for_itself(image, table))
         return true;
     state->symbols = table;
     state->names = image->shdrs[table].sh_link;
@@ -478,7 +461,8 @@ bool elf_symbols_cut(struct elf_state *state)
          (SHF_ALLOC | SHF_COMPRESSED)) != 0 ||
         image->shdrs[table].sh_entsize != image->sizes.sym ||
         tables.symbols.size % image->sizes.sym != 0 || tables.names.size == 0 ||
-        !is_apart(image, table) || !is_apart(image, state->names))
+        elf_why_shared(image, table, &name) != NULL ||
+        elf_why_shared(image, state->names, &name) != NULL)
         return true;
     return symbol_cut_make(&state->symbol_cut, elf_form(image), &tables, &records);
 }

@@ -11,14 +11,6 @@
 #include "common/llvm/coverage.h"
 #include "formats/elf/elf.h"
 
-#ifndef SHT_RELR
-#define SHT_RELR 19
-#endif
-#ifndef DT_RELRSZ
-#define DT_RELRSZ 35
-#define DT_RELR   36
-#endif
-
 struct tables {
     struct elf_state *state;
     Elf64_Phdr *phdrs;
@@ -311,22 +303,11 @@ static void make_dynamic(struct tables *tables)
             if (changes->relr_changed)
                 entry->d_un.d_val = changes->relr_size;
             break;
-        case DT_SYMTAB:
-        case DT_STRTAB:
-        case DT_VERSYM:
-        case DT_VERNEED:
-        case DT_VERDEF:
-        case DT_GNU_HASH:
-        case DT_HASH:
-        case DT_RELA:
-        case DT_REL:
-        case DT_RELR:
-        case DT_JMPREL:
-            move = elf_move_of(state, entry->d_un.d_ptr);
+        default:
+            if (elf_is_table_tag(entry->d_tag))
+                move = elf_move_of(state, entry->d_un.d_ptr);
             if (move != NULL)
                 entry->d_un.d_ptr += move->distance;
-            break;
-        default:
             break;
         }
     }
@@ -431,10 +412,7 @@ static size_t section_of_symbol(const struct tables *tables, const struct elf_sy
  * follows. */
 static bool is_end(const struct elf_image *image, const struct elf_symbol *symbol)
 {
-    static const char prefix[] = "__stop_";
-    struct bytes name = elf_symbol_name(image, symbol);
-
-    return name.size >= strlen(prefix) && memcmp(name.data, prefix, strlen(prefix)) == 0;
+    return bytes_start_with(elf_symbol_name(image, symbol), "__stop_");
 }
 
 /* True for names and data of which a part is left. */
@@ -635,10 +613,10 @@ static void plan_edits(const struct tables *tables)
     ehdr.e_phnum = (Elf64_Half)tables->phnum;
     ehdr.e_shoff = map_offset(state, ehdr.e_shoff);
     ehdr.e_shstrndx = (Elf64_Half)elf_new_number(state, ehdr.e_shstrndx);
-    elf_put_ehdr(&header, form, &ehdr);
+    elf_put(&header, &elf_ehdr, form, &ehdr);
     overwrite(state, 0, &header);
     for (size_t i = 0; i < tables->phnum; i++)
-        elf_put_phdr(&phdrs, form, &tables->phdrs[i]);
+        elf_put(&phdrs, &elf_phdr, form, &tables->phdrs[i]);
     /* In the room that layout.c has reserved, if it has. */
     if (state->hole_count != 0 || state->move_count != 0) {
         if (!phdrs.failed && !edits->has_no_memory)
@@ -649,10 +627,10 @@ static void plan_edits(const struct tables *tables)
         overwrite(state, ehdr.e_phoff, &phdrs);
     }
     for (size_t i = 0; i < image->shnum; i++)
-        elf_put_shdr(&shdrs, form, &tables->sorted[i]);
+        elf_put(&shdrs, &elf_shdr, form, &tables->sorted[i]);
     overwrite(state, image->elf.header.e_shoff, &shdrs);
     for (size_t i = 0; i < image->dynamic_count; i++)
-        elf_put_dyn(&dynamic, form, &tables->dynamic[i]);
+        elf_put(&dynamic, &elf_dyn, form, &tables->dynamic[i]);
     overwrite(state, image->dynamic_offset, &dynamic);
     for (size_t i = 1; i < image->shnum; i++) {
         if (image->shdrs[i].sh_type == SHT_SYMTAB || image->shdrs[i].sh_type == SHT_DYNSYM)
@@ -781,7 +759,7 @@ static bool replace_mapping(struct elf_image *image, const struct mapping_sectio
     if (ehdr.e_shnum == 0)
         shdrs[0].sh_size = shnum;
     for (size_t i = 0; i < shnum; i++)
-        elf_put_shdr(appendix, elf_form(image), &shdrs[i]);
+        elf_put(appendix, &elf_shdr, elf_form(image), &shdrs[i]);
     if (!image->elf.wide && image->elf.bytes.size + appendix->size > UINT32_MAX) {
         buffer_free(&names);
         return error_set(error,
@@ -789,7 +767,7 @@ static bool replace_mapping(struct elf_image *image, const struct mapping_sectio
                          "'covsplit export'",
                          image->path);
     }
-    elf_put_ehdr(&header, elf_form(image), &ehdr);
+    elf_put(&header, &elf_ehdr, elf_form(image), &ehdr);
     if (header.failed || names.failed || appendix->failed ||
         !edit_overwrite_differences(edits, image->elf.bytes, 0, buffer_view(&header)) ||
         !edit_replace(edits, image->elf.bytes.size, 0, buffer_view(appendix)))

@@ -36,7 +36,6 @@
 #define REGISTER_FP      22
 
 #define INSTRUCTION_RET  0x4c000020u /* jirl $zero, $ra, 0 */
-#define OR_ZERO          0x00150000u /* or ., ., $zero */
 
 /* Opcodes of 7 bits: of instructions with an immediate of 20 bits and a register. */
 #define OPCODE_20_MASK 0xfe000000u
@@ -51,11 +50,9 @@
 #define OPCODE_12_MASK 0xffc00000u
 #define ADDI_W         0x02800000u
 #define ADDI_D         0x02c00000u
-#define LU52I_D        0x03000000u
 #define ORI            0x03800000u
 #define LD_B           0x28000000u
 #define LD_D           0x28c00000u
-#define ST_B           0x29000000u
 #define ST_D           0x29c00000u
 #define LD_BU          0x2a000000u
 #define LD_WU          0x2a800000u

@@ -521,29 +521,6 @@ static inline bool block_may_refer(const struct block_search *search, const uint
     return (halves[0] | halves[1]) != 0 || search->is_blind;
 }
 
-static bool find_operand(const struct operand_search *search, uint64_t *position)
-{
-    const struct block_search blocks = block_search_start(search);
-    const uint8_t *data = search->code.data;
-    uint64_t end, next;
-
-    if (search->code.size < 4)
-        return false;
-    end = search->code.size - 4 + 1;
-    for (uint64_t i = *position; i < end; i = next) {
-        next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
-        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
-            continue;
-        for (; i < next; i++) {
-            if (refers(search, data + i, i)) {
-                *position = i;
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* True if the code at an offset, behind a call, adds a number that gives the address. */
 static bool adds_up_to(const struct code *code, uint64_t offset, uint64_t address)
 {
@@ -602,8 +579,25 @@ static bool find_reference(const struct code *code, const struct reference_targe
                            uint64_t *position)
 {
     const struct operand_search search = start_search(code, target);
+    const struct block_search blocks = block_search_start(&search);
+    const uint8_t *data = code->bytes.data;
+    uint64_t end, next;
 
-    return find_operand(&search, position);
+    if (code->bytes.size < 4)
+        return false;
+    end = code->bytes.size - 4 + 1;
+    for (uint64_t i = *position; i < end; i = next) {
+        next = end - i < BLOCK_PLACES ? end : i + BLOCK_PLACES;
+        if (next - i == BLOCK_PLACES && !block_may_refer(&blocks, data + i, i))
+            continue;
+        for (; i < next; i++) {
+            if (refers(&search, data + i, i)) {
+                *position = i;
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 static uint64_t judge_instruction_64(const struct code *code, uint64_t offset,

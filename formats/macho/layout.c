@@ -138,14 +138,11 @@ static void find_places(struct macho_state *state)
 static bool is_zeros(const struct macho_state *state, size_t index)
 {
     const struct macho_section *section = &state->image.sections[index], *next = section + 1;
-    struct bytes bytes;
 
     return strncmp(section->sectname, "__llvm_prf_", strlen("__llvm_prf_")) == 0 &&
            (section->flags & SECTION_64_TYPE_MASK) == S_REGULAR &&
            next->offset >= section->offset &&
-           bytes_slice(state->image.file, section->offset, next->offset - section->offset,
-                       &bytes) &&
-           bytes_all_zero(bytes);
+           bytes_zero_at(state->image.file, section->offset, next->offset - section->offset);
 }
 
 /* The first of the sections of zeros right before the data; NO_INDEX if there is none, dyld makes
@@ -190,10 +187,7 @@ static uint64_t end_of_kept(const struct macho_state *state, size_t index)
 
 static bool are_zeros(const struct macho_state *state, uint64_t start, uint64_t end)
 {
-    struct bytes bytes;
-
-    return start <= end && bytes_slice(state->image.file, start, end - start, &bytes) &&
-           bytes_all_zero(bytes);
+    return start <= end && bytes_zero_at(state->image.file, start, end - start);
 }
 
 /* Adds the whole pages in [start, end), and up to `next` if what is between is zero: there are the

@@ -93,21 +93,18 @@ static bool describe(struct planning *planning, struct error *error)
     return true;
 }
 
-static bool is_coverage_mapping(enum section_kind kind)
+static const char *section_name(enum section_kind kind)
 {
-    return kind == SECTION_COVMAP || kind == SECTION_COVFUN || kind == SECTION_COVNAMES ||
-           kind == SECTION_COVDATA;
+    return section_kinds[kind].macho_segment != NULL ? section_kinds[kind].name : NULL;
 }
 
 static size_t find_section(const struct planning *planning, enum section_kind kind, size_t after)
 {
     const struct macho_image *image = macho_image_of(planning);
-    const char *name = section_kind_name(kind);
-    bool is_mapping = is_coverage_mapping(kind);
-    size_t index = macho_find_section(
-        image, is_mapping ? MACHO_COVERAGE_SEGMENT : MACHO_DATA_SEGMENT, name, after);
+    const char *segment = section_kinds[kind].macho_segment, *name = section_name(kind);
+    size_t index = macho_find_section(image, segment, name, after);
 
-    if (index == NO_INDEX && !is_mapping)
+    if (index == NO_INDEX && strcmp(segment, MACHO_DATA_SEGMENT) == 0)
         index = macho_find_section(image, MACHO_PROFILE_SEGMENT, name, after);
     if (index == NO_INDEX && kind == SECTION_COVMAP)
         index = macho_find_section(image, MACHO_COVERAGE_SEGMENT, EMPTIED_MAPPING, after);
@@ -411,7 +408,7 @@ static bool check_section(struct planning *planning, struct section *section, st
 {
     if (!macho_image_check_layout(macho_image_of(planning), error))
         return false;
-    if (is_coverage_mapping(section->kind))
+    if ((SECTION_BIT(section->kind) & SECTION_OF_RUNTIME) == 0)
         check_mapping(planning, section->kind);
     return true;
 }
@@ -496,7 +493,7 @@ const struct format macho_format = {
     .open = open_image,
     .close = close_image,
     .describe = describe,
-    .section_name = section_kind_name,
+    .section_name = section_name,
     .find_section = find_section,
     .describe_section = describe_section,
     .is_remnant = is_remnant,

@@ -45,7 +45,6 @@
 #define HEADER_FILETYPE   12
 #define HEADER_NCMDS      16
 #define HEADER_SIZEOFCMDS 20
-#define HEADER_FLAGS      24
 #define HEADER_SIZE       32
 
 /* struct load_command */
@@ -88,7 +87,6 @@
 #define SECTION_64_ADDR                       32
 #define SECTION_64_BYTES                      40 /* section_64.size */
 #define SECTION_64_OFFSET                     48
-#define SECTION_64_ALIGN                      52
 #define SECTION_64_NRELOC                     60
 #define SECTION_64_FLAGS                      64
 #define SECTION_64_RESERVED3                  76

@@ -468,35 +468,29 @@ bool macho_outline(const struct input *input, struct buffer *outline, struct err
 
     if (!macho_image_open(&image, input, error))
         return false;
-    outline_append(outline, "cpu 0x%x, type %u, %zu load commands, flags 0x%x\n",
-                   load_u32(image.file.data + HEADER_CPUTYPE, false), image.filetype,
-                   image.command_count, image.flags);
+    outline_append(outline, MACHO_OUTLINE, load_u32(image.file.data + HEADER_CPUTYPE, false),
+                   image.filetype, (unsigned)image.command_count, image.flags);
     for (size_t i = 0; i < image.command_count; i++) {
         const struct macho_command *command = &image.commands[i];
 
-        outline_append(outline, "load command 0x%x of %u at %" PRIu64 "\n", command->cmd,
-                       command->cmdsize, command->offset);
+        outline_append(outline, MACHO_COMMAND_LINE, command->cmd, command->cmdsize,
+                       command->offset);
         if (command->cmd == LC_MAIN && command->cmdsize >= MAIN_ENTRYOFF + 4)
-            outline_append(outline, "entry 0x%x\n", macho_field(&image, command, MAIN_ENTRYOFF));
+            outline_append(outline, MACHO_ENTRY_LINE, macho_field(&image, command, MAIN_ENTRYOFF));
     }
     for (size_t i = 0; i < image.segment_count; i++) {
         const struct macho_segment *segment = &image.segments[i];
 
-        outline_append(outline,
-                       "segment %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                       " of 0x%" PRIx64 ", protection %u of %u, %zu sections\n",
-                       segment->segname, segment->vmaddr, segment->vmsize, segment->fileoff,
-                       segment->filesize, segment->initprot, segment->maxprot,
-                       segment->section_count);
+        outline_append(outline, MACHO_SEGMENT_LINE, segment->segname, segment->vmaddr,
+                       segment->vmsize, segment->fileoff, segment->filesize, segment->initprot,
+                       segment->maxprot, (unsigned)segment->section_count);
     }
     for (size_t i = 0; i < image.section_count; i++) {
         const struct macho_section *section = &image.sections[i];
 
-        outline_append(outline,
-                       "section %s at 0x%" PRIx64 " of 0x%" PRIx64
-                       ", in the file at 0x%x, alignment %u, type %u, attributes 0x%x, 0x%x\n",
-                       section->sectname, section->addr, section->size, section->offset,
-                       section->align, section->flags & SECTION_64_TYPE_MASK, section->flags >> 8,
+        outline_append(outline, MACHO_SECTION_LINE, section->sectname, section->addr, section->size,
+                       (uint64_t)section->offset, section->align,
+                       section->flags & SECTION_64_TYPE_MASK, section->flags >> 8,
                        section->reserved3);
     }
     macho_image_close(&image);

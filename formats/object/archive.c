@@ -1,10 +1,10 @@
 /*
- * Reading and writing archives: see object.h.
+ * Reading and writing archives: see packing.h.
  *
  * The symbol index is the number of symbols, for each the offset of its member's header, and their
  * names in the same order, each with a NUL. All numbers are big-endian.
  */
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,8 +33,7 @@ static const char magic_plain[] = "!<arch>\n", magic_thin[] = "!<thin>\n";
 
 bool archive_recognize(struct bytes bytes)
 {
-    return bytes.size >= MAGIC_SIZE && (memcmp(bytes.data, magic_plain, MAGIC_SIZE) == 0 ||
-                                        memcmp(bytes.data, magic_thin, MAGIC_SIZE) == 0);
+    return bytes_start_with(bytes, magic_plain) || bytes_start_with(bytes, magic_thin);
 }
 
 /* ---- members ---- */
@@ -61,12 +60,7 @@ static bool read_number(struct bytes text, uint64_t *number)
 
 static bool text_is(struct bytes text, const char *string)
 {
-    return text.size == strlen(string) && memcmp(text.data, string, strlen(string)) == 0;
-}
-
-static bool starts_with(struct bytes text, const char *start)
-{
-    return text.size >= strlen(start) && memcmp(text.data, start, strlen(start)) == 0;
+    return text.size == strlen(string) && bytes_start_with(text, string);
 }
 
 static struct bytes without_front(struct bytes text, uint64_t size)
@@ -111,10 +105,11 @@ static bool read_name(const struct archive *archive, struct archive_member *memb
                        : text_is(field, "/SYM64/") ? ARCHIVE_INDEX_64
                        : text_is(field, "/")       ? ARCHIVE_INDEX
                                                    : ARCHIVE_UNKNOWN;
-    } else if (starts_with(field, BSD_NAME_PREFIX) || starts_with(field, BSD_INDEX_PREFIX)) {
+    } else if (bytes_start_with(field, BSD_NAME_PREFIX) ||
+               bytes_start_with(field, BSD_INDEX_PREFIX)) {
         /* "#1/SIZE": the name is the first bytes of the member, padded with NULs. */
         member->role = ARCHIVE_UNKNOWN;
-        if (starts_with(field, BSD_NAME_PREFIX) &&
+        if (bytes_start_with(field, BSD_NAME_PREFIX) &&
             read_number(without_front(field, strlen(BSD_NAME_PREFIX)), &number) &&
             number <= member->contents.size)
             member->contents = without_front(member->contents, number);
@@ -279,7 +274,7 @@ bool archive_read(struct archive *archive, struct bytes bytes, const char *path,
     *archive = (struct archive){.bytes = bytes, .path = path};
     if (!archive_recognize(bytes))
         return fail_at(archive, 0, error);
-    archive->is_thin = memcmp(bytes.data, magic_thin, MAGIC_SIZE) == 0;
+    archive->is_thin = bytes_start_with(bytes, magic_thin);
     /* Members begin at even offsets; some writers leave out the padding at the very end. */
     for (; offset < bytes.size; offset = align_up(end, 2)) {
         struct archive_member *member;

@@ -1,5 +1,5 @@
 /*
- * An object while it is packed: object.c reads it, and finds its coverage mapping; object_write.c
+ * An object while it is packed: packing.c reads it, and finds its coverage mapping; object_write.c
  * writes it without. For these two.
  *
  * Objects can have a million sections, nearly all of which go. So nothing is stored of a section
@@ -17,7 +17,7 @@
 #include "common/base/bytes.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/elf_file/elf_file.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 /* LLVM's, which elf.h does not have (LLVM's ELF.h). */
 #define SHT_LLVM_CREL    0x40000014u

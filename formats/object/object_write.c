@@ -322,7 +322,7 @@ static bool write_extended(struct writing *writing)
     return true;
 }
 
-/* The members are in bounds: object.c has looked at them, but before it was known of other groups
+/* The members are in bounds: packing.c has looked at them, but before it was known of other groups
  * whether they go. */
 static bool write_group(struct writing *writing, struct bytes from)
 {
@@ -471,7 +471,7 @@ static bool renumber_header(struct writing *writing, Elf64_Shdr *header)
 static bool write_headers(struct writing *writing)
 {
     struct object *object = writing->object;
-    const struct elf_form form = {object->file.wide, object->file.big_endian};
+    const struct elf_form form = elf_file_form(&object->file);
     const struct place *places = writing->places;
     uint32_t names = writing->new_sections[object->file.names];
     bool is_large = writing->section_count >= SHN_LORESERVE;
@@ -496,12 +496,12 @@ static bool write_headers(struct writing *writing)
             if (header.sh_type != SHT_NOBITS && header.sh_type != SHT_NULL)
                 header.sh_size = places[number].size;
         }
-        elf_put_shdr(&table, form, &header);
+        elf_put(&table, &elf_shdr, form, &header);
     }
     ehdr.e_shoff = places[TABLE_PIECE].offset;
     ehdr.e_shnum = is_large ? 0 : (uint16_t)writing->section_count;
     ehdr.e_shstrndx = has_large_names ? SHN_XINDEX : (uint16_t)names;
-    elf_put_ehdr(&front, form, &ehdr);
+    elf_put(&front, &elf_ehdr, form, &ehdr);
     if (done && (table.failed || front.failed))
         done = object_no_memory(object);
     if (done) {
@@ -531,7 +531,6 @@ static bool order_pieces(struct writing *writing)
 {
     struct object *object = writing->object;
     uint64_t end = ELF_SIZE(object->file.wide, Ehdr);
-    struct bytes rest;
 
     writing->pieces = arena_array(&object->arena, writing->section_count, sizeof(*writing->pieces));
     writing->places = arena_array(&object->arena, writing->section_count, sizeof(*writing->places));
@@ -554,8 +553,7 @@ static bool order_pieces(struct writing *writing)
             return object_damaged(object, "its sections overlap, so it is");
         end = piece->offset + piece->size;
     }
-    return (bytes_slice(object->file.bytes, end, object->file.bytes.size - end, &rest) &&
-            bytes_all_zero(rest)) ||
+    return bytes_zero_at(object->file.bytes, end, object->file.bytes.size - end) ||
            object_keep(object, "it has bytes behind its last section; leave it as it is");
 }
 

@@ -27,27 +27,22 @@ const char *runtime_symbol_name(enum runtime_symbol symbol)
     return runtime_names[symbol];
 }
 
-static bool starts_with(struct bytes text, const char *start)
-{
-    size_t size = strlen(start);
-
-    return size <= text.size && memcmp(text.data, start, size) == 0;
-}
-
 bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
 {
-    if (!starts_with(text, RUNTIME_PREFIX))
+    if (!bytes_start_with(text, RUNTIME_PREFIX))
         return false;
     for (unsigned i = 0; i < RUNTIME_OTHER_BOUND; i++) {
         size_t size = strlen(runtime_names[i]);
 
-        if (starts_with(text, runtime_names[i]) && (text.size == size || text.data[size] <= ' ')) {
+        if (bytes_start_with(text, runtime_names[i]) &&
+            (text.size == size || text.data[size] <= ' ')) {
             *symbol = (enum runtime_symbol)i;
             return true;
         }
     }
     *symbol = RUNTIME_OTHER_BOUND;
-    return starts_with(text, RUNTIME_PREFIX "begin_") || starts_with(text, RUNTIME_PREFIX "end_");
+    return bytes_start_with(text, RUNTIME_PREFIX "begin_") ||
+           bytes_start_with(text, RUNTIME_PREFIX "end_");
 }
 
 void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name)
@@ -56,10 +51,10 @@ void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name)
     static const char *const of_objects[] = {
         RUNTIME_PREFIX "raw_version", RUNTIME_PREFIX "filename", RUNTIME_PREFIX "counter_bias",
         RUNTIME_PREFIX "bitmap_bias", RUNTIME_PREFIX "runtime"};
-    bool is_own = starts_with(name, RUNTIME_PREFIX) || starts_with(name, "lprof");
+    bool is_own = bytes_start_with(name, RUNTIME_PREFIX) || bytes_start_with(name, "lprof");
 
     for (size_t i = 0; is_own && i < sizeof(of_objects) / sizeof(of_objects[0]); i++)
-        is_own = !starts_with(name, of_objects[i]);
+        is_own = !bytes_start_with(name, of_objects[i]);
     symbols->is_linked |= is_own;
 }
 

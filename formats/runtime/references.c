@@ -584,25 +584,19 @@ struct caller {
     bool is_own; /* it is a function of the runtime */
 };
 
-static bool has_prefix(struct bytes name, const char *prefix)
-{
-    size_t size = strlen(prefix);
-
-    return name.size >= size && memcmp(name.data, prefix, size) == 0;
-}
-
 /* Compilers split off parts of a function, and name them NAME.SUFFIX. */
 static bool is_own_name(struct bytes name)
 {
     size_t shared = strlen(SHARED_PREFIX);
 
-    if (has_prefix(name, PUBLIC_PREFIX) || (has_prefix(name, SHARED_PREFIX) && name.size > shared &&
-                                            name.data[shared] >= 'A' && name.data[shared] <= 'Z'))
+    if (bytes_start_with(name, PUBLIC_PREFIX) ||
+        (bytes_start_with(name, SHARED_PREFIX) && name.size > shared && name.data[shared] >= 'A' &&
+         name.data[shared] <= 'Z'))
         return true;
     for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++) {
         size_t size = strlen(own_names[i]);
 
-        if (has_prefix(name, own_names[i]) &&
+        if (bytes_start_with(name, own_names[i]) &&
             (name.size == size || name.data[size] <= ' ' || name.data[size] == '.'))
             return true;
     }

@@ -40,25 +40,11 @@ char *bases_directory(const char *store)
     return directory;
 }
 
-/* Reads bytes from as many hexadecimal digits as they need, in lower case. */
-static bool parse_hex(const char *text, uint8_t *bytes, size_t count)
-{
-    for (size_t i = 0; i < 2 * count; i++) {
-        const char *digits = "0123456789abcdef", *found;
-
-        found = text[i] == '\0' ? NULL : strchr(digits, text[i]);
-        if (found == NULL)
-            return false;
-        bytes[i / 2] = (uint8_t)(bytes[i / 2] << 4 | (found - digits));
-    }
-    return true;
-}
-
 bool bases_parse_name(const char *name, struct digest *digest)
 {
     return strlen(name) == 2 * DIGEST_SIZE + strlen(DELTA_BASE_SUFFIX) &&
            strcmp(name + 2 * DIGEST_SIZE, DELTA_BASE_SUFFIX) == 0 &&
-           parse_hex(name, digest->bytes, DIGEST_SIZE);
+           hex_parse(name, 2 * DIGEST_SIZE, digest->bytes, DIGEST_SIZE);
 }
 
 static bool is_base_name(const char *name)
@@ -130,7 +116,8 @@ static bool take_sample(const struct sidecar *sidecar, struct known_base *base, 
     return done;
 }
 
-static bool describe(const struct sidecar *sidecar, struct known_base *base, struct error *error)
+static bool describe_base(const struct sidecar *sidecar, struct known_base *base,
+                          struct error *error)
 {
     const struct sidecar_facts *facts = &sidecar->facts;
 
@@ -180,7 +167,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
         text = (char *)read.data;
         digits = strcspn(text, " ");
         done = text[digits] == ' ' && digits % 8 == 0 && digits >= 8 &&
-               digits <= 2 * sizeof(numbers) && parse_hex(text, numbers, digits / 2);
+               digits <= 2 * sizeof(numbers) && hex_parse(text, digits, numbers, digits / 2);
         base->sample_size = done ? digits / 8 - 1 : 0;
         base->target = done ? load_u32(numbers, true) : 0;
         for (size_t i = 0; i < base->sample_size; i++)
@@ -197,7 +184,7 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
 static void write_sample(const struct bases *bases, const struct known_base *base)
 {
     const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
-    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1];
+    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1], *line;
     struct output output = {.fd = -1};
     enum output_result result;
     struct error ignored;
@@ -205,14 +192,12 @@ static void write_sample(const struct bases *bases, const struct known_base *bas
     snprintf(text, sizeof(text), "%08" PRIx32, base->target);
     for (size_t i = 0; i < base->sample_size; i++)
         snprintf(text + 8 * (i + 1), 9, "%08" PRIx32, base->sample[i]);
+    line = command_text("%s %s", text, base->image_name);
     if (store_output_create(&output, path, &options, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)text, strlen(text)}, &ignored) &&
-        output_write(&output, (struct bytes){(const uint8_t *)" ", 1}, &ignored) &&
-        output_write(&output,
-                     (struct bytes){(const uint8_t *)base->image_name, strlen(base->image_name)},
-                     &ignored))
+        output_write(&output, (struct bytes){(const uint8_t *)line, strlen(line)}, &ignored))
         output_commit(&output, &result, &ignored);
     output_discard(&output);
+    free(line);
     free(path);
 }
 
@@ -235,7 +220,7 @@ bool bases_open(struct bases *bases, const char *store, struct error *error)
         if (!is_known)
             sidecar = sidecar_read(path, error);
         /* One that cannot be read is no candidate; `store check` says why. */
-        if (sidecar != NULL && describe(sidecar, &base, error)) {
+        if (sidecar != NULL && describe_base(sidecar, &base, error)) {
             write_sample(bases, &base);
             is_known = true;
         } else if (!is_known) {
@@ -266,15 +251,6 @@ void bases_close(struct bases *bases)
 }
 
 /* ---- deltas ---- */
-
-bool bases_have(const struct bases *bases, const struct stat *status)
-{
-    bool found = false;
-
-    for (size_t i = 0; i < bases->count; i++)
-        found |= file_is_same(&bases->items[i].status, status);
-    return found;
-}
 
 /* The owner and group that an output will have; root alone keeps those of a file that is replaced.
  */
@@ -344,7 +320,7 @@ bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t
                                           is_fast};
     const struct known_base *chosen[ATTEMPTS];
     struct known_base wanted = {.sample_size = 0};
-    bool done = describe(whole, &wanted, error);
+    bool done = describe_base(whole, &wanted, error);
     size_t count = done ? choose_bases(bases, &wanted, output, chosen) : 0;
 
     *fits = false;
@@ -412,7 +388,8 @@ bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes by
 {
     struct known_base base = {.digest = digest_of(bytes)};
     char *path = path_of(bases, &base.digest);
-    bool done = describe(whole, &base, error) && store_make_directory(bases->directory, error) &&
+    bool done = describe_base(whole, &base, error) &&
+                store_make_directory(bases->directory, error) &&
                 write_base(path, bytes, needs, error) &&
                 (stat(path, &base.status) == 0 ||
                  error_set_errno(error, errno, "%s: cannot be read; run again", path));

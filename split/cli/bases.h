@@ -62,9 +62,6 @@ bool bases_parse_name(const char *name, struct digest *digest);
 bool bases_open(struct bases *bases, const char *store, struct error *error);
 void bases_close(struct bases *bases);
 
-/* True if the file of this status is a base, as in stores of before, where bases were links. */
-bool bases_have(const struct bases *bases, const struct stat *status);
-
 /* Writes a delta for the sidecar, whose file has `size` bytes, to a started output. *fits:
  * false if no base makes it small enough; nothing was written then. */
 bool bases_make_delta(struct bases *bases, const struct sidecar *whole, uint64_t size, int level,

@@ -105,7 +105,7 @@ struct reading {
     struct error *error;
 };
 
-static bool take(struct reading *reading, const char *word, unsigned depth);
+static bool take_word(struct reading *reading, const char *word, unsigned depth);
 
 /* A backslash protects the next character; on Windows, only if that is a quote. */
 static bool is_guard(const struct reading *reading, const char *at)
@@ -185,12 +185,12 @@ static bool take_response_file(struct reading *reading, const char *path, unsign
                          "%s: not a response file: it contains NUL bytes; name a text file", path);
     rest = (char *)text.data;
     while (done && (word = next_word(reading, &rest)) != NULL)
-        done = take(reading, word, depth + 1);
+        done = take_word(reading, word, depth + 1);
     buffer_free(&text);
     return done;
 }
 
-static bool take(struct reading *reading, const char *word, unsigned depth)
+static bool take_word(struct reading *reading, const char *word, unsigned depth)
 {
     if (word[0] != '@' || access(word + 1, F_OK) != 0) {
         path_list_add(reading->words, word);
@@ -293,19 +293,6 @@ bool command_option_makes_others(const char *word)
 
 /* ---- the whole ---- */
 
-/* Clang's options that say whose options and quoting follow. */
-static void apply_mode(enum command_style *style, bool *is_windows_quoted, const char *word)
-{
-    if (strcmp(word, "--driver-mode=cl") == 0) {
-        *style = STYLE_MSVC;
-        *is_windows_quoted = true;
-    } else if (strcmp(word, "--rsp-quoting=windows") == 0) {
-        *is_windows_quoted = true;
-    } else if (strcmp(word, "--rsp-quoting=posix") == 0) {
-        *is_windows_quoted = false;
-    }
-}
-
 static struct reading reading_of(struct command_words *command, struct error *error)
 {
     return (struct reading){
@@ -329,12 +316,21 @@ bool command_words_read(struct command_words *command, const char *const *words,
     words += program + 1;
     count -= program + 1;
     reading = reading_of(command, error);
-    for (size_t i = 0; i < count; i++)
-        apply_mode(&command->style, &reading.is_windows_quoted, words[i]);
+    /* Clang's options that say whose options and quoting follow. */
+    for (size_t i = 0; i < count; i++) {
+        bool is_cl = strcmp(words[i], "--driver-mode=cl") == 0;
+
+        if (is_cl)
+            command->style = STYLE_MSVC;
+        if (is_cl || strcmp(words[i], "--rsp-quoting=windows") == 0)
+            reading.is_windows_quoted = true;
+        else if (strcmp(words[i], "--rsp-quoting=posix") == 0)
+            reading.is_windows_quoted = false;
+    }
     if (is_clang(command->program))
         done = take_configs(&reading, words, count);
     for (size_t i = 0; i < count && done; i++)
-        done = take(&reading, words[i], 0);
+        done = take_word(&reading, words[i], 0);
     if (done && is_clang(command->program))
         take_overrides(&command->words);
     if (!done)
@@ -346,7 +342,7 @@ bool command_words_add(struct command_words *command, const char *word, struct e
 {
     struct reading reading = reading_of(command, error);
 
-    return take(&reading, word, 0);
+    return take_word(&reading, word, 0);
 }
 
 void command_words_free(struct command_words *command)

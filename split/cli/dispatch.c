@@ -28,23 +28,15 @@ static bool is_in_group(const struct command *command, const char *group)
     return strncmp(command->name, group, length) == 0 && command->name[length] == ' ';
 }
 
-/* The note on a command, or NULL. */
-static const char *note_on(const struct command *command, const struct command_note *notes)
-{
-    for (; notes->command != NULL; notes++) {
-        if (strcmp(notes->command, command->name) == 0)
-            return notes->text;
-    }
-    return NULL;
-}
-
-/* All commands, under their headings, each in the same columns. */
-static void print_help_of_all(const struct command_table *table)
+/* All commands under their headings, or those of a group, each in the same columns. */
+static void print_help_of_all(const struct command_table *table, const char *group)
 {
     int width = 0;
 
-    printf("Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
-           "Splits coverage data off instrumented images, and puts it back.\n");
+    printf(group == NULL ? "Usage: covsplit COMMAND [OPTION...] ARGUMENT...\n"
+                           "Splits coverage data off instrumented images, and puts it back.\n"
+                         : "Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n\nActions:\n",
+           group);
     for (size_t i = 0; i < table->count; i++) {
         int length = (int)strlen(table->commands[i].name);
 
@@ -52,48 +44,20 @@ static void print_help_of_all(const struct command_table *table)
     }
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *heading = note_on(command, table->headings);
-        const char *example = note_on(command, table->examples);
 
-        if (heading != NULL)
-            printf("\n%s:\n", heading);
-        printf("  %-*s  %s\n", width, command->name, command->summary);
-        if (example != NULL)
-            printf("      %s\n", example);
-    }
-    printf("\n"
-           "'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
-           "'covsplit --version' prints the versions of covsplit and its libraries.\n");
-}
-
-static void print_help_of_group(const struct command_table *table, const char *group)
-{
-    static const struct table_column columns[] = {{NULL, TABLE_LEFT}, {NULL, TABLE_LEFT}};
-    struct table *lines = table_new(columns, 2, 2);
-
-    for (size_t i = 0; i < table->count; i++) {
-        if (!is_in_group(&table->commands[i], group))
+        if (group != NULL && !is_in_group(command, group))
             continue;
-        table_cell(lines, "%s", table->commands[i].name);
-        table_cell(lines, "%s", table->commands[i].summary);
+        if (command->heading != NULL)
+            printf("\n%s:\n", command->heading);
+        printf("  %-*s  %s\n", width, command->name, command->summary);
+        if (command->example != NULL)
+            printf("      %s\n", command->example);
     }
-    printf("Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n"
-           "\n"
-           "Actions:\n",
+    printf(group == NULL
+               ? "\n'covsplit COMMAND --help' or 'covsplit help COMMAND' describes a command,\n"
+                 "'covsplit --version' prints the versions of covsplit and its libraries.\n"
+               : "\n'covsplit %s ACTION --help' describes an action.\n",
            group);
-    table_print(lines, stdout);
-    table_free(lines);
-    printf("\n'covsplit %s ACTION --help' describes an action.\n", group);
-}
-
-/* Prints the help of a group, or if NULL, of the whole command. */
-static int print_help(const struct command_table *table, const char *group)
-{
-    if (group == NULL)
-        print_help_of_all(table);
-    else
-        print_help_of_group(table, group);
-    return STATUS_DONE;
 }
 
 /* Libraries are asked for their version at run time, as they may be newer than their headers were.
@@ -115,8 +79,7 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-/* Finds the command of that name, or the action of the group. An old name will do, with a
- * warning. */
+/* Finds the command of that name, or the action of the group. */
 static const struct command *find_command(const struct command_table *table, const char *group,
                                           const char *name)
 {
@@ -124,16 +87,10 @@ static const struct command *find_command(const struct command_table *table, con
 
     for (size_t i = 0; i < table->count; i++) {
         const struct command *command = &table->commands[i];
-        const char *old = note_on(command, table->old_names);
 
-        if (group != NULL && !is_in_group(command, group))
-            continue;
-        if (strcmp(command->name + skipped, name) == 0)
+        if ((group == NULL || is_in_group(command, group)) &&
+            strcmp(command->name + skipped, name) == 0)
             return command;
-        if (old != NULL && strcmp(old + skipped, name) == 0) {
-            message_warning("'%s' is now called '%s'", old, command->name);
-            return command;
-        }
     }
     return NULL;
 }
@@ -187,12 +144,13 @@ static int run_or_describe(const struct command_table *table, const char *group,
     const struct command *command;
     bool is_group = false;
 
-    if (count == 0)
-        return describes
-                   ? print_help(table, group)
-                   : message_usage(group, "no %s given", group == NULL ? "command" : "action");
-    if (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))
-        return print_help(table, group);
+    if (count == 0 && !describes)
+        return message_usage(group, "no %s given", group == NULL ? "command" : "action");
+    if (count == 0 ||
+        (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))) {
+        print_help_of_all(table, group);
+        return STATUS_DONE;
+    }
     if (!describes && words[0][0] == '-')
         return message_usage(group, "unknown option '%s'", words[0]);
     for (size_t i = 0; group == NULL && i < table->count; i++)

@@ -12,18 +12,9 @@
 
 #include "split/cli/options.h"
 
-struct command_note {
-    const char *command;
-    const char *text;
-};
-
 struct command_table {
     const struct command *commands; /* in the order of the list */
     size_t count;
-    /* Notes on commands. Each array ends with an entry without a command. */
-    const struct command_note *headings;  /* printed above the command in the list */
-    const struct command_note *examples;  /* below it: command lines */
-    const struct command_note *old_names; /* by which it can still be called */
 };
 
 /* Runs the command line, of which argv[0] is the program's name. Returns an enum exit_status. */

@@ -529,16 +529,22 @@ static void report_failure(struct search *search, struct error *error)
 
 static struct sidecar *go_through(struct search *search)
 {
+    const struct sidecar_lender *lender = &search->places->lender;
     const char *path;
 
     while ((path = next_candidate(search)) != NULL) {
         struct error why;
-        struct sidecar *sidecar = sidecar_read_for(search->places->options, path, &why);
+        struct sidecar *sidecar = lender->lend != NULL
+                                      ? lender->lend(lender->context, path, &why)
+                                      : sidecar_read_for(search->places->options, path, &why);
 
         if (sidecar != NULL && accepts(search, sidecar, &why))
             return sidecar;
         reject(search, sidecar != NULL, &why);
-        sidecar_close(sidecar);
+        if (sidecar != NULL && lender->lend != NULL)
+            lender->take_back(lender->context, sidecar);
+        else
+            sidecar_close(sidecar);
     }
     return NULL;
 }
@@ -551,7 +557,7 @@ struct sidecar *sidecar_search(const struct sidecar_places *places,
 
     if (start_search(&search, places, wanted, error)) {
         sidecar = go_through(&search);
-        if (sidecar == NULL && places->for_run) {
+        if (sidecar == NULL && places->lender.lend != NULL) {
             /* Directories may have changed since they were read. */
             sidecar_index_forget(places);
             found_sidecars_free(&search.found);

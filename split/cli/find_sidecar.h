@@ -62,6 +62,14 @@ void found_sidecars_free(struct found_sidecars *found);
 
 /* ---- places ---- */
 
+/* Opens candidates, as sidecar_read_for, and keeps them for later searches: what is found is lent
+ * to whoever searches, and what does not fit is taken back. */
+struct sidecar_lender {
+    struct sidecar *(*lend)(void *context, const char *path, struct error *error);
+    void (*take_back)(void *context, struct sidecar *sidecar);
+    void *context;
+};
+
 /* The places that the options name. The texts are not copied. */
 struct sidecar_places {
     const struct parsed_options *options;
@@ -70,15 +78,15 @@ struct sidecar_places {
     struct store_list store;       /* --store */
     struct store_list environment; /* COVSPLIT_STORE, unless --store is given */
     bool are_given;                /* only --sidecar is searched */
-    bool for_run;
+    struct sidecar_lender lender;  /* zeros for all commands but `run` */
     struct sidecar_index *index;
 };
 
-/* `for_run`: for a command that searches the other places after those of --sidecar, and that reads
- * the directories again if a sidecar is not there. Close with
- * sidecar_places_close. Several threads can search at the same time. */
+/* `lender` is for `run`, which searches the other places after those of --sidecar, and reads the
+ * directories again if a sidecar is not there; else NULL. Close with sidecar_places_close. Several
+ * threads can search at the same time. */
 void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
-                         bool for_run);
+                         const struct sidecar_lender *lender);
 void sidecar_places_close(struct sidecar_places *places);
 
 /* Returns the file that --sidecar names, or NULL if it names none, several, or a directory. */

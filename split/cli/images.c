@@ -142,91 +142,73 @@ void section_row_write(const struct section_row *row, struct json_writer *json)
 
 /* ---- the sidecar of an image that was not split ---- */
 
-/* The parts of an image that are read. */
-struct readable {
-    const struct input *image;
-    struct image_plan *plan;
-    struct buffer covmap, covfun; /* if the image is packed */
-    struct section sources[SECTION_KIND_MAX];
-    size_t count;
-};
-
 /* Data records are only needed where names are not in the program's memory. */
 #define CONTENTS_READ ((SECTION_REMOVABLE & ~SECTION_BIT(SECTION_DATA)) | SECTION_ARCHIVED)
 #define PLACES_READ   (SECTION_BIT(SECTION_COUNTERS) | SECTION_BIT(SECTION_BITMAP))
 
-static void add_section(struct readable *readable, const struct section *section)
+/* Lists what is read of an image. A packed one has ordinary mapping in place of its own. */
+static size_t list_sections(const struct image_plan *plan, const struct input *image,
+                            const struct buffer *covmap, const struct buffer *covfun,
+                            struct section sections[SECTION_KIND_MAX])
 {
-    unsigned bit = SECTION_BIT(section->kind);
-    struct section *source = &readable->sources[readable->count];
+    size_t count = 0;
 
-    if ((bit & (CONTENTS_READ | PLACES_READ)) == 0 || section->size == 0 ||
-        ((bit & CONTENTS_READ) != 0 && section->encoded))
-        return;
-    *source = *section;
-    if ((bit & SECTION_ARCHIVED) != 0)
-        source->fate = FATE_COPIED;
-    if ((bit & CONTENTS_READ) != 0)
-        source->content = image_plan_bytes(readable->plan, readable->image, section->kind);
-    readable->count++;
-}
+    for (size_t i = 0; i < plan->section_count; i++) {
+        struct section *section = &sections[count];
+        unsigned bit = SECTION_BIT(plan->sections[i].kind);
+        bool is_read = (bit & CONTENTS_READ) != 0 && !plan->sections[i].encoded;
 
-static void add_made(struct readable *readable, enum section_kind kind, const struct buffer *made)
-{
-    if (made->size != 0)
-        readable->sources[readable->count++] = (struct section){
-            .kind = kind, .alignment = 8, .size = made->size, .content = buffer_view(made)};
-}
-
-/* Lists the sections: with ordinary mapping in place of a packed image's own. */
-static bool list_sections(struct readable *readable, uint64_t limit, struct error *error)
-{
-    const unsigned mapping = SECTION_BIT(SECTION_COVMAP) | SECTION_BIT(SECTION_COVFUN);
-    bool is_packed = readable->plan->is_packed;
-
-    for (size_t i = 0; i < readable->plan->section_count; i++) {
-        const struct section *section = &readable->plan->sections[i];
-
-        if (!is_packed || (SECTION_BIT(section->kind) & mapping) == 0)
-            add_section(readable, section);
+        *section = plan->sections[i];
+        if (plan->is_packed && (section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN))
+            continue;
+        if ((bit & SECTION_ARCHIVED) != 0)
+            section->fate = FATE_COPIED;
+        if (is_read)
+            section->content = image_plan_bytes(plan, image, section->kind);
+        count += section->size != 0 && (is_read || (bit & PLACES_READ) != 0);
     }
-    if (!is_packed)
-        return true;
-    if (!image_plan_unpack(readable->plan, readable->image, limit, &readable->covmap,
-                           &readable->covfun, error))
-        return false;
-    add_made(readable, SECTION_COVMAP, &readable->covmap);
-    add_made(readable, SECTION_COVFUN, &readable->covfun);
-    return true;
+    if (covmap->size != 0)
+        sections[count++] = (struct section){.kind = SECTION_COVMAP,
+                                             .alignment = 8,
+                                             .size = covmap->size,
+                                             .content = buffer_view(covmap)};
+    if (covfun->size != 0)
+        sections[count++] = (struct section){.kind = SECTION_COVFUN,
+                                             .alignment = 8,
+                                             .size = covfun->size,
+                                             .content = buffer_view(covfun)};
+    return count;
 }
 
 /* Writes the sidecar, and opens it. */
-static struct sidecar *write_and_open(struct readable *readable, struct error *error)
+static struct sidecar *write_and_open(const struct image_plan *plan, const struct input *image,
+                                      const struct section *sections, size_t section_count,
+                                      struct error *error)
 {
-    const struct input *image = readable->image;
     struct sidecar_source source = {
-        .facts = readable->plan->facts,
+        .facts = plan->facts,
         .image_name = path_file_name(image->path),
-        .sections = readable->sources,
-        .section_count = readable->count,
-        .kept = readable->plan->sections, /* of mapping that cannot be read, it tells */
-        .kept_count = readable->plan->section_count,
+        .sections = sections,
+        .section_count = section_count,
+        .kept = plan->sections, /* of mapping that cannot be read, it tells */
+        .kept_count = plan->section_count,
     };
     struct sidecar_write_options options = {
         .level = CODEC_LEVEL_MIN, .threads = 1, .portable = true};
+    struct sidecar_facts *facts = &source.facts;
     struct sidecar *sidecar = NULL;
     struct output file;
 
-    if (!input_digest(image, &source.facts.original_digest, error) ||
+    if (!input_digest(image, &facts->original_digest, error) ||
         !output_create_in_memory(&file, image->path, error))
         return NULL;
-    if (source.facts.uuid.size == 0) {
-        source.facts.uuid.size = sizeof(source.facts.original_digest.bytes);
-        memcpy(source.facts.uuid.bytes, source.facts.original_digest.bytes, source.facts.uuid.size);
-        source.facts.uuid_source = UUID_FROM_DIGEST;
+    if (facts->uuid.size == 0) {
+        facts->uuid.size = sizeof(facts->original_digest.bytes);
+        memcpy(facts->uuid.bytes, facts->original_digest.bytes, facts->uuid.size);
+        facts->uuid_source = UUID_FROM_DIGEST;
     }
-    source.facts.original_size = source.facts.stripped_size = image->bytes.size;
-    source.facts.stripped_digest = source.facts.original_digest;
+    facts->original_size = facts->stripped_size = image->bytes.size;
+    facts->stripped_digest = facts->original_digest;
     if (sidecar_write(&source, &options, &file, error) && output_lend(&file, error))
         sidecar = sidecar_read_descriptor(file.fd, image->path, error);
     if (sidecar != NULL)
@@ -237,20 +219,36 @@ static struct sidecar *write_and_open(struct readable *readable, struct error *e
 
 struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error)
 {
-    struct readable readable = {.image = image, .plan = image_describe(image, error)};
+    struct image_plan *plan = image_describe(image, error);
+    struct section sections[SECTION_KIND_MAX];
+    struct buffer covmap = {0}, covfun = {0};
     struct sidecar *sidecar = NULL;
 
-    if (readable.plan != NULL && readable.plan->already_split)
+    if (plan != NULL && plan->already_split)
         error_set(error,
                   "%s: the image was split, and its coverage mapping is in its sidecar; give the "
                   "sidecar, or the UUID",
                   image->path);
-    else if (readable.plan != NULL && list_sections(&readable, limit, error))
-        sidecar = write_and_open(&readable, error);
-    buffer_free(&readable.covmap);
-    buffer_free(&readable.covfun);
-    image_plan_free(readable.plan);
+    else if (plan != NULL &&
+             (!plan->is_packed || image_plan_unpack(plan, image, limit, &covmap, &covfun, error)))
+        sidecar = write_and_open(plan, image, sections,
+                                 list_sections(plan, image, &covmap, &covfun, sections), error);
+    buffer_free(&covmap);
+    buffer_free(&covfun);
+    image_plan_free(plan);
     return sidecar;
+}
+
+struct sidecar *image_sidecar_open(const struct sidecar_places *places, const struct input *image,
+                                   uint64_t limit, struct uuid *own, struct error *error)
+{
+    struct split_image split = {.own_uuid = {.size = 0}};
+    bool is_split = image_read_stripped_id(image, &split, error);
+
+    *own = is_split ? split.own_uuid : (struct uuid){.size = 0};
+    if (is_split)
+        return sidecar_search_of_image(places, image, &split, error);
+    return error_is_of_memory(error) ? NULL : image_sidecar_make(image, limit, error);
 }
 
 /* ---- images that were not split ---- */

@@ -15,8 +15,8 @@
 #include "common/llvm/section.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
+#include "split/cli/find_sidecar.h"
 #include "split/cli/json.h"
-#include "split/cli/options.h"
 
 /* ---- files that the user did not name as images ----
  *
@@ -78,6 +78,11 @@ void section_row_write(const struct section_row *row, struct json_writer *json);
  * NULL with an error; also for an image that was split. The limit is that of --memory-limit; 0: not
  * given. Close it with sidecar_close. */
 struct sidecar *image_sidecar_make(const struct input *image, uint64_t limit, struct error *error);
+
+/* The sidecar of an image: the one that is found if it was split, or else one that is made. *own is
+ * the UUID that a split image has now. NULL with an error. */
+struct sidecar *image_sidecar_open(const struct sidecar_places *places, const struct input *image,
+                                   uint64_t limit, struct uuid *own, struct error *error);
 
 /* ---- images that were not split ---- */
 

@@ -135,6 +135,21 @@ void json_null(struct json_writer *writer, const char *key)
     fputs("null", writer->stream);
 }
 
+struct json_writer *json_begin_if(bool is_given, struct json_writer *writer)
+{
+    if (!is_given)
+        return NULL;
+    *writer = (struct json_writer){.stream = stdout};
+    json_begin_array(writer, NULL);
+    return writer;
+}
+
+void json_end_if(struct json_writer *writer)
+{
+    if (writer != NULL)
+        json_end_array(writer);
+}
+
 /* ---- text for later ---- */
 
 static ssize_t append_text(void *context, const char *text, size_t size)

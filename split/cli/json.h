@@ -37,6 +37,11 @@ void json_fraction(struct json_writer *writer, const char *key, uint64_t ten_tho
 void json_boolean(struct json_writer *writer, const char *key, bool value);
 void json_null(struct json_writer *writer, const char *key);
 
+/* An array for --json: begins it at the top level if it is given, and ends it, which may be NULL.
+ */
+struct json_writer *json_begin_if(bool is_given, struct json_writer *writer);
+void json_end_if(struct json_writer *writer);
+
 /* Opens a stream that appends to the text, to write all of it later; closes it again. */
 FILE *json_text_stream(struct buffer *text);
 void json_close_text(FILE *stream, const struct buffer *text);

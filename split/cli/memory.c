@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "split/cli/child.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 
 void command_check_memory(const struct error *error)
 {

@@ -2,7 +2,7 @@
  * Memory of the command: an allocation that fails ends the process.
  *
  * Nothing is left to do for a command without memory but to say so, so each of these prints the
- * error, removes unfinished outputs as an interruption does (process.h), and exits with
+ * error, removes unfinished outputs as an interruption does (child.h), and exits with
  * STATUS_FAILED. What they return is never NULL. All that a kill must not lose (a claim, a pair of
  * outputs of which one has its name) must not lose by them either, so nothing between two commits
  * that belong together uses them. Neither does the broker of `covsplit run`, which other programs

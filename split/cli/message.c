@@ -6,8 +6,10 @@
  */
 #include "split/cli/message.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The colours of gcc and clang (ECMA-48, SGR). */
@@ -38,6 +40,7 @@ static void print_start(const char *kind, const char *colour)
 {
     bool is_coloured = has_colour(STDERR_FILENO);
 
+    progress_finish();
     fprintf(stderr, "covsplit: %s%s:%s ", is_coloured ? colour : "", kind,
             is_coloured ? NO_COLOUR : "");
 }
@@ -91,29 +94,62 @@ void message_line(FILE *stream, const char *format, ...)
     va_start(arguments, format);
     format_printable(&line, format, arguments);
     va_end(arguments);
+    progress_finish();
     fprintf(stream, "%s\n", line.message);
+}
+
+/* ---- kept warnings ---- */
+
+void notes_add(struct buffer *notes, const char *format, ...)
+{
+    struct error line;
+    va_list arguments;
+
+    va_start(arguments, format);
+    format_printable(&line, format, arguments);
+    va_end(arguments);
+    /* A command without memory may have to go on: `link` must remove an image that is not split. */
+    if (!buffer_reserve(notes, strlen(line.message) + 1)) {
+        message_warning("%s", line.message);
+        return;
+    }
+    buffer_append(notes, line.message, strlen(line.message));
+    buffer_append(notes, "\n", 1);
+}
+
+bool notes_take(struct bytes *notes, struct error *line)
+{
+    const uint8_t *newline;
+    uint64_t length;
+
+    if (notes->size == 0)
+        return false;
+    newline = memchr(notes->data, '\n', (size_t)notes->size);
+    length = (uint64_t)(newline - notes->data);
+    error_set(line, "%.*s", (int)length, (const char *)notes->data);
+    bytes_slice(*notes, length + 1, notes->size - length - 1, notes);
+    return true;
+}
+
+void notes_print(const struct buffer *notes)
+{
+    struct bytes rest = buffer_view(notes);
+    struct error line;
+
+    while (notes_take(&rest, &line))
+        message_warning("%s", line.message);
 }
 
 /* ---- the progress bar ---- */
 
-static struct timespec later(unsigned milliseconds)
+static atomic_bool is_drawn;
+
+static int64_t milliseconds(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    now.tv_nsec += (long)milliseconds * 1000000;
-    now.tv_sec += now.tv_nsec / 1000000000;
-    now.tv_nsec %= 1000000000;
-    return now;
-}
-
-static bool is_past(const struct timespec *moment)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > moment->tv_sec ||
-           (now.tv_sec == moment->tv_sec && now.tv_nsec >= moment->tv_nsec);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 void progress_start(struct progress *progress, const char *name, uint64_t total)
@@ -122,7 +158,7 @@ void progress_start(struct progress *progress, const char *name, uint64_t total)
         .name = name,
         .on_terminal = isatty(STDERR_FILENO) == 1,
         .total = total,
-        .next = later(FIRST_MILLISECOND),
+        .next = milliseconds() + FIRST_MILLISECOND,
     };
 }
 
@@ -141,7 +177,7 @@ static void draw(struct progress *progress)
     text_make_printable(name);
     fprintf(stderr, "\r[%s] %2u%% %s", bar, (unsigned)percent, name);
     fflush(stderr);
-    progress->drawn = true;
+    is_drawn = true;
 }
 
 void progress_add(void *context, uint64_t size)
@@ -149,15 +185,14 @@ void progress_add(void *context, uint64_t size)
     struct progress *progress = context;
 
     progress->done += size * (progress->weight == 0 ? 1 : progress->weight);
-    if (progress->on_terminal && is_past(&progress->next)) {
+    if (progress->on_terminal && milliseconds() >= progress->next) {
         draw(progress);
-        progress->next = later(NEXT_MILLISECOND);
+        progress->next = milliseconds() + NEXT_MILLISECOND;
     }
 }
 
-void progress_finish(struct progress *progress)
+void progress_finish(void)
 {
-    if (progress->drawn)
+    if (atomic_exchange(&is_drawn, false))
         fputs("\r\033[K", stderr);
-    progress->drawn = false;
 }

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "common/base/bytes.h"
 #include "common/base/error.h"
 
 enum exit_status {
@@ -43,19 +43,26 @@ void message_line(FILE *stream, const char *format, ...) __attribute__((format(p
 void format_printable(struct error *line, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
+/* Warnings that are kept until those about other files are printed, one on each line: adds one;
+ * takes the first off a view of them, false if there is none; prints them all. If there is no
+ * memory to keep one, it is printed now, and notes->failed. */
+void notes_add(struct buffer *notes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool notes_take(struct bytes *notes, struct error *line);
+void notes_print(const struct buffer *notes);
+
 /* ---- the progress bar ----
  *
  * For long work, on a terminal only. Work is counted in bytes. Nothing is drawn for the first half
- * second, and the bar is erased at the end, so that only messages stay on the screen. */
+ * second, and the bar is erased at the end and by the messages above, so that only these stay on
+ * the screen. */
 
 struct progress {
     const char *name; /* the name of what is being processed */
     bool on_terminal;
-    bool drawn;
     uint64_t total;
     uint64_t done;
-    uint64_t weight;      /* the cost of a byte in the current phase; 0 means 1 */
-    struct timespec next; /* when to draw again */
+    uint64_t weight; /* the cost of a byte in the current phase; 0 means 1 */
+    int64_t next;    /* when to draw again, in milliseconds */
 };
 
 /* Starts a bar on stderr. The name must outlive it. */
@@ -65,7 +72,8 @@ void progress_start(struct progress *progress, const char *name, uint64_t total)
  * can be the `released` of an input. */
 void progress_add(void *progress, uint64_t size);
 
-/* Erases the bar. Call it before printing anything else; it may be called again. */
-void progress_finish(struct progress *progress);
+/* Erases the bar. To be called at the end of the work, and before anything else is printed than
+ * these messages; it may be called again. */
+void progress_finish(void);
 
 #endif

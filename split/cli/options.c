@@ -97,17 +97,6 @@ static const struct option_description *find_by_id(const struct command *command
     return NULL;
 }
 
-static const struct option_description *find_short(const struct command *command, char name,
-                                                   struct error *error)
-{
-    for (size_t i = 0; i <= command->option_count; i++) {
-        if (option_at(command, i)->short_name == name)
-            return option_at(command, i);
-    }
-    error_set(error, "unknown option '-%c'", name);
-    return NULL;
-}
-
 static const struct option_description *find_long(const struct command *command, const char *name,
                                                   size_t length, struct error *error)
 {
@@ -158,17 +147,6 @@ static bool parse_size(const struct option_description *option, const char *text
     return *size != 0 ||
            error_set(error, "'--%s %s' is not a size: bytes, or a number and K, M, G or T",
                      option->long_name, text);
-}
-
-static bool parse_number(const struct option_description *option, const char *text,
-                         uint64_t *number, struct error *error)
-{
-    const char *digit = take_number(text, number);
-
-    return (digit != text && *digit == '\0' && *number >= option->minimum &&
-            *number <= option->maximum) ||
-           error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
-                     option->long_name, text, option->minimum, option->maximum);
 }
 
 /* The bit of a section word of `length` characters, which --sections accepts; 0 if it is not
@@ -236,6 +214,7 @@ static bool set_value(const struct option_description *option, const char *text,
                       struct parsed_options *parsed, struct error *error)
 {
     struct option_value value = {.given = true, .text = text};
+    const char *end;
     bool done = true;
 
     switch (option->type) {
@@ -246,7 +225,11 @@ static bool set_value(const struct option_description *option, const char *text,
             text[0] != '\0' || error_set(error, "the value of '--%s' is empty", option->long_name);
         break;
     case OPTION_TYPE_NUMBER:
-        done = parse_number(option, text, &value.number, error);
+        end = take_number(text, &value.number);
+        done = (end != text && *end == '\0' && value.number >= option->minimum &&
+                value.number <= option->maximum) ||
+               error_set(error, "'--%s %s' is not a number from %" PRIu64 " to %" PRIu64,
+                         option->long_name, text, option->minimum, option->maximum);
         break;
     case OPTION_TYPE_SIZE:
         done = parse_size(option, text, &value.number, error);
@@ -280,12 +263,10 @@ struct arguments {
     int next;
 };
 
-static bool take_value(struct arguments *arguments, const char **value)
+/* NULL if there is none. */
+static const char *next_argument(struct arguments *arguments)
 {
-    if (arguments->next == arguments->count)
-        return false;
-    *value = arguments->words[arguments->next++];
-    return true;
+    return arguments->next == arguments->count ? NULL : arguments->words[arguments->next++];
 }
 
 /* True if it is -name or -name=value of an option that may have one dash. */
@@ -314,7 +295,8 @@ static bool parse_long(const char *name, struct arguments *arguments, struct par
         return false;
     if (option->type == OPTION_TYPE_FLAG && value != NULL)
         return error_set(error, "option '--%s' takes no value", option->long_name);
-    if (option->type != OPTION_TYPE_FLAG && value == NULL && !take_value(arguments, &value))
+    if (option->type != OPTION_TYPE_FLAG && value == NULL &&
+        (value = next_argument(arguments)) == NULL)
         return error_set(error, "option '--%s' needs a value: %s", option->long_name,
                          option->argument);
     return set_value(option, value, parsed, error);
@@ -324,43 +306,42 @@ static bool parse_short(const char *argument, struct arguments *arguments,
                         struct parsed_options *parsed, struct error *error)
 {
     for (const char *name = argument + 1; *name != '\0'; name++) {
-        const struct option_description *option = find_short(parsed->command, *name, error);
+        const struct option_description *option;
         const char *value = name + 1;
+        size_t index = 0;
 
-        if (option == NULL)
-            return false;
+        while (index <= parsed->command->option_count &&
+               option_at(parsed->command, index)->short_name != *name)
+            index++;
+        if (index > parsed->command->option_count)
+            return error_set(error, "unknown option '-%c'", *name);
+        option = option_at(parsed->command, index);
         if (option->type == OPTION_TYPE_FLAG) {
             if (!set_value(option, NULL, parsed, error))
                 return false;
             continue;
         }
-        if (*value == '\0' && !take_value(arguments, &value))
+        if (*value == '\0' && (value = next_argument(arguments)) == NULL)
             return error_set(error, "option '-%c' needs a value: %s", *name, option->argument);
         return set_value(option, value, parsed, error);
     }
     return true;
 }
 
-static bool operands_are_command(const struct command *command)
-{
-    return command->operand_maximum == OPERANDS_ARE_COMMAND;
-}
-
 static bool parse_arguments(struct arguments *arguments, struct parsed_options *parsed,
                             struct error *error)
 {
     const struct option_description *rest = NULL;
+    bool is_command = parsed->command->operand_maximum == OPERANDS_ARE_COMMAND;
     bool options_ended = false;
+    const char *argument;
 
     for (size_t i = 0; i < parsed->command->option_count; i++) {
-        if (parsed->command->options[i].takes_rest && !operands_are_command(parsed->command))
+        if (parsed->command->options[i].takes_rest && !is_command)
             rest = &parsed->command->options[i];
     }
-    while (arguments->next < arguments->count) {
-        const char *argument = arguments->words[arguments->next++];
-
-        if (!options_ended && operands_are_command(parsed->command) &&
-            (argument[0] != '-' || argument[1] == '\0'))
+    while ((argument = next_argument(arguments)) != NULL) {
+        if (!options_ended && is_command && (argument[0] != '-' || argument[1] == '\0'))
             return error_set(error, "'%s' comes before '--'; write '--' before the command",
                              argument);
         if (options_ended && rest != NULL) {
@@ -425,7 +406,8 @@ static bool check_operands(const struct parsed_options *parsed, struct error *er
         return error_set(error, "'%s' is one operand too many",
                          parsed->operands[command->operand_maximum]);
     for (size_t i = 0; i < parsed->operand_count; i++) {
-        if (parsed->operands[i][0] == '\0' && (i == 0 || !operands_are_command(command)))
+        if (parsed->operands[i][0] == '\0' &&
+            (i == 0 || command->operand_maximum != OPERANDS_ARE_COMMAND))
             return error_set(error, "%s is empty", command->operand);
     }
     return true;
@@ -484,9 +466,8 @@ uint64_t option_number(const struct parsed_options *options, enum option_id id)
 {
     const struct option_description *option = find_by_id(options->command, id);
 
-    if (options->values[id].given || option == NULL)
-        return options->values[id].number;
-    return option->fallback;
+    return options->values[id].given || option == NULL ? options->values[id].number
+                                                       : option->fallback;
 }
 
 unsigned option_sections(const struct parsed_options *options, enum option_id id)
@@ -526,8 +507,6 @@ void print_command_help(const struct command *command, FILE *stream)
         const struct option_description *option = option_at(command, i);
         const char letter[] = {'-', option->short_name, ',', '\0'};
 
-        if (option->help == NULL)
-            continue;
         table_cell(table, "%3s --%s%s%s", option->short_name != '\0' ? letter : "",
                    option->long_name, option->argument != NULL ? " " : "",
                    option->argument != NULL ? option->argument : "");

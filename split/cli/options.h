@@ -115,9 +115,9 @@ struct option_description {
     enum option_id id;
     enum option_type type;
     const char *long_name;
-    char short_name;           /* '\0': none */
-    const char *argument;      /* what --help calls the value; NULL for flags */
-    const char *help;          /* NULL: only taken for older scripts, and not in --help */
+    char short_name;      /* '\0': none */
+    const char *argument; /* what --help calls the value; NULL for flags */
+    const char *help;
     uint64_t minimum, maximum; /* numbers only */
     uint64_t fallback;         /* numbers only: the value if the option is not given */
     const char *const *words;  /* words only: the accepted words; ends with NULL */
@@ -145,6 +145,8 @@ struct command {
     const char *operand;                     /* the name of an operand in the usage, for messages */
     size_t operand_minimum, operand_maximum; /* or OPERANDS_ARE_COMMAND */
     int (*run)(const struct parsed_options *options); /* returns an enum exit_status */
+    const char *heading; /* of a group, in the list of all commands: above this one; or NULL */
+    const char *example; /* below it: a command line; or NULL */
 };
 
 struct option_value {

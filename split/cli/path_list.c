@@ -62,15 +62,6 @@ static bool look(const struct walk *walk, const char *path, struct stat *status,
     return true;
 }
 
-static bool is_inside_itself(const struct place *place)
-{
-    for (const struct place *outer = place->parent; outer != NULL; outer = outer->parent) {
-        if (file_is_same(outer->status, place->status))
-            return true;
-    }
-    return false;
-}
-
 static bool add_entry(const struct walk *walk, const struct place *parent, const char *path,
                       struct error *error)
 {
@@ -95,8 +86,10 @@ static bool add_directory(const struct walk *walk, const struct place *place, st
     struct directory_names names;
     bool added;
 
-    if (is_inside_itself(place))
-        return error_set(error, "%s: a directory inside itself; name files", place->path);
+    for (const struct place *outer = place->parent; outer != NULL; outer = outer->parent) {
+        if (file_is_same(outer->status, place->status))
+            return error_set(error, "%s: a directory inside itself; name files", place->path);
+    }
     added = directory_names_read(place->path, NULL, &names, error);
     for (size_t i = 0; added && i < names.count; i++) {
         char *path = command_text("%s%s%s", place->path, has_slash ? "" : "/", names.items[i]);

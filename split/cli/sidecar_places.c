@@ -237,7 +237,7 @@ void sidecar_index_forget(const struct sidecar_places *places)
 /* ---- the places that options name ---- */
 
 void sidecar_places_open(struct sidecar_places *places, const struct parsed_options *options,
-                         bool for_run)
+                         const struct sidecar_lender *lender)
 {
     const char *store = option_text(options, OPTION_STORE), *path;
     const char *environment = getenv(STORE_ENVIRONMENT);
@@ -246,10 +246,11 @@ void sidecar_places_open(struct sidecar_places *places, const struct parsed_opti
 
     *places = (struct sidecar_places){
         .options = options,
-        .are_given = option_given(options, OPTION_SIDECAR) && !for_run,
-        .for_run = for_run,
+        .are_given = option_given(options, OPTION_SIDECAR) && lender == NULL,
         .index = command_array(1, sizeof(*places->index)),
     };
+    if (lender != NULL)
+        places->lender = *lender;
     pthread_mutex_init(&places->index->lock, NULL);
     for (size_t i = 0; (path = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
         if (!path_is_directory(path))
@@ -310,7 +311,7 @@ bool profile_sidecars_open(struct profile_sidecars *sidecars, const struct parse
 {
     const char *given;
 
-    sidecar_places_open(&sidecars->places, options, false);
+    sidecar_places_open(&sidecars->places, options, NULL);
     /* Also if it turns out that no profile needs it. */
     for (size_t i = 0; (given = option_text_at(options, OPTION_SIDECAR, i)) != NULL; i++) {
         if (!sidecar_check_output(options, given, error))

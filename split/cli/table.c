@@ -117,59 +117,66 @@ void table_print(const struct table *table, FILE *stream)
     }
 }
 
-/* ---- rows ---- */
+/* ---- facts ---- */
 
-void rows_begin(struct rows *rows, struct json_writer *json, const char *key,
+void facts_text(struct facts *facts, const char *key, const char *label, const char *text)
+{
+    if (facts->json != NULL) {
+        json_string_or_null(facts->json, key, text);
+    } else {
+        if (label != NULL)
+            table_cell(facts->table, "%s", label);
+        table_cell(facts->table, "%s", text != NULL ? text : "");
+    }
+}
+
+void facts_number(struct facts *facts, const char *key, const char *label, uint64_t number)
+{
+    char text[COUNT_TEXT_MAX];
+
+    if (facts->json != NULL)
+        json_number(facts->json, key, number);
+    else
+        facts_text(facts, key, label, number_text(number, text));
+}
+
+void facts_size(struct facts *facts, const char *key, const char *label, uint64_t size)
+{
+    char exact[COUNT_TEXT_MAX], human[HUMAN_SIZE_MAX], both[COUNT_TEXT_MAX + HUMAN_SIZE_MAX + 3];
+
+    if (facts->json != NULL) {
+        json_number(facts->json, key, size);
+        return;
+    }
+    human_size(size, human);
+    snprintf(both, sizeof(both), size < 1024 ? "%s" : "%s (%s)", count_text(size, "byte", exact),
+             human);
+    facts_text(facts, key, label, label == NULL ? human : both);
+}
+
+void rows_begin(struct facts *rows, struct json_writer *json, const char *key,
                 const struct table_column *columns, size_t column_count, unsigned indentation)
 {
-    *rows = (struct rows){.json = json};
+    *rows = (struct facts){.json = json};
     if (json != NULL)
         json_begin_array(json, key);
     else
         rows->table = table_new(columns, column_count, indentation);
 }
 
-void rows_begin_row(struct rows *rows)
+void rows_begin_row(struct facts *rows)
 {
     if (rows->json != NULL)
         json_begin_object(rows->json, NULL);
 }
 
-void rows_text(struct rows *rows, const char *key, const char *text)
-{
-    if (rows->json != NULL)
-        json_string_or_null(rows->json, key, text);
-    else
-        table_cell(rows->table, "%s", text != NULL ? text : "");
-}
-
-void rows_number(struct rows *rows, const char *key, uint64_t number)
-{
-    char text[COUNT_TEXT_MAX];
-
-    if (rows->json != NULL)
-        json_number(rows->json, key, number);
-    else
-        table_cell(rows->table, "%s", number_text(number, text));
-}
-
-void rows_size(struct rows *rows, const char *key, uint64_t size)
-{
-    char text[HUMAN_SIZE_MAX];
-
-    if (rows->json != NULL)
-        json_number(rows->json, key, size);
-    else
-        table_cell(rows->table, "%s", human_size(size, text));
-}
-
-void rows_end_row(struct rows *rows)
+void rows_end_row(struct facts *rows)
 {
     if (rows->json != NULL)
         json_end_object(rows->json);
 }
 
-void rows_end(struct rows *rows)
+void rows_end(struct facts *rows)
 {
     if (rows->json != NULL)
         json_end_array(rows->json);

@@ -42,27 +42,34 @@ void table_cell(struct table *table, const char *format, ...) __attribute__((for
  * left out. Errors of the stream must be checked by whoever closes it. */
 void table_print(const struct table *table, FILE *stream);
 
-/* ---- rows, as a table or as JSON ---- */
+/* ---- facts, as a table or as JSON ----
+ *
+ * The code that tells of something adds each fact once, and does not need to know which of the two
+ * is printed. Facts are those of rows, one for each thing, whose values are in the order of the
+ * columns, or of a sheet, which has a line for each fact of one thing. */
 
-struct rows {
+struct facts {
     struct json_writer *json; /* NULL: a table */
-    struct table *table;
+    struct table *table;      /* of a sheet: labels and values */
 };
 
+/* Adds a fact: its key in JSON; its label in a sheet, NULL in rows. A text that is NULL is null in
+ * JSON. A size is rounded in a table; a sheet has the exact one, too. All texts are copied, but
+ * keys and labels must be constants. */
+void facts_text(struct facts *facts, const char *key, const char *label, const char *text);
+void facts_number(struct facts *facts, const char *key, const char *label, uint64_t number);
+void facts_size(struct facts *facts, const char *key, const char *label, uint64_t size);
+
 /* Begins an array of objects with the key, or a table. */
-void rows_begin(struct rows *rows, struct json_writer *json, const char *key,
+void rows_begin(struct facts *rows, struct json_writer *json, const char *key,
                 const struct table_column *columns, size_t column_count, unsigned indentation);
 
-/* Begins and ends a row; between them are its values, in the order of the columns. A text that is
- * "" or NULL is null in JSON, and a size is rounded in a table. */
-void rows_begin_row(struct rows *rows);
-void rows_text(struct rows *rows, const char *key, const char *text);
-void rows_number(struct rows *rows, const char *key, uint64_t number);
-void rows_size(struct rows *rows, const char *key, uint64_t size);
-void rows_end_row(struct rows *rows);
+/* Begins and ends a row. */
+void rows_begin_row(struct facts *rows);
+void rows_end_row(struct facts *rows);
 
 /* Ends the array, or prints the table. */
-void rows_end(struct rows *rows);
+void rows_end(struct facts *rows);
 
 /* ---- numbers ---- */
 

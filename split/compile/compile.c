@@ -13,10 +13,10 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/compile/compile.h"
 
 struct compile {
@@ -30,14 +30,14 @@ static bool pack_output(const char *path, bool is_told, struct error *error)
 {
     /* The build makes the object again if power fails: compilers do not wait for the disk. */
     struct pack_options options = {.threads = 1, .is_fast = true};
-    struct pack_report report = {.outcome = PACK_NOTHING};
-    bool done = pack_file(path, &options, &report, error);
+    struct pack_result result = {.outcome = PACK_NOTHING};
+    bool done = pack_file(path, &options, &result, error);
 
     if (done)
-        pack_report_warn(&report);
+        notes_print(&result.notes);
     if (done && is_told)
-        pack_report_print(&report, path);
-    pack_report_free(&report);
+        pack_result_print(&result, path);
+    pack_result_free(&result);
     return done;
 }
 

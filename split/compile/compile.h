@@ -1,5 +1,5 @@
 /*
- * Packing files that a compiler made, or that exist: an object (formats/object/object.h), or all
+ * Packing files that a compiler made, or that exist: an object (formats/object/packing.h), or all
  * objects of an archive, in place.
  *
  * A file that changes is replaced by one rename, so it is the old one or the new one at any moment.
@@ -34,26 +34,23 @@ struct pack_options {
     bool is_fast;
 };
 
-/* The changes to a file. Initialize to {0}; free with pack_report_free. */
-struct pack_report {
+/* The changes to a file. Initialize to {0}; free with pack_result_free. */
+struct pack_result {
     enum pack_outcome outcome;
     uint64_t size_before, size_after; /* bytes; with the objects of a thin archive */
     uint64_t object_count;            /* how many objects were packed */
     uint64_t kept_count;              /* how many have coverage mapping but must stay as they are */
-    struct buffer notes; /* for each of those, in their order: "FILE: reason", and a NUL */
+    struct buffer notes;              /* for each of those, in their order: see notes_add */
 };
 
 /* Packs the file at the path. On failure it is as it was; objects of a thin archive may be packed
  * already, which is not wrong. */
-bool pack_file(const char *path, const struct pack_options *options, struct pack_report *report,
+bool pack_file(const char *path, const struct pack_options *options, struct pack_result *result,
                struct error *error);
-void pack_report_free(struct pack_report *report);
-
-/* Prints the notes as warnings. */
-void pack_report_warn(const struct pack_report *report);
+void pack_result_free(struct pack_result *result);
 
 /* Prints the sizes, or that there was nothing to pack. */
-void pack_report_print(const struct pack_report *report, const char *path);
+void pack_result_print(const struct pack_result *result, const char *path);
 
 /* Appends to the list the object files that a compiler's command line may write. False if a
  * response file is invalid.

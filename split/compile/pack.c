@@ -1,9 +1,7 @@
 /*
  * covsplit pack: packs the coverage mapping of objects and archives that exist.
  *
- * The files are packed on several threads, each by itself. The messages about a file are kept until
- * all files before it are done, so that they do not depend on the number of threads. If a file is
- * named twice, or is also in a thin archive, whichever comes later finds it packed.
+ * If a file is named twice, or is also in a thin archive, whichever comes later finds it packed.
  */
 #include <elf.h>
 #include <pthread.h>
@@ -14,65 +12,49 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/parallel.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/sidecar.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
+#include "split/cli/jobs.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/compile/compile.h"
 
-#define PERMISSION_BITS 07777
-
 /* The most times that a file is tried again because others have replaced it. */
 #define ATTEMPTS 10
 
-/* ---- reports ---- */
+/* ---- results ---- */
 
 /* Notes that an object stays as it is. `name` is a file, or "ARCHIVE(MEMBER)". */
-static void add_note(struct pack_report *report, const char *name, const char *reason)
+static void note_kept(struct pack_result *result, const char *name, const char *reason)
 {
-    struct buffer *notes = &report->notes;
-
-    report->kept_count++;
-    buffer_append(notes, name, strlen(name));
-    buffer_append(notes, ": ", 2);
-    buffer_append(notes, reason, strlen(reason) + 1);
-    exit_unless_allocated(!notes->failed, notes->size);
+    result->kept_count++;
+    notes_add(&result->notes, "%s: %s", name, reason);
 }
 
-void pack_report_warn(const struct pack_report *report)
-{
-    for (size_t place = 0; place < report->notes.size;) {
-        const char *note = (const char *)report->notes.data + place;
-
-        message_warning("%s", note);
-        place += strlen(note) + 1;
-    }
-}
-
-void pack_report_print(const struct pack_report *report, const char *path)
+void pack_result_print(const struct pack_result *result, const char *path)
 {
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX], count[COUNT_TEXT_MAX];
 
-    if (report->outcome == PACK_DONE)
+    if (result->outcome == PACK_DONE)
         message_line(stdout, "%s: %s packed: %s before, %s after", path,
-                     count_text(report->object_count, "object", count),
-                     human_size(report->size_before, before),
-                     human_size(report->size_after, after));
+                     count_text(result->object_count, "object", count),
+                     human_size(result->size_before, before),
+                     human_size(result->size_after, after));
     else
         message_line(stdout, "%s: %s", path,
-                     report->outcome == PACK_KEPT ? "not packed" : "nothing to pack");
+                     result->outcome == PACK_KEPT ? "not packed" : "nothing to pack");
 }
 
-void pack_report_free(struct pack_report *report)
+void pack_result_free(struct pack_result *result)
 {
-    buffer_free(&report->notes);
-    *report = (struct pack_report){0};
+    buffer_free(&result->notes);
+    *result = (struct pack_result){0};
 }
 
 /* ---- one file ---- */
@@ -80,7 +62,7 @@ void pack_report_free(struct pack_report *report)
 struct pack_job {
     const char *path;
     const struct pack_options *options;
-    struct pack_report *report;
+    struct pack_result *result;
     struct input input;
     bool is_overtaken; /* failed because another process has replaced or changed the file */
 };
@@ -94,7 +76,7 @@ static bool write_bytes(void *context, struct output *output, struct error *erro
     return output_write(output, *(const struct bytes *)context, error);
 }
 
-/* Writes the output that the options ask for, and sets report->size_after. */
+/* Writes the output that the options ask for, and sets result->size_after. */
 static bool write_output(struct pack_job *job, pack_writer writer, void *context,
                          struct error *error)
 {
@@ -116,7 +98,7 @@ static bool write_output(struct pack_job *job, pack_writer writer, void *context
         return false;
     }
     done = writer(context, &output, error) && input_unchanged(&job->input, error);
-    job->report->size_after += output.size;
+    job->result->size_after += output.size;
     if (done)
         done = output_commit(&output, &result, error);
     if (done && unkept.message[0] != '\0')
@@ -131,7 +113,7 @@ static bool leave(struct pack_job *job, struct error *error)
 {
     if (job->options->output_path != NULL)
         return write_output(job, write_bytes, &job->input.bytes, error);
-    job->report->size_after += job->input.bytes.size;
+    job->result->size_after += job->input.bytes.size;
     return true;
 }
 
@@ -160,7 +142,7 @@ static enum pack_outcome judge_other(struct bytes bytes)
         {"\x41\xa6", 2}, /* COFF of x86-64, i386, ARM64, 32-bit Arm, ARM64EC */
     };
 
-    if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !object_recognize(bytes))
+    if (image_is_linked(bytes) && !sidecar_recognize(bytes) && !export_recognize(bytes))
         return found_image_has_no_coverage(bytes) ? PACK_NOTHING : PACK_IMAGE;
     for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
         if (bytes.size >= objects[i].size &&
@@ -196,24 +178,24 @@ static bool pack_object(struct pack_job *job, struct error *error)
     static const enum pack_outcome outcomes[] = {[OBJECT_PACKED] = PACK_DONE,
                                                  [OBJECT_NO_COVERAGE] = PACK_NOTHING,
                                                  [OBJECT_KEPT] = PACK_KEPT};
-    struct pack_report *report = job->report;
+    struct pack_result *result = job->result;
     struct object_packing packing = {0};
     bool done = object_pack(job->input.bytes, job->path, &packing, error);
     struct bytes contents = buffer_view(&packing.contents);
 
     if (done) {
         if (packing.outcome != OBJECT_NOT_ONE)
-            report->outcome = outcomes[packing.outcome];
+            result->outcome = outcomes[packing.outcome];
         else if (container_is_universal(job->input.bytes))
-            done = judge_universal(job, &report->outcome, error);
+            done = judge_universal(job, &result->outcome, error);
         else
-            report->outcome = judge_other(job->input.bytes);
-        report->object_count += packing.outcome == OBJECT_PACKED;
+            result->outcome = judge_other(job->input.bytes);
+        result->object_count += packing.outcome == OBJECT_PACKED;
         if (packing.outcome == OBJECT_KEPT)
-            add_note(report, job->path, packing.reason);
+            note_kept(result, job->path, packing.reason);
         if (packing.outcome == OBJECT_PACKED)
             done = write_output(job, write_bytes, &contents, error);
-        else if (done && (report->outcome == PACK_NOTHING || report->outcome == PACK_KEPT))
+        else if (done && (result->outcome == PACK_NOTHING || result->outcome == PACK_KEPT))
             done = leave(job, error);
     }
     object_packing_free(&packing);
@@ -222,18 +204,18 @@ static bool pack_object(struct pack_job *job, struct error *error)
 
 /* Opens the file and packs it with the function, again if it was overtaken. */
 static bool pack_path(const char *path, const struct pack_options *options,
-                      struct pack_report *report,
+                      struct pack_result *result,
                       bool (*pack)(struct pack_job *job, struct error *error), struct error *error)
 {
     bool done = false;
 
     for (unsigned attempt = 0; attempt < ATTEMPTS; attempt++) {
-        struct pack_job job = {.path = path, .options = options, .report = report};
+        struct pack_job job = {.path = path, .options = options, .result = result};
 
-        pack_report_free(report);
+        pack_result_free(result);
         if (!input_open(&job.input, path, error))
             return false;
-        report->size_before = job.input.bytes.size;
+        result->size_before = job.input.bytes.size;
         done = pack(&job, error);
         input_close(&job.input);
         if (!job.is_overtaken)
@@ -259,7 +241,7 @@ static bool pack_path(const char *path, const struct pack_options *options,
 #define PIECE_SIZE ((uint64_t)4 << 20)
 
 struct packed_member {
-    struct pack_report report;
+    struct pack_result result;
     uint64_t spool_offset, spool_size; /* the new contents, unless the archive is thin */
 };
 
@@ -308,10 +290,10 @@ static bool pack_contents(struct packing *packing, struct archive_member *member
     if (done) {
         member->has_changed = result.outcome == OBJECT_PACKED;
         member->has_no_records = member->has_changed || result.outcome == OBJECT_NO_COVERAGE;
-        packed->report.object_count = member->has_changed;
+        packed->result.object_count = member->has_changed;
     }
     if (done && result.outcome == OBJECT_KEPT)
-        add_note(&packed->report, title, result.reason);
+        note_kept(&packed->result, title, result.reason);
     if (done && result.outcome == OBJECT_PACKED)
         done = spool_contents(packing, packed, buffer_view(&result.contents), error);
     object_packing_free(&result);
@@ -331,16 +313,16 @@ static bool pack_named_file(const struct packing *packing, struct archive_member
     int directory = is_absolute ? 0 : (int)(path_file_name(archive) - archive);
     char *path = command_text("%.*s%.*s", directory, archive, (int)member->name.size,
                               (const char *)member->name.data);
-    struct pack_report *report = &packed->report;
-    bool done = pack_path(path, &options, report, pack_object, error);
+    struct pack_result *result = &packed->result;
+    bool done = pack_path(path, &options, result, pack_object, error);
 
     free(path);
     if (!done)
         return false;
-    if (report->outcome == PACK_OTHER || report->outcome == PACK_IMAGE)
-        report->size_after = report->size_before;
-    member->has_no_records = report->outcome == PACK_DONE || report->outcome == PACK_NOTHING;
-    member->new_size = report->size_after;
+    if (result->outcome == PACK_OTHER || result->outcome == PACK_IMAGE)
+        result->size_after = result->size_before;
+    member->has_no_records = result->outcome == PACK_DONE || result->outcome == PACK_NOTHING;
+    member->new_size = result->size_after;
     member->has_changed = member->new_size != member->size;
     return true;
 }
@@ -412,7 +394,7 @@ static bool write_archive(void *context, struct output *output, struct error *er
 static bool pack_members(struct packing *packing, struct error *error)
 {
     struct pack_job *job = packing->job;
-    struct pack_report *whole = job->report;
+    struct pack_result *whole = job->result;
     struct archive *archive = &packing->archive;
     bool changes = false;
 
@@ -426,16 +408,16 @@ static bool pack_members(struct packing *packing, struct error *error)
     for (size_t i = 0; i < archive->count; i++) {
         struct archive_member *member = &archive->members[i];
         const struct packed_member *packed = &packing->packed[i];
-        const struct buffer *notes = &packed->report.notes;
+        const struct buffer *notes = &packed->result.notes;
 
         if (member->has_contents && member->has_changed)
             bytes_slice(packing->spool_map.bytes, packed->spool_offset, packed->spool_size,
                         &member->new_contents);
         changes |= member->has_changed;
-        whole->size_before += packed->report.size_before;
-        whole->size_after += packed->report.size_after;
-        whole->object_count += packed->report.object_count;
-        whole->kept_count += packed->report.kept_count;
+        whole->size_before += packed->result.size_before;
+        whole->size_after += packed->result.size_after;
+        whole->object_count += packed->result.object_count;
+        whole->kept_count += packed->result.kept_count;
         exit_unless_allocated(buffer_append(&whole->notes, notes->data, notes->size), notes->size);
     }
     whole->outcome = whole->object_count != 0 ? PACK_DONE
@@ -461,11 +443,11 @@ static bool pack_opened(struct packing *packing, struct error *error)
             member->contents.size > SELFMAG && memcmp(member->contents.data, ELFMAG, SELFMAG) == 0;
     }
     if (has_unknown) {
-        job->report->outcome = has_objects ? PACK_KEPT : PACK_NOTHING; /* a library of Windows */
+        job->result->outcome = has_objects ? PACK_KEPT : PACK_NOTHING; /* a library of Windows */
         if (has_objects)
-            add_note(job->report, job->path,
-                     "the archive has a special member that covsplit does not know; pack "
-                     "its objects and make the archive of them");
+            note_kept(job->result, job->path,
+                      "the archive has a special member that covsplit does not know; pack "
+                      "its objects and make the archive of them");
         return leave(job, error);
     }
     if (packing->archive.is_thin && job->options->output_path != NULL)
@@ -476,7 +458,7 @@ static bool pack_opened(struct packing *packing, struct error *error)
     packing->failed = count;
     done = pack_members(packing, error);
     for (size_t i = 0; i < count; i++)
-        pack_report_free(&packing->packed[i].report);
+        pack_result_free(&packing->packed[i].result);
     free(packing->packed);
     return done;
 }
@@ -501,77 +483,48 @@ static bool pack_either(struct pack_job *job, struct error *error)
     return archive_recognize(job->input.bytes) ? pack_archive(job, error) : pack_object(job, error);
 }
 
-bool pack_file(const char *path, const struct pack_options *options, struct pack_report *report,
+bool pack_file(const char *path, const struct pack_options *options, struct pack_result *result,
                struct error *error)
 {
-    return pack_path(path, options, report, pack_either, error);
+    return pack_path(path, options, result, pack_either, error);
 }
 
 /* ---- the command ---- */
 
 struct named_file {
-    const char *path;
-    bool done;
-    struct pack_report report;
-    struct error error;
+    struct job job;
+    struct pack_result result;
 };
 
 struct pack_run {
     const struct parsed_options *options;
     struct pack_options file_options;
-    struct progress progress;
-    size_t failed;
+    struct jobs jobs;
 };
 
-static void run_job(void *context, void *added)
+static bool pack_named(void *context, void *item, struct error *error)
 {
     const struct pack_run *run = context;
-    struct named_file *file = added;
+    struct named_file *file = item;
+    const char *path = file->job.path;
 
-    file->done = pack_file(file->path, &run->file_options, &file->report, &file->error);
-    if (file->done && file->report.outcome == PACK_IMAGE)
-        file->done = error_set(&file->error,
-                               "%s: a linked image, not an object or archive; use 'covsplit split'",
-                               file->path);
-    if (file->done && file->report.outcome == PACK_OTHER)
-        file->done = error_set(&file->error, "%s: neither an object nor an archive; leave it out",
-                               file->path);
+    if (!pack_file(path, &run->file_options, &file->result, error))
+        return false;
+    if (file->result.outcome == PACK_IMAGE)
+        return error_set(
+            error, "%s: a linked image, not an object or archive; use 'covsplit split'", path);
+    return file->result.outcome != PACK_OTHER ||
+           error_set(error, "%s: neither an object nor an archive; leave it out", path);
 }
 
-static void retire_job(void *context, void *done)
+static void tell_of_file(void *context, void *item)
 {
-    struct pack_run *run = context;
-    const struct named_file *file = done;
+    const struct pack_run *run = context;
+    const struct named_file *file = item;
 
-    progress_finish(&run->progress);
-    pack_report_warn(&file->report);
-    if (!file->done)
-        message_error(&file->error);
-    else if (option_given(run->options, OPTION_VERBOSE))
-        pack_report_print(&file->report, file->path);
-    run->failed += !file->done;
-    progress_add(&run->progress, 1);
-}
-
-static void print_json(const struct named_file *files, size_t count)
-{
-    struct json_writer json = {.stream = stdout};
-
-    json_begin_array(&json, NULL);
-    for (size_t i = 0; i < count; i++) {
-        const struct pack_report *report = &files[i].report;
-
-        if (!files[i].done)
-            continue;
-        json_begin_object(&json, NULL);
-        json_string(&json, "file", files[i].path);
-        json_number(&json, "size_before", report->size_before);
-        json_number(&json, "size_after", report->size_after);
-        json_number(&json, "objects_packed", report->object_count);
-        json_number(&json, "objects_kept", report->kept_count);
-        json_end_object(&json);
-    }
-    json_end_array(&json);
+    notes_print(&file->result.notes);
+    if (file->job.error == NULL && option_given(run->options, OPTION_VERBOSE))
+        pack_result_print(&file->result, file->job.path);
 }
 
 int command_pack(const struct parsed_options *options)
@@ -582,27 +535,35 @@ int command_pack(const struct parsed_options *options)
         .options = options,
         .file_options = {.output_path = option_text(options, OPTION_OUTPUT),
                          .threads = parallel_share(threads, count)},
+        .jobs = {.name = "all files",
+                 .item_size = sizeof(struct named_file),
+                 .work = pack_named,
+                 .tell = tell_of_file,
+                 .context = &run},
     };
-    const struct pool_calls calls = {run_job, retire_job, &run};
-    struct named_file *files;
-    struct pool *pool;
+    struct json_writer array, *json;
 
     if (option_given(options, OPTION_OUTPUT) && count != 1)
         return message_usage("pack", "'--output' is for one file");
-    files = command_array(count, sizeof(*files));
-    pool = pool_open(threads, &calls);
-    exit_unless_allocated(pool != NULL, 0);
-    progress_start(&run.progress, "all files", count);
-    for (size_t i = 0; i < count; i++) {
-        files[i].path = options->operands[i];
-        pool_add(pool, &files[i]);
-    }
-    pool_close(pool);
-    progress_finish(&run.progress);
-    if (option_given(options, OPTION_JSON))
-        print_json(files, count);
     for (size_t i = 0; i < count; i++)
-        pack_report_free(&files[i].report);
-    free(files);
-    return run.failed == 0 ? STATUS_DONE : STATUS_FAILED;
+        jobs_add(&run.jobs, options->operands[i], 1);
+    jobs_run(&run.jobs, threads);
+    json = json_begin_if(option_given(options, OPTION_JSON), &array);
+    for (size_t i = 0; i < count; i++) {
+        struct named_file *file = jobs_at(&run.jobs, i);
+
+        if (json != NULL && file->job.error == NULL) {
+            json_begin_object(json, NULL);
+            json_string(json, "file", file->job.path);
+            json_number(json, "size_before", file->result.size_before);
+            json_number(json, "size_after", file->result.size_after);
+            json_number(json, "objects_packed", file->result.object_count);
+            json_number(json, "objects_kept", file->result.kept_count);
+            json_end_object(json);
+        }
+        pack_result_free(&file->result);
+    }
+    json_end_if(json);
+    jobs_free(&run.jobs);
+    return run.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }

@@ -58,6 +58,9 @@ struct consumed {
 
 struct consumer {
     struct state *state;
+    const struct merge_request *request;
+    struct merge_request reading; /* the same, but bad files stop nothing */
+    struct path_list roots;       /* what the operands stand for */
 
     /* Signals that end a long run in an orderly way: what was begun is finished first. */
     int signal_fd;    /* readable when one has come */
@@ -74,7 +77,6 @@ struct consumer {
 
     /* --watch tries a file that it has left once more at the next look, as it may be being copied.
      * If it is the same by then, it is named, and left alone as long as it does not change. */
-    bool watches, is_verbose;
     struct digest_set left, named;
 
     /* The batch. */
@@ -155,7 +157,7 @@ static void note_left(struct consumer *consumer, const char *path, const struct 
 {
     struct digest identity;
 
-    if (consumer->watches) {
+    if (consumer->request->watches) {
         bool is_again;
 
         if (!identify(path, &identity))
@@ -179,13 +181,6 @@ static bool is_left(const struct consumer *consumer, const char *path)
 
     return consumer->named.count != 0 && identify(path, &identity) &&
            digest_set_has(&consumer->named, &identity);
-}
-
-static void note_open(struct consumer *consumer, const char *path)
-{
-    consumer->open_count++;
-    if (consumer->first_open == NULL)
-        consumer->first_open = command_copy(path);
 }
 
 /* ---- reading ---- */
@@ -235,7 +230,7 @@ static bool read_claims(struct consumer *consumer, struct error *error)
 {
     struct claims *claims = &consumer->claims;
     struct merge *merge = &consumer->merge;
-    struct path_list paths = {0}, names = {0};
+    struct path_list *paths = &merge->inputs, *names = &merge->names;
     uint64_t held = 0;
     bool done;
 
@@ -243,23 +238,22 @@ static bool read_claims(struct consumer *consumer, struct error *error)
     if (consumer->unread == claims->count)
         return true;
     /* The lists point to what the claims have. */
-    paths.count = names.count = claims->count - consumer->unread;
-    paths.paths = command_array(paths.count, sizeof(*paths.paths));
-    names.paths = command_array(names.count, sizeof(*names.paths));
-    for (size_t i = 0; i < paths.count; i++) {
-        paths.paths[i] = claims->items[consumer->unread + i].path;
-        names.paths[i] = claims->items[consumer->unread + i].name;
+    paths->count = names->count = claims->count - consumer->unread;
+    paths->paths = command_array(paths->count, sizeof(*paths->paths));
+    names->paths = command_array(names->count, sizeof(*names->paths));
+    for (size_t i = 0; i < paths->count; i++) {
+        paths->paths[i] = claims->items[consumer->unread + i].path;
+        names->paths[i] = claims->items[consumer->unread + i].name;
     }
-    merge->inputs = &paths;
-    merge->names = &names;
     done = merge_read(merge, error);
     if (done) {
         give_bad_back(consumer);
         consumer->batch_bytes += merge->bytes_read;
         consumer->unread = claims->count;
     }
-    free(paths.paths);
-    free(names.paths);
+    free(paths->paths);
+    free(names->paths);
+    *paths = *names = (struct path_list){0};
     for (size_t i = 0; i < merge->groups.count; i++) {
         struct profile_sidecar *sidecar = merge->groups.list[i]->sidecar;
 
@@ -361,7 +355,8 @@ static bool take(struct consumer *consumer, const char *path, struct error *erro
         consumer->empty_count++;
         break;
     case CLAIM_OPEN:
-        note_open(consumer, path);
+        if (consumer->open_count++ == 0 && consumer->first_open == NULL)
+            consumer->first_open = command_copy(path);
         break;
     case CLAIM_LEFT:
         note_left(consumer, path, &why);
@@ -492,11 +487,9 @@ static void print_done(const struct consumer *consumer)
 }
 
 /* Bad files have been named. */
-static bool report(const struct consumer *consumer, const struct parsed_options *options,
-                   struct error *error)
+static bool report(const struct consumer *consumer, struct error *error)
 {
     const char *first = consumer->first_open == NULL ? "a profile" : consumer->first_open;
-    bool goes_on = option_number(options, OPTION_FAILURE_MODE) != 0;
     char count[COUNT_TEXT_MAX];
 
     if (consumer->open_count == 1)
@@ -504,7 +497,7 @@ static bool report(const struct consumer *consumer, const struct parsed_options 
     else if (consumer->open_count > 1)
         message_warning("%s and %s: open in other processes, so they were left; merge again later",
                         first, count_text(consumer->open_count - 1, "other", count));
-    if (consumer->named_count == 0 || (goes_on && consumer->consumed.files != 0))
+    if (consumer->named_count == 0 || (consumer->request->goes_on && consumer->consumed.files != 0))
         return true;
     return error_set(error, "%s: %s could not be consumed; see the messages above",
                      state_path(consumer->state), count_text(consumer->named_count, "file", count));
@@ -512,29 +505,40 @@ static bool report(const struct consumer *consumer, const struct parsed_options 
 
 /* ---- once, and again and again ---- */
 
-static bool consume_once(struct consumer *consumer, const struct path_list *operands,
-                         struct error *error)
+/* Looks through all once. With --watch, directories may be gone. */
+static bool consume_all(struct consumer *consumer, bool *is_warned, struct error *error)
+{
+    consumer->must_repeat = false;
+    consumer->open_count = consumer->empty_count = 0;
+    for (size_t i = 0; i < consumer->roots.count && !stop_wanted(consumer); i++) {
+        const char *path = consumer->roots.paths[i];
+
+        if (consumer->request->watches && !path_is_directory(path)) {
+            if (!*is_warned)
+                message_warning("%s: no directory any more; waiting until it is there again", path);
+            *is_warned = true;
+        } else if (!consume_operand(consumer, path, error)) {
+            return false;
+        }
+    }
+    return commit(consumer, error);
+}
+
+static bool consume_once(struct consumer *consumer, struct error *error)
 {
     for (unsigned i = 0; i < TRIES; i++) {
-        bool done = true;
-
-        consumer->must_repeat = false;
-        consumer->open_count = consumer->empty_count = 0;
-        for (size_t k = 0; done && k < operands->count && !stop_wanted(consumer); k++)
-            done = consume_operand(consumer, operands->paths[k], error);
-        if (!done || !commit(consumer, error))
+        if (!consume_all(consumer, NULL, error))
             return false;
         if (!consumer->must_repeat)
             return true;
     }
     return error_set(error, "%s: changes all the time; merge again when nothing writes there",
-                     operands->paths[0]);
+                     consumer->roots.paths[0]);
 }
 
 /* Looks through the directories again and again, until a signal ends it: profiles that come between
  * two looks are one batch. What others have open, and what is not whole yet, is tried again. */
-static bool consume_forever(struct consumer *consumer, const struct path_list *roots,
-                            struct error *error)
+static bool consume_forever(struct consumer *consumer, struct error *error)
 {
     struct pollfd wanted = {.fd = consumer->signal_fd, .events = POLLIN};
     bool is_warned = false;
@@ -543,24 +547,12 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
         int64_t start = milliseconds(), pause = WATCH_PAUSE;
         const struct consumed before = consumer->consumed;
         size_t empty_before = consumer->empty_count, open_before = consumer->open_count;
-        bool done = true;
 
-        consumer->must_repeat = false;
-        consumer->open_count = consumer->empty_count = 0;
         /* Sidecars may have come, too. */
-        sidecar_index_forget(&consumer->merge.sidecars->places);
-        for (size_t i = 0; done && i < roots->count && !stop_wanted(consumer); i++) {
-            if (path_is_directory(roots->paths[i])) {
-                done = consume_operand(consumer, roots->paths[i], error);
-            } else if (!is_warned) {
-                message_warning("%s: no directory any more; waiting until it is there again",
-                                roots->paths[i]);
-                is_warned = true;
-            }
-        }
-        if (!done || !commit(consumer, error))
+        sidecar_index_forget(&consumer->request->sidecars->places);
+        if (!consume_all(consumer, &is_warned, error))
             return false;
-        if (consumer->is_verbose && consumer->consumed.files != before.files)
+        if (consumer->request->is_verbose && consumer->consumed.files != before.files)
             print_consumed(consumer, before, "");
         if (stop_wanted(consumer)) {
             /* If this look was cut short, the one before tells more. */
@@ -579,15 +571,10 @@ static bool consume_forever(struct consumer *consumer, const struct path_list *r
 
 /* ---- the whole ---- */
 
-struct collecting {
-    struct path_list *operands;
-    bool only_directories;
-};
-
-/* An operand_visitor. */
+/* An operand_visitor: adds to the consumer's roots. */
 static bool add_operand(void *context, const char *path, struct error *error)
 {
-    const struct collecting *collecting = context;
+    struct consumer *consumer = context;
     struct stat status;
 
     if (stream_is(path))
@@ -599,50 +586,43 @@ static bool add_operand(void *context, const char *path, struct error *error)
     if (state_is(path))
         return error_set(error, "%s: a state, which cannot be consumed; merge it without --consume",
                          path);
-    if (collecting->only_directories && !path_is_directory(path))
+    if (consumer->request->watches && !path_is_directory(path))
         return error_set(error, "%s: not a directory; name directories with --watch", path);
-    path_list_add(collecting->operands, path);
+    path_list_add(&consumer->roots, path);
     return true;
 }
 
-bool merge_consume(const struct parsed_options *options, struct state *state,
-                   struct profile_sidecars *sidecars, int *ended_by, struct error *error)
+bool merge_consume(const struct merge_request *request, struct state *state, int *ended_by,
+                   struct error *error)
 {
-    struct consumer consumer = {.state = state,
-                                .claims.state = state,
-                                .watches = option_given(options, OPTION_WATCH),
-                                .is_verbose = option_given(options, OPTION_VERBOSE)};
-    struct path_list operands = {0};
-    struct collecting collecting = {&operands, consumer.watches};
+    struct consumer consumer = {
+        .state = state, .claims.state = state, .request = request, .reading = *request};
     bool done = true;
 
-    for (size_t i = 0; done && i < options->operand_count; i++)
-        done = operand_visit(options->operands[i], add_operand, &collecting, error);
-    if (done && operands.count == 0)
+    for (size_t i = 0; done && i < request->operand_count; i++)
+        done = operand_visit(request->operands[i].path, add_operand, &consumer, error);
+    if (done && consumer.roots.count == 0)
         done = error_set(error, "the list of profiles: empty; name some");
     if (!done || !hold_signals(&consumer, error)) {
-        path_list_free(&operands);
+        path_list_free(&consumer.roots);
         return false;
     }
     /* The kernel sends it when somebody wants to open a file that has a lease. */
     signal(SIGIO, SIG_IGN);
-    merge_start(&consumer.merge);
-    consumer.merge.sidecars = sidecars;
-    consumer.merge.threads = option_threads(options);
-    consumer.merge.goes_on = consumer.merge.only_sums = true;
-    consumer.merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
-    done = (consumer.watches ? consume_forever : consume_once)(&consumer, &operands, error);
-    if (consumer.is_verbose)
+    consumer.reading.goes_on = true;
+    merge_start(&consumer.merge, &consumer.reading);
+    done = (request->watches ? consume_forever : consume_once)(&consumer, error);
+    if (request->is_verbose)
         print_done(&consumer);
-    done = done && (consumer.watches || report(&consumer, options, error));
-    *ended_by = consumer.watches ? 0 : consumer.signal;
+    done = done && (request->watches || report(&consumer, error));
+    *ended_by = request->watches ? 0 : consumer.signal;
     /* Claims that were not committed are given back. */
     claims_give_all_back(&consumer.claims);
     claims_free(&consumer.claims);
     merge_free(&consumer.merge);
     forget_left(&consumer);
     free(consumer.first_open);
-    path_list_free(&operands);
+    path_list_free(&consumer.roots);
     close(consumer.signal_fd);
     pthread_sigmask(SIG_SETMASK, &consumer.blocked, NULL);
     return done;

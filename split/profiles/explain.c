@@ -138,7 +138,6 @@ static bool image_profile(struct explainer *explainer, size_t image, struct prof
 {
     const struct profile_group *group = explainer->merge->groups.list[image];
     struct profile_sidecar *sidecar = group->sidecar;
-    struct bytes bytes;
     struct profile found;
 
     profile_sidecar_unload(explainer->loaded);
@@ -147,11 +146,10 @@ static bool image_profile(struct explainer *explainer, size_t image, struct prof
     if (!group->can_be_summed && !explainer->thorough)
         return true;
     explainer->copy.size = 0;
-    if (!group->can_be_summed &&
-        !merge_read_again(explainer->merge, &group, 1, keep_first, &explainer->copy, error))
-        return false;
-    bytes = group->can_be_summed ? profile_sum_combined(group->sum) : buffer_view(&explainer->copy);
-    if (!profile_parse(bytes, 0, group->name, &found, error))
+    if (group->can_be_summed)
+        found = *profile_sum_combined(group->sum);
+    else if (!merge_read_again(explainer->merge, &group, 1, keep_first, &explainer->copy, error) ||
+             !profile_parse(buffer_view(&explainer->copy), 0, group->name, &found, error))
         return false;
     if ((found.header.version & PROFILE_VARIANT_IR) != 0)
         return true;
@@ -173,7 +171,7 @@ static bool read_places(struct explainer *explainer, size_t image,
     if (sidecar == NULL && group->uuid.size != 0) {
         if (explainer->found[image] == NULL)
             explainer->found[image] =
-                profile_sidecars_find_group(explainer->merge->sidecars, group, &why);
+                profile_sidecars_find_group(explainer->merge->request->sidecars, group, &why);
         sidecar = explainer->found[image];
         if (sidecar == NULL && error_is_of_memory(&why)) {
             *error = why;
@@ -188,15 +186,6 @@ static bool read_places(struct explainer *explainer, size_t image,
 
 /* Without --explain the hashes of `main` are not compared: every program has its own, and the
  * mapping of each would have to be read. */
-static bool differs(const struct explainer *explainer, const struct seen *seen,
-                    const struct profile_function *record, uint64_t place)
-{
-    if (seen->hash != record->hash)
-        return explainer->thorough || record->name_ref != explainer->main_ref;
-    return seen->counters != record->counter_count ||
-           (place != 0 && seen->place != 0 && place != seen->place);
-}
-
 static bool compare_image(struct explainer *explainer, size_t image, struct error *error)
 {
     struct function_places places = {0};
@@ -221,7 +210,10 @@ static bool compare_image(struct explainer *explainer, size_t image, struct erro
             continue;
         }
         seen = &explainer->seen[number];
-        if (differs(explainer, seen, &record, place)) {
+        if (seen->hash != record.hash
+                ? explainer->thorough || record.name_ref != explainer->main_ref
+                : seen->counters != record.counter_count ||
+                      (place != 0 && seen->place != 0 && place != seen->place)) {
             exit_unless_allocated(intern_table_add(&explainer->again, record.name_ref, &number),
                                   explainer->function_count);
             COMMAND_ROOM_FOR_ONE(explainer->functions, explainer->function_capacity, number);
@@ -614,12 +606,13 @@ static void print_text(const struct explainer *explainer)
     if (merge->empty_count != 0)
         message_line(stdout, "  %s: empty%s", merge_input_name(merge, merge->first_empty),
                      merge->empty_count == 1 ? "" : ", and others");
-    if (merge->lacking_count != 0)
+    if (merge->lacking.count != 0)
         printf("\nwithout a sidecar:\n");
-    for (size_t i = 0; i < merge->lacking_count; i++)
-        message_line(stdout, "  %s: %s, such as %s", uuid_format(&merge->lacking[i].uuid, hex),
-                     count_text(merge->lacking[i].profile_count, "profile", count),
-                     merge->lacking[i].first);
+    for (size_t i = 0; i < merge->lacking.count; i++)
+        message_line(stdout, "  %s: %s, such as %s",
+                     uuid_format(&merge->lacking.items[i].uuid, hex),
+                     count_text(merge->lacking.items[i].profile_count, "profile", count),
+                     merge->lacking.items[i].first);
 }
 
 /* ---- as JSON ---- */
@@ -695,11 +688,11 @@ static void print_json(const struct explainer *explainer)
     json_end_array(&json);
     json_number(&json, "empty", merge->empty_count);
     json_begin_array(&json, "without_sidecar");
-    for (size_t i = 0; i < merge->lacking_count; i++) {
+    for (size_t i = 0; i < merge->lacking.count; i++) {
         json_begin_object(&json, NULL);
-        json_string(&json, "uuid", uuid_format(&merge->lacking[i].uuid, hex));
-        json_number(&json, "profiles", merge->lacking[i].profile_count);
-        json_string(&json, "first_profile", merge->lacking[i].first);
+        json_string(&json, "uuid", uuid_format(&merge->lacking.items[i].uuid, hex));
+        json_number(&json, "profiles", merge->lacking.items[i].profile_count);
+        json_string(&json, "first_profile", merge->lacking.items[i].first);
         json_end_object(&json);
     }
     json_end_array(&json);
@@ -710,10 +703,9 @@ static void print_json(const struct explainer *explainer)
 
 /* If the conflicts cannot be found, it is an error only if they were asked for: the outputs do not
  * depend on them. */
-bool explain_merge(const struct merge *merge, const struct parsed_options *options,
-                   struct error *error)
+bool explain_merge(const struct merge *merge, struct error *error)
 {
-    bool is_wanted = option_given(options, OPTION_EXPLAIN), done = true;
+    bool is_wanted = merge->request->explains, done = true;
     struct explainer explainer = {.merge = merge, .thorough = is_wanted};
 
     explainer.found = command_array(merge->groups.count, sizeof(struct profile_sidecar *));
@@ -722,14 +714,14 @@ bool explain_merge(const struct merge *merge, const struct parsed_options *optio
     if (done && !is_wanted)
         warn(&explainer);
     else if (done)
-        (option_given(options, OPTION_JSON) ? print_json : print_text)(&explainer);
+        (merge->request->is_json ? print_json : print_text)(&explainer);
     if (!done && !is_wanted && !error_is_of_memory(error)) {
         message_warning("%s (so it is not known whether the images disagree)", error->message);
         done = true;
     }
     profile_sidecar_unload(explainer.loaded);
     for (size_t i = 0; i < merge->groups.count; i++)
-        profile_sidecars_release(merge->sidecars, explainer.found[i]);
+        profile_sidecars_release(merge->request->sidecars, explainer.found[i]);
     free(explainer.found);
     buffer_free(&explainer.copy);
     buffer_free(&explainer.relocated);

@@ -156,11 +156,6 @@ static void add_place(struct reader *reader, const struct covfun_record *record,
     places->items[places->count++] = place;
 }
 
-static uint64_t both(uint64_t name_ref, uint64_t hash)
-{
-    return name_ref ^ (hash * UINT64_C(0x9e3779b97f4a7c15));
-}
-
 bool function_places_read(struct function_places *places, const struct sidecar *sidecar,
                           const struct intern_table *wanted, struct names *files,
                           struct error *error)
@@ -186,7 +181,8 @@ bool function_places_read(struct function_places *places, const struct sidecar *
 
             if (place->is_dummy == (pass == 1))
                 exit_unless_allocated(
-                    intern_table_put(&places->by_both, both(place->name_ref, place->hash), i) &&
+                    intern_table_put(&places->by_both,
+                                     function_places_key(place->name_ref, place->hash), i) &&
                         intern_table_put(&places->by_name, place->name_ref, i),
                     places->count);
         }
@@ -202,7 +198,7 @@ const struct function_place *function_places_find(const struct function_places *
     const struct function_place *place;
     uint64_t number;
 
-    if (intern_table_find(&places->by_both, both(name_ref, hash), &number)) {
+    if (intern_table_find(&places->by_both, function_places_key(name_ref, hash), &number)) {
         place = &places->items[number];
         if (place->name_ref == name_ref && place->hash == hash)
             return place;

@@ -21,6 +21,12 @@ struct function_place {
     bool is_dummy;    /* of a translation unit that does not use it (covfun_tell_dummy) */
 };
 
+/* The key of a function in tables by NameRef and FuncHash. */
+static inline uint64_t function_places_key(uint64_t name_ref, uint64_t hash)
+{
+    return name_ref ^ (hash * UINT64_C(0x9e3779b97f4a7c15));
+}
+
 /* Initialize to {0}; free with function_places_free. */
 struct function_places {
     struct function_place *items;

@@ -141,18 +141,24 @@ static bool next_line(char **rest, char **line)
     return *line != NULL;
 }
 
+size_t colour_size(const char *text)
+{
+    size_t size = text[0] == '\033' && text[1] == '[' ? 2 + strspn(text + 2, "0123456789;") : 0;
+
+    return size != 0 && text[size] == 'm' ? size + 1 : 0;
+}
+
 /* Removes the sequences that colour it, which llvm-cov writes with pages to any standard error. */
 static void remove_colours(char *text)
 {
     char *to = text;
 
-    for (const char *from = text; *from != '\0'; from++) {
-        size_t length = from[0] == '\033' && from[1] == '[' ? strspn(from + 2, "0123456789;") : 0;
+    while (*text != '\0') {
+        size_t size = colour_size(text);
 
-        if (from[0] == '\033' && from[1] == '[' && from[2 + length] == 'm')
-            from += 2 + length;
-        else
-            *to++ = *from;
+        if (size == 0)
+            *to++ = *text++;
+        text += size;
     }
     *to = '\0';
 }
@@ -204,4 +210,24 @@ bool llvm_command_run(const struct llvm_command *command, int output_fd, const c
                : report_run(command, status, name, &said, error);
     buffer_free(&said);
     return done;
+}
+
+bool llvm_command_capture(const struct llvm_command *command, const char *name,
+                          struct llvm_capture *capture, struct error *error)
+{
+    struct output *output = &capture->output;
+
+    *capture = (struct llvm_capture){.output.fd = -1, .text.fd = -1, .is_made = true};
+    return output_create_in_memory(output, name, error) && output_lend(output, error) &&
+           llvm_command_run(command, output->fd, output->path, error) &&
+           output_take_back(output, error) && output_map(output, &capture->text, error);
+}
+
+void llvm_capture_free(struct llvm_capture *capture)
+{
+    if (capture->is_made) {
+        input_close(&capture->text);
+        output_discard(&capture->output);
+    }
+    *capture = (struct llvm_capture){.is_made = false};
 }

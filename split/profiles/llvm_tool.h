@@ -15,6 +15,7 @@
 
 #include "common/base/bytes.h"
 #include "common/base/error.h"
+#include "common/base/output.h"
 
 /* ---- finding them (llvm_find.c) ---- */
 
@@ -97,5 +98,20 @@ int llvm_command_spawn(const struct llvm_command *command, int output_fd, struct
  * printed as warnings. `name` is that of the output, in messages. */
 bool llvm_command_run(const struct llvm_command *command, int output_fd, const char *name,
                       struct error *error);
+
+/* The output of a command, in memory. Initialize to {0}, or by llvm_command_capture, which runs the
+ * command; free with llvm_capture_free, even after a failure. */
+struct llvm_capture {
+    struct output output;
+    struct input text;
+    bool is_made;
+};
+
+bool llvm_command_capture(const struct llvm_command *command, const char *name,
+                          struct llvm_capture *capture, struct error *error);
+void llvm_capture_free(struct llvm_capture *capture);
+
+/* The size of a sequence for colours (ECMA-48, SGR) at the start of the text; 0: there is none. */
+size_t colour_size(const char *text);
 
 #endif

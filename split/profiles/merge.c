@@ -25,55 +25,46 @@ enum failure_mode {
 
 /* ---- operands ---- */
 
-/* The inputs, and for each its weight. */
-struct operands {
-    const char *output;  /* the output, or the state */
-    const char *outputs; /* a directory of further outputs, which may be missing; or NULL */
-    struct path_list inputs;
-    uint64_t *weights;
-    size_t weight_capacity;
-    uint64_t weight; /* of the operand that is taken apart */
+/* An operand that is taken apart. */
+struct operand {
+    struct merge *merge;
+    uint64_t weight;
     /* The directory of the file that was looked at last, and the state that it belongs to: it, or
      * the one above it. "" if there is none. */
     char directory[PATH_MAX], state[PATH_MAX];
-    bool is_outputs;        /* it is `outputs` */
+    bool is_outputs;        /* it is the one of --per-image */
     char strange[PATH_MAX]; /* a state that was found below a directory; "": none */
 };
-
-static void free_operands(struct operands *operands)
-{
-    path_list_free(&operands->inputs);
-    free(operands->weights);
-}
 
 /* A path_filter: passes over outputs of an earlier run, over sidecars, which may lie beside
  * profiles, and over what is in a state. */
 static bool is_profile(void *context, const char *path, const struct stat *status)
 {
-    struct operands *operands = context;
+    struct operand *operand = context;
+    const struct merge_request *request = operand->merge->request;
     char directory[PATH_MAX], above[PATH_MAX];
     struct stat now;
 
-    if (file_is(operands->output, status) || store_has_suffix(path_file_name(path)))
+    if (file_is(request->output, status) || store_has_suffix(path_file_name(path)))
         return false;
     if (!path_directory(path, directory))
         return true;
-    if (strcmp(directory, operands->directory) != 0) {
-        strcpy(operands->directory, directory);
-        operands->is_outputs = operands->outputs != NULL && stat(directory, &now) == 0 &&
-                               file_is(operands->outputs, &now);
-        operands->state[0] = '\0';
+    if (strcmp(directory, operand->directory) != 0) {
+        strcpy(operand->directory, directory);
+        operand->is_outputs = request->per_image != NULL && stat(directory, &now) == 0 &&
+                              file_is(request->per_image, &now);
+        operand->state[0] = '\0';
         if (state_is(directory))
-            strcpy(operands->state, directory);
+            strcpy(operand->state, directory);
         else if (path_directory(directory, above) && state_is(above))
-            strcpy(operands->state, above);
+            strcpy(operand->state, above);
     }
-    if (operands->is_outputs)
+    if (operand->is_outputs)
         return false;
-    if (operands->state[0] == '\0' || stat(operands->state, &now) != 0)
+    if (operand->state[0] == '\0' || stat(operand->state, &now) != 0)
         return true;
-    if (!file_is(operands->output, &now))
-        strcpy(operands->strange, operands->state);
+    if (!file_is(request->output, &now))
+        strcpy(operand->strange, operand->state);
     return false;
 }
 
@@ -81,36 +72,39 @@ static bool is_profile(void *context, const char *path, const struct stat *statu
  * which may be left from an earlier run, or be a state, and for those in the directory of outputs,
  * which must not be an operand. A state stands for itself, but must not be below such a directory,
  * and must not be the output. */
-static bool add_directory(struct operands *operands, const char *path, struct error *error)
+static bool add_directory(struct operand *operand, const char *path, struct error *error)
 {
+    const struct merge_request *request = operand->merge->request;
+    struct path_list *inputs = &operand->merge->inputs;
     struct stat status;
 
-    if (state_is(path) && stat(path, &status) == 0 && file_is(operands->output, &status))
+    if (state_is(path) && stat(path, &status) == 0 && file_is(request->output, &status))
         return error_set(error, "%s: the state itself; name what is to be added to it", path);
     if (state_is(path)) {
-        path_list_add(&operands->inputs, path);
+        path_list_add(inputs, path);
         return true;
     }
-    if (operands->outputs != NULL && paths_refer_to_same_file(path, operands->outputs))
+    if (request->per_image != NULL && paths_refer_to_same_file(path, request->per_image))
         return error_set(error,
                          "%s: is to be read, and to get the output of each image; give another "
                          "--per-image",
                          path);
-    if (!path_list_add_directory(&operands->inputs, path, true, is_profile, operands, error))
+    if (!path_list_add_directory(inputs, path, true, is_profile, operand, error))
         return false;
-    return operands->strange[0] == '\0' ||
+    return operand->strange[0] == '\0' ||
            error_set(error,
                      "%s: a state in a directory of profiles; name it by itself, and move it "
                      "elsewhere",
-                     operands->strange);
+                     operand->strange);
 }
 
 /* An operand_visitor: adds the files that an operand stands for. What is no directory is a file,
  * whether it exists or not. */
 static bool add_operand(void *context, const char *path, struct error *error)
 {
-    struct operands *operands = context;
-    struct path_list *inputs = &operands->inputs;
+    struct operand *operand = context;
+    struct merge *merge = operand->merge;
+    struct path_list *inputs = &merge->inputs;
     bool is_stream = stream_is_standard_input(path);
     bool is_directory = !is_stream && path_is_directory(path);
     size_t before = inputs->count;
@@ -121,7 +115,7 @@ static bool add_operand(void *context, const char *path, struct error *error)
     }
     if (!is_directory)
         path_list_add(inputs, path);
-    else if (!add_directory(operands, path, error))
+    else if (!add_directory(operand, path, error))
         return false;
     for (size_t i = before; i < inputs->count; i++) {
         const char *input = inputs->paths[i];
@@ -133,69 +127,36 @@ static bool add_operand(void *context, const char *path, struct error *error)
                 "%s: is being merged into a state; finish that (merge --into STATE --consume), "
                 "or give it its name again if that state is gone",
                 input);
-        COMMAND_ROOM_FOR_ONE(operands->weights, operands->weight_capacity, i);
-        operands->weights[i] = operands->weight;
-    }
-    return true;
-}
-
-/* Takes N,FILE apart, as llvm-profdata does. False if it is something else. */
-static bool take_weight(const char *text, uint64_t *weight, const char **file)
-{
-    char *end;
-
-    errno = 0;
-    *weight = strtoull(text, &end, 10);
-    *file = end + 1;
-    return text[0] >= '0' && text[0] <= '9' && errno == 0 && *weight != 0 && end[0] == ',' &&
-           end[1] != '\0';
-}
-
-/* Those with weights come last, as in llvm-profdata. */
-static bool collect_operands(const struct parsed_options *options, const char *const *profiles,
-                             size_t count, struct operands *operands, struct error *error)
-{
-    const char *text, *file;
-
-    operands->weight = 1;
-    for (size_t i = 0; i < count; i++) {
-        if (!operand_visit(profiles[i], add_operand, operands, error))
-            return false;
-    }
-    for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
-        if (take_weight(text, &operands->weight, &file) &&
-            !operand_visit(file, add_operand, operands, error))
-            return false;
+        COMMAND_ROOM_FOR_ONE(merge->weights, merge->weight_capacity, i);
+        merge->weights[i] = operand->weight;
     }
     return true;
 }
 
 /* ---- messages ---- */
 
-/* Says which inputs were left out, unless a reader does. False if that makes the merge fail. */
-static bool report_inputs(const struct merge *merge, const struct parsed_options *options,
-                          bool has_reader, struct error *error)
+/* Says which inputs were left out, unless the caller does. False if that makes the merge fail. */
+static bool report_inputs(const struct merge *merge, struct error *error)
 {
+    const struct merge_request *request = merge->request;
     size_t more = merge->empty_count - 1;
 
-    if (merge->failure_count != 0 && (!merge->goes_on || merge->groups.count == 0)) {
+    if (merge->failure_count != 0 && (!request->goes_on || merge->groups.count == 0)) {
         *error = merge->failures[0].error;
         if (error->number == ENODATA && !merge->stops)
-            merge_lacking_tell(merge->lacking, merge->lacking_count, error);
+            lacking_images_tell(&merge->lacking, error);
         return false;
     }
-    for (size_t i = 0; !has_reader && i < merge->failure_count; i++)
+    for (size_t i = 0; !request->is_in_memory && i < merge->failure_count; i++)
         message_warning("%s (left out)", merge->failures[i].error.message);
     if (merge->empty_count != 0 && merge->groups.count == 0)
         return error_set(error, "%s: " PROFILE_EMPTY_BECAUSE "; run it again, and name its profile",
                          merge_input_name(merge, merge->first_empty));
     if (merge->groups.count == 0)
-        return error_set(error,
-                         "%s%s: no profile to merge; name a directory or state that has some",
-                         options->operand_count == 0 ? option_text(options, OPTION_WEIGHTED_INPUT)
-                                                     : options->operands[0],
-                         options->operand_count < 2 ? "" : " and others");
-    if (merge->empty_count == 0 || has_reader)
+        return error_set(
+            error, "%s%s: no profile to merge; name a directory or state that has some",
+            request->operands[0].path, request->operand_count < 2 ? "" : " and others");
+    if (merge->empty_count == 0 || request->is_in_memory)
         return true;
     if (merge->empty_count == 1)
         message_warning("%s: " PROFILE_EMPTY_BECAUSE "; left out",
@@ -207,7 +168,7 @@ static bool report_inputs(const struct merge *merge, const struct parsed_options
     return true;
 }
 
-static void print_done(const struct merge *merge, const char *output)
+static void print_done(const struct merge *merge)
 {
     char files[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], profiles[COUNT_TEXT_MAX];
     char images[COUNT_TEXT_MAX], empty[COUNT_TEXT_MAX], bad[COUNT_TEXT_MAX];
@@ -226,10 +187,10 @@ static void print_done(const struct merge *merge, const char *output)
             message_line(stdout, "%s%s: %s", group->name, of_group == 1 ? "" : " and others",
                          count_text(of_group, "full profile", profiles));
     }
-    message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out", output,
-                 count_text(count, "profile", profiles),
+    message_line(stdout, "%s: %s of %s; read %s of %s, %s empty, %s left out",
+                 merge->request->output, count_text(count, "profile", profiles),
                  count_text(merge->groups.count, "image", images),
-                 count_text(merge->inputs->count, "file", files),
+                 count_text(merge->inputs.count, "file", files),
                  count_text(merge->bytes_read, "byte", bytes),
                  number_text(merge->empty_count, empty), number_text(merge->failure_count, bad));
 }
@@ -253,168 +214,193 @@ static bool add_to_state(struct state *state, const struct merge *merge, struct 
                               failure.message));
 }
 
-/* Room for what is read of sidecars several times. A reader reads the mapping again. */
+/* Room for what is read of sidecars several times. A report reads the mapping again. */
 #define ROOM            ((uint64_t)4 << 20)
-#define ROOM_FOR_READER ((uint64_t)32 << 20)
+#define ROOM_FOR_REPORT ((uint64_t)32 << 20)
 
-static void use_memo(const struct merge *merge, struct sidecar_memo *memo)
+bool merge_open(struct merge *merge, struct error *error)
 {
+    const struct merge_request *request = merge->request;
+    struct progress *progress = &merge->progress;
+    struct stat status;
+    bool done = true;
+
+    for (size_t i = 0; done && i < request->operand_count; i++) {
+        struct operand operand = {.merge = merge, .weight = request->operands[i].weight};
+
+        done = operand_visit(request->operands[i].path, add_operand, &operand, error);
+    }
+    if (!done)
+        return false;
+    progress_start(progress, request->is_in_memory ? "profiles" : request->output, 0);
+    for (size_t i = 0; progress->on_terminal && i < merge->inputs.count; i++) {
+        if (stat(merge->inputs.paths[i], &status) == 0 && status.st_size > 0)
+            progress->total += (uint64_t)status.st_size;
+    }
+    done = merge_read(merge, error);
+    progress_finish();
+    profile_groups_finish(&merge->groups);
+    done = done && report_inputs(merge, error);
+    if (!done || request->is_into_state)
+        return done;
+    done = profile_groups_combine(&merge->groups, error);
+    merge->memo.room = request->is_in_memory ? ROOM_FOR_REPORT : ROOM;
     for (size_t i = 0; i < merge->groups.count; i++) {
         struct profile_sidecar *found = profile_group_sidecar(merge->groups.list[i]);
 
         if (found != NULL) {
-            found->sidecar->memo = memo;
+            found->sidecar->memo = &merge->memo;
             sidecar_drop_cached(found->sidecar);
         }
     }
+    return done;
 }
 
-/* Makes the files, or what the reader gets, explains, and only then gives the files their names. */
-static bool make_files(struct merge *merge, const struct parsed_options *options,
-                       const struct merge_reader *reader, struct error *error)
+/* Adds what was read to the state, or makes the files, explains, and only then gives the files
+ * their names. */
+static bool merge_inputs(const struct merge_request *request, struct state *state,
+                         struct error *error)
 {
-    struct sidecar_memo memo = {.room = reader != NULL ? ROOM_FOR_READER : ROOM};
     struct merge_outputs outputs = {0};
+    struct merge merge;
     bool done;
 
-    use_memo(merge, &memo);
-    done = (reader == NULL || reader->choose(reader->context, merge, error)) &&
-           merge_outputs_make(&outputs, merge, options, reader != NULL, error) &&
-           (reader != NULL || explain_merge(merge, options, error));
-    memo.room = 0;
-    done =
-        done && (reader != NULL ? reader->read(reader->context, merge, outputs.files[0].fd, error)
-                                : merge_outputs_commit(&outputs, error));
-    use_memo(merge, NULL);
-    zlib_memo_free(&memo.streams);
+    merge_start(&merge, request);
+    done = merge_open(&merge, error);
+    if (state != NULL)
+        done = done && add_to_state(state, &merge, error);
+    else
+        done = done && merge_outputs_make(&outputs, &merge, error) &&
+               explain_merge(&merge, error) && merge_outputs_commit(&outputs, error);
+    if (done && request->is_verbose)
+        print_done(&merge);
     merge_outputs_free(&outputs);
+    merge_free(&merge);
+    return done;
+}
+
+/* First, the batches that others have left in the state are finished. */
+bool merge_into_state(const struct merge_request *request, int *ended_by, struct error *error)
+{
+    struct state *state;
+    bool done = state_open(&state, request->output, STATE_CREATE, request->memory_limit, error);
+
+    if (!done)
+        return false;
+    done = state_fold(state, error) &&
+           (request->consumes ? merge_consume(request, state, ended_by, error)
+                              : merge_inputs(request, state, error));
+    state_close(state);
     return done;
 }
 
 /* ---- the command ---- */
 
-/* The output, or the state. */
-static const char *target_path(const struct parsed_options *options)
+/* Takes N,FILE apart, as llvm-profdata does. False if it is something else. */
+static bool take_weight(const char *text, struct merge_operand *operand)
 {
-    const char *into = option_text(options, OPTION_INTO);
+    char *end;
 
-    return into != NULL ? into : option_text(options, OPTION_OUTPUT);
+    errno = 0;
+    operand->weight = strtoull(text, &end, 10);
+    operand->path = end + 1;
+    return text[0] >= '0' && text[0] <= '9' && errno == 0 && operand->weight != 0 &&
+           end[0] == ',' && end[1] != '\0';
 }
 
-static bool merge_all(const struct parsed_options *options, const struct operands *operands,
-                      struct profile_sidecars *sidecars, struct state *state,
-                      const struct merge_reader *reader, struct error *error)
+/* Takes the operands, those with weights last, as in llvm-profdata, and reports errors of the
+ * command line that parsing cannot find. Returns an enum exit_status. */
+static int check_usage(const struct parsed_options *options, struct merge_request *request)
 {
-    struct progress progress;
-    struct merge merge;
-    struct stat status;
-    bool done;
+    struct merge_operand *next = request->operands;
+    const char *text;
 
-    merge_start(&merge);
-    merge.inputs = &operands->inputs;
-    merge.weights = operands->weights;
-    merge.sidecars = sidecars;
-    merge.threads = option_threads(options);
-    merge.goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL;
-    merge.only_sums = state != NULL;
-    merge.progress = &progress;
-    merge.memory_limit = option_number(options, OPTION_MEMORY_LIMIT);
-    progress_start(&progress, reader != NULL ? "profiles" : target_path(options), 0);
-    for (size_t i = 0; progress.on_terminal && i < operands->inputs.count; i++) {
-        if (stat(operands->inputs.paths[i], &status) == 0 && status.st_size > 0)
-            progress.total += (uint64_t)status.st_size;
-    }
-    done = merge_read(&merge, error);
-    progress_finish(&progress);
-    profile_groups_finish(&merge.groups);
-    done = done && report_inputs(&merge, options, reader != NULL, error) &&
-           (state != NULL ? add_to_state(state, &merge, error)
-                          : profile_groups_combine(&merge.groups, error) &&
-                                make_files(&merge, options, reader, error));
-    if (done && option_given(options, OPTION_VERBOSE))
-        print_done(&merge, target_path(options));
-    merge_free(&merge);
-    return done;
-}
-
-bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
-                      size_t count, struct profile_sidecars *sidecars,
-                      const struct merge_reader *reader, struct error *error)
-{
-    struct operands operands = {.output = target_path(options)};
-    bool done = collect_operands(options, profiles, count, &operands, error) &&
-                merge_all(options, &operands, sidecars, NULL, reader, error);
-
-    free_operands(&operands);
-    return done;
-}
-
-/* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
-static int check_usage(const struct parsed_options *options, bool consumes)
-{
-    const char *output = option_text(options, OPTION_OUTPUT), *text, *file;
-    enum profile_format format;
-    uint64_t weight;
-
-    if (options->operand_count == 0 && !option_given(options, OPTION_WEIGHTED_INPUT))
-        return message_usage("merge", "PROFILE is missing");
+    for (size_t i = 0; i < options->operand_count; i++)
+        *next++ = (struct merge_operand){options->operands[i], 1};
     for (size_t i = 0; (text = option_text_at(options, OPTION_WEIGHTED_INPUT, i)) != NULL; i++) {
-        if (!take_weight(text, &weight, &file))
+        if (!take_weight(text, next++))
             return message_usage("merge", "'--weighted-input %s' is not N,FILE with N from 1 on",
                                  text);
     }
-    if (option_given(options, OPTION_JSON) && !option_given(options, OPTION_EXPLAIN))
+    request->operand_count = (size_t)(next - request->operands);
+    if (request->operand_count == 0)
+        return message_usage("merge", "PROFILE is missing");
+    if (request->is_json && !request->explains)
         return message_usage("merge", "'--json' is for '--explain'");
     if (option_given(options, OPTION_INTO))
         return STATUS_DONE;
-    if (consumes)
+    if (request->consumes)
         return message_usage("merge", "'--consume' and '--watch' are for '--into'");
-    if (output == NULL)
+    if (request->output == NULL)
         return message_usage("merge", "'--output' or '--into' is missing");
-    format = merge_output_format(options);
-    if (format == FORMAT_UNKNOWN)
+    if (request->format == FORMAT_UNKNOWN)
         return message_usage("merge",
                              "'--output %s' ends neither in .profraw nor in .profdata, and "
                              "--format is missing",
-                             output);
-    if (format == FORMAT_RAW && option_given(options, OPTION_SPARSE))
+                             request->output);
+    if (request->format == FORMAT_RAW && request->is_sparse)
         return message_usage("merge", "'--sparse' is for the format profdata");
-    if (format == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
+    if (request->format == FORMAT_RAW && option_given(options, OPTION_WEIGHTED_INPUT))
         return message_usage("merge", "'--weighted-input' is for the format profdata");
     return STATUS_DONE;
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), ending_length = strlen(ending);
+
+    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
+}
+
+static enum profile_format output_format(const struct parsed_options *options)
+{
+    const char *output = option_text(options, OPTION_OUTPUT);
+
+    if (option_given(options, OPTION_FORMAT))
+        return (enum profile_format)option_number(options, OPTION_FORMAT);
+    return output == NULL                   ? FORMAT_UNKNOWN
+           : ends_with(output, ".profraw")  ? FORMAT_RAW
+           : ends_with(output, ".profdata") ? FORMAT_INDEXED
+                                            : FORMAT_UNKNOWN;
+}
+
 int command_merge(const struct parsed_options *options)
 {
-    bool consumes = option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH);
-    struct operands operands = {.output = target_path(options),
-                                .outputs = option_text(options, OPTION_PER_IMAGE)};
     const char *into = option_text(options, OPTION_INTO);
     struct profile_sidecars sidecars = {0};
-    struct state *state = NULL;
+    struct merge_request request = {
+        .sidecars = &sidecars,
+        .threads = option_threads(options),
+        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+        .goes_on = option_number(options, OPTION_FAILURE_MODE) == FAILURE_MODE_ALL,
+        .is_verbose = option_given(options, OPTION_VERBOSE),
+        .operands = command_array(options->operand_count + options->use_count,
+                                  sizeof(struct merge_operand)),
+        .output = into != NULL ? into : option_text(options, OPTION_OUTPUT),
+        .per_image = option_text(options, OPTION_PER_IMAGE),
+        .format = output_format(options),
+        .llvm_profdata = option_text(options, OPTION_LLVM_PROFDATA),
+        .is_sparse = option_given(options, OPTION_SPARSE),
+        .explains = option_given(options, OPTION_EXPLAIN),
+        .is_json = option_given(options, OPTION_JSON),
+        .is_into_state = into != NULL,
+        .consumes = option_given(options, OPTION_CONSUME) || option_given(options, OPTION_WATCH),
+        .watches = option_given(options, OPTION_WATCH)};
     struct error error = {0};
-    int status = check_usage(options, consumes), ended_by = 0;
-    bool done;
+    int status = check_usage(options, &request), ended_by = 0;
 
-    if (status != STATUS_DONE)
-        return status;
-    /* First, the batches that others have left in the state are finished. */
-    done = profile_sidecars_open(&sidecars, options, &error) &&
-           (into == NULL || (state_open(&state, into, STATE_CREATE,
-                                        option_number(options, OPTION_MEMORY_LIMIT), &error) &&
-                             state_fold(state, &error)));
-    if (done && consumes)
-        done = merge_consume(options, state, &sidecars, &ended_by, &error);
-    else if (done)
-        done = collect_operands(options, options->operands, options->operand_count, &operands,
-                                &error) &&
-               merge_all(options, &operands, &sidecars, state, NULL, &error);
-    if (!done)
-        message_error(&error);
-    state_close(state);
-    free_operands(&operands);
-    profile_sidecars_close(&sidecars);
+    if (status == STATUS_DONE) {
+        bool done = profile_sidecars_open(&sidecars, options, &error) &&
+                    (into != NULL ? merge_into_state(&request, &ended_by, &error)
+                                  : merge_inputs(&request, NULL, &error));
+
+        status = done ? STATUS_DONE : STATUS_FAILED;
+        if (!done)
+            message_error(&error);
+        profile_sidecars_close(&sidecars);
+    }
+    free(request.operands);
     if (ended_by != 0)
         raise(ended_by);
-    return done ? STATUS_DONE : STATUS_FAILED;
+    return status;
 }

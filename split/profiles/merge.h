@@ -1,7 +1,7 @@
 /*
  * covsplit merge, in parts:
  *
- *     merge.c          the command, its operands, and states as its output
+ *     merge.c          the command, what it is to merge, and states as its output
  *     merge_read.c     reads the profiles to be merged, into one sum for each group
  *                      (profile_groups.h)
  *     merge_outputs.c  writes the sums to files
@@ -27,8 +27,70 @@
 #include "common/state/state.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/message.h"
-#include "split/cli/options.h"
 #include "split/cli/path_list.h"
+
+/* ---- what is to be merged, and into what (merge.c) ---- */
+
+enum profile_format { /* the words of --format */
+                      FORMAT_RAW,
+                      FORMAT_INDEXED,
+                      FORMAT_UNKNOWN,
+};
+
+/* A profile, a directory, a state, or a list of these. */
+struct merge_operand {
+    const char *path;
+    uint64_t weight; /* by which counts are multiplied */
+};
+
+struct merge_request {
+    struct profile_sidecars *sidecars;
+    unsigned threads;
+    uint64_t memory_limit; /* --memory-limit, for each input (memory_limit.h); 0: not given */
+    bool goes_on;          /* continue after bad inputs: --failure-mode=all */
+    bool is_verbose;
+
+    struct merge_operand *operands;
+    size_t operand_count;
+
+    const char *output;    /* a file, or a state: it is no input. Of a file in memory, a path in a
+                            * directory for unnamed files */
+    bool is_in_memory;     /* a .profdata file of no name */
+    const char *per_image; /* --per-image; or NULL */
+    enum profile_format format;
+    const char *llvm_profdata; /* --llvm-profdata; or NULL */
+    bool is_sparse;            /* --sparse */
+    bool explains, is_json;    /* --explain, --json */
+    bool is_into_state;        /* a profile that cannot be summed is bad */
+    bool consumes, watches;    /* --consume, --watch */
+};
+
+/* Adds the operands to the state. *ended_by is the signal that ended it early; 0: none. */
+bool merge_into_state(const struct merge_request *request, int *ended_by, struct error *error);
+
+/* ---- images without a sidecar (merge_read.c) ---- */
+
+/* An image of which no sidecar was found, and its inputs, which count as failed. */
+struct merge_lacking {
+    struct uuid uuid;
+    uint64_t profile_count;
+    char *first; /* the name of the one that comes first */
+};
+
+/* Initialize to {0}; free with lacking_images_free. */
+struct lacking_images {
+    struct merge_lacking *items;
+    size_t count, capacity;
+};
+
+/* Notes that the sidecar of so many profiles is missing. Whatever the order of the profiles, the
+ * first one of an image is the one whose name comes first. */
+void lacking_images_note(struct lacking_images *images, const struct uuid *uuid, uint64_t profiles,
+                         const char *name);
+
+/* Adds to the error about the sidecar of one of these images which others are missing. */
+void lacking_images_tell(const struct lacking_images *images, struct error *error);
+void lacking_images_free(struct lacking_images *images);
 
 /* ---- reading (merge_read.c) ---- */
 
@@ -38,56 +100,39 @@ struct merge_failure {
     struct error error;
 };
 
-/* An image of which no sidecar was found, and its inputs, which count as failed. */
-struct merge_lacking {
-    struct uuid uuid;
-    uint64_t profile_count;
-    char *first; /* the name of the one that comes first */
-};
-
-/* Notes in a list of images that the sidecar of so many profiles is missing. Whatever the order of
- * the profiles, the first one of an image is the one whose name comes first. */
-void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
-                        const struct uuid *uuid, uint64_t profiles, const char *name);
-
-/* Adds to the error about the sidecar of one of these images which others are missing. */
-void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct error *error);
-
-/* A stream (stream.h) whose profiles cannot be summed: its bytes are kept. */
-struct merge_kept_stream {
-    size_t input;
-    struct buffer content;
+/* An input that is read again, as it has profiles that cannot be summed. */
+struct merge_again {
+    bool is_needed;
+    struct buffer kept; /* its bytes, if it is a stream (stream.h) */
 };
 
 struct merge {
-    /* Set by the caller, after merge_start. */
-    const struct path_list *inputs;
-    const uint64_t *weights;       /* of each input; NULL: 1 each */
-    const struct path_list *names; /* what the inputs are called in messages; NULL: as `inputs` */
-    struct profile_sidecars *sidecars;
-    unsigned threads;
-    bool goes_on;              /* continue after bad inputs: --failure-mode=all */
-    bool only_sums;            /* a profile that cannot be summed is bad */
-    uint64_t memory_limit;     /* --memory-limit, for each input (memory_limit.h); 0: not given */
-    struct progress *progress; /* updated when a file has been added; may be NULL */
+    const struct merge_request *request;
+    struct progress progress; /* updated when a file has been added */
 
-    /* Set by merge_read. */
+    /* For merge_read. */
+    struct path_list inputs; /* files and states */
+    uint64_t *weights;       /* of each input; NULL: 1 each */
+    size_t weight_capacity;
+    struct path_list names; /* what the inputs are called in messages; none: as `inputs` */
+
+    /* Set by it. */
     struct profile_groups groups;
     struct merge_failure *failures; /* in the order of the inputs */
     size_t failure_count, failure_capacity;
-    struct merge_lacking *lacking; /* by UUID */
-    size_t lacking_count, lacking_capacity;
-    size_t empty_count; /* empty inputs, left by programs that wrote no profile */
+    struct lacking_images lacking; /* by UUID */
+    size_t empty_count;            /* empty inputs, left by programs that wrote no profile */
     size_t first_empty;
     uint64_t bytes_read;
-    bool *must_be_read_again; /* by input: it has profiles that cannot be summed */
-    struct merge_kept_stream *kept_streams;
-    size_t kept_stream_count, kept_stream_capacity;
+    struct merge_again *again; /* by input */
+    size_t again_count;
 
     struct profile_sidecar_source source; /* of the groups */
+    struct sidecar_memo memo;             /* of their sidecars, from merge_open on */
 
     /* Shared by the threads. */
     pthread_mutex_t lock;
+    unsigned threads;
     size_t next_input;
     bool stops;  /* some input is bad, so no more are read */
     bool failed; /* out of memory, or a state cannot be read; see `error` */
@@ -97,8 +142,11 @@ struct merge {
 /* The name of the input in messages. */
 const char *merge_input_name(const struct merge *merge, size_t input);
 
-/* The merge must stay where it is. Free with merge_free. */
-void merge_start(struct merge *merge);
+/* When the file was modified, in nanoseconds; 0: not known. */
+int64_t merge_file_time(const char *path);
+
+/* The merge must stay where it is, and the request outlive it. Free with merge_free. */
+void merge_start(struct merge *merge, const struct merge_request *request);
 void merge_free(struct merge *merge);
 
 /* Reads all inputs, or without goes_on those up to the first bad one, and adds them to the groups.
@@ -127,22 +175,12 @@ typedef bool (*merge_user)(void *context, const struct merge_found *found, struc
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error);
 
-/* ---- merging for a reader (merge.c) ---- */
+/* ---- all of it (merge.c) ---- */
 
-/* Gets what was merged. `choose` may take groups out before they are added up. `read` gets the
- * descriptor of a .profdata file in memory, which is closed when it returns. */
-struct merge_reader {
-    bool (*choose)(void *context, struct merge *merge, struct error *error);
-    bool (*read)(void *context, const struct merge *merge, int profile, struct error *error);
-    void *context;
-};
-
-/* Merges these operands as `covsplit merge` does, but the reader has to tell which profiles were
- * empty or left out, and about what the images disagree. The options are those of merge;
- * OPTION_OUTPUT is a path in a directory for unnamed files. */
-bool merge_for_reader(const struct parsed_options *options, const char *const *profiles,
-                      size_t count, struct profile_sidecars *sidecars,
-                      const struct merge_reader *reader, struct error *error);
+/* Collects the inputs of a merge that was started, and reads them: groups in order, with sidecars.
+ * For a file in memory the caller has to tell which profiles were empty or left out, and about what
+ * the images disagree. */
+bool merge_open(struct merge *merge, struct error *error);
 
 /* ---- claims: profiles that are to be deleted once they count (claim.c) ---- */
 
@@ -204,18 +242,10 @@ void directory_unlock(int lock);
 
 /* Consumes the operands: --consume, --watch. *ended_by is the signal that ended it early, with all
  * that was begun finished; 0: none. */
-bool merge_consume(const struct parsed_options *options, struct state *state,
-                   struct profile_sidecars *sidecars, int *ended_by, struct error *error);
+bool merge_consume(const struct merge_request *request, struct state *state, int *ended_by,
+                   struct error *error);
 
 /* ---- files (merge_outputs.c) ---- */
-
-enum profile_format { /* the words of --format */
-                      FORMAT_RAW,
-                      FORMAT_INDEXED,
-                      FORMAT_UNKNOWN,
-};
-
-enum profile_format merge_output_format(const struct parsed_options *options);
 
 /* The files that a merge writes: the one of all images, and with --per-image one for each. All are
  * made before the first one gets its name. Initialize to {0}; free with merge_outputs_free, which
@@ -225,11 +255,9 @@ struct merge_outputs {
     size_t count;
 };
 
-/* Makes the files that the options ask for, of groups that are in order. With in_memory it is one
- * .profdata file in memory, which can only be read through its descriptor; OPTION_OUTPUT then names
- * a path in a directory for unnamed files. */
+/* Makes the files that are asked for. One in memory can only be read through its descriptor. */
 bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
-                        const struct parsed_options *options, bool in_memory, struct error *error);
+                        struct error *error);
 
 /* Gives them their names. */
 bool merge_outputs_commit(struct merge_outputs *outputs, struct error *error);
@@ -243,7 +271,6 @@ void merge_outputs_free(struct merge_outputs *outputs);
  * LLVM's tools know a function by its name and its FuncHash, a digest of its control flow. Images
  * that were built from different sources, or with different macros, may have different functions
  * under one name. The tools then drop or mix counts without saying so. */
-bool explain_merge(const struct merge *merge, const struct parsed_options *options,
-                   struct error *error);
+bool explain_merge(const struct merge *merge, struct error *error);
 
 #endif

@@ -19,30 +19,12 @@
 #include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
 
-static bool ends_with(const char *text, const char *ending)
-{
-    size_t length = strlen(text), ending_length = strlen(ending);
-
-    return length > ending_length && strcmp(text + length - ending_length, ending) == 0;
-}
-
-enum profile_format merge_output_format(const struct parsed_options *options)
-{
-    const char *output = option_text(options, OPTION_OUTPUT);
-
-    if (option_given(options, OPTION_FORMAT))
-        return (enum profile_format)option_number(options, OPTION_FORMAT);
-    return ends_with(output, ".profraw")    ? FORMAT_RAW
-           : ends_with(output, ".profdata") ? FORMAT_INDEXED
-                                            : FORMAT_UNKNOWN;
-}
-
 /* An unnamed file that llvm-profdata reads. */
 struct spool {
     struct output file;
-    const char *name; /* in messages */
-    uint64_t weight;  /* by which its counters are multiplied */
-    size_t group;     /* its number */
+    const struct profile_group *group; /* whose profiles it has */
+    const char *name;                  /* in messages */
+    uint64_t weight;                   /* by which its counters are multiplied */
 };
 
 struct spools {
@@ -60,18 +42,16 @@ struct reader {
 
 struct maker {
     const struct merge *merge;
-    const struct parsed_options *options;
-    const char *path; /* --output: there should be room for spools beside it */
-    enum profile_format format;
+    const struct merge_request *request; /* beside whose output there should be room for spools */
     struct reader readers[RAW_VERSIONS]; /* for .profdata; the oldest LLVM first */
     size_t reader_count;
     const char *writer; /* the llvm-profdata that puts together what several readers write */
     struct spools spools;
 };
 
-/* Some of the groups, by their numbers in ascending order. */
+/* Some of the groups, in their order. */
 struct selection {
-    const size_t *groups;
+    const struct profile_group **groups;
     size_t count;
 };
 
@@ -87,35 +67,26 @@ static bool write_profile(void *context, const struct merge_found *found, struct
 /* The place for the parts of a group's sum: a file, or a spool for each of them. */
 struct target {
     const struct profile_group *group;
-    size_t number; /* of the group */
     struct output *output;
-    const char *path;
-    struct spools *spools;
+    struct maker *maker;
 };
 
-static bool write_part(const struct profile_group *group, struct bytes part, struct output *output,
-                       struct error *error)
-{
-    struct profile profile;
-
-    return profile_parse(part, 0, group->name, &profile, error) &&
-           profile_sidecar_write(group->sidecar, &profile, group->name, output, error);
-}
-
 /* A profile_sum_visitor. */
-static bool append_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+static bool append_part(void *context, const struct profile *part, uint64_t weight,
+                        struct error *error)
 {
     const struct target *target = context;
+    const struct profile_group *group = target->group;
 
     (void)weight;
-    return write_part(target->group, part, target->output, error);
+    return profile_sidecar_write(group->sidecar, part, group->name, target->output, error);
 }
 
 static bool write_raw(const struct merge *merge, const struct selection *selection,
                       struct output *output, struct error *error)
 {
     for (size_t i = 0; i < selection->count; i++) {
-        const struct profile_group *group = merge->groups.list[selection->groups[i]];
+        const struct profile_group *group = selection->groups[i];
         struct target target = {.group = group, .output = output};
 
         if (group->is_temporal)
@@ -141,16 +112,17 @@ static void free_spools(struct spools *spools)
     free(spools->items);
 }
 
-/* Adds a spool. The pointer is valid until the next call. */
-static struct output *add_spool(struct spools *spools, const char *path, const char *name,
-                                uint64_t weight, size_t group, struct error *error)
+/* Adds a spool, in the directory of the output. The pointer is valid until the next call. */
+static struct output *add_spool(struct spools *spools, const char *path,
+                                const struct profile_group *group, const char *name,
+                                uint64_t weight, struct error *error)
 {
     struct output_options options = {.mode = 0600, .is_nameless = true};
     struct spool *spool;
 
     COMMAND_ROOM_FOR_ONE(spools->items, spools->capacity, spools->count);
     spool = &spools->items[spools->count];
-    *spool = (struct spool){.name = name, .weight = weight, .group = group};
+    *spool = (struct spool){.group = group, .name = name, .weight = weight};
     if (!output_create(&spool->file, path, &options, error))
         return NULL;
     spools->count++;
@@ -159,16 +131,19 @@ static struct output *add_spool(struct spools *spools, const char *path, const c
 
 /* A profile_sum_visitor: makes a spool of each part, since parts have different weights.
  * llvm-profdata limits what gets too large. */
-static bool spool_part(void *context, struct bytes part, uint64_t weight, struct error *error)
+static bool spool_part(void *context, const struct profile *part, uint64_t weight,
+                       struct error *error)
 {
     const struct target *target = context;
+    const struct profile_group *group = target->group;
+    struct maker *maker = target->maker;
     struct output *file;
 
-    if (__builtin_mul_overflow(weight, target->group->weight, &weight))
+    if (__builtin_mul_overflow(weight, group->weight, &weight))
         weight = UINT64_MAX;
-    file =
-        add_spool(target->spools, target->path, target->group->name, weight, target->number, error);
-    return file != NULL && write_part(target->group, part, file, error) && output_lend(file, error);
+    file = add_spool(&maker->spools, maker->request->output, group, group->name, weight, error);
+    return file != NULL && profile_sidecar_write(group->sidecar, part, group->name, file, error) &&
+           output_lend(file, error);
 }
 
 /* Makes the spools of all groups but the temporal ones. Profiles with value data can be in one
@@ -184,8 +159,7 @@ static bool spool_all(struct maker *maker, struct error *error)
     }
     for (size_t i = 0; i < maker->merge->groups.count; i++) {
         const struct profile_group *group = maker->merge->groups.list[i];
-        struct target target = {
-            .group = group, .number = i, .path = maker->path, .spools = &maker->spools};
+        struct target target = {.group = group, .maker = maker};
         struct output *file;
         bool done;
 
@@ -194,7 +168,8 @@ static bool spool_all(struct maker *maker, struct error *error)
         if (group->can_be_summed) {
             done = profile_sum_visit(group->sum, true, spool_part, &target, error);
         } else {
-            file = add_spool(&maker->spools, maker->path, group->name, group->weight, i, error);
+            file = add_spool(&maker->spools, maker->request->output, group, group->name,
+                             group->weight, error);
             done = file != NULL &&
                    merge_read_again(maker->merge, &group, 1, write_profile, file, error) &&
                    output_lend(file, error);
@@ -214,43 +189,39 @@ struct temporal_target {
     size_t input; /* that the last spool was from */
 };
 
-/* A merge_user. */
+/* A merge_user: llvm-profdata takes all events in a file for those of one run, so each input with
+ * temporal profiles gets a spool. */
 static bool spool_temporal(void *context, const struct merge_found *found, struct error *error)
 {
     struct temporal_target *target = context;
     struct spools *spools = &target->spools;
+    const struct profile_group *group = found->group;
 
+    if (!group->is_temporal)
+        return true;
     if (spools->count == 0 || target->input != found->input) {
         if ((spools->count != 0 && !output_lend(&spools->items[spools->count - 1].file, error)) ||
-            add_spool(spools, target->path, found->name, found->group->weight, 0, error) == NULL)
+            add_spool(spools, target->path, group, found->name, group->weight, error) == NULL)
             return false;
     }
     target->input = found->input;
     return write_profile(&spools->items[spools->count - 1].file, found, error);
 }
 
-/* Makes a spool for each input with temporal profiles of the groups: llvm-profdata takes all events
- * in a file for those of one run. */
 static bool spool_all_temporal(const struct merge *merge, const struct selection *selection,
                                struct temporal_target *target, struct error *error)
 {
-    const struct profile_group **groups = command_array(selection->count, sizeof(*groups));
     struct spools *spools = &target->spools;
-    size_t count = 0;
-    bool done;
+    bool has_any = false, done;
 
-    for (size_t i = 0; i < selection->count; i++) {
-        const struct profile_group *group = merge->groups.list[selection->groups[i]];
-
-        if (group->is_temporal)
-            groups[count++] = group;
-    }
-    done = count == 0 || merge_read_again(merge, groups, count, spool_temporal, target, error);
+    for (size_t i = 0; i < selection->count; i++)
+        has_any |= selection->groups[i]->is_temporal;
+    done = !has_any || merge_read_again(merge, selection->groups, selection->count, spool_temporal,
+                                        target, error);
     if (done && spools->count != 0)
         done = output_lend(&spools->items[spools->count - 1].file, error);
-    for (size_t i = 0; i < count; i++)
-        profile_sidecar_unload(groups[i]->sidecar);
-    free(groups);
+    for (size_t i = 0; i < selection->count; i++)
+        profile_sidecar_unload(selection->groups[i]->sidecar);
     return done;
 }
 
@@ -270,14 +241,23 @@ static void start_command(const struct maker *maker, const char *program,
 {
     llvm_command_add(command, "%s", program);
     llvm_command_add(command, "merge");
-    if (option_given(maker->options, OPTION_SPARSE))
+    if (maker->request->is_sparse)
         llvm_command_add(command, "-sparse");
-    if (maker->merge->goes_on)
+    if (maker->request->goes_on)
         llvm_command_add(command, "-failure-mode=all");
     /* With one thread the order, and so the output, is always the same. */
     llvm_command_add(command, "-num-threads=1");
     llvm_command_add(command, "-o");
     llvm_command_add_file(command, "", output->fd, output->path);
+}
+
+static bool is_selected(const struct selection *selection, const struct profile_group *group)
+{
+    size_t i = 0;
+
+    while (i < selection->count && selection->groups[i] != group)
+        i++;
+    return i < selection->count;
 }
 
 /* Runs llvm-profdata with the spools of the groups, which are of a version that it reads, and those
@@ -286,18 +266,15 @@ static bool write_version(const struct maker *maker, const char *program,
                           const struct selection *selection, struct output *output,
                           struct error *error)
 {
-    struct temporal_target temporal = {.path = maker->path};
+    struct temporal_target temporal = {.path = maker->request->output};
     const struct spools *spools = &maker->spools;
     struct llvm_command command = {0};
-    size_t next = 0;
     bool done =
         spool_all_temporal(maker->merge, selection, &temporal, error) && output_lend(output, error);
 
     start_command(maker, program, output, &command);
     for (size_t i = 0; i < spools->count; i++) {
-        while (next < selection->count && selection->groups[next] < spools->items[i].group)
-            next++;
-        if (next < selection->count && selection->groups[next] == spools->items[i].group)
+        if (is_selected(selection, spools->items[i].group))
             add_input(&command, &spools->items[i]);
     }
     for (size_t i = 0; i < temporal.spools.count; i++)
@@ -309,26 +286,13 @@ static bool write_version(const struct maker *maker, const char *program,
     return done;
 }
 
-/* Those groups of the selection that are of this version; free `groups`. */
-static struct selection select_version(const struct maker *maker, const struct selection *selection,
-                                       unsigned version, size_t **groups)
-{
-    struct selection found = {.groups = *groups =
-                                  command_array(selection->count, sizeof(**groups))};
-
-    for (size_t i = 0; i < selection->count; i++) {
-        if (maker->merge->groups.list[selection->groups[i]]->version == version)
-            (*groups)[found.count++] = selection->groups[i];
-    }
-    return found;
-}
-
 /* Has each reader write an indexed profile of the groups that are for it, and the writer put these
  * together. */
 static bool write_versions(const struct maker *maker, const struct selection *selection,
                            struct output *output, struct error *error)
 {
     const struct output_options options = {.mode = 0600, .is_nameless = true};
+    struct selection some = {.groups = command_array(selection->count, sizeof(*some.groups))};
     struct output parts[RAW_VERSIONS];
     struct llvm_command command = {0};
     size_t part_count = 0;
@@ -337,42 +301,44 @@ static bool write_versions(const struct maker *maker, const struct selection *se
     start_command(maker, maker->writer, output, &command);
     for (size_t i = 0; done && i < maker->reader_count; i++) {
         const struct reader *reader = &maker->readers[i];
-        size_t *groups;
-        struct selection some = select_version(maker, selection, reader->version, &groups);
+        struct output *part = &parts[part_count];
 
-        if (some.count != 0 &&
-            (done = output_create(&parts[part_count], maker->path, &options, error))) {
-            struct output *part = &parts[part_count++];
-
-            done = write_version(maker, reader->program, &some, part, error) &&
-                   output_lend(part, error);
-            llvm_command_add_file(&command, "", part->fd,
-                                  maker->merge->groups.list[some.groups[0]]->name);
+        some.count = 0;
+        for (size_t k = 0; k < selection->count; k++) {
+            if (selection->groups[k]->version == reader->version)
+                some.groups[some.count++] = selection->groups[k];
         }
-        free(groups);
+        if (some.count == 0)
+            continue;
+        done = output_create(part, maker->request->output, &options, error);
+        part_count += done;
+        done = done && write_version(maker, reader->program, &some, part, error) &&
+               output_lend(part, error);
+        if (done)
+            llvm_command_add_file(&command, "", part->fd, some.groups[0]->name);
     }
     done = done && llvm_command_run(&command, -1, output->path, error) &&
            output_take_back(output, error);
     llvm_command_free(&command);
     for (size_t i = 0; i < part_count; i++)
         output_discard(&parts[i]);
+    free(some.groups);
     return done;
 }
 
 static bool write_indexed(const struct maker *maker, const struct selection *selection,
                           struct output *output, struct error *error)
 {
-    const struct profile_groups *groups = &maker->merge->groups;
-    unsigned version = selection->count == 0 ? 0 : groups->list[selection->groups[0]]->version;
-    size_t same = 0, reader = 0;
+    unsigned version = selection->groups[0]->version;
+    size_t reader = 0;
 
-    while (same < selection->count && groups->list[selection->groups[same]]->version == version)
-        same++;
-    while (reader < maker->reader_count && maker->readers[reader].version != version)
+    for (size_t i = 1; i < selection->count; i++) {
+        if (selection->groups[i]->version != version)
+            return write_versions(maker, selection, output, error);
+    }
+    while (maker->readers[reader].version != version)
         reader++;
-    return same == selection->count
-               ? write_version(maker, maker->readers[reader].program, selection, output, error)
-               : write_versions(maker, selection, output, error);
+    return write_version(maker, maker->readers[reader].program, selection, output, error);
 }
 
 /* ---- the programs ---- */
@@ -418,8 +384,7 @@ static void tell_versions(const struct maker *maker, struct error *error)
  * it is older than another one. */
 static bool find_readers(struct maker *maker, struct error *error)
 {
-    const char *given =
-        llvm_tool_given(LLVM_PROFDATA, option_text(maker->options, OPTION_LLVM_PROFDATA));
+    const char *given = llvm_tool_given(LLVM_PROFDATA, maker->request->llvm_profdata);
     unsigned newest, first = maker->merge->groups.list[0]->version;
     bool is_one = true;
 
@@ -453,19 +418,20 @@ static bool find_readers(struct maker *maker, struct error *error)
 /* ---- files ---- */
 
 /* Makes the next file, of some of the groups. */
-static bool make_file(const struct maker *maker, const char *path, bool in_memory,
+static bool make_file(const struct maker *maker, const char *path,
                       const struct selection *selection, struct merge_outputs *outputs,
                       struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct output *output = &outputs->files[outputs->count];
 
-    if (!(in_memory ? output_create_in_memory(output, "the merged profile", error)
-                    : output_create(output, path, &options, error)))
+    if (!(maker->request->is_in_memory
+              ? output_create_in_memory(output, "the merged profile", error)
+              : output_create(output, path, &options, error)))
         return false;
     outputs->count++;
-    return maker->format == FORMAT_RAW ? write_raw(maker->merge, selection, output, error)
-                                       : write_indexed(maker, selection, output, error);
+    return maker->request->format == FORMAT_RAW ? write_raw(maker->merge, selection, output, error)
+                                                : write_indexed(maker, selection, output, error);
 }
 
 /* ---- a file for each image ---- */
@@ -473,8 +439,8 @@ static bool make_file(const struct maker *maker, const char *path, bool in_memor
 /* DIR/UUID.profdata. An image without a UUID is told by the identity of its profiles. */
 static char *image_path(const struct maker *maker, const struct profile_group *group)
 {
-    const char *directory = option_text(maker->options, OPTION_PER_IMAGE);
-    const char *ending = maker->format == FORMAT_RAW ? "profraw" : "profdata";
+    const char *directory = maker->request->per_image;
+    const char *ending = maker->request->format == FORMAT_RAW ? "profraw" : "profdata";
     struct uuid uuid = profile_group_uuid(group);
     char hex[UUID_HEX_MAX];
 
@@ -487,17 +453,17 @@ static char *image_path(const struct maker *maker, const struct profile_group *g
 
 /* Makes the files of the images, in the order of their first groups. Groups of one UUID have one
  * file. */
-static bool make_image_files(const struct maker *maker, size_t *numbers,
+static bool make_image_files(const struct maker *maker, const struct profile_group **groups,
                              struct merge_outputs *outputs, struct error *error)
 {
     size_t count = maker->merge->groups.count;
     char **paths = command_array(count, sizeof(*paths));
-    bool done = directory_make(option_text(maker->options, OPTION_PER_IMAGE), error);
+    bool done = directory_make(maker->request->per_image, error);
 
     for (size_t i = 0; i < count; i++)
         paths[i] = image_path(maker, maker->merge->groups.list[i]);
     for (size_t i = 0; done && i < count; i++) {
-        struct selection selection = {.groups = numbers};
+        struct selection selection = {.groups = groups};
         size_t first = 0;
 
         while (strcmp(paths[first], paths[i]) != 0)
@@ -506,12 +472,12 @@ static bool make_image_files(const struct maker *maker, size_t *numbers,
             continue;
         for (size_t k = i; k < count; k++) {
             if (strcmp(paths[k], paths[i]) == 0)
-                numbers[selection.count++] = k;
+                groups[selection.count++] = maker->merge->groups.list[k];
         }
-        done = (!paths_refer_to_same_file(paths[i], maker->path) ||
+        done = (!paths_refer_to_same_file(paths[i], maker->request->output) ||
                 error_set(error, "%s: is also the output of one image; give another --output",
                           paths[i])) &&
-               make_file(maker, paths[i], false, &selection, outputs, error);
+               make_file(maker, paths[i], &selection, outputs, error);
     }
     for (size_t i = 0; i < count; i++)
         free(paths[i]);
@@ -522,29 +488,25 @@ static bool make_image_files(const struct maker *maker, size_t *numbers,
 /* ---- all files ---- */
 
 bool merge_outputs_make(struct merge_outputs *outputs, const struct merge *merge,
-                        const struct parsed_options *options, bool in_memory, struct error *error)
+                        struct error *error)
 {
-    size_t count = merge->groups.count, *numbers = command_array(count, sizeof(*numbers));
-    struct selection all = {numbers, count};
-    struct maker maker = {.merge = merge,
-                          .options = options,
-                          .path = option_text(options, OPTION_OUTPUT),
-                          .format = in_memory ? FORMAT_INDEXED : merge_output_format(options)};
+    size_t count = merge->groups.count;
+    struct selection all = {command_array(count, sizeof(*all.groups)), count};
+    struct maker maker = {.merge = merge, .request = merge->request};
     bool done = true;
 
     outputs->files = command_array(count + 1, sizeof(*outputs->files));
-    if (maker.format == FORMAT_INDEXED) {
+    if (maker.request->format == FORMAT_INDEXED)
         done = find_readers(&maker, error) && spool_all(&maker, error);
-    }
-    if (done && option_given(options, OPTION_PER_IMAGE))
-        done = make_image_files(&maker, numbers, outputs, error);
+    if (done && maker.request->per_image != NULL)
+        done = make_image_files(&maker, all.groups, outputs, error);
     for (size_t i = 0; i < count; i++)
-        numbers[i] = i;
-    done = done && make_file(&maker, maker.path, in_memory, &all, outputs, error);
+        all.groups[i] = merge->groups.list[i];
+    done = done && make_file(&maker, maker.request->output, &all, outputs, error);
     free_spools(&maker.spools);
     for (size_t i = 0; i < maker.reader_count; i++)
         free(maker.readers[i].program);
-    free(numbers);
+    free(all.groups);
     return done;
 }
 

@@ -35,11 +35,11 @@ struct found_profile {
 
 const char *merge_input_name(const struct merge *merge, size_t input)
 {
-    return merge->names != NULL ? merge->names->paths[input]
-                                : stream_name(merge->inputs->paths[input]);
+    return merge->names.count != 0 ? merge->names.paths[input]
+                                   : stream_name(merge->inputs.paths[input]);
 }
 
-static int64_t file_time(const char *path)
+int64_t merge_file_time(const char *path)
 {
     struct stat status;
 
@@ -67,7 +67,7 @@ static bool next_entry(struct reader *reader, struct found_profile *entry, bool 
     if (!*found)
         return true;
     /* A state has sums only. The profile can be merged beside the state, and stays where it is. */
-    if (merge->only_sums && !profile_can_be_summed(profile))
+    if (merge->request->is_into_state && !profile_can_be_summed(profile))
         return error_set(error,
                          "%s: a %s profile, which cannot be summed; keep it, and name it beside "
                          "the state when that is merged",
@@ -106,7 +106,7 @@ static bool add_entry(struct reader *reader, const struct found_profile *entry, 
     const struct profile_place place = {reader->name, reader->input, entry->offset, reader->time};
 
     if (!entry->group->can_be_summed)
-        merge->must_be_read_again[reader->input] = true;
+        merge->again[reader->input].is_needed = true;
     return profile_groups_add(&merge->groups, entry->group, &entry->profile, &place, reader->share,
                               merge->threads, error);
 }
@@ -152,18 +152,18 @@ static bool note_failure(struct reader *reader, const struct error *why)
     COMMAND_ROOM_FOR_ONE(merge->failures, merge->failure_capacity, merge->failure_count);
     merge->failures[merge->failure_count++] =
         (struct merge_failure){.input = reader->input, .error = *why};
-    merge->stops |= !merge->goes_on && why->number != ENODATA;
+    merge->stops |= !merge->request->goes_on && why->number != ENODATA;
     pthread_mutex_unlock(&merge->lock);
-    return merge->goes_on || why->number == ENODATA;
+    return merge->request->goes_on || why->number == ENODATA;
 }
 
 static bool read_file(struct reader *reader, struct error *error)
 {
-    const char *path = reader->merge->inputs->paths[reader->input];
-    uint64_t limit = reader->merge->memory_limit;
+    const char *path = reader->merge->inputs.paths[reader->input];
+    uint64_t limit = reader->merge->request->memory_limit;
     struct profile_stream stream = {.limit = limit};
 
-    reader->time = file_time(path);
+    reader->time = merge_file_time(path);
     if (!stream_read_into(&reader->file, path, memory_limit_given(limit), profile_stream_check,
                           &stream, error))
         return false;
@@ -191,7 +191,7 @@ static bool is_state(const char *path)
 static bool read_one(struct reader *reader)
 {
     struct merge *merge = reader->merge;
-    const char *path = merge->inputs->paths[reader->input];
+    const char *path = merge->inputs.paths[reader->input];
     struct found_profile first = {0};
     struct error error = {0};
     size_t count = 0;
@@ -216,13 +216,8 @@ static bool read_one(struct reader *reader)
     if (!add_file(reader, count, &first, &error))
         return fail(merge, &error);
     /* A stream that will be needed again cannot be read again. */
-    if (merge->must_be_read_again[reader->input] && stream_is(path)) {
-        pthread_mutex_lock(&merge->lock);
-        COMMAND_ROOM_FOR_ONE(merge->kept_streams, merge->kept_stream_capacity,
-                             merge->kept_stream_count);
-        merge->kept_streams[merge->kept_stream_count++] =
-            (struct merge_kept_stream){reader->input, reader->file};
-        pthread_mutex_unlock(&merge->lock);
+    if (merge->again[reader->input].is_needed && stream_is(path)) {
+        merge->again[reader->input].kept = reader->file;
         reader->file = (struct buffer){0};
     }
     return true;
@@ -237,10 +232,9 @@ static bool take_input(struct reader *reader)
     bool taken;
 
     pthread_mutex_lock(&merge->lock);
-    if (merge->progress != NULL)
-        progress_add(merge->progress, reader->file.size);
+    progress_add(&merge->progress, reader->file.size);
     merge->bytes_read += reader->file.size;
-    taken = merge->next_input < merge->inputs->count && !merge->failed && !merge->stops;
+    taken = merge->next_input < merge->inputs.count && !merge->failed && !merge->stops;
     if (taken)
         reader->input = merge->next_input++;
     pthread_mutex_unlock(&merge->lock);
@@ -277,13 +271,10 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
     struct merge *merge = reader->merge;
     const struct profile_place place = {name, reader->input, states->offset++, reader->time};
     struct profile_group *group;
-    struct profile profile;
 
     reader->name = name;
-    if (!profile_parse(profile_sum_combined(sum), 0, name, &profile, error))
-        return false;
-    group =
-        profile_groups_find(&merge->groups, &profile, weight_of(merge, reader->input), name, error);
+    group = profile_groups_find(&merge->groups, profile_sum_combined(sum),
+                                weight_of(merge, reader->input), name, error);
     if (group == NULL) {
         states->stopped = !note_failure(reader, error);
         return !states->stopped;
@@ -295,17 +286,17 @@ static bool add_state_sum(void *context, struct profile_sum *sum, const char *na
  * been added in part, so nothing can go on. */
 static void read_states(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->inputs->count; i++) {
+    for (size_t i = 0; i < merge->inputs.count; i++) {
         struct reader reader = {.merge = merge, .input = i};
         struct state_reader states = {.reader = &reader};
-        const char *path = merge->inputs->paths[i];
+        const char *path = merge->inputs.paths[i];
         struct state *state = NULL;
         struct error error = {0};
 
         if (merge->failed || merge->stops || !is_state(path))
             continue;
-        reader.time = file_time(path);
-        if (!(state_open(&state, path, STATE_READ, merge->memory_limit, &error) &&
+        reader.time = merge_file_time(path);
+        if (!(state_open(&state, path, STATE_READ, merge->request->memory_limit, &error) &&
               state_read(state, add_state_sum, &states, &error)) &&
             !states.stopped)
             fail(merge, &error);
@@ -315,19 +306,19 @@ static void read_states(struct merge *merge)
 
 /* ---- sidecars ---- */
 
-void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capacity,
-                        const struct uuid *uuid, uint64_t profiles, const char *name)
+void lacking_images_note(struct lacking_images *images, const struct uuid *uuid, uint64_t profiles,
+                         const char *name)
 {
     struct merge_lacking *image;
     size_t i = 0;
 
-    while (i < *count && !uuid_equal(&(*list)[i].uuid, uuid))
+    while (i < images->count && !uuid_equal(&images->items[i].uuid, uuid))
         i++;
-    if (i == *count) {
-        COMMAND_ROOM_FOR_ONE(*list, *capacity, i);
-        (*list)[(*count)++] = (struct merge_lacking){.uuid = *uuid};
+    if (i == images->count) {
+        COMMAND_ROOM_FOR_ONE(images->items, images->capacity, i);
+        images->items[images->count++] = (struct merge_lacking){.uuid = *uuid};
     }
-    image = &(*list)[i];
+    image = &images->items[i];
     image->profile_count += profiles;
     if (image->first == NULL || strcmp(name, image->first) < 0) {
         free(image->first);
@@ -340,7 +331,7 @@ void merge_lacking_note(struct merge_lacking **list, size_t *count, size_t *capa
 
 /* The error names the first image, and where its sidecar was looked for. What to do follows the
  * last semicolon, and stays last. */
-void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct error *error)
+void lacking_images_tell(const struct lacking_images *images, struct error *error)
 {
     const struct error first = *error;
     const char *advice = strrchr(first.message, ';');
@@ -349,13 +340,13 @@ void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct e
     struct error others = {.message = ""}, before;
     size_t other_count = 0;
 
-    for (size_t i = 0; i < count; i++) {
-        if (strstr(first.message, uuid_format(&list[i].uuid, hex)) != NULL)
+    for (size_t i = 0; i < images->count; i++) {
+        if (strstr(first.message, uuid_format(&images->items[i].uuid, hex)) != NULL)
             continue;
         before = others;
         if (other_count++ < LACKING_NAMED)
             error_set(&others, "%.600s%s %s (%.100s)", before.message, other_count == 1 ? "" : ",",
-                      hex, list[i].first);
+                      hex, images->items[i].first);
     }
     if (other_count == 0)
         return;
@@ -369,17 +360,25 @@ void merge_lacking_tell(const struct merge_lacking *list, size_t count, struct e
     error->number = first.number;
 }
 
+void lacking_images_free(struct lacking_images *images)
+{
+    for (size_t i = 0; i < images->count; i++)
+        free(images->items[i].first);
+    free(images->items);
+    *images = (struct lacking_images){0};
+}
+
 static struct profile_sidecar *find_sidecar(void *context, const struct profile *profile,
                                             const char *name, struct error *error)
 {
     struct merge *merge = context;
-    struct profile_sidecar *sidecar = profile_sidecars_find(merge->sidecars, profile, name, error);
+    struct profile_sidecar *sidecar =
+        profile_sidecars_find(merge->request->sidecars, profile, name, error);
     enum profile_uuid_source source;
     struct uuid uuid = profile_uuid(profile, &source);
 
     if (sidecar == NULL && !error_is_of_memory(error))
-        merge_lacking_note(&merge->lacking, &merge->lacking_count, &merge->lacking_capacity, &uuid,
-                           1, name);
+        lacking_images_note(&merge->lacking, &uuid, 1, name);
     return sidecar;
 }
 
@@ -387,7 +386,7 @@ static void release_sidecar(void *context, struct profile_sidecar *sidecar)
 {
     struct merge *merge = context;
 
-    profile_sidecars_release(merge->sidecars, sidecar);
+    profile_sidecars_release(merge->request->sidecars, sidecar);
 }
 
 /* ---- the whole ---- */
@@ -406,9 +405,9 @@ static int compare_lacking(const void *a, const void *b)
     return uuid_compare(&left->uuid, &right->uuid);
 }
 
-void merge_start(struct merge *merge)
+void merge_start(struct merge *merge, const struct merge_request *request)
 {
-    *merge = (struct merge){.source = {find_sidecar, release_sidecar, merge}};
+    *merge = (struct merge){.request = request, .source = {find_sidecar, release_sidecar, merge}};
     pthread_mutex_init(&merge->lock, NULL);
     profile_groups_start(&merge->groups, &merge->source);
 }
@@ -416,14 +415,12 @@ void merge_start(struct merge *merge)
 /* Forgets what became of the inputs. */
 static void forget_inputs(struct merge *merge)
 {
-    for (size_t i = 0; i < merge->kept_stream_count; i++)
-        buffer_free(&merge->kept_streams[i].content);
-    for (size_t i = 0; i < merge->lacking_count; i++)
-        free(merge->lacking[i].first);
-    free(merge->must_be_read_again);
-    merge->must_be_read_again = NULL;
-    merge->failure_count = merge->lacking_count = merge->kept_stream_count = 0;
-    merge->empty_count = merge->next_input = 0;
+    for (size_t i = 0; i < merge->again_count; i++)
+        buffer_free(&merge->again[i].kept);
+    free(merge->again);
+    merge->again = NULL;
+    lacking_images_free(&merge->lacking);
+    merge->failure_count = merge->again_count = merge->empty_count = merge->next_input = 0;
     merge->bytes_read = 0;
     merge->stops = false;
 }
@@ -432,28 +429,30 @@ void merge_free(struct merge *merge)
 {
     forget_inputs(merge);
     profile_groups_free(&merge->groups);
-    free(merge->kept_streams);
     free(merge->failures);
-    free(merge->lacking);
+    path_list_free(&merge->inputs);
+    free(merge->weights);
+    zlib_memo_free(&merge->memo.streams);
     pthread_mutex_destroy(&merge->lock);
 }
 
 bool merge_read(struct merge *merge, struct error *error)
 {
-    size_t count = merge->inputs->count;
-    unsigned threads = merge->threads;
+    size_t count = merge->inputs.count;
 
     forget_inputs(merge);
-    merge->must_be_read_again = command_array(count, sizeof(*merge->must_be_read_again));
+    merge->again = command_array(count, sizeof(*merge->again));
+    merge->again_count = count;
+    merge->threads = merge->request->threads;
     if (merge->threads > count)
         merge->threads = count == 0 ? 1 : (unsigned)count;
     parallel_run(merge->threads, merge->threads, read_inputs, merge);
     read_states(merge);
-    merge->threads = threads;
     if (merge->failure_count > 1)
         qsort(merge->failures, merge->failure_count, sizeof(*merge->failures), compare_failures);
-    if (merge->lacking_count > 1)
-        qsort(merge->lacking, merge->lacking_count, sizeof(*merge->lacking), compare_lacking);
+    if (merge->lacking.count > 1)
+        qsort(merge->lacking.items, merge->lacking.count, sizeof(*merge->lacking.items),
+              compare_lacking);
     if (merge->failed)
         *error = merge->error;
     return !merge->failed;
@@ -477,42 +476,28 @@ static bool use_profile(const struct merge *merge, const struct profile_group *c
     return true;
 }
 
-/* The contents of the input, which is *file or what was kept of a stream. */
-static bool read_input_again(const struct merge *merge, size_t input, struct buffer *file,
-                             struct bytes *content, struct error *error)
-{
-    uint64_t limit = memory_limit_given(merge->memory_limit);
-
-    for (size_t i = 0; i < merge->kept_stream_count; i++) {
-        if (merge->kept_streams[i].input == input) {
-            *content = buffer_view(&merge->kept_streams[i].content);
-            return true;
-        }
-    }
-    if (!file_read_into(file, merge->inputs->paths[input], limit, error))
-        return false;
-    *content = buffer_view(file);
-    return true;
-}
-
 bool merge_read_again(const struct merge *merge, const struct profile_group *const *groups,
                       size_t count, merge_user user, void *context, struct error *error)
 {
-    struct profile_reader profiles = {.limit = merge->memory_limit};
+    uint64_t limit = merge->request->memory_limit;
+    struct profile_reader profiles = {.limit = limit};
     struct buffer file = {0};
     bool done = true;
 
-    for (size_t i = 0; done && i < merge->inputs->count; i++) {
+    for (size_t i = 0; done && i < merge->inputs.count; i++) {
         struct profile profile;
         struct merge_found entry = {
             .input = i, .name = merge_input_name(merge, i), .profile = &profile};
-        bool found = merge->must_be_read_again[i];
+        const struct buffer *kept = &merge->again[i].kept;
+        bool found = merge->again[i].is_needed;
 
         if (!found)
             continue;
+        done = kept->size != 0 ||
+               file_read_into(&file, merge->inputs.paths[i], memory_limit_given(limit), error);
         profiles.name = entry.name;
         profile_reader_rewind(&profiles);
-        done = read_input_again(merge, i, &file, &profiles.file, error);
+        profiles.file = buffer_view(kept->size != 0 ? kept : &file);
         while (done && found) {
             done = profile_reader_next(&profiles, &profile, &found, error) &&
                    (!found || use_profile(merge, groups, count, &entry, user, context, error));

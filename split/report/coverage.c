@@ -58,18 +58,6 @@ static int compare_lines(const void *a, const void *b)
     return left->line < right->line ? -1 : left->line > right->line;
 }
 
-/* The line with this number; NULL if it has no code. */
-static struct line_coverage *find_line(const struct coverage *coverage,
-                                       const struct file_coverage *file, uint64_t number)
-{
-    const struct line_coverage key = {.line = (uint32_t)number};
-
-    return file->line_count == 0 || number > UINT32_MAX
-               ? NULL
-               : bsearch(&key, coverage->lines + file->first_line, file->line_count, sizeof(key),
-                         compare_lines);
-}
-
 /* DA:line,count. Lines ascend. */
 static bool read_line(struct coverage *coverage, struct bytes rest)
 {
@@ -95,7 +83,7 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
     struct bytes line;
 
     while (take_line(&part, &line)) {
-        struct line_coverage *found;
+        struct line_coverage *found, key;
         uint64_t number, ignored, taken = 0;
 
         if (!take_prefix(&line, "BRDA:"))
@@ -105,8 +93,11 @@ static bool read_branches(struct coverage *coverage, struct bytes part)
             !take_decimal(&line, &ignored) || !take_prefix(&line, ",") ||
             !(take_prefix(&line, "-") || take_decimal(&line, &taken)))
             return false;
-        found = find_line(coverage, file, number);
-        if (found != NULL) {
+        key.line = (uint32_t)number;
+        found = file->line_count == 0 ? NULL
+                                      : bsearch(&key, coverage->lines + file->first_line,
+                                                file->line_count, sizeof(key), compare_lines);
+        if (found != NULL && number <= UINT32_MAX) {
             found->branches++;
             found->branches_taken += taken != 0;
         }
@@ -304,7 +295,7 @@ void coverage_write_cobertura(const struct coverage *coverage, const struct repo
                               struct buffer *text)
 {
     struct totals all = count_lines(coverage, 0, coverage->line_count);
-    const char *root = sources_root(report);
+    const char *root = report->root;
 
     coverage_print(text, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
                          "<!DOCTYPE coverage SYSTEM "

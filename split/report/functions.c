@@ -9,7 +9,6 @@
  * is lost, as another unit has it.
  */
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,7 +17,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/table.h"
 #include "split/profiles/function_places.h"
-#include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
 
 /* A function as the first image has it that has one of this name in these files. */
@@ -27,19 +25,31 @@ struct form {
     size_t image;
 };
 
+/* A function of the profile. */
+struct listed_function {
+    struct bytes name;
+    uint64_t name_ref, hash;
+};
+
 struct function_table {
     struct intern_table by_name; /* the numbers of forms, by name and files */
     struct form *forms;
     size_t count, capacity;
-    size_t image; /* the number of the image whose functions come */
     uint64_t differing;
     char *differing_name;
     size_t differing_first, differing_other; /* images */
+
+    struct llvm_capture list; /* of the profile's functions, once it was needed */
+    struct listed_function *listed;
+    size_t listed_count, listed_capacity;
+    struct intern_table listed_both, listed_names; /* their numbers; those of the first of a name */
 };
 
-struct function_table *functions_new(void)
+static struct function_table *table_of(struct report *report)
 {
-    return command_array(1, sizeof(struct function_table));
+    if (report->functions == NULL)
+        report->functions = command_array(1, sizeof(*report->functions));
+    return report->functions;
 }
 
 void functions_free(struct function_table *table)
@@ -47,8 +57,12 @@ void functions_free(struct function_table *table)
     if (table == NULL)
         return;
     intern_table_free(&table->by_name);
+    intern_table_free(&table->listed_both);
+    intern_table_free(&table->listed_names);
     free(table->forms);
     free(table->differing_name);
+    free(table->listed);
+    llvm_capture_free(&table->list);
     free(table);
 }
 
@@ -58,30 +72,21 @@ static const char *name_of(const struct report_image *image)
                                                  : image->sidecar->name;
 }
 
-static uint64_t short_digest(struct bytes bytes)
-{
-    struct digest digest = digest_of(bytes);
-
-    return load_u64(digest.bytes, false);
-}
-
 /* ---- forms ---- */
-
-void functions_next_image(struct report *report)
-{
-    report->functions->image++;
-}
 
 void functions_visit(void *context, const struct union_function *function)
 {
-    struct function_table *table = ((struct report *)context)->functions;
-    struct form form = {load_u64(function->digest.bytes, false), table->image};
+    struct report *report = context;
+    struct function_table *table = table_of(report);
+    struct form form = {load_u64(function->digest.bytes, false), report->image_read};
+    struct digest name;
     uint64_t number;
 
     if (function->is_unused)
         return;
+    name = digest_of(function->name);
     exit_unless_allocated(
-        intern_table_add(&table->by_name, short_digest(function->name) ^ function->files, &number),
+        intern_table_add(&table->by_name, load_u64(name.bytes, false) ^ function->files, &number),
         table->count);
     if (number == table->count) {
         COMMAND_ROOM_FOR_ONE(table->forms, table->capacity, table->count);
@@ -100,7 +105,7 @@ void functions_check_forms(struct report *report)
     const struct report_image *first, *other;
     char count[COUNT_TEXT_MAX], hex[UUID_HEX_MAX];
 
-    if (table->differing == 0)
+    if (table == NULL || table->differing == 0)
         return;
     first = &report->images[table->differing_first];
     other = &report->images[table->differing_other];
@@ -114,54 +119,65 @@ void functions_check_forms(struct report *report)
 
 /* ---- the profile ---- */
 
-/* A function_user gets a name of the profile and a hash that it has. */
-typedef void (*function_user)(void *context, struct bytes name, uint64_t hash);
-
-/* Reads what `llvm-profdata show -all-functions` prints of the profile. In the end it says how many
- * functions that are: if they were not found, it is not understood. */
-static bool read_profile(const struct report *report, function_user use, void *context,
-                         struct error *error)
+/* Takes the number off a line, behind the prefix. False if the line is another one. */
+static bool read_number(struct bytes line, const char *prefix, int base, uint64_t *number)
 {
+    size_t size = strlen(prefix);
+    char *digits;
+
+    if (line.size <= size || memcmp(line.data, prefix, size) != 0)
+        return false;
+    digits = command_text("%.*s", (int)(line.size - size), (const char *)line.data + size);
+    *number = strtoull(digits, NULL, base);
+    free(digits);
+    return true;
+}
+
+static void add_listed(struct function_table *table, struct bytes name, uint64_t hash)
+{
+    struct listed_function function = {name, md5_name_reference(name), hash};
+    uint64_t number = table->listed_count;
+
+    exit_unless_allocated(intern_table_put(&table->listed_both,
+                                           function_places_key(function.name_ref, function.hash),
+                                           number) &&
+                              intern_table_put(&table->listed_names, function.name_ref, number),
+                          table->listed_count);
+    COMMAND_ROOM_FOR_ONE(table->listed, table->listed_capacity, table->listed_count);
+    table->listed[table->listed_count++] = function;
+}
+
+/* Lists the functions of the profile as `llvm-profdata show -all-functions` prints them, unless
+ * that has been done. In the end it says how many these are: if they were not found, it is not
+ * understood. */
+static bool list_profile(struct report *report, struct error *error)
+{
+    struct function_table *table = table_of(report);
     struct llvm_command command = {0};
-    struct output shown = {.fd = -1};
-    struct input text = {.fd = -1};
     struct bytes rest, line, name = {0};
-    bool is_understood = false;
-    uint64_t count = 0;
-    char *program =
-        llvm_tool_find(LLVM_PROFDATA, option_text(report->options, OPTION_LLVM_PROFDATA),
-                       report->raw_version, error);
-    bool done = program != NULL && output_create_in_memory(&shown, "the functions", error) &&
-                output_lend(&shown, error);
+    bool is_understood = false, done;
+    uint64_t number;
+    char *program;
 
-    if (done) {
-        llvm_command_add(&command, "%s", program);
-        llvm_command_add(&command, "show");
-        llvm_command_add(&command, "-all-functions");
-        llvm_command_add_file(&command, "", report->profile, "the merged profile");
-        done = llvm_command_run(&command, shown.fd, shown.path, error) &&
-               output_take_back(&shown, error) && output_map(&shown, &text, error);
-    }
-    rest = text.bytes;
+    if (table->listed_count != 0)
+        return true;
+    program = llvm_tool_find(LLVM_PROFDATA, option_text(report->options, OPTION_LLVM_PROFDATA),
+                             report->raw_version, error);
+    if (program == NULL)
+        return false;
+    llvm_command_add(&command, "%s", program);
+    llvm_command_add(&command, "show");
+    llvm_command_add(&command, "-all-functions");
+    llvm_command_add_file(&command, "", report->profile.fd, "the merged profile");
+    llvm_capture_free(&table->list);
+    done = llvm_command_capture(&command, "the functions", &table->list, error);
+    rest = table->list.text.bytes;
     while (done && take_line(&rest, &line)) {
-        static const char hash[] = "    Hash: 0x", shown_count[] = "Functions shown: ";
-        size_t size = sizeof(hash) - 1, count_size = sizeof(shown_count) - 1;
-
-        if (line.size > size && memcmp(line.data, hash, size) == 0 && name.size > 3) {
-            char *digits =
-                command_text("%.*s", (int)(line.size - size), (const char *)line.data + size);
-
-            /* "  NAME:" */
-            use(context, (struct bytes){name.data + 2, name.size - 3}, strtoull(digits, NULL, 16));
-            free(digits);
-            count++;
-        } else if (line.size > count_size && memcmp(line.data, shown_count, count_size) == 0) {
-            char *digits = command_text("%.*s", (int)(line.size - count_size),
-                                        (const char *)line.data + count_size);
-
-            is_understood = strtoull(digits, NULL, 10) == count;
-            free(digits);
-        }
+        /* "  NAME:" */
+        if (name.size > 3 && read_number(line, "    Hash: 0x", 16, &number))
+            add_listed(table, (struct bytes){name.data + 2, name.size - 3}, number);
+        else if (read_number(line, "Functions shown: ", 10, &number))
+            is_understood = number == table->listed_count;
         name = line;
     }
     if (done && !is_understood)
@@ -169,8 +185,6 @@ static bool read_profile(const struct report *report, function_user use, void *c
                          "the merged profile: '%s show' does not list its functions as it should; "
                          "give another --llvm-profdata",
                          program);
-    input_close(&text);
-    output_discard(&shown);
     llvm_command_free(&command);
     free(program);
     return done;
@@ -181,78 +195,34 @@ static bool read_profile(const struct report *report, function_user use, void *c
 /* So many functions are named. */
 #define NAMED_MAX 10
 
-/* A function that llvm-cov drops. */
-struct mismatch {
-    char *name;
-    uint64_t name_ref, hash, hash_in_profile;
-    const struct report_image *image;
-};
-
-struct mismatches {
-    struct intern_table both;  /* the names of the profile with their hashes */
-    struct intern_table names; /* a hash for each name */
-    struct mismatch named[NAMED_MAX];
-    uint64_t count;
-};
-
-static uint64_t key_of(uint64_t name_ref, uint64_t hash)
+/* Leaves out the functions of an image of which the profile has only other hashes. Like llvm-cov,
+ * takes the first record of each that is of code. */
+static bool leave_out_mismatches(struct report *report, const struct report_image *image,
+                                 uint64_t *count, struct error *error)
 {
-    return name_ref ^ (hash * UINT64_C(0x9e3779b97f4a7c15));
-}
-
-static void add_known(struct intern_table *table, uint64_t key)
-{
-    uint64_t number;
-
-    exit_unless_allocated(intern_table_add(table, key, &number), table->count);
-}
-
-static void note_hash(void *context, struct bytes name, uint64_t hash)
-{
-    struct mismatches *mismatches = context;
-    uint64_t name_ref = md5_name_reference(name);
-
-    add_known(&mismatches->both, key_of(name_ref, hash));
-    exit_unless_allocated(intern_table_put(&mismatches->names, name_ref, hash), name.size);
-}
-
-static void note_name(void *context, struct bytes name, uint64_t hash)
-{
-    struct mismatches *mismatches = context;
-    uint64_t name_ref = md5_name_reference(name);
-
-    (void)hash;
-    for (size_t i = 0; i < mismatches->count && i < NAMED_MAX; i++) {
-        struct mismatch *mismatch = &mismatches->named[i];
-
-        if (mismatch->name_ref == name_ref && mismatch->name == NULL)
-            mismatch->name = command_text("%.*s", (int)name.size, (const char *)name.data);
-    }
-}
-
-/* Finds the functions of an image of which the profile has only other hashes. Like llvm-cov, takes
- * the first record of each that is of code. */
-static bool find_mismatches(struct mismatches *mismatches, const struct report_image *image,
-                            struct error *error)
-{
+    const struct function_table *table = report->functions;
     struct function_places places = {0};
     struct names files = {0};
     bool done = function_places_read(&places, image->sidecar, NULL, &files, error);
 
     for (size_t i = 0; done && i < places.count; i++) {
         const struct function_place *place = &places.items[i];
-        struct mismatch mismatch = {
-            .name_ref = place->name_ref, .hash = place->hash, .image = image};
+        const struct listed_function *listed;
         uint64_t number;
 
         if (place->hash == 0 || place->is_dummy ||
             !intern_table_find(&places.by_name, place->name_ref, &number) || number != i ||
-            intern_table_find(&mismatches->both, key_of(place->name_ref, place->hash), &number) ||
-            !intern_table_find(&mismatches->names, place->name_ref, &mismatch.hash_in_profile))
+            intern_table_find(&table->listed_both,
+                              function_places_key(place->name_ref, place->hash), &number) ||
+            !intern_table_find(&table->listed_names, place->name_ref, &number) ||
+            ++*count > NAMED_MAX)
             continue;
-        if (mismatches->count < NAMED_MAX)
-            mismatches->named[mismatches->count] = mismatch;
-        mismatches->count++;
+        listed = &table->listed[number];
+        report_leave_out(report, LEFT_OUT_MISMATCHED,
+                         "function '%.*s' of %s: left out, as its hash is 0x%" PRIx64
+                         " there and 0x%" PRIx64 " in the profile; give profiles of this build",
+                         (int)listed->name.size, (const char *)listed->name.data, name_of(image),
+                         place->hash, listed->hash);
     }
     function_places_free(&places);
     names_free(&files);
@@ -261,29 +231,15 @@ static bool find_mismatches(struct mismatches *mismatches, const struct report_i
 
 bool functions_check_mismatches(struct report *report, struct error *error)
 {
-    struct mismatches mismatches = {.count = 0};
     char more[COUNT_TEXT_MAX];
-    bool done = read_profile(report, note_hash, &mismatches, error);
+    uint64_t count = 0;
+    bool done = list_profile(report, error);
 
     for (size_t i = 0; done && i < report->image_count; i++)
-        done = find_mismatches(&mismatches, &report->images[i], error);
-    done = done && (mismatches.count == 0 || read_profile(report, note_name, &mismatches, error));
-    for (size_t i = 0; i < mismatches.count && i < NAMED_MAX; i++) {
-        const struct mismatch *mismatch = &mismatches.named[i];
-
-        if (done)
-            report_leave_out(report, LEFT_OUT_MISMATCHED,
-                             "function '%s' of %s: left out, as its hash is 0x%" PRIx64
-                             " there and 0x%" PRIx64 " in the profile; give profiles of this build",
-                             mismatch->name, name_of(mismatch->image), mismatch->hash,
-                             mismatch->hash_in_profile);
-        free(mismatch->name);
-    }
-    if (done && mismatches.count > NAMED_MAX)
+        done = leave_out_mismatches(report, &report->images[i], &count, error);
+    if (done && count > NAMED_MAX)
         report_leave_out(report, LEFT_OUT_MISMATCHED, "%s left out, as their hashes differ, too",
-                         count_text(mismatches.count - NAMED_MAX, "more function", more));
-    intern_table_free(&mismatches.both);
-    intern_table_free(&mismatches.names);
+                         count_text(count - NAMED_MAX, "more function", more));
     return done;
 }
 
@@ -292,9 +248,14 @@ bool functions_check_mismatches(struct report *report, struct error *error)
 struct known_functions {
     struct intern_table both;  /* names with their hashes */
     struct intern_table names; /* names whose hashes are not known */
-    uint64_t foreign;
-    char *first;
 };
+
+static void add_known(struct intern_table *table, uint64_t key)
+{
+    uint64_t number;
+
+    exit_unless_allocated(intern_table_add(table, key, &number), table->count);
+}
 
 /* The functions of the data records. */
 static void add_records(struct known_functions *known, const struct profile_sidecar *opened)
@@ -306,7 +267,7 @@ static void add_records(struct known_functions *known, const struct profile_side
     for (uint64_t i = 0; i < profile_function_count(&records); i++) {
         struct profile_function function = profile_get_function(&records, i);
 
-        add_known(&known->both, key_of(function.name_ref, function.hash));
+        add_known(&known->both, function_places_key(function.name_ref, function.hash));
     }
 }
 
@@ -325,7 +286,8 @@ static bool add_mapped(struct known_functions *known, const struct sidecar *side
     done = done && (section == NULL || sidecar_read_names(sidecar, section, &names, error));
     for (size_t i = 0; done && i < places.count; i++) {
         if (!places.items[i].is_dummy)
-            add_known(&known->both, key_of(places.items[i].name_ref, places.items[i].hash));
+            add_known(&known->both,
+                      function_places_key(places.items[i].name_ref, places.items[i].hash));
     }
     exit_unless_allocated(!done || names_hash(&names, 1), names.count);
     for (size_t i = 0; done && i < names.count; i++) {
@@ -338,23 +300,13 @@ static bool add_mapped(struct known_functions *known, const struct sidecar *side
     return done;
 }
 
-static void check_function(void *context, struct bytes name, uint64_t hash)
-{
-    struct known_functions *known = context;
-    uint64_t name_ref = md5_name_reference(name), number;
-
-    if (intern_table_find(&known->both, key_of(name_ref, hash), &number) ||
-        intern_table_find(&known->names, name_ref, &number))
-        return;
-    if (known->foreign++ == 0)
-        known->first = command_text("%.*s", (int)name.size, (const char *)name.data);
-}
-
 bool functions_check_foreign(struct report *report, struct error *error)
 {
-    struct known_functions known = {.foreign = 0};
+    struct known_functions known = {.both = {0}};
+    const struct listed_function *first = NULL;
+    uint64_t foreign = 0, number;
     char count[COUNT_TEXT_MAX];
-    bool done = true;
+    bool done = list_profile(report, error);
 
     for (size_t i = 0; done && i < report->image_count; i++) {
         struct sidecar *sidecar = (struct sidecar *)(uintptr_t)report->images[i].sidecar;
@@ -367,14 +319,21 @@ bool functions_check_foreign(struct report *report, struct error *error)
             done = add_mapped(&known, sidecar, error);
         profile_sidecar_unload(&opened);
     }
-    done = done && read_profile(report, check_function, &known, error);
-    if (done && known.foreign != 0)
+    for (size_t i = 0; done && i < report->functions->listed_count; i++) {
+        const struct listed_function *listed = &report->functions->listed[i];
+
+        if (!intern_table_find(&known.both, function_places_key(listed->name_ref, listed->hash),
+                               &number) &&
+            !intern_table_find(&known.names, listed->name_ref, &number) && foreign++ == 0)
+            first = listed;
+    }
+    if (first != NULL)
         report_leave_out(report, LEFT_OUT_FOREIGN,
-                         "counts of %s left out, such as '%s': in no image of the report; name its "
-                         "image, too, or link it with --build-id",
-                         count_text(known.foreign, "function", count), known.first);
+                         "counts of %s left out, such as '%.*s': in no image of the report; name "
+                         "its image, too, or link it with --build-id",
+                         count_text(foreign, "function", count), (int)first->name.size,
+                         (const char *)first->name.data);
     intern_table_free(&known.both);
     intern_table_free(&known.names);
-    free(known.first);
     return done;
 }

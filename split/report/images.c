@@ -13,7 +13,7 @@
 #include "common/base/file.h"
 #include "common/store/store.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/images.h"
 #include "split/cli/memory.h"
 #include "split/cli/table.h"
@@ -33,11 +33,8 @@ void report_free_images(struct report *report)
     for (size_t i = 0; i < report->image_count; i++)
         release(report, &report->images[i]);
     free(report->images);
-    for (size_t i = 0; i < report->lacking_count; i++)
-        free(report->lacking[i].first);
-    free(report->lacking);
-    free(report->links);
-    free(report->profiles);
+    lacking_images_free(&report->lacking);
+    free(report->request.operands);
     free(report->indexed);
 }
 
@@ -85,24 +82,24 @@ static bool check_is_same(const struct report *report, const struct sidecar *sid
                      sidecar->name, known->sidecar->name, uuid_link_advice(sidecar->facts.format));
 }
 
-bool report_read_operands(struct report *report, const char *const *operands, size_t count,
+static bool read_operands(struct report *report, const char *const *operands, size_t count,
                           struct error *error)
 {
     const struct parsed_options *options = report->options;
     uint64_t limit = option_number(options, OPTION_MEMORY_LIMIT);
 
-    report->profiles = command_array(count, sizeof(*report->profiles));
+    report->request.operands = command_array(count, sizeof(*report->request.operands));
     report->indexed = command_array(count, sizeof(*report->indexed));
     for (size_t i = 0; i < count; i++) {
         const char *path = operands[i];
         struct report_image image = {.is_named = true};
-        struct split_image split;
         struct input input;
         struct stat status;
         bool is_image, is_sidecar, is_indexed;
 
         if (stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-            report->profiles[report->profile_count++] = path;
+            report->request.operands[report->request.operand_count++] =
+                (struct merge_operand){path, 1};
             continue;
         }
         if (!input_open(&input, path, error))
@@ -110,22 +107,19 @@ bool report_read_operands(struct report *report, const char *const *operands, si
         is_sidecar = sidecar_recognize(input.bytes);
         is_indexed = profile_recognize_indexed(input.bytes);
         is_image = !is_sidecar && (image_is_linked(input.bytes) || object_is_packed(input.bytes));
-        error->message[0] = '\0';
-        error->number = 0;
-        if (is_sidecar) {
+        *error = (struct error){0};
+        if (is_sidecar)
             image.own = sidecar_read_for(options, path, error);
-        } else if (is_image && image_read_stripped_id(&input, &split, error)) {
-            image.own = sidecar_search_of_image(&report->sidecars.places, &input, &split, error);
-            image.changed_uuid = split.own_uuid;
-        } else if (is_image && !error_is_of_memory(error)) {
-            image.own = image_sidecar_make(&input, limit, error);
-        }
+        else if (is_image)
+            image.own = image_sidecar_open(&report->sidecars.places, &input, limit,
+                                           &image.changed_uuid, error);
         input_close(&input);
         image.sidecar = image.own;
         if (is_indexed)
             report->indexed[report->indexed_count++] = path;
         else if (!is_image && !is_sidecar)
-            report->profiles[report->profile_count++] = path;
+            report->request.operands[report->request.operand_count++] =
+                (struct merge_operand){path, 1};
         else if (image.own == NULL)
             return false;
         else if (check_is_same(report, image.own, error))
@@ -143,14 +137,13 @@ static bool note_lacking(struct report *report, const struct uuid *uuid, uint64_
 {
     if (error->number != ENODATA)
         return false;
-    if (report->lacking_count == 0)
+    if (report->lacking.count == 0)
         report->first_lacking = *error;
-    merge_lacking_note(&report->lacking, &report->lacking_count, &report->lacking_capacity, uuid,
-                       profiles, name);
+    lacking_images_note(&report->lacking, uuid, profiles, name);
     return true;
 }
 
-bool report_add_indexed(struct report *report, const char *path, struct error *error)
+static bool add_indexed(struct report *report, const char *path, struct error *error)
 {
     bool is_any = report->image_count != 0, done = true;
     struct profile_uuids uuids = {0};
@@ -205,13 +198,13 @@ static bool check_known(struct report *report, const struct profile_group *group
     return is_same;
 }
 
-bool report_add_merged(struct report *report, struct merge *merge, struct error *error)
+static bool add_merged(struct report *report, struct error *error)
 {
+    struct profile_groups *groups = &report->merge.groups;
     bool has_operands = report->image_count != 0;
 
-    report->links = command_array(merge->groups.count, sizeof(*report->links));
-    for (size_t i = 0; i < merge->groups.count; i++) {
-        const struct profile_group *group = merge->groups.list[i];
+    for (size_t i = 0; i < groups->count; i++) {
+        const struct profile_group *group = groups->list[i];
         struct profile_sidecar *found = profile_group_sidecar(group);
         struct uuid uuid = profile_group_uuid(group);
         struct report_image image = {0}, *known = find_image(report, &uuid);
@@ -220,8 +213,6 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
             report->has_strangers = true;
             continue;
         }
-        if (known == NULL && found != NULL)
-            known = find_image(report, &found->sidecar->facts.uuid);
         if (known != NULL && !check_known(report, group, known, error))
             return false;
         if (known == NULL && found == NULL && uuid.size == 0) {
@@ -236,7 +227,7 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
         if (known == NULL && found == NULL) {
             if (!note_lacking(report, &uuid, group->sum->profile_count, group->name, error))
                 return false;
-            profile_groups_drop(&merge->groups, i--);
+            profile_groups_drop(groups, i--);
             continue;
         }
         if (known == NULL) {
@@ -248,8 +239,6 @@ bool report_add_merged(struct report *report, struct merge *merge, struct error 
         if (group->newest > known->newest)
             known->newest = group->newest;
         known->profile_count += group->sum->profile_count;
-        report->links[report->link_count++] =
-            (struct group_link){group, (size_t)(known - report->images)};
     }
     return true;
 }
@@ -272,10 +261,74 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
     return true;
 }
 
-bool report_add_stored(struct report *report, struct error *error)
+/* ---- the profiles ---- */
+
+/* Leaves out an image of which no sidecar was found. */
+static void leave_out_lacking(struct report *report, const struct merge_lacking *image)
 {
-    return store_list_walk(&report->sidecars.places.store, add_stored, report, error) &&
-           store_list_walk(&report->sidecars.places.environment, add_stored, report, error);
+    char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
+
+    if (image->uuid.size == 0)
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s left out, such as %s: of images that were not split and are not "
+                         "named, so the report lacks these",
+                         count_text(image->profile_count, "profile", count), image->first);
+    else
+        report_leave_out(report, LEFT_OUT_MISSING,
+                         "%s of the image with UUID %s left out, such as %s: no sidecar of it was "
+                         "found, so the report lacks the image",
+                         count_text(image->profile_count, "profile", count),
+                         uuid_format(&image->uuid, hex), image->first);
+}
+
+/* Tells of the inputs that the merge has left out. It is an error if one is bad for another reason
+ * than that no sidecar of its image was found: a sidecar that is damaged or of another build is not
+ * missing. */
+static bool check_inputs(struct report *report, struct error *error)
+{
+    const struct merge *merge = &report->merge;
+    char count[COUNT_TEXT_MAX];
+
+    for (size_t i = 0; i < merge->failure_count; i++) {
+        if (merge->failures[i].error.number != ENODATA) {
+            *error = merge->failures[i].error;
+            return false;
+        }
+    }
+    for (size_t i = 0; i < merge->lacking.count; i++)
+        leave_out_lacking(report, &merge->lacking.items[i]);
+    if (merge->empty_count != 0)
+        report_leave_out(report, LEFT_OUT_EMPTY,
+                         "%s, such as %s: " PROFILE_EMPTY_BECAUSE "; left out",
+                         count_text(merge->empty_count, "profile", count),
+                         merge_input_name(merge, merge->first_empty));
+    return true;
+}
+
+static void note_time(struct report *report, const char *path)
+{
+    struct stat status;
+
+    if (stat(path, &status) == 0 && status.st_mtime > 0 &&
+        (uint64_t)status.st_mtime > report->newest)
+        report->newest = (uint64_t)status.st_mtime;
+}
+
+/* Reads the raw profiles and the states, and the operands that are indexed profiles. */
+static bool read_profiles(struct report *report, struct error *error)
+{
+    bool done = true;
+
+    if (report->request.operand_count != 0)
+        done = merge_open(&report->merge, error) && check_inputs(report, error) &&
+               add_merged(report, error);
+    for (size_t i = 0; i < report->merge.inputs.count; i++)
+        note_time(report, report->merge.inputs.paths[i]);
+    for (size_t i = 0; done && i < report->indexed_count; i++) {
+        note_time(report, report->indexed[i]);
+        done = add_indexed(report, report->indexed[i], error);
+    }
+    return done;
 }
 
 /* ---- builds of one image ---- */
@@ -314,20 +367,10 @@ static struct likeness compare_functions(const struct function_places places[2],
     return likeness;
 }
 
-/* When the sidecar was made. */
-static int64_t sidecar_time(const struct report_image *image)
-{
-    struct stat status;
-
-    return stat(image->sidecar->name, &status) == 0
-               ? (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec
-               : 0;
-}
-
 /* True if the profiles of one were written before the other was made. */
 static bool is_before(const struct report_image *one, const struct report_image *other)
 {
-    return one->newest != 0 && one->newest < sidecar_time(other);
+    return one->newest != 0 && one->newest < merge_file_time(other->sidecar->name);
 }
 
 /* Two images of one name are builds of one if they have a source file in common: functions may have
@@ -363,7 +406,8 @@ static bool are_builds_of_one(const struct report_image *one, const struct repor
 /* Compares two builds of an image: more than 0 if the first one is to be reported. */
 static int compare_builds(const struct report_image *one, const struct report_image *other)
 {
-    int64_t left = sidecar_time(one), right = sidecar_time(other);
+    int64_t left = merge_file_time(one->sidecar->name),
+            right = merge_file_time(other->sidecar->name);
 
     if (one->is_named != other->is_named)
         return one->is_named ? 1 : -1;
@@ -372,44 +416,44 @@ static int compare_builds(const struct report_image *one, const struct report_im
     return (left > right) - (left < right);
 }
 
-/* Takes an image out, with its groups. */
-static void drop_image(struct report *report, struct merge *merge, size_t index)
+/* True if the profiles of the group are of this image. */
+static bool is_of_image(const struct report *report, const struct profile_group *group,
+                        const struct report_image *image)
 {
-    size_t kept = 0;
+    struct uuid uuid = profile_group_uuid(group);
 
-    for (size_t i = 0; i < report->link_count; i++) {
-        struct group_link link = report->links[i];
+    return find_image(report, &uuid) == image;
+}
 
-        for (size_t k = 0; link.image == index && k < merge->groups.count; k++) {
-            if (merge->groups.list[k] == link.group) {
-                profile_groups_drop(&merge->groups, k);
-                break;
-            }
-        }
-        if (link.image == index)
-            continue;
-        link.image -= link.image > index;
-        report->links[kept++] = link;
+/* Takes an image out, with its groups. */
+static void drop_image(struct report *report, size_t index)
+{
+    struct profile_groups *groups = &report->merge.groups;
+
+    for (size_t i = groups->count; i-- > 0;) {
+        if (is_of_image(report, groups->list[i], &report->images[index]))
+            profile_groups_drop(groups, i);
     }
-    report->link_count = kept;
     release(report, &report->images[index]);
     report->image_count--;
     memmove(&report->images[index], &report->images[index + 1],
             (report->image_count - index) * sizeof(*report->images));
 }
 
-static const char *first_profile(const struct report *report, size_t index)
+static const char *first_profile(const struct report *report, const struct report_image *image)
 {
-    for (size_t i = 0; i < report->link_count; i++) {
-        if (report->links[i].image == index)
-            return report->links[i].group->name;
+    const struct profile_groups *groups = &report->merge.groups;
+
+    for (size_t i = 0; i < groups->count; i++) {
+        if (is_of_image(report, groups->list[i], image))
+            return groups->list[i]->name;
     }
     return "";
 }
 
 /* Takes out the build that is not to be reported. */
-static bool drop_build(struct report *report, struct merge *merge, size_t index,
-                       const struct report_image *kept, struct error *error)
+static bool drop_build(struct report *report, size_t index, const struct report_image *kept,
+                       struct error *error)
 {
     const struct report_image *image = &report->images[index];
     char hex[UUID_HEX_MAX], other[UUID_HEX_MAX], profiles[COUNT_TEXT_MAX];
@@ -433,7 +477,7 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
                          "%s, such as %s: left out, of %s build of '%s' (UUID %s); remove them, or "
                          "give --all-builds",
                          count_text(image->profile_count, "profile", profiles),
-                         first_profile(report, index),
+                         first_profile(report, image),
                          image->newest < kept->newest ? "an earlier" : "another",
                          image->sidecar->image_name, hex);
     else if (image->is_named)
@@ -441,13 +485,12 @@ static bool drop_build(struct report *report, struct merge *merge, size_t index,
                          "%s: left out, another build of '%s' than that of the newest profiles; "
                          "leave it out, or give --all-builds",
                          image->sidecar->name, image->sidecar->image_name);
-    drop_image(report, merge, index);
+    drop_image(report, index);
     return true;
 }
 
 /* Takes out all builds of the image but the one that is to be reported. */
-static bool choose_build(struct report *report, struct merge *merge, size_t index,
-                         struct error *error)
+static bool choose_build(struct report *report, size_t index, struct error *error)
 {
     bool *is_build = command_array(report->image_count, sizeof(*is_build));
     struct report_image kept = report->images[index];
@@ -462,7 +505,7 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
     }
     for (size_t i = count; done && i-- > index;) {
         if (is_build[i] && report->images[i].sidecar != kept.sidecar)
-            done = drop_build(report, merge, i, &kept, error);
+            done = drop_build(report, i, &kept, error);
     }
     free(is_build);
     return done;
@@ -470,42 +513,37 @@ static bool choose_build(struct report *report, struct merge *merge, size_t inde
 
 /* ---- all of them ---- */
 
-/* Tells of the images of full and indexed profiles, of which no sidecar was found. */
-static void tell_several(const struct report *report, struct error *error)
+static bool choose_images(struct report *report, struct error *error)
 {
-    struct error list;
-
-    merge_lacking_tell(report->lacking, report->lacking_count, error);
-    list = *error;
-    error_set(error, "%.940s, or if they were not split: name the images, too", list.message);
-    error->number = list.number;
-}
-
-bool report_choose_images(struct report *report, struct merge *merge, struct error *error)
-{
-    const char *first = report->indexed_count != 0 ? report->indexed[0] : report->profiles[0];
+    const char *first =
+        report->indexed_count != 0 ? report->indexed[0] : report->request.operands[0].path;
     bool all_builds = option_given(report->options, OPTION_ALL_BUILDS);
     bool may_lack = report_ignores(report, LEFT_OUT_MISSING) && report->image_count != 0;
     struct unmapped_images unmapped = {0};
     struct error text;
     size_t kept = 0;
 
-    if (report->lacking_count != 0 && !may_lack) {
+    if (report->lacking.count != 0 && !may_lack) {
         *error = report->first_lacking;
-        if (report->lacking[0].uuid.size == 0)
+        if (report->lacking.items[0].uuid.size == 0)
             return false;
-        if (report->lacking_count == 1)
-            unsplit_image_tell(&report->lacking[0].uuid, report->lacking[0].first, error);
-        else
-            tell_several(report, error);
+        if (report->lacking.count == 1) {
+            unsplit_image_tell(&report->lacking.items[0].uuid, report->lacking.items[0].first,
+                               error);
+            return false;
+        }
+        lacking_images_tell(&report->lacking, error);
+        text = *error;
+        error_set(error, "%.940s, or if they were not split: name the images, too", text.message);
+        error->number = text.number;
         return false;
     }
-    for (size_t i = 0; i < report->lacking_count; i++)
-        report_leave_out_lacking(report, &report->lacking[i]);
+    for (size_t i = 0; i < report->lacking.count; i++)
+        leave_out_lacking(report, &report->lacking.items[i]);
     for (size_t i = 0; !all_builds && i < report->image_count;) {
         const struct sidecar *sidecar = report->images[i].sidecar;
 
-        if (!choose_build(report, merge, i, error))
+        if (!choose_build(report, i, error))
             return false;
         i += i < report->image_count && report->images[i].sidecar == sidecar;
     }
@@ -518,7 +556,6 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
             report->images[kept++] = *image;
     }
     report->image_count = kept;
-    report->link_count = 0;
     if (unmapped_images_tell(&unmapped, &text) && kept != 0)
         report_leave_out(report, LEFT_OUT_UNMAPPED, "%s", text.message);
     unmapped_images_free(&unmapped);
@@ -526,4 +563,40 @@ bool report_choose_images(struct report *report, struct merge *merge, struct err
                                   "%s: no image of the profiles has coverage mapping; compile with "
                                   "-fcoverage-mapping for reports",
                                   first);
+}
+
+/* By name, then UUID: the same however the profiles are named. */
+static int compare_images(const void *a, const void *b)
+{
+    const struct sidecar *left = ((const struct report_image *)a)->sidecar;
+    const struct sidecar *right = ((const struct report_image *)b)->sidecar;
+    int order = strcmp(left->image_name, right->image_name);
+
+    return order != 0 ? order : uuid_compare(&left->facts.uuid, &right->facts.uuid);
+}
+
+bool report_gather(struct report *report, const char *const *operands, size_t count,
+                   struct error *error)
+{
+    const struct sidecar_places *places = &report->sidecars.places;
+
+    if (!profile_sidecars_open(&report->sidecars, report->options, error) ||
+        !read_operands(report, operands, count, error))
+        return false;
+    if (report->request.operand_count == 0 && report->indexed_count == 0)
+        return error_set(error, "%s: an image, and no profile is named; name the profiles, too",
+                         operands[0]);
+    if (!read_profiles(report, error) ||
+        (option_given(report->options, OPTION_ALL) &&
+         !(store_list_walk(&places->store, add_stored, report, error) &&
+           store_list_walk(&places->environment, add_stored, report, error))) ||
+        !choose_images(report, error))
+        return false;
+    if (report->image_count > 1)
+        qsort(report->images, report->image_count, sizeof(*report->images), compare_images);
+    return report->request.operand_count == 0 || report->merge.groups.count != 0 ||
+           error_set(error,
+                     "%s: no raw profile is left for the report; give profiles of the images that "
+                     "are named",
+                     report->request.operands[0].path);
 }

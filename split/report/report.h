@@ -1,14 +1,14 @@
 /*
  * `covsplit report` and `covsplit test`, in parts:
  *
- *     report.c     the command, from operands to a report
- *     images.c     chooses the images that the report is of
- *     sources.c    chooses the source files, and gives each one name
- *     functions.c  finds functions of which the report does not have all counts
- *     write.c      has llvm-cov write the report
- *     coverage.c   reads llvm-cov's tracefile, and writes Cobertura's form of it
- *     tables.c     tables of it, and what went up and down since another report
- *     test.c       `covsplit test`
+ *     report_command.c   the command, from operands to a report, and its verdict
+ *     images.c           reads the profiles, and chooses the images that the report is of
+ *     sources.c          chooses the source files, and gives each one name
+ *     functions.c        finds functions of which the report does not have all counts
+ *     write.c            has llvm-cov write the report
+ *     coverage.c         reads llvm-cov's tracefile, and writes Cobertura's form of it
+ *     tables.c           tables of it, and what went up and down since another report
+ *     test.c             `covsplit test`
  *
  * A verdict (--fail-under, --baseline) is about all that was given. What the report leaves out is
  * named, and is an error then, unless --ignore names its kind.
@@ -29,9 +29,10 @@
 #include "split/cli/find_sidecar.h"
 #include "split/cli/options.h"
 #include "split/cli/source_paths.h"
+#include "split/profiles/llvm_tool.h"
 #include "split/profiles/merge.h"
 
-/* ---- what is left out (report.c) ---- */
+/* ---- what is left out (report_command.c) ---- */
 
 /* The words of --ignore, in this order. */
 enum left_out {
@@ -44,8 +45,6 @@ enum left_out {
     LEFT_OUT_KINDS,
 };
 
-extern const char *const left_out_words[LEFT_OUT_KINDS + 1];
-
 struct report;
 
 /* Warns of what the report leaves out, which is also to be said in it, and notes that a verdict is
@@ -54,9 +53,6 @@ void report_leave_out(struct report *report, enum left_out kind, const char *for
     __attribute__((format(printf, 3, 4)));
 
 bool report_ignores(const struct report *report, enum left_out kind);
-
-/* The same for an image of which no sidecar was found. */
-void report_leave_out_lacking(struct report *report, const struct merge_lacking *image);
 
 /* ---- a report ---- */
 
@@ -71,41 +67,35 @@ struct report_image {
     uint64_t profile_count;        /* of the others */
 };
 
-/* A group of profiles that are of this image. */
-struct group_link {
-    const struct profile_group *group;
-    size_t image;
-};
-
 struct report {
     const struct parsed_options *options;
-    struct parsed_options merging; /* the same, as options of `covsplit merge` */
     struct profile_sidecars sidecars;
-    const char **profiles; /* those operands that are raw profiles, directories and states */
-    const char **indexed;  /* and those that are indexed profiles */
-    size_t profile_count, indexed_count;
+    struct merge_request request; /* of those operands that are raw profiles, directories, states */
+    struct merge merge;
+    char *spool;          /* a path in a directory for unnamed files */
+    const char **indexed; /* those that are indexed profiles */
+    size_t indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
-    struct group_link *links; /* until the images are chosen */
-    size_t link_count;
-    struct merge_lacking *lacking; /* of full and indexed profiles */
-    size_t lacking_count, lacking_capacity;
+    struct lacking_images lacking; /* of full and indexed profiles */
     struct error first_lacking;
     bool has_strangers;   /* profiles that do not tell of which image they are */
     char *program;        /* llvm-cov */
     unsigned raw_version; /* the highest of the profiles; 0: indexed ones are among them */
-    int profile;          /* a .profdata file */
-    struct output mapping;
-    uint64_t newest; /* the modification time of the newest profile, in seconds */
-    bool (*make)(struct report *report, struct error *error); /* makes the report of all this */
-    struct buffer lines;                                      /* of the baseline: its lcov */
-    struct buffer totals; /* JSON of llvm-cov, once it was needed */
-    bool has_mismatches;  /* llvm-cov has dropped functions, which it does not name */
+    struct output profile, mapping; /* a .profdata file, and the union; in memory */
+    uint64_t newest;                /* the modification time of the newest profile, in seconds */
+    struct llvm_capture lines;      /* of the baseline: its lcov */
+    struct llvm_capture totals;     /* JSON of llvm-cov, once it was needed */
+    bool has_mismatches;            /* llvm-cov has dropped functions, which it does not name */
     bool are_mismatches_told;
 
     struct path_maps *maps;
     struct source_files *sources;
+    char *root;               /* of the source tree */
+    bool has_rust;            /* some source files are of Rust */
+    bool sources_are_missing; /* some whose text is to be shown, which has been said */
     struct function_table *functions;
+    size_t image_read; /* the image whose functions are visited */
 
     struct buffer left_out; /* as lines */
     uint64_t unproven;      /* how many of these prevent a verdict, and the first */
@@ -115,20 +105,12 @@ struct report {
 
 /* ---- the images (images.c) ---- */
 
-/* Takes the operands apart: images and sidecars are read, the others are profiles. */
-bool report_read_operands(struct report *report, const char *const *operands, size_t count,
-                          struct error *error);
-
-/* Add the images of indexed profiles, of merged ones, and of all sidecars in the store. */
-bool report_add_indexed(struct report *report, const char *path, struct error *error);
-bool report_add_merged(struct report *report, struct merge *merge, struct error *error);
-bool report_add_stored(struct report *report, struct error *error);
-
-/* Leaves out images of which no sidecar was found, and those without coverage mapping. Of several
- * builds of one image keeps the one that the newest profiles are of, and takes the others and their
- * groups out; the merge is NULL if the profiles are added up already. */
-bool report_choose_images(struct report *report, struct merge *merge, struct error *error);
-
+/* Reads the operands, which are images, sidecars and profiles, and finds the images that the
+ * profiles are of; with --all also those of all sidecars in the store. Leaves out images of which
+ * no sidecar was found, and those without coverage mapping. Of several builds of one image keeps
+ * the one that the newest profiles are of, and takes the others and their groups out. */
+bool report_gather(struct report *report, const char *const *operands, size_t count,
+                   struct error *error);
 void report_free_images(struct report *report);
 
 /* ---- the source files (sources.c) ---- */
@@ -138,9 +120,9 @@ void report_free_images(struct report *report);
 bool sources_choose(struct report *report, struct error *error);
 void sources_free(struct source_files *sources);
 
-/* Gives the source files their names in the union. Those that are left out get names that the
- * regular expression matches. */
-struct covmap_renamer sources_renamer(struct report *report);
+/* The `rename` of a covmap_renamer whose context is the report: gives the source files their names
+ * in the union. Those that are left out get names that the regular expression matches. */
+bool sources_rename(void *report, struct bytes path, struct bytes *name);
 #define SOURCES_LEFT_OUT       "/.covsplit-left-out"
 #define SOURCES_LEFT_OUT_REGEX "^/\\.covsplit-left-out"
 
@@ -148,25 +130,12 @@ struct covmap_renamer sources_renamer(struct report *report);
  * paths as they are. Valid until the next call. */
 struct bytes sources_below_root(struct report *report, struct bytes path);
 
-/* The root of the source tree. */
-const char *sources_root(const struct report *report);
-
-/* True if some of the source files that are in the report are not there, which has been said. */
-bool sources_are_missing(const struct report *report);
-
-/* True if some of the source files are of Rust. */
-bool sources_are_rust(const struct report *report);
-
 /* ---- functions (functions.c) ---- */
 
-struct function_table *functions_new(void);
 void functions_free(struct function_table *table);
 
 /* The `visit` of a union_writer whose context is the report. */
 void functions_visit(void *report, const struct union_function *function);
-
-/* The functions that come now are of the next image. */
-void functions_next_image(struct report *report);
 
 /* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
 void functions_check_forms(struct report *report);
@@ -183,7 +152,7 @@ bool functions_check_foreign(struct report *report, struct error *error);
  * is covered than --fail-under wants. */
 bool report_write(struct report *report, struct error *error);
 
-/* Appends the tracefile of the report to report->lines, for --baseline. */
+/* Keeps the tracefile of the report in report->lines, for --baseline. */
 bool report_keep_lines(struct report *report, struct error *error);
 
 /* Takes METRIC=PERCENT apart. False if it is something else. */
@@ -194,6 +163,10 @@ bool report_shows_sources(const struct report *report);
 
 /* Reports errors of the command line that parsing cannot find. Returns an enum exit_status. */
 int report_check_usage(const struct parsed_options *options);
+
+/* Makes the report of these operands. Returns an enum exit_status, after printing what is wrong. */
+int report_profiles(const struct parsed_options *options, const char *const *operands,
+                    size_t count);
 
 /* ---- text ---- */
 

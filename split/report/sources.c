@@ -32,15 +32,15 @@ struct included {
 
 struct source_files {
     struct arena memory;
-    char *here, *root; /* the current directory, and the root of the source tree */
+    char *here;       /* the current directory */
+    const char *root; /* of the source tree: the report's */
     struct included *included;
-    size_t included_count;
+    size_t included_count, included_capacity;
     regex_t *ignored;
-    size_t ignored_count;
+    size_t ignored_count, ignored_capacity;
     struct names paths;    /* as they are in the mapping */
     struct bytes *renamed; /* for each path */
     size_t count;
-    bool are_missing;
     /* The directory that was looked at last, and where it leads to. */
     char *directory, *real;
     struct buffer path;
@@ -76,40 +76,28 @@ static char *find_top(const char *directory)
     return command_copy(directory);
 }
 
-/* The current directory, by the name that the shell has for it, as compilers record it. */
-static char *current_directory(void)
+/* The current directory is known by the name that the shell has for it, as compilers record it. */
+static bool find_root(struct report *report, struct error *error)
 {
-    const char *named = getenv("PWD");
-    struct stat here, there;
+    const char *given = option_text(report->options, OPTION_ROOT), *named = getenv("PWD");
+    char *real = realpath(given != NULL ? given : ".", NULL), *here;
+    struct stat status;
 
-    return named != NULL && named[0] == '/' && stat(".", &here) == 0 && stat(named, &there) == 0 &&
-                   file_is_same(&here, &there)
+    here = named != NULL && named[0] == '/' && stat(".", &status) == 0 && file_is(named, &status)
                ? strdup(named)
                : getcwd(NULL, 0);
-}
-
-static bool find_root(struct source_files *sources, const struct parsed_options *options,
-                      struct error *error)
-{
-    const char *given = option_text(options, OPTION_ROOT);
-    char *real = realpath(given != NULL ? given : ".", NULL);
-
-    sources->here = current_directory();
-    exit_unless_allocated((real != NULL && sources->here != NULL) || errno != ENOMEM, PATH_MAX);
-    if (real != NULL && sources->here != NULL)
-        sources->root = given != NULL ? command_copy(real) : find_top(real);
+    exit_unless_allocated((real != NULL && here != NULL) || errno != ENOMEM, PATH_MAX);
+    if (real != NULL && here != NULL)
+        report->root = given != NULL ? command_copy(real) : find_top(real);
+    report->sources->here = here;
+    report->sources->root = report->root;
     free(real);
-    return sources->root != NULL ||
+    return report->root != NULL ||
            (given != NULL
                 ? error_set_errno(error, errno, "%s: not the root of a source tree; name one",
                                   given)
                 : error_set_errno(error, errno,
                                   ".: no path leads to this directory; run it in another"));
-}
-
-const char *sources_root(const struct report *report)
-{
-    return report->sources->root;
 }
 
 /* ---- where a path leads to ---- */
@@ -223,45 +211,39 @@ static bool read_choice(struct source_files *sources, const struct parsed_option
                         struct error *error)
 {
     const char *text;
-    size_t count = 0;
 
-    while (option_text_at(options, OPTION_INCLUDE, count) != NULL)
-        count++;
-    sources->included = command_array(count, sizeof(*sources->included));
-    for (; (text = option_text_at(options, OPTION_INCLUDE, sources->included_count)) != NULL;
-         sources->included_count++) {
-        struct included *included = &sources->included[sources->included_count];
+    for (size_t i = 0; (text = option_text_at(options, OPTION_INCLUDE, i)) != NULL; i++) {
+        struct included included = {.text = text};
         char *real = realpath(text, NULL);
         char *named =
             text[0] == '/' ? command_copy(text) : command_text("%s/%s", sources->here, text);
 
         exit_unless_allocated(real != NULL || errno != ENOMEM, PATH_MAX);
-        included->text = text;
-        included->named = source_directory(bytes_of(named), &sources->memory);
-        included->real =
-            real == NULL ? included->named : source_directory(bytes_of(real), &sources->memory);
+        included.named = source_directory(bytes_of(named), &sources->memory);
+        included.real =
+            real == NULL ? included.named : source_directory(bytes_of(real), &sources->memory);
+        COMMAND_ROOM_FOR_ONE(sources->included, sources->included_capacity, i);
+        sources->included[sources->included_count++] = included;
         free(real);
         free(named);
     }
-    for (count = 0; option_text_at(options, OPTION_IGNORE_FILES, count) != NULL;)
-        count++;
-    sources->ignored = command_array(count, sizeof(*sources->ignored));
-    for (; (text = option_text_at(options, OPTION_IGNORE_FILES, sources->ignored_count)) != NULL;
-         sources->ignored_count++) {
+    for (size_t i = 0; (text = option_text_at(options, OPTION_IGNORE_FILES, i)) != NULL; i++) {
         char why[200];
-        int result =
-            regcomp(&sources->ignored[sources->ignored_count], text, REG_EXTENDED | REG_NOSUB);
+        int result;
 
+        COMMAND_ROOM_FOR_ONE(sources->ignored, sources->ignored_capacity, i);
+        result = regcomp(&sources->ignored[i], text, REG_EXTENDED | REG_NOSUB);
         exit_unless_allocated(result != REG_ESPACE, strlen(text));
+        sources->ignored_count += result == 0;
         if (result == 0)
             continue;
-        regerror(result, &sources->ignored[sources->ignored_count], why, sizeof(why));
+        regerror(result, &sources->ignored[i], why, sizeof(why));
         return error_set(error,
                          "--ignore-filename-regex '%s': not an extended regular expression: %s; "
                          "see regex(7)",
                          text, why);
     }
-    exit_unless_allocated(!sources->memory.failed, count);
+    exit_unless_allocated(!sources->memory.failed, sources->included_count);
     return true;
 }
 
@@ -280,17 +262,6 @@ static bool is_included(struct source_files *sources, struct bytes path)
     }
     free(text);
     return is_in;
-}
-
-static bool is_ignored(const struct source_files *sources, struct bytes path)
-{
-    char *text = sources->ignored_count == 0 ? NULL : text_of(path);
-    bool is_out = false;
-
-    for (size_t i = 0; !is_out && i < sources->ignored_count; i++)
-        is_out = regexec(&sources->ignored[i], text, 0, NULL, 0) == 0;
-    free(text);
-    return is_out;
 }
 
 /* A file with the mark of those that are left out would be left out, too. */
@@ -328,9 +299,13 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
                              sources->included[i].text);
     }
     for (size_t i = 0; i < sources->count; i++) {
-        is_selected[i] =
-            (is_selected[i] || included == 0) && !is_ignored(sources, sources->renamed[i]);
+        char *path = text_of(sources->renamed[i]);
+
+        is_selected[i] |= included == 0;
+        for (size_t k = 0; is_selected[i] && k < sources->ignored_count; k++)
+            is_selected[i] = regexec(&sources->ignored[k], path, 0, NULL, 0) != 0;
         selected += is_selected[i];
+        free(path);
     }
     if (selected == 0 && sources->count != 0)
         return error_set(error,
@@ -352,8 +327,9 @@ static bool select_files(struct source_files *sources, const struct parsed_optio
 
 /* Names a source file that is not there, of those whose text is to be shown; llvm-cov would name
  * each, twice. */
-static void check_texts(struct source_files *sources, const bool *is_selected)
+static void check_texts(struct report *report, const bool *is_selected)
 {
+    const struct source_files *sources = report->sources;
     char *first = NULL, more[COUNT_TEXT_MAX];
     uint64_t missing = 0;
 
@@ -364,7 +340,7 @@ static void check_texts(struct source_files *sources, const bool *is_selected)
             first = command_copy(path);
         free(path);
     }
-    sources->are_missing = missing != 0;
+    report->sources_are_missing = missing != 0;
     if (missing == 1)
         message_warning("%s: is not there, so its text cannot be shown; if sources are elsewhere "
                         "here, give --path-map FROM=TO",
@@ -467,10 +443,9 @@ static void set_name(struct report *report, size_t index, bool is_selected)
         replace_line_ends(sources, index);
 }
 
-/* The `rename` of a covmap_renamer. */
-static bool rename_file(void *context, struct bytes path, struct bytes *name)
+bool sources_rename(void *report, struct bytes path, struct bytes *name)
 {
-    struct source_files *sources = context;
+    struct source_files *sources = ((struct report *)report)->sources;
     uint64_t number = 0;
 
     if (!names_add(&sources->paths, path, &number))
@@ -479,37 +454,13 @@ static bool rename_file(void *context, struct bytes path, struct bytes *name)
     return true;
 }
 
-struct covmap_renamer sources_renamer(struct report *report)
-{
-    return (struct covmap_renamer){rename_file, report->sources};
-}
-
-bool sources_are_missing(const struct report *report)
-{
-    return report->sources->are_missing;
-}
-
-bool sources_are_rust(const struct report *report)
-{
-    const struct source_files *sources = report->sources;
-    size_t i = 0;
-
-    while (i < sources->count) {
-        struct bytes path = names_get(&sources->paths, i++), end;
-
-        if (bytes_slice(path, path.size - 3, 3, &end) && memcmp(end.data, ".rs", 3) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- the whole ---- */
 
 bool sources_choose(struct report *report, struct error *error)
 {
     struct source_files *sources = report->sources = command_array(1, sizeof(*report->sources));
-    bool *is_selected, done = find_root(sources, report->options, error) &&
-                              read_choice(sources, report->options, error);
+    bool *is_selected,
+        done = find_root(report, error) && read_choice(sources, report->options, error);
 
     for (size_t i = 0; done && i < report->image_count; i++)
         done = covered_files_read(report->images[i].sidecar, &sources->paths, error);
@@ -518,15 +469,20 @@ bool sources_choose(struct report *report, struct error *error)
     sources->count = sources->paths.count;
     sources->renamed = command_array(sources->count, sizeof(*sources->renamed));
     is_selected = command_array(sources->count, sizeof(*is_selected));
-    for (size_t i = 0; i < sources->count; i++)
-        sources->renamed[i] = mapped_path(sources, report->maps, names_get(&sources->paths, i));
+    for (size_t i = 0; i < sources->count; i++) {
+        struct bytes path = names_get(&sources->paths, i), end;
+
+        sources->renamed[i] = mapped_path(sources, report->maps, path);
+        report->has_rust |=
+            bytes_slice(path, path.size - 3, 3, &end) && memcmp(end.data, ".rs", 3) == 0;
+    }
     unite_names(sources);
     done =
         check_names(sources, error) && select_files(sources, report->options, is_selected, error);
     for (size_t i = 0; done && i < sources->count; i++)
         set_name(report, i, is_selected[i]);
     if (done && report_shows_sources(report))
-        check_texts(sources, is_selected);
+        check_texts(report, is_selected);
     free(is_selected);
     return done;
 }
@@ -540,7 +496,6 @@ void sources_free(struct source_files *sources)
     free(sources->ignored);
     free(sources->included);
     free(sources->here);
-    free(sources->root);
     free(sources->renamed);
     free(sources->directory);
     free(sources->real);

@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/report/report.h"
 
 /* More files for each image than this %m does not know. */
@@ -46,16 +46,6 @@ static char *make_directory(const char *given, struct error *error)
         free(path);
     }
     return made;
-}
-
-/* Names the pools to the programs, which may run in any directory. */
-static void set_environment(const char *directory, unsigned threads)
-{
-    char *pattern =
-        command_text("%s/%%%um.profraw", directory, threads < POOL_MAX ? threads : POOL_MAX);
-
-    exit_unless_allocated(setenv("LLVM_PROFILE_FILE", pattern, 1) == 0, strlen(pattern));
-    free(pattern);
 }
 
 static bool is_profile(const char *name)
@@ -120,16 +110,22 @@ static bool check_profiles(const char *path, const char *command, int status, st
     return done;
 }
 
-/* Runs the command. *status is that of waitpid, or of a signal that this process got meanwhile;
- * then it was *stopped, as it is if it could not be run, which has been said. */
-static bool run(const struct parsed_options *options, int *status, bool *stopped,
-                struct error *error)
+/* Runs the command, to which the pools are named: its programs may run in any directory. *status is
+ * that of waitpid, or of a signal that this process got meanwhile; then it was *stopped, as it is
+ * if it could not be run, which has been said. */
+static bool run(const struct parsed_options *options, const char *directory, int *status,
+                bool *stopped, struct error *error)
 {
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)options->operands;
+    unsigned threads = option_threads(options);
+    char *pattern =
+        command_text("%s/%%%um.profraw", directory, threads < POOL_MAX ? threads : POOL_MAX);
     struct child child = {0};
     int number = 0;
 
+    exit_unless_allocated(setenv("LLVM_PROFILE_FILE", pattern, 1) == 0, strlen(pattern));
+    free(pattern);
     child_hold_signals(&child);
     if (!child_start(&child, command, &number, error))
         return false;
@@ -147,24 +143,37 @@ static bool run(const struct parsed_options *options, int *status, bool *stopped
 static bool add_to_state(const struct parsed_options *options, const char *directory,
                          struct error *error)
 {
-    const char *operands[] = {directory, NULL};
-    struct parsed_options merging = *options;
+    struct profile_sidecars sidecars = {0};
+    struct merge_operand operand = {directory, 1};
+    struct merge_request request = {
+        .sidecars = &sidecars,
+        .threads = option_threads(options),
+        .memory_limit = option_number(options, OPTION_MEMORY_LIMIT),
+        .operands = &operand,
+        .operand_count = 1,
+        .output = option_text(options, OPTION_INTO),
+        .is_into_state = true,
+        .consumes = true,
+    };
+    int ended_by = 0;
+    bool done = profile_sidecars_open(&sidecars, options, error) &&
+                merge_into_state(&request, &ended_by, error);
 
-    merging.operands = operands;
-    merging.operand_count = 1;
-    merging.values[OPTION_CONSUME] = (struct option_value){.given = true};
-    merging.values[OPTION_OUTPUT] = (struct option_value){.given = false};
-    merging.values[OPTION_FORMAT] = (struct option_value){.given = false};
-    return command_merge(&merging) == STATUS_DONE ||
-           error_set(error, "%s: the profiles could not be added to it, and are in %s",
-                     option_text(options, OPTION_INTO), directory);
+    profile_sidecars_close(&sidecars);
+    if (!done) {
+        message_error(error);
+        error_set(error, "%s: the profiles could not be added to it, and are in %s", request.output,
+                  directory);
+    }
+    if (ended_by != 0)
+        raise(ended_by);
+    return done;
 }
 
 int command_test(const struct parsed_options *options)
 {
     const char *given = option_text(options, OPTION_PROFILES);
     const char *into = option_text(options, OPTION_INTO);
-    struct parsed_options reporting = *options;
     struct error error;
     int status = 0, reported = report_check_usage(options);
     char *directory;
@@ -174,20 +183,16 @@ int command_test(const struct parsed_options *options)
         return reported;
     reported = STATUS_FAILED;
     directory = make_directory(given, &error);
-    if (directory != NULL)
-        set_environment(directory, option_threads(options));
-    done = directory != NULL && run(options, &status, &is_stopped, &error);
+    done = directory != NULL && run(options, directory, &status, &is_stopped, &error);
     if (done && !is_stopped)
         done = check_profiles(directory, options->operands[0], status, &error);
     if (done && !is_stopped && !WIFSIGNALED(status)) {
-        const char *operands[] = {into != NULL ? into : directory, NULL};
+        const char *operand = into != NULL ? into : directory;
 
-        reporting.operands = operands;
-        reporting.operand_count = 1;
         done = into == NULL || add_to_state(options, directory, &error);
         is_kept |= into != NULL && !done;
         if (done)
-            reported = command_report(&reporting);
+            reported = report_profiles(options, &operand, 1);
     }
     if (!done)
         message_error(&error);

@@ -12,12 +12,11 @@
 
 #include "common/base/file.h"
 #include "common/base/output.h"
+#include "split/cli/child.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/cli/table.h"
-#include "split/profiles/llvm_tool.h"
 #include "split/report/report.h"
 
 enum report_format { /* the words of --format */
@@ -44,18 +43,6 @@ bool report_shows_sources(const struct report *report)
 
 /* ---- llvm-cov ---- */
 
-/* The output of llvm-cov, in memory. */
-struct capture {
-    struct output output;
-    struct input text;
-};
-
-static void capture_free(struct capture *capture)
-{
-    input_close(&capture->text);
-    output_discard(&capture->output);
-}
-
 /* The `take_line` of a command whose context is the report. */
 static bool take_message(void *context, const char *line)
 {
@@ -63,35 +50,28 @@ static bool take_message(void *context, const char *line)
 
     if (strstr(line, "functions have mismatched data") != NULL)
         return report->has_mismatches = true;
-    return sources_are_missing(report) && (strstr(line, "No such file or directory") != NULL ||
+    return report->sources_are_missing && (strstr(line, "No such file or directory") != NULL ||
                                            strstr(line, "isn't covered") != NULL);
 }
 
 /* Runs `llvm-cov VERB` with the two files and more options, which end with NULL. Its output goes to
  * the capture, which must be freed even after a failure; NULL: it has none but files. */
 static bool run_llvm_cov(struct report *report, const char *verb, const char *const *more,
-                         struct capture *capture, struct error *error)
+                         struct llvm_capture *capture, struct error *error)
 {
     struct llvm_command command = {.take_line = take_message, .context = report};
-    bool done = true;
+    bool done;
 
     llvm_command_add(&command, "%s", report->program);
     llvm_command_add(&command, "%s", verb);
     llvm_command_add_file(&command, "", report->mapping.fd, report->mapping.path);
-    llvm_command_add_file(&command, "-instr-profile=", report->profile, "the merged profile");
+    llvm_command_add_file(&command, "-instr-profile=", report->profile.fd, "the merged profile");
     llvm_command_add(&command, "-ignore-filename-regex=%s", SOURCES_LEFT_OUT_REGEX);
     for (; *more != NULL; more++)
         llvm_command_add(&command, "%s", *more);
-    if (capture == NULL) {
-        done = llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
-    } else {
-        *capture = (struct capture){.output.fd = -1, .text.fd = -1};
-        done = output_create_in_memory(&capture->output, "the report", error) &&
-               output_lend(&capture->output, error) &&
-               llvm_command_run(&command, capture->output.fd, capture->output.path, error) &&
-               output_take_back(&capture->output, error) &&
-               output_map(&capture->output, &capture->text, error);
-    }
+    done = capture != NULL
+               ? llvm_command_capture(&command, "the report", capture, error)
+               : llvm_command_run(&command, -1, option_text(report->options, OPTION_HTML), error);
     llvm_command_free(&command);
     return done;
 }
@@ -113,21 +93,14 @@ static bool tell_mismatches(struct report *report, struct error *error)
 static bool read_totals(struct report *report, struct error *error)
 {
     static const char *const options[] = {"-format=text", "-summary-only", NULL};
-    struct capture capture;
-    bool done =
-        run_llvm_cov(report, "export", options, &capture, error) && tell_mismatches(report, error);
 
-    if (done)
-        exit_unless_allocated(buffer_append(&report->totals, capture.text.bytes.data,
-                                            (size_t)capture.text.bytes.size),
-                              capture.text.bytes.size);
-    capture_free(&capture);
-    return done;
+    return run_llvm_cov(report, "export", options, &report->totals, error) &&
+           tell_mismatches(report, error);
 }
 
 /* Runs it, and names the functions that it dropped. */
 static bool capture_llvm_cov(struct report *report, const char *verb, const char *first,
-                             const char *second, struct capture *capture, struct error *error)
+                             const char *second, struct llvm_capture *capture, struct error *error)
 {
     const char *const options[] = {first, second, NULL};
 
@@ -165,14 +138,6 @@ static bool write_result(const struct report *report, struct bytes text, struct 
 static bool is_for_terminal(const struct report *report)
 {
     return !option_given(report->options, OPTION_OUTPUT) && has_colour(STDOUT_FILENO);
-}
-
-/* The size of a sequence for colours (ECMA-48, SGR) at the start of the text; 0: there is none. */
-static size_t colour_size(const char *text)
-{
-    size_t size = text[0] == '\033' && text[1] == '[' ? 2 + strspn(text + 2, "0123456789;") : 0;
-
-    return size != 0 && text[size] == 'm' ? size + 1 : 0;
 }
 
 /* Appends lines with names in them, without what a terminal may obey but colours. */
@@ -238,7 +203,8 @@ static void append_json(const struct report *report, struct bytes json, struct b
 /* True for the forms that are made of the tracefile. */
 static bool is_own(const struct report *report)
 {
-    return format_of(report) == REPORT_COBERTURA || format_of(report) == REPORT_MARKDOWN ||
+    return option_given(report->options, OPTION_BASELINE) ||
+           format_of(report) == REPORT_COBERTURA || format_of(report) == REPORT_MARKDOWN ||
            option_given(report->options, OPTION_SUMMARY);
 }
 
@@ -256,7 +222,7 @@ static bool append_from_llvm(struct report *report, struct buffer *text, struct 
     };
     enum report_format format = format_of(report);
     const char *first = formats[format].first;
-    struct capture capture;
+    struct llvm_capture capture;
     bool done;
 
     if (format == REPORT_TEXT && option_given(report->options, OPTION_INSTANTIATIONS))
@@ -271,19 +237,29 @@ static bool append_from_llvm(struct report *report, struct buffer *text, struct 
         buffer_append(text, capture.text.bytes.data, (size_t)capture.text.bytes.size);
     else if (done)
         append_printable(text, capture.text.bytes);
-    capture_free(&capture);
+    llvm_capture_free(&capture);
     return done;
+}
+
+bool report_keep_lines(struct report *report, struct error *error)
+{
+    return capture_llvm_cov(report, "export", "-format=lcov", NULL, &report->lines, error);
 }
 
 /* Appends what is made of the tracefile. */
 static bool append_from_lines(struct report *report, struct buffer *text, struct error *error)
 {
-    struct coverage coverage = {0};
+    struct coverage coverage = {0}, before = {0};
     struct buffer names = {0};
-    struct capture capture;
+    struct llvm_capture capture;
     bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
                 coverage_read(&coverage, report, capture.text.bytes, error);
 
+    if (done && option_given(report->options, OPTION_BASELINE)) {
+        done = coverage_read(&before, report, report->lines.text.bytes, error);
+        if (done)
+            coverage_compare(&before, &coverage, &names);
+    }
     if (done && format_of(report) == REPORT_COBERTURA)
         coverage_write_cobertura(&coverage, report, text);
     else if (done && format_of(report) == REPORT_MARKDOWN)
@@ -297,7 +273,8 @@ static bool append_from_lines(struct report *report, struct buffer *text, struct
     append_printable(text, buffer_view(&names));
     buffer_free(&names);
     coverage_free(&coverage);
-    capture_free(&capture);
+    coverage_free(&before);
+    llvm_capture_free(&capture);
     return done;
 }
 
@@ -328,7 +305,7 @@ static char *find_demangler(const struct report *report)
 {
     char *beside;
 
-    if (sources_are_rust(report) && llvm_tool_exists("rustfilt"))
+    if (report->has_rust && llvm_tool_exists("rustfilt"))
         return command_copy("rustfilt");
     beside = llvm_tool_beside(report->program, "llvm-cxxfilt");
     if (beside != NULL)
@@ -450,7 +427,7 @@ static bool find_total(struct bytes json, const char *metric, uint64_t *count, u
 
 static bool check_limits(struct report *report, struct error *error)
 {
-    bool done = report->totals.size != 0 || read_totals(report, error);
+    bool done = report->totals.is_made || read_totals(report, error);
     const char *limit;
 
     for (size_t i = 0;
@@ -461,7 +438,7 @@ static bool check_limits(struct report *report, struct error *error)
         size_t metric;
 
         report_read_limit(limit, &metric, &percent);
-        if (!find_total(buffer_view(&report->totals), metrics[metric], &count, &covered))
+        if (!find_total(report->totals.text.bytes, metrics[metric], &count, &covered))
             return error_set(error,
                              "--fail-under %s: this llvm-cov does not tell these; give another "
                              "--llvm-cov",
@@ -483,50 +460,10 @@ static bool check_limits(struct report *report, struct error *error)
     return done;
 }
 
-/* ---- the baseline ---- */
-
-bool report_keep_lines(struct report *report, struct error *error)
-{
-    struct capture capture;
-    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error);
-
-    if (done)
-        exit_unless_allocated(
-            buffer_append(&report->lines, capture.text.bytes.data, (size_t)capture.text.bytes.size),
-            capture.text.bytes.size);
-    capture_free(&capture);
-    return done;
-}
-
-static bool write_changes(struct report *report, struct error *error)
-{
-    struct coverage coverage = {0}, before = {0};
-    struct buffer changes = {0}, text = {0};
-    struct capture capture;
-    bool done = capture_llvm_cov(report, "export", "-format=lcov", NULL, &capture, error) &&
-                coverage_read(&coverage, report, capture.text.bytes, error) &&
-                coverage_read(&before, report, buffer_view(&report->lines), error);
-
-    if (done)
-        coverage_compare(&before, &coverage, &changes);
-    append_printable(&text, buffer_view(&changes));
-    buffer_append(&text, report->left_out.data, report->left_out.size);
-    exit_unless_allocated(!text.failed, text.size);
-    done = done && write_result(report, buffer_view(&text), error);
-    buffer_free(&changes);
-    buffer_free(&text);
-    coverage_free(&coverage);
-    coverage_free(&before);
-    capture_free(&capture);
-    return done;
-}
-
 bool report_write(struct report *report, struct error *error)
 {
     const struct parsed_options *options = report->options;
 
-    return (option_given(options, OPTION_BASELINE) ? write_changes
-            : option_given(options, OPTION_HTML)   ? write_html
-                                                   : write_text)(report, error) &&
+    return (option_given(options, OPTION_HTML) ? write_html : write_text)(report, error) &&
            (!option_given(options, OPTION_FAIL_UNDER) || check_limits(report, error));
 }

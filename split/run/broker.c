@@ -5,8 +5,8 @@
  * It expects hostile clients. Processes of other users are rejected when they connect. A client
  * that never reads its answer delays nobody, and so does one that never asks; only if hundreds of
  * the same user's clients do so, others may wait for some seconds. A question has a bounded size.
- * Memory is bounded by the cache, the open sidecars (sidecars.c), and the files being
- * converted, of which there are at most SLOTS_MAX, and all of these are limited
+ * Memory is bounded by the open sidecars and the converted files that are kept (kept.c), and the
+ * files being converted, of which there are at most SLOTS_MAX, and all of these are limited
  * (base/memory_limit.h).
  *
  * A thread accepts a connection, waits for its question, and answers it. There is one thread at
@@ -63,28 +63,16 @@
 #define DESCRIPTORS_OF_THREAD 2
 #define DESCRIPTORS_OF_SLOT   6
 
-#define CACHE_COUNT_MAX       512
-#define CACHE_COST_MAX        (UINT64_C(2) << 30)
-/* A profile is converted again in no time, and most are read once. */
-#define COST_OF_PROFILE 8
-
 /* Limits the memory to some 2 MB. */
 #define REPORTS_MAX 65536
-
-/* A conversion that is cached or under way. */
-struct entry {
-    struct digest identity;
-    int fd;        /* -1: under way */
-    uint64_t cost; /* the file's size in memory, weighed */
-    struct entry *next;
-};
 
 struct broker {
     char address[PRELOAD_NAME_MAX + 16];
     const struct parsed_options *options;
     int listener;
-    struct run_sidecars sidecars;
-    size_t threads_max, cache_max;
+    struct kept_sidecars sidecars;
+    struct kept_files files;
+    size_t threads_max;
     sem_t slots;
     atomic_bool ends;
 
@@ -92,9 +80,6 @@ struct broker {
     pthread_t threads[THREADS_MAX];
     size_t thread_count;
     size_t idle_count; /* threads that wait for a connection */
-
-    struct entry *cache;      /* the most recently used entry is first */
-    pthread_cond_t has_ended; /* some conversion */
 
     /* The reports so far: each message once for each file, in the whole process tree. */
     struct digest_set reports;
@@ -199,106 +184,6 @@ static bool receive(struct question *question)
     return true;
 }
 
-/* ---- the program that asks ---- */
-
-/* The value of the first option of the program with one of these names, as far as its command line
- * can be read: what follows a '=' or is the next argument. "" if there is none. False if the
- * program has no such option. */
-static bool find_option(const struct question *question, const char *const *names, size_t count,
-                        char value[PATH_MAX])
-{
-    char path[64], *argument = NULL;
-    size_t capacity = 0;
-    bool found = false;
-    FILE *arguments;
-
-    value[0] = '\0';
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)question->process);
-    arguments = fopen(path, "re");
-    while (!found && arguments != NULL && getdelim(&argument, &capacity, '\0', arguments) > 0) {
-        const char *name = argument + strspn(argument, "-");
-        size_t length = strcspn(name, "=");
-
-        for (size_t i = 0; i < count; i++)
-            found |= (name == argument + 1 || name == argument + 2) && length == strlen(names[i]) &&
-                     memcmp(name, names[i], length) == 0;
-        if (found && name[length] == '=')
-            snprintf(value, PATH_MAX, "%s", name + length + 1);
-        else if (found && getdelim(&argument, &capacity, '\0', arguments) > 0)
-            snprintf(value, PATH_MAX, "%s", argument);
-    }
-    free(argument);
-    if (arguments != NULL)
-        fclose(arguments);
-    return found;
-}
-
-/* True if the program was told to correlate profiles itself: by one of llvm-profdata's options that
- * say where the image is. */
-static bool correlates(const struct question *question)
-{
-    static const char *const names[] = {"binary-file", "debug-info", "correlate"};
-    char value[PATH_MAX];
-
-    return find_option(question, names, sizeof(names) / sizeof(names[0]), value);
-}
-
-/* The kind of the program: "/usr/bin/llvm-objcopy-19" is an objcopy,
- * "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld. This is the part of the name after the last '-' that no
- * version follows, up to a '.'. For a program that does different things under different names, it
- * is that of the name that it was called by. Valid as long as `program`. */
-static const char *program_role(const struct question *question, char program[PATH_MAX])
-{
-    static const char *const multicall_programs[] = {"busybox", "coreutils", "llvm", "toybox"};
-    char path[64], *name, *hyphen;
-
-    snprintf(path, sizeof(path), "/proc/%d/exe", (int)question->process);
-    read_link(path, program);
-    name = (char *)(uintptr_t)path_file_name(program);
-    for (size_t i = 0; i < sizeof(multicall_programs) / sizeof(multicall_programs[0]); i++) {
-        FILE *called;
-
-        if (strcmp(name, multicall_programs[i]) != 0)
-            continue;
-        snprintf(path, sizeof(path), "/proc/%d/comm", (int)question->process);
-        called = fopen(path, "re");
-        if (called != NULL && fgets(program, PATH_MAX, called) != NULL) {
-            program[strcspn(program, "\n")] = '\0';
-            name = program;
-        }
-        if (called != NULL)
-            fclose(called);
-        break;
-    }
-    hyphen = strrchr(name, '-');
-    if (hyphen != NULL && hyphen[1] != '\0' &&
-        hyphen[1 + strspn(hyphen + 1, ".0123456789")] == '\0')
-        *hyphen = '\0';
-    hyphen = strrchr(name, '-');
-    if (hyphen != NULL)
-        name = hyphen + 1;
-    name[strcspn(name, ".")] = '\0';
-    return name;
-}
-
-/* True if the program's name says that it links, rewrites, copies or packs files. Such a program
- * must be given the image itself, as it makes images from images. */
-static bool must_see_the_file_itself(const char *role)
-{
-    static const char *const roles[] = {
-        "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
-        "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
-        "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
-        "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
-    };
-
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        if (strcmp(role, roles[i]) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* ---- answering ---- */
 
 /* Answers: `content` is the descriptor to read instead, or -1 for the file as it is. The text is
@@ -380,7 +265,8 @@ static bool advise(struct broker *broker, const struct question *question,
                   "covsplit: warning: %.500s: a raw profile, which llvm-cov does not read; merge "
                   "it first: covsplit merge%s%.200s -o app.profdata %.500s",
                   question->path, option, place == NULL ? "" : place, question->path);
-    else if (conversion->kind != SUBJECT_IMAGE || !find_option(question, names, 1, given) ||
+    else if (conversion->kind != SUBJECT_IMAGE ||
+             !program_find_option(question->process, names, 1, given) ||
              strncmp(given, "/dev/", 5) == 0 || strncmp(given, "/proc/", 6) == 0)
         return false;
     else {
@@ -392,116 +278,7 @@ static bool advise(struct broker *broker, const struct question *question,
     return is_new_report(broker, &conversion->status, text->message);
 }
 
-/* ---- the cache; the lock must be held ---- */
-
-static struct entry **find_entry(struct broker *broker, const struct digest *identity)
-{
-    struct entry **place = &broker->cache;
-
-    while (*place != NULL && !digest_equal(&(*place)->identity, identity))
-        place = &(*place)->next;
-    return place;
-}
-
-static void drop_entry(struct entry **place)
-{
-    struct entry *entry = *place;
-
-    *place = entry->next;
-    if (entry->fd >= 0)
-        close(entry->fd);
-    free(entry);
-}
-
-/* Makes an entry the most recently used one. */
-static void use_entry(struct broker *broker, struct entry **place)
-{
-    struct entry *entry = *place;
-
-    *place = entry->next;
-    entry->next = broker->cache;
-    broker->cache = entry;
-}
-
-/* Drops the least recently used files, but never the first, which is the new one. Programs that
- * have a file open keep it. */
-static void trim_cache(struct broker *broker)
-{
-    struct entry **place = &broker->cache->next;
-    uint64_t cost = broker->cache->cost;
-    size_t count = 1;
-
-    while (*place != NULL) {
-        cost += (*place)->cost;
-        count++;
-        if ((*place)->fd >= 0 && (cost > CACHE_COST_MAX || count > broker->cache_max))
-            drop_entry(place);
-        else
-            place = &(*place)->next;
-    }
-}
-
-/* Opens a cached file anew, read-only, so that no two programs share a file position. */
-static int open_entry(const struct entry *entry)
-{
-    char path[64];
-
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", entry->fd);
-    return file_open_as_it_is(path, O_RDONLY | O_CLOEXEC);
-}
-
 /* ---- converting ---- */
-
-/* Looks a conversion up, after waiting for another thread that is at it. *fd is the converted file,
- * or -1 with errno. Returns true if there is none: the caller must convert the file and call
- * finish. */
-static bool look_up(struct broker *broker, const struct digest *identity, int *fd)
-{
-    struct entry **place, *entry;
-    bool is_own;
-
-    *fd = -1;
-    pthread_mutex_lock(&broker->lock);
-    while (*(place = find_entry(broker, identity)) != NULL && (*place)->fd < 0)
-        pthread_cond_wait(&broker->has_ended, &broker->lock);
-    is_own = *place == NULL && (entry = malloc(sizeof(*entry))) != NULL;
-    if (is_own) {
-        *entry = (struct entry){.identity = *identity, .fd = -1, .next = broker->cache};
-        broker->cache = entry;
-    } else if (*place != NULL) {
-        use_entry(broker, place);
-        *fd = open_entry(broker->cache);
-    }
-    pthread_mutex_unlock(&broker->lock);
-    return is_own;
-}
-
-/* Ends an own conversion, with its result if there is one. Returns a descriptor of the file like
- * that of look_up, or -1 with errno. */
-static int finish(struct broker *broker, const struct digest *identity,
-                  const struct conversion *result)
-{
-    struct entry **place, *entry;
-    int fd = -1;
-
-    pthread_mutex_lock(&broker->lock);
-    place = find_entry(broker, identity);
-    entry = *place;
-    if (result != NULL) {
-        entry->fd = result->memory;
-        entry->cost = result->size * (result->kind == SUBJECT_PROFILE ? COST_OF_PROFILE : 1);
-        use_entry(broker, place);
-        trim_cache(broker);
-        fd = open_entry(entry);
-        place = &broker->cache;
-    }
-    /* What a sidecar is missing for may have it the next time. */
-    if (result == NULL || result->is_partial)
-        drop_entry(place);
-    pthread_cond_broadcast(&broker->has_ended);
-    pthread_mutex_unlock(&broker->lock);
-    return fd;
-}
 
 static void convert_and_answer(struct broker *broker, const struct question *question,
                                const char *role)
@@ -517,17 +294,17 @@ static void convert_and_answer(struct broker *broker, const struct question *que
     int fd = -1;
     bool done = conversion_examine(&conversion, &error), is_cov = strcmp(role, "cov") == 0;
 
-    if ((conversion.has_no_data_by_design && correlates(question)) ||
+    if ((conversion.has_no_data_by_design && program_correlates(question->process)) ||
         (conversion.kind == SUBJECT_STORE && !is_cov) || (conversion.is_raw_profile && is_cov))
         conversion.kind = SUBJECT_OTHER;
     if (done && conversion.kind != SUBJECT_OTHER) {
         done = conversion_identify(&conversion, &identity, &error);
-        if (done && look_up(broker, &identity, &fd)) {
+        if (done && kept_files_find(&broker->files, &identity, &fd)) {
             done = conversion_run(&conversion, &error);
             if (done && option_given(broker->options, OPTION_VERBOSE))
                 message_line(stderr, "covsplit: %s: converted to %s", question->path,
                              conversion.what);
-            fd = finish(broker, &identity, done ? &conversion : NULL);
+            fd = kept_files_add(&broker->files, &identity, done ? &conversion : NULL);
         }
         if (done && fd < 0)
             done =
@@ -588,8 +365,8 @@ static void serve_connection(struct broker *broker, int connection)
     while (sem_wait(&broker->slots) != 0)
         continue; /* a signal */
     if (!broker->ends && receive(&question)) {
-        role = program_role(&question, program);
-        if (must_see_the_file_itself(role))
+        role = program_role(question.process, program);
+        if (program_must_see_the_file_itself(role))
             answer(&question, -1, "");
         else
             convert_and_answer(broker, &question, role);
@@ -699,8 +476,7 @@ static bool share_descriptors(struct broker *broker, struct error *error)
     broker->threads_max = smaller(have / 2 / DESCRIPTORS_OF_THREAD, THREADS_MAX);
     if (broker->threads_max < slots)
         broker->threads_max = slots;
-    broker->cache_max =
-        smaller(have - broker->threads_max * DESCRIPTORS_OF_THREAD, CACHE_COUNT_MAX);
+    broker->files.room = have - broker->threads_max * DESCRIPTORS_OF_THREAD;
     return true;
 }
 
@@ -712,8 +488,8 @@ struct broker *broker_open(const struct parsed_options *options, struct error *e
     broker->options = options;
     broker->listener = -1;
     pthread_mutex_init(&broker->lock, NULL);
-    pthread_cond_init(&broker->has_ended, NULL);
-    run_sidecars_open(&broker->sidecars, options);
+    kept_files_open(&broker->files);
+    kept_sidecars_open(&broker->sidecars, options);
     if (!share_descriptors(broker, error) || !open_listener(broker, error)) {
         broker_close(broker);
         return NULL;
@@ -756,11 +532,9 @@ void broker_close(struct broker *broker)
         pthread_join(broker->threads[i], NULL);
     if (broker->listener >= 0)
         close(broker->listener);
-    run_sidecars_close(&broker->sidecars);
-    while (broker->cache != NULL)
-        drop_entry(&broker->cache);
+    kept_sidecars_close(&broker->sidecars);
+    kept_files_close(&broker->files);
     digest_set_free(&broker->reports);
-    pthread_cond_destroy(&broker->has_ended);
     pthread_mutex_destroy(&broker->lock);
     free(broker);
 }

@@ -45,7 +45,7 @@
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/profile_reader.h"
 #include "common/llvm/profile_sum.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
 #include "formats/image.h"
@@ -393,7 +393,7 @@ static struct profile_sidecar *borrow(const struct conversion *conversion, size_
         wanted.stripped = &stripped;
     else
         wanted.image = &split->image;
-    return run_sidecars_find(conversion->sidecars, &wanted, error);
+    return kept_sidecars_find(conversion->sidecars, &wanted, error);
 }
 
 /* ---- identities ---- */
@@ -407,7 +407,7 @@ static bool add_member_identity(void *known, const char *path, const struct uuid
 
     (void)error;
     if (stat(path, &status) == 0)
-        identity = run_sidecars_file_identity(&status);
+        identity = kept_identity(&status);
     buffer_append(known, uuid->bytes, uuid->size);
     buffer_append(known, identity.bytes, sizeof(identity.bytes));
     return true;
@@ -434,7 +434,7 @@ bool conversion_identify(const struct conversion *conversion, struct digest *ide
     /* What an image becomes depends on its UUID and, if it is joined, on the whole image; but
      * reading all of it would cost too much. */
     *identity = conversion->kind == SUBJECT_IMAGE || conversion->kind == SUBJECT_STORE
-                    ? run_sidecars_file_identity(&conversion->status)
+                    ? kept_identity(&conversion->status)
                     : digest_of(buffer_view(&conversion->content));
     if (conversion->kind == SUBJECT_STORE) {
         buffer_append(&members, identity->bytes, sizeof(identity->bytes));
@@ -460,7 +460,7 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
 
     list_names(conversion, "", &names);
     if (profile_needs_sidecar(profile)) {
-        sidecar = run_sidecars_find(conversion->sidecars, &wanted, error);
+        sidecar = kept_sidecars_find(conversion->sidecars, &wanted, error);
         if (sidecar == NULL)
             return false;
         allow(conversion, sidecar->sidecar->memory_limit);
@@ -473,7 +473,7 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
         profile_sidecar_correlate(sidecar, profile, conversion->name, write_part, conversion,
                                   error);
     if (sidecar != NULL)
-        run_sidecars_release(conversion->sidecars, sidecar);
+        kept_sidecars_release(conversion->sidecars, sidecar);
     return done;
 }
 
@@ -498,7 +498,7 @@ static bool write_object(struct conversion *conversion, const struct sidecar *si
                          struct error *error)
 {
     allow(conversion, sidecar->memory_limit);
-    return object_write(sidecar, write_part, conversion, error);
+    return export_write(sidecar, write_part, conversion, error);
 }
 
 static bool convert_sidecar(struct conversion *conversion, struct error *error)
@@ -592,7 +592,7 @@ static bool find_sizes(struct conversion *conversion, struct error *error)
             continue;
         }
         place->size = sidecar->sidecar->facts.original_size;
-        run_sidecars_release(conversion->sidecars, sidecar);
+        kept_sidecars_release(conversion->sidecars, sidecar);
         found = true;
     }
     return found;
@@ -614,7 +614,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
         return false;
     allow(conversion, sidecar->sidecar->memory_limit);
     done = sidecar_restore(sidecar->sidecar, &slice, write_part, conversion, error);
-    run_sidecars_release(conversion->sidecars, sidecar);
+    kept_sidecars_release(conversion->sidecars, sidecar);
     return done;
 }
 
@@ -649,25 +649,18 @@ static bool convert_packed(struct conversion *conversion, const struct input *im
 }
 
 /* Converts an image from which a split (--sections) has not taken the packed mapping: the original
- * of the image, which is joined in another file in memory. */
+ * of the image is joined first, and replaced by what it is converted to. */
 static bool convert_partly_split(struct conversion *conversion, struct error *error)
 {
-    int memory = conversion->memory;
     struct input original;
     bool done;
 
-    if (!create_memory(conversion, error)) {
-        conversion->memory = memory;
+    if (!join(conversion, error) ||
+        !input_open_descriptor(&original, conversion->memory, conversion->name, error))
         return false;
-    }
-    done = join(conversion, error) &&
-           input_open_descriptor(&original, conversion->memory, conversion->name, error);
     close(conversion->memory);
-    conversion->memory = memory;
     conversion->size = 0;
-    if (!done)
-        return false;
-    done = convert_packed(conversion, &original, error);
+    done = create_memory(conversion, error) && convert_packed(conversion, &original, error);
     input_close(&original);
     return done;
 }
@@ -708,7 +701,7 @@ static bool convert_image(struct conversion *conversion, struct error *error)
         if (is_enough)
             done = write_object(conversion, sidecar->sidecar, error);
         if (sidecar != NULL)
-            run_sidecars_release(conversion->sidecars, sidecar);
+            kept_sidecars_release(conversion->sidecars, sidecar);
         conversion->what = "the object of its sidecar";
         if (sidecar == NULL || is_enough)
             return done;

@@ -350,50 +350,8 @@ static int open_with(open_function *function, const char *path, int flags, mode_
                             : opened(function(path, flags, mode), AT_FDCWD, path, flags);
 }
 
-int preload_open(const char *path, int flags, ...) INTERPOSE(open);
-int preload_open64(const char *path, int flags, ...) INTERPOSE(open64);
-int preload_openat(int directory, const char *path, int flags, ...) INTERPOSE(openat);
-int preload_openat64(int directory, const char *path, int flags, ...) INTERPOSE(openat64);
-
-int preload_open(const char *path, int flags, ...)
-{
-    mode_t mode = 0;
-
-    READ_MODE(mode, flags);
-    return open_with(next.open, path, flags, mode);
-}
-
-int preload_open64(const char *path, int flags, ...)
-{
-    mode_t mode = 0;
-
-    READ_MODE(mode, flags);
-    return open_with(next.open64, path, flags, mode);
-}
-
-int preload_openat(int directory, const char *path, int flags, ...)
-{
-    mode_t mode = 0;
-
-    READ_MODE(mode, flags);
-    return openat_with(next.openat, directory, path, flags, mode);
-}
-
-int preload_openat64(int directory, const char *path, int flags, ...)
-{
-    mode_t mode = 0;
-
-    READ_MODE(mode, flags);
-    return openat_with(next.openat64, directory, path, flags, mode);
-}
-
-/* Programs compiled with _FORTIFY_SOURCE call these instead. They are for calls without a mode, and
- * end a program that needed one. */
-int preload_open_2(const char *path, int flags) INTERPOSE(__open_2);
-int preload_open64_2(const char *path, int flags) INTERPOSE(__open64_2);
-int preload_openat_2(int directory, const char *path, int flags) INTERPOSE(__openat_2);
-int preload_openat64_2(int directory, const char *path, int flags) INTERPOSE(__openat64_2);
-
+/* What programs call that are compiled with _FORTIFY_SOURCE. It is for calls without a mode, and
+ * ends a program that needed one. */
 static int without_mode(int flags)
 {
     if (takes_mode(flags))
@@ -401,25 +359,43 @@ static int without_mode(int flags)
     return flags;
 }
 
-int preload_open_2(const char *path, int flags)
-{
-    return open_with(next.open, path, without_mode(flags), 0);
-}
+/* The functions, for files that are opened as large ones (64) or not. */
+#define OPEN_FUNCTIONS(size)                                                                       \
+    int preload_open##size(const char *path, int flags, ...) INTERPOSE(open##size);                \
+    int preload_openat##size(int directory, const char *path, int flags, ...)                      \
+        INTERPOSE(openat##size);                                                                   \
+    int preload_open##size##_2(const char *path, int flags) INTERPOSE(__open##size##_2);           \
+    int preload_openat##size##_2(int directory, const char *path, int flags)                       \
+        INTERPOSE(__openat##size##_2);                                                             \
+                                                                                                   \
+    int preload_open##size(const char *path, int flags, ...)                                       \
+    {                                                                                              \
+        mode_t mode = 0;                                                                           \
+                                                                                                   \
+        READ_MODE(mode, flags);                                                                    \
+        return open_with(next.open##size, path, flags, mode);                                      \
+    }                                                                                              \
+                                                                                                   \
+    int preload_openat##size(int directory, const char *path, int flags, ...)                      \
+    {                                                                                              \
+        mode_t mode = 0;                                                                           \
+                                                                                                   \
+        READ_MODE(mode, flags);                                                                    \
+        return openat_with(next.openat##size, directory, path, flags, mode);                       \
+    }                                                                                              \
+                                                                                                   \
+    int preload_open##size##_2(const char *path, int flags)                                        \
+    {                                                                                              \
+        return open_with(next.open##size, path, without_mode(flags), 0);                           \
+    }                                                                                              \
+                                                                                                   \
+    int preload_openat##size##_2(int directory, const char *path, int flags)                       \
+    {                                                                                              \
+        return openat_with(next.openat##size, directory, path, without_mode(flags), 0);            \
+    }
 
-int preload_open64_2(const char *path, int flags)
-{
-    return open_with(next.open64, path, without_mode(flags), 0);
-}
-
-int preload_openat_2(int directory, const char *path, int flags)
-{
-    return openat_with(next.openat, directory, path, without_mode(flags), 0);
-}
-
-int preload_openat64_2(int directory, const char *path, int flags)
-{
-    return openat_with(next.openat64, directory, path, without_mode(flags), 0);
-}
+OPEN_FUNCTIONS()
+OPEN_FUNCTIONS(64)
 
 /* ---- fopen ---- */
 
@@ -458,27 +434,20 @@ static FILE *freopen_with(freopen_function *function, const char *name, const ch
     return stream_opened(function(path, mode, stream), path, mode);
 }
 
-FILE *preload_fopen(const char *path, const char *mode) INTERPOSE(fopen);
-FILE *preload_fopen64(const char *path, const char *mode) INTERPOSE(fopen64);
-FILE *preload_freopen(const char *path, const char *mode, FILE *stream) INTERPOSE(freopen);
-FILE *preload_freopen64(const char *path, const char *mode, FILE *stream) INTERPOSE(freopen64);
+#define FOPEN_FUNCTIONS(size)                                                                      \
+    FILE *preload_fopen##size(const char *path, const char *mode) INTERPOSE(fopen##size);          \
+    FILE *preload_freopen##size(const char *path, const char *mode, FILE *stream)                  \
+        INTERPOSE(freopen##size);                                                                  \
+                                                                                                   \
+    FILE *preload_fopen##size(const char *path, const char *mode)                                  \
+    {                                                                                              \
+        return fopen_with(next.fopen##size, "fopen" #size, path, mode);                            \
+    }                                                                                              \
+                                                                                                   \
+    FILE *preload_freopen##size(const char *path, const char *mode, FILE *stream)                  \
+    {                                                                                              \
+        return freopen_with(next.freopen##size, "freopen" #size, path, mode, stream);              \
+    }
 
-FILE *preload_fopen(const char *path, const char *mode)
-{
-    return fopen_with(next.fopen, "fopen", path, mode);
-}
-
-FILE *preload_fopen64(const char *path, const char *mode)
-{
-    return fopen_with(next.fopen64, "fopen64", path, mode);
-}
-
-FILE *preload_freopen(const char *path, const char *mode, FILE *stream)
-{
-    return freopen_with(next.freopen, "freopen", path, mode, stream);
-}
-
-FILE *preload_freopen64(const char *path, const char *mode, FILE *stream)
-{
-    return freopen_with(next.freopen64, "freopen64", path, mode, stream);
-}
+FOPEN_FUNCTIONS()
+FOPEN_FUNCTIONS(64)

@@ -19,10 +19,10 @@
 #include <unistd.h>
 
 #include "common/base/error.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/run/preload_protocol.h"
 #include "split/run/run.h"
 

@@ -4,12 +4,14 @@
  *     run.c        the command, which starts the program
  *     preload.c    the module in the program and its children; preload_protocol.h is what it says
  *     broker.c     answers it
+ *     programs.c   what the programs are
  *     convert.c    converts files
- *     sidecars.c   finds and keeps the sidecars for that
+ *     kept.c       keeps what was converted, and the sidecars for that
  */
 #ifndef COVSPLIT_SPLIT_RUN_RUN_H
 #define COVSPLIT_SPLIT_RUN_RUN_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -41,31 +43,78 @@ bool broker_start(struct broker *broker, struct error *error);
 /* Ends the threads, even in the middle of a conversion, and frees everything. NULL is allowed. */
 void broker_close(struct broker *broker);
 
-/* ---- sidecars (sidecars.c) ---- */
+/* ---- programs ---- */
+
+/* The value of the first option of the program with one of these names, as far as its command line
+ * can be read: what follows a '=' or is the next argument. "" if there is none. False if the
+ * program has no such option. */
+bool program_find_option(pid_t process, const char *const *names, size_t count,
+                         char value[PATH_MAX]);
+
+/* True if the program was told to correlate profiles itself: by one of llvm-profdata's options that
+ * say where the image is. */
+bool program_correlates(pid_t process);
+
+/* The kind of the program: "/usr/bin/llvm-objcopy-19" is an objcopy,
+ * "/usr/bin/x86_64-linux-gnu-ld.bfd" an ld. This is the part of the name after the last '-' that no
+ * version follows, up to a '.'. For a program that does different things under different names, it
+ * is that of the name that it was called by. Valid as long as `program`. */
+const char *program_role(pid_t process, char program[PATH_MAX]);
+
+/* True if the program's name says that it links, rewrites, copies or packs files. Such a program
+ * must be given the image itself, as it makes images from images; so must covsplit, whose second
+ * reader is a library that opens it. */
+bool program_must_see_the_file_itself(const char *role);
+
+/* ---- what is kept ---- */
+
+/* The identity of a file, apart from its name: device, inode, size and times. The UUID is not
+ * enough: a build may reuse it for another program. */
+struct digest kept_identity(const struct stat *status);
 
 /* The sidecars that all threads use: found by UUID, read once for as long as their files do not
  * change, and kept for later conversions. */
-struct run_sidecars {
+struct kept_sidecars {
     struct sidecar_places places;
-    pthread_mutex_t lock;    /* protects the members below */
-    struct run_sidecar *all; /* most recently used first */
-    pthread_cond_t returned; /* some sidecar that was lent */
+    pthread_mutex_t lock;     /* protects the members below */
+    struct kept_sidecar *all; /* most recently used first */
+    pthread_cond_t returned;  /* some sidecar that was lent */
 };
 
 /* Sets up the search from the options, without opening anything, before threads are started. Close
  * it when no thread uses it any more. */
-void run_sidecars_open(struct run_sidecars *sidecars, const struct parsed_options *options);
-void run_sidecars_close(struct run_sidecars *sidecars);
-
-/* The identity of a file, apart from its name: device, inode, size and times. The UUID is not
- * enough: a build may reuse it for another program. */
-struct digest run_sidecars_file_identity(const struct stat *status);
+void kept_sidecars_open(struct kept_sidecars *sidecars, const struct parsed_options *options);
+void kept_sidecars_close(struct kept_sidecars *sidecars);
 
 /* Finds the wanted sidecar and checks that it is the right one. Only the caller may use it until
- * run_sidecars_release. NULL with an error if there is none. */
-struct profile_sidecar *run_sidecars_find(struct run_sidecars *sidecars,
-                                          const struct sidecar_wanted *wanted, struct error *error);
-void run_sidecars_release(struct run_sidecars *sidecars, struct profile_sidecar *sidecar);
+ * kept_sidecars_release. NULL with an error if there is none. */
+struct profile_sidecar *kept_sidecars_find(struct kept_sidecars *sidecars,
+                                           const struct sidecar_wanted *wanted,
+                                           struct error *error);
+void kept_sidecars_release(struct kept_sidecars *sidecars, struct profile_sidecar *sidecar);
+
+/* Converted files, which are in memory. */
+struct kept_files {
+    size_t room;              /* the most descriptors of them; set after opening */
+    pthread_mutex_t lock;     /* protects the members below */
+    struct kept_file *first;  /* the most recently used one */
+    pthread_cond_t has_ended; /* some conversion */
+};
+
+struct conversion;
+
+void kept_files_open(struct kept_files *files);
+void kept_files_close(struct kept_files *files);
+
+/* Looks a conversion up, after waiting for another thread that is at it. *fd is the converted file,
+ * or -1 with errno. Returns true if there is none: the caller must convert the file and call
+ * kept_files_add. */
+bool kept_files_find(struct kept_files *files, const struct digest *identity, int *fd);
+
+/* Ends an own conversion, with its result if there is one. Returns a descriptor of the file like
+ * that of kept_files_find, or -1 with errno. */
+int kept_files_add(struct kept_files *files, const struct digest *identity,
+                   const struct conversion *result);
 
 /* ---- conversions ---- */
 
@@ -85,7 +134,7 @@ struct conversion {
     const char *name;      /* as the program named it */
     const char *real_name; /* with all links resolved; "" if there is none */
     const struct parsed_options *options;
-    struct run_sidecars *sidecars;
+    struct kept_sidecars *sidecars;
     const atomic_bool *stop; /* once it is true, the conversion fails */
 
     /* Set by conversion_examine. */

@@ -1,7 +1,7 @@
 /*
  * covsplit export: objects that unmodified llvm-cov and llvm-profdata read in place of images.
  *
- * common/sidecar/object.h makes the objects; this file decides which ones, and where they go: a
+ * common/sidecar/exported.h makes the objects; this file decides which ones, and where they go: a
  * single object to -o, or any number to the places where debuggers, llvm-cov and debuginfod look
  * for debug information by UUID: DIR/.build-id/ab/cdef....debug. A file that is already there and
  * was not made by covsplit may be real debug information, and is kept. If one of several objects
@@ -26,11 +26,11 @@
 #include "common/base/file.h"
 #include "common/base/output.h"
 #include "common/base/uuid.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "common/store/store.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
 #include "split/cli/images.h"
@@ -67,7 +67,7 @@ static bool check_existing(const struct export *export, const char *path, struct
     if (input_open(&input, path, &why)) {
         is_sidecar = sidecar_recognize(input.bytes);
         may_go |=
-            input.bytes.size == 0 || object_recognize(input.bytes) || union_recognize(input.bytes);
+            input.bytes.size == 0 || export_recognize(input.bytes) || union_recognize(input.bytes);
         input_close(&input);
     } else if (why.number != 0) {
         *error = why;
@@ -119,7 +119,7 @@ static bool export_to(struct export *export, const struct sidecar *sidecar, cons
         !(in_store ? store_output_create(&output, path, &options, error)
                    : output_create(&output, path, &options, error)))
         return false;
-    if (object_write(sidecar, output_sink, &output, error) && commit(export, &output, error))
+    if (export_write(sidecar, output_sink, &output, error) && commit(export, &output, error))
         return true;
     output_discard(&output);
     return false;
@@ -143,10 +143,8 @@ static bool export_to_directory(struct export *export, const struct sidecar *sid
     exit_unless_allocated(root != NULL, strlen(directory));
     path = command_text("%s/%.2s/%s.debug", root, hex, hex + 2);
     done = export_to(export, sidecar, path, true, error);
-    if (done && option_given(export->options, OPTION_VERBOSE)) {
-        progress_finish(&export->progress);
+    if (done && option_given(export->options, OPTION_VERBOSE))
         message_line(stdout, "%s: %s", path, sidecar->image_name);
-    }
     free(path);
     free(root);
     return done;
@@ -167,20 +165,11 @@ static bool is_left_out(struct export *export, const struct sidecar *sidecar)
                                           : unmapped_images_note(&export->unmapped, sidecar);
 }
 
-/* Adds the sidecar to the union. */
-static bool export_to_union(struct export *export, const struct sidecar *sidecar,
-                            struct error *error)
-{
-    note_time(export, sidecar->name);
-    return export->failed || union_add(export->all, sidecar, error);
-}
-
 /* ---- all of them ---- */
 
 /* Prints one line for an object that could not be made. */
 static void report_failure(struct export *export, const struct error *error)
 {
-    progress_finish(&export->progress);
     message_error(error);
     export->failed = true;
 }
@@ -189,18 +178,18 @@ static void report_failure(struct export *export, const struct error *error)
 static void export_opened(struct export *export, struct sidecar *sidecar, struct error *error)
 {
     const char *directory = option_text(export->options, OPTION_DEBUG_DIRECTORY);
-    bool done = false, is_made;
+    bool is_made = sidecar != NULL && !is_left_out(export, sidecar);
+    bool done = sidecar != NULL && !is_made;
 
-    is_made = sidecar != NULL && !is_left_out(export, sidecar);
-    if (sidecar != NULL && !is_made)
-        done = true;
-    else if (is_made && export->all != NULL)
-        done = export_to_union(export, sidecar, error);
-    else if (is_made && directory != NULL)
+    if (is_made && export->all != NULL) {
+        note_time(export, sidecar->name);
+        done = export->failed || union_add(export->all, sidecar, error);
+    } else if (is_made && directory != NULL) {
         done = export_to_directory(export, sidecar, directory, error);
-    else if (is_made)
+    } else if (is_made) {
         done =
             export_to(export, sidecar, option_text(export->options, OPTION_OUTPUT), false, error);
+    }
     if (!done)
         report_failure(export, error);
     export->is_any |= is_made;
@@ -216,7 +205,6 @@ static void export_operand(struct export *export, const char *operand)
 {
     uint64_t limit = option_number(export->options, OPTION_MEMORY_LIMIT);
     struct sidecar *sidecar = NULL;
-    struct split_image split;
     struct error error = {0};
     struct input input;
     struct uuid uuid;
@@ -232,10 +220,8 @@ static void export_operand(struct export *export, const char *operand)
         note_time(export, operand); /* a split writes the image after its sidecar */
         if (!image_is_linked(input.bytes) && !object_is_packed(input.bytes))
             sidecar = sidecar_read_for(export->options, operand, &error);
-        else if (image_read_stripped_id(&input, &split, &error))
-            sidecar = sidecar_search_of_image(&export->places, &input, &split, &error);
-        else if (!error_is_of_memory(&error))
-            sidecar = image_sidecar_make(&input, limit, &error);
+        else
+            sidecar = image_sidecar_open(&export->places, &input, limit, &uuid, &error);
         input_close(&input);
     }
     export_opened(export, sidecar, &error);
@@ -382,7 +368,6 @@ static bool tell_left_out(struct export *export, struct error *error)
 {
     struct error text;
 
-    progress_finish(&export->progress);
     if (!unmapped_images_tell(&export->unmapped, &text))
         return true;
     if (export->is_any)
@@ -408,7 +393,6 @@ static bool export_union(struct export *export, struct error *error)
         return false;
     export->all = &all;
     done = export_all(export, error);
-    progress_finish(&export->progress);
     if (done && !export->failed) {
         done = tell_left_out(export, error) && union_finish(&all, error) &&
                commit(export, &output, error);
@@ -423,13 +407,6 @@ static bool export_union(struct export *export, struct error *error)
 }
 
 /* ---- the command line ---- */
-
-static bool is_uuid(const char *operand)
-{
-    struct uuid uuid;
-
-    return uuid_parse(operand, &uuid);
-}
 
 /* What a file is that has no object of its own, and what to do; NULL for an image and for a packed
  * object, also for what cannot be read, of which an error tells. */
@@ -478,8 +455,8 @@ static int check_usage(const struct parsed_options *options)
                              "--debug-dir");
     for (size_t i = 0; !is_union && i < options->operand_count; i++) {
         const char *operand = options->operands[i];
-
-        const char *why = is_uuid(operand)                                ? NULL
+        struct uuid uuid;
+        const char *why = uuid_parse(operand, &uuid)                      ? NULL
                           : file_is_missing(operand, AT_SYMLINK_NOFOLLOW) ? "does not exist"
                                                                           : why_no_object(operand);
 
@@ -505,11 +482,11 @@ int command_export(const struct parsed_options *options)
         path_maps_free(&export.maps);
         return status;
     }
-    sidecar_places_open(&export.places, options, false);
+    sidecar_places_open(&export.places, options, NULL);
     if (is_union ? !export_union(&export, &error)
                  : !export_all(&export, &error) || !tell_left_out(&export, &error))
         report_failure(&export, &error);
-    progress_finish(&export.progress);
+    progress_finish();
     sidecar_places_close(&export.places);
     unmapped_images_free(&export.unmapped);
     path_maps_free(&export.maps);

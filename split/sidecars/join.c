@@ -22,8 +22,6 @@
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 
-#define PERMISSION_BITS 07777
-
 struct joining {
     const struct parsed_options *options;
     struct sidecar_places places;
@@ -164,7 +162,7 @@ static bool join_with_sidecars(struct joining *joining, bool with_mapping, struc
     enum output_result result;
     bool done;
 
-    sidecar_places_open(&joining->places, joining->options, false);
+    sidecar_places_open(&joining->places, joining->options, NULL);
     if (!find_sidecars(joining, error))
         return false;
     if (!with_mapping || joining->container.is_universal)

@@ -24,12 +24,11 @@
 #include "split/cli/bases.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/jobs.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
 #include "split/cli/table.h"
 #include "split/sidecars/selection.h"
-
-#define PERMISSION_BITS 07777
 
 /* The most attempts with a sidecar that others keep replacing. */
 #define ATTEMPTS 10
@@ -48,47 +47,33 @@ enum outcome {
     OUTCOME_COUNT,
 };
 
-struct job {
-    char *path;
+struct repack_job {
+    struct job job;
     uint64_t size_before, size_after; /* bytes */
     uint64_t base_size;               /* of the base that was made of it */
     enum outcome outcome;
-    struct error error;
-    struct error unkept; /* see output_options */
+    struct buffer notes;
 };
 
 struct repacking {
     const struct parsed_options *options;
-    enum { REPACK, DELTA, UNDELTA } what;
-    struct path_list files;     /* of repack */
+    enum repacking_kind { REPACK, DELTA, UNDELTA } what;
     struct selection selection; /* what stays whole; what is made whole */
     bool has_patterns;
     struct bases bases; /* of DELTA, which works on one sidecar after the other */
-    struct job **jobs;
-    size_t count, capacity;
+    struct jobs jobs;
     unsigned threads_each; /* for one sidecar */
-    struct progress progress;
     uint64_t counts[OUTCOME_COUNT];
     uint64_t size_before, size_after; /* bytes; sums for those that were changed */
 };
 
-static void add_job(struct repacking *repacking, const char *path, uint64_t size)
-{
-    struct job *job = command_array(1, sizeof(*job));
-
-    job->path = command_copy(path);
-    job->size_before = size;
-    COMMAND_ROOM_FOR_ONE(repacking->jobs, repacking->capacity, repacking->count);
-    repacking->jobs[repacking->count++] = job;
-}
-
 /* ---- one sidecar ---- */
 
 /* Writes the new form to a started output. */
-static enum outcome write_form(struct repacking *repacking, struct job *job,
-                               struct sidecar *sidecar, const struct input *input,
-                               struct output *output)
+static enum outcome write_form(struct repacking *repacking, struct repack_job *job,
+                               struct sidecar *sidecar, struct output *output, struct error *error)
 {
+    struct bytes bytes = sidecar->input.bytes;
     const struct sidecar_write_options options = {
         .level = (int)option_number(repacking->options, OPTION_LEVEL),
         .threads = repacking->threads_each,
@@ -97,32 +82,33 @@ static enum outcome write_form(struct repacking *repacking, struct job *job,
     bool fits, done;
 
     if (repacking->what != DELTA)
-        return sidecar_repack(sidecar, &options, output, &job->error) ? OUTCOME_CHANGED
-                                                                      : OUTCOME_FAULT;
-    done = bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                            output, &fits, &job->error);
+        return sidecar_repack(sidecar, &options, output, error) ? OUTCOME_CHANGED : OUTCOME_FAULT;
+    done = bases_make_delta(&repacking->bases, sidecar, bytes.size, options.level, false, output,
+                            &fits, error);
     /* What is like none becomes a base, and deltas will depend on that. */
-    if (done && !fits && bases_are_worth(input->bytes.size)) {
-        done = sidecar_verify(sidecar, &job->error) &&
-               bases_add(&repacking->bases, sidecar, input->bytes, output, &job->error) &&
-               bases_make_delta(&repacking->bases, sidecar, input->bytes.size, options.level, false,
-                                output, &fits, &job->error);
-        job->base_size = input->bytes.size;
+    if (done && !fits && bases_are_worth(bytes.size)) {
+        done = sidecar_verify(sidecar, error) &&
+               bases_add(&repacking->bases, sidecar, bytes, output, error) &&
+               bases_make_delta(&repacking->bases, sidecar, bytes.size, options.level, false,
+                                output, &fits, error);
+        job->base_size = bytes.size;
     }
     if (done && !fits) /* it is too small */
         return OUTCOME_BASE;
-    return done && output_sync(output, &job->error) && bases_hold(&repacking->bases, &job->error)
+    return done && output_sync(output, error) && bases_hold(&repacking->bases, error)
                ? OUTCOME_CHANGED
                : OUTCOME_FAULT;
 }
 
-static enum outcome write_again(struct repacking *repacking, struct job *job,
-                                struct sidecar *sidecar, const struct input *input)
+static enum outcome write_again(struct repacking *repacking, struct repack_job *job,
+                                struct sidecar *sidecar, struct error *error)
 {
+    const struct input *input = &sidecar->input;
+    struct error unkept = {0};
     const struct output_options output_options = {
         .mode = input->status.st_mode & PERMISSION_BITS,
         .in_place = input,
-        .unkept = &job->unkept,
+        .unkept = &unkept,
         .is_other_form = true,
     };
     enum output_result result = OUTPUT_UNCHANGED;
@@ -130,23 +116,24 @@ static enum outcome write_again(struct repacking *repacking, struct job *job,
     enum outcome outcome;
 
     /* This fails too if the file has changed already. */
-    if (!output_create(&output, job->path, &output_options, &job->error))
-        return job->error.number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
+    if (!output_create(&output, job->job.path, &output_options, error))
+        return error->number == 0 ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     sidecar_set_up(sidecar, repacking->options);
-    outcome = write_form(repacking, job, sidecar, input, &output);
+    outcome = write_form(repacking, job, sidecar, &output, error);
     job->size_before = input->bytes.size;
     job->size_after = output.size + job->base_size;
-    if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, &job->error))
+    if (outcome == OUTCOME_CHANGED && !output_commit(&output, &result, error))
         outcome = result == OUTPUT_OVERTAKEN ? OUTCOME_OVERTAKEN : OUTCOME_FAULT;
     else if (outcome == OUTCOME_CHANGED && result != OUTPUT_WRITTEN)
         outcome = OUTCOME_UNCHANGED;
+    if (outcome == OUTCOME_CHANGED && unkept.message[0] != '\0')
+        notes_add(&job->notes, "%s", unkept.message);
     output_discard(&output);
     return outcome;
 }
 
 /* What is to be done with a sidecar; OUTCOME_CHANGED: it gets another form. */
-static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar,
-                          const struct input *input)
+static enum outcome judge(const struct repacking *repacking, const struct sidecar *sidecar)
 {
     if (sidecar->facts.is_placeholder)
         return OUTCOME_PLACEHOLDER;
@@ -155,42 +142,38 @@ static enum outcome judge(const struct repacking *repacking, const struct sideca
     if (sidecar->base.is_needed)
         return OUTCOME_DELTA;
     if (repacking->what == DELTA)
-        return sidecar_holds_nothing(sidecar) || bases_have(&repacking->bases, &input->status)
-                   ? OUTCOME_KEPT
-                   : OUTCOME_CHANGED;
+        return sidecar_holds_nothing(sidecar) ? OUTCOME_KEPT : OUTCOME_CHANGED;
     return sidecar_is_compact(sidecar) ? OUTCOME_COMPACT : OUTCOME_CHANGED;
 }
 
-static enum outcome repack_one(struct repacking *repacking, struct job *job)
+static enum outcome repack_one(struct repacking *repacking, struct repack_job *job,
+                               struct error *error)
 {
-    struct sidecar *sidecar;
-    enum outcome outcome = OUTCOME_FAULT;
-    struct input input;
+    struct sidecar *sidecar = sidecar_read(job->job.path, error);
+    enum outcome outcome;
 
-    if (!input_read(&input, job->path, &job->error))
-        return job->error.number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
-    sidecar = sidecar_open(input.bytes, job->path, &job->error);
-    if (sidecar != NULL)
-        outcome = judge(repacking, sidecar, &input);
+    if (sidecar == NULL)
+        return error->number == ENOENT ? OUTCOME_GONE : OUTCOME_FAULT;
+    outcome = judge(repacking, sidecar);
     if (outcome == OUTCOME_CHANGED)
-        outcome = write_again(repacking, job, sidecar, &input);
+        outcome = write_again(repacking, job, sidecar, error);
     sidecar_close(sidecar);
-    input_close(&input);
     return outcome;
 }
 
-static void run_job(void *context, void *added)
+static bool repack_again(void *context, void *item, struct error *error)
 {
-    struct job *job = added;
+    struct repack_job *job = item;
 
     job->outcome = OUTCOME_OVERTAKEN;
     for (unsigned attempt = 0; attempt < ATTEMPTS && job->outcome == OUTCOME_OVERTAKEN; attempt++)
-        job->outcome = repack_one(context, job);
+        job->outcome = repack_one(context, job, error);
+    return job->outcome != OUTCOME_FAULT && job->outcome != OUTCOME_OVERTAKEN;
 }
 
 /* ---- results ---- */
 
-static void report_verbose(const struct job *job)
+static void tell_outcome(const struct repack_job *job)
 {
     static const char *const notes[OUTCOME_COUNT] = {
         [OUTCOME_UNCHANGED] = "unchanged: no compact form fits it",
@@ -204,65 +187,61 @@ static void report_verbose(const struct job *job)
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
 
     if (job->outcome == OUTCOME_CHANGED)
-        message_line(stdout, "%s: %s before, %s after", job->path,
+        message_line(stdout, "%s: %s before, %s after", job->job.path,
                      human_size(job->size_before, before), human_size(job->size_after, after));
     else
-        message_line(stdout, "%s: %s", job->path, notes[job->outcome]);
+        message_line(stdout, "%s: %s", job->job.path, notes[job->outcome]);
 }
 
-static void retire_job(void *context, void *added)
+static void tell_of_sidecar(void *context, void *item)
 {
     struct repacking *repacking = context;
-    struct job *job = added;
-    bool is_fault = job->outcome == OUTCOME_FAULT || job->outcome == OUTCOME_OVERTAKEN;
-    bool is_changed = job->outcome == OUTCOME_CHANGED;
-    bool is_verbose = option_given(repacking->options, OPTION_VERBOSE);
-    bool is_noted = is_changed && job->unkept.message[0] != '\0';
+    struct repack_job *job = item;
 
-    progress_add(&repacking->progress, 1);
-    if (is_fault || is_noted || is_verbose)
-        progress_finish(&repacking->progress);
-    if (is_noted)
-        message_warning("%s", job->unkept.message);
-    if (is_fault)
-        message_error(&job->error);
-    else if (is_verbose)
-        report_verbose(job);
-    repacking->counts[is_fault ? OUTCOME_FAULT : job->outcome]++;
-    repacking->size_before += is_changed ? job->size_before : 0;
-    repacking->size_after += is_changed ? job->size_after : 0;
-    free(job->path);
-    free(job);
+    notes_print(&job->notes);
+    if (job->outcome == OUTCOME_CHANGED) {
+        repacking->size_before += job->size_before;
+        repacking->size_after += job->size_after;
+    }
+    if (job->job.error == NULL && option_given(repacking->options, OPTION_VERBOSE))
+        tell_outcome(job);
+    repacking->counts[job->job.error != NULL ? OUTCOME_FAULT : job->outcome]++;
+    buffer_free(&job->notes);
+}
+
+static void start(struct repacking *repacking, const struct parsed_options *options,
+                  enum repacking_kind what)
+{
+    *repacking = (struct repacking){.options = options,
+                                    .what = what,
+                                    .jobs = {.name = "all sidecars",
+                                             .item_size = sizeof(struct repack_job),
+                                             .work = repack_again,
+                                             .tell = tell_of_sidecar,
+                                             .context = repacking}};
 }
 
 static void run_all(struct repacking *repacking, unsigned threads)
 {
-    const struct pool_calls calls = {run_job, retire_job, repacking};
-    struct pool *pool = pool_open(threads, &calls);
-
-    exit_unless_allocated(pool != NULL, sizeof(calls));
-    repacking->threads_each = parallel_share(threads, repacking->count);
-    progress_start(&repacking->progress, "all sidecars", repacking->count);
-    for (size_t i = 0; i < repacking->count; i++)
-        pool_add(pool, repacking->jobs[i]);
-    pool_close(pool);
-    free(repacking->jobs);
-    progress_finish(&repacking->progress);
+    repacking->threads_each = parallel_share(threads, repacking->jobs.count);
+    jobs_run(&repacking->jobs, threads);
 }
 
 /* ---- repack ---- */
 
 int command_repack(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options};
+    struct repacking repacking;
     const uint64_t *counts = repacking.counts;
     char before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
+    struct path_list files = {0};
     char repacked[COUNT_TEXT_MAX], compact[COUNT_TEXT_MAX], skipped[COUNT_TEXT_MAX];
 
-    sidecar_files_add(&repacking.files, options->operands, options->operand_count,
+    start(&repacking, options, REPACK);
+    sidecar_files_add(&files, options->operands, options->operand_count,
                       &repacking.counts[OUTCOME_FAULT]);
-    for (size_t i = 0; i < repacking.files.count; i++)
-        add_job(&repacking, repacking.files.paths[i], 0);
+    for (size_t i = 0; i < files.count; i++)
+        jobs_add(&repacking.jobs, files.paths[i], 1);
     run_all(&repacking, option_threads(options));
     printf("%s repacked: %s before, %s after; %s already compact, %s skipped\n",
            count_text(counts[OUTCOME_CHANGED], "sidecar", repacked),
@@ -270,7 +249,8 @@ int command_repack(const struct parsed_options *options)
            number_text(counts[OUTCOME_COMPACT] + counts[OUTCOME_UNCHANGED], compact),
            number_text(counts[OUTCOME_PLACEHOLDER] + counts[OUTCOME_DELTA] + counts[OUTCOME_GONE],
                        skipped));
-    path_list_free(&repacking.files);
+    path_list_free(&files);
+    jobs_free(&repacking.jobs);
     return counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
@@ -289,13 +269,10 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
 {
     struct repacking *repacking = context;
-    struct sidecar *sidecar = NULL;
-    struct input input;
     struct error fault = {.number = 0};
+    struct sidecar *sidecar = sidecar_map(path, &fault);
 
     (void)error;
-    if (input_open(&input, path, &fault))
-        sidecar = sidecar_open(input.bytes, path, &fault);
     if (sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, &fault)) {
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
@@ -306,24 +283,24 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                                           : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else
-            add_job(repacking, path, input.bytes.size);
+            ((struct repack_job *)jobs_add(&repacking->jobs, path, 1))->size_before =
+                sidecar->input.bytes.size;
     } else if (fault.number != ENOENT) {
         message_error(&fault);
         repacking->counts[OUTCOME_FAULT]++;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return true;
 }
 
 /* The largest first; in the order of the UUIDs among those of one size. */
 static int compare_jobs(const void *a, const void *b)
 {
-    const struct job *left = *(struct job *const *)a, *right = *(struct job *const *)b;
+    const struct repack_job *left = a, *right = b;
 
     if (left->size_before != right->size_before)
         return left->size_before > right->size_before ? -1 : 1;
-    return strcmp(left->path, right->path);
+    return strcmp(left->job.path, right->job.path);
 }
 
 static int change_store(struct repacking *repacking, const char *const *patterns, size_t count)
@@ -340,8 +317,9 @@ static int change_store(struct repacking *repacking, const char *const *patterns
            store_walk(directory, add_stored, repacking, &error) &&
            (repacking->what != DELTA || bases_open(&repacking->bases, directory, &error));
     if (done) {
-        if (repacking->count != 0)
-            qsort(repacking->jobs, repacking->count, sizeof(*repacking->jobs), compare_jobs);
+        if (repacking->jobs.count != 0)
+            qsort(repacking->jobs.items, repacking->jobs.count, repacking->jobs.item_size,
+                  compare_jobs);
         run_all(repacking, repacking->what == DELTA ? 1 : option_threads(repacking->options));
         if (counts[OUTCOME_FAULT] == 0)
             selection_report_unused(&repacking->selection, directory, false);
@@ -358,12 +336,8 @@ static int change_store(struct repacking *repacking, const char *const *patterns
         printf("\n");
     } else {
         message_error(&error);
-        for (size_t i = 0; i < repacking->count; i++) {
-            free(repacking->jobs[i]->path);
-            free(repacking->jobs[i]);
-        }
-        free(repacking->jobs);
     }
+    jobs_free(&repacking->jobs);
     bases_close(&repacking->bases);
     selection_close(&repacking->selection);
     return done && counts[OUTCOME_FAULT] == 0 ? STATUS_DONE : STATUS_FAILED;
@@ -371,7 +345,7 @@ static int change_store(struct repacking *repacking, const char *const *patterns
 
 int command_store_delta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = DELTA};
+    struct repacking repacking;
     const char **patterns, *pattern;
     size_t count = 0;
     int status;
@@ -381,6 +355,7 @@ int command_store_delta(const struct parsed_options *options)
     patterns = command_array(count + 1, sizeof(*patterns));
     for (size_t i = 0; (pattern = option_text_at(options, OPTION_KEEP_WHOLE, i)) != NULL; i++)
         patterns[i] = pattern;
+    start(&repacking, options, DELTA);
     status = change_store(&repacking, patterns, count);
     free(patterns);
     return status;
@@ -388,7 +363,8 @@ int command_store_delta(const struct parsed_options *options)
 
 int command_store_undelta(const struct parsed_options *options)
 {
-    struct repacking repacking = {.options = options, .what = UNDELTA};
+    struct repacking repacking;
 
+    start(&repacking, options, UNDELTA);
     return change_store(&repacking, options->operands + 1, options->operand_count - 1);
 }

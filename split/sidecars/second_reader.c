@@ -1,15 +1,16 @@
 /*
  * Reading an image in a child process by LIEF: see second_reader.h.
  *
- * The child writes the outline into a file in memory, in exactly the form of coff/read.c and
- * macho/read.c, so that the outlines can be compared as bytes, and the first different line
- * shows what is wrong.
+ * The child writes the outline into a file in memory, in the form that our own has
+ * (formats/image.h), so that the two can be compared as bytes, and the first different line shows
+ * what is wrong.
  */
 #ifdef COVSPLIT_WITH_LIEF
 /* Included first: it defines bool if that is not defined yet. */
-#include <LIEF/PE.h>
+#include <LIEF/ELF.h>
 
 #include <LIEF/MachO.h>
+#include <LIEF/PE.h>
 #endif
 
 #include "split/sidecars/second_reader.h"
@@ -17,9 +18,9 @@
 #ifdef COVSPLIT_WITH_LIEF
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,27 +49,75 @@
 
 #define LINE_MAX_SHOWN     256
 
+/* As many entries of .dynamic as elf/read.c takes. */
+#define ELF_DYNAMIC_MAX 1000
+
 /* ---- the child ---- */
+
+/* LIEF's list starts with the symbol that stands for none. */
+static void print_elf_symbols(FILE *stream, Elf_Symbol_t *const *symbols)
+{
+    uint64_t count = 0, values = 0, sizes = 0, names = 0;
+
+    if (symbols[0] == NULL)
+        return;
+    for (; symbols[count + 1] != NULL; count++) {
+        const Elf_Symbol_t *symbol = symbols[count + 1];
+
+        values += symbol->value ^ symbol->information;
+        sizes += symbol->size;
+        for (const char *name = symbol->name; *name != '\0'; name++)
+            names = names * 31 + (uint8_t)*name;
+    }
+    fprintf(stream, ELF_SYMBOLS_LINE, count, values, sizes, names);
+}
+
+static void print_elf(FILE *stream, const Elf_Binary_t *binary)
+{
+    const Elf_Header_t *header = &binary->header;
+    bool is_end = false;
+
+    fprintf(stream, ELF_OUTLINE, (unsigned)header->file_type, (unsigned)header->machine_type,
+            header->entrypoint, header->processor_flags, header->program_headers_offset,
+            header->section_headers_offset);
+    for (size_t i = 0; binary->segments[i] != NULL; i++) {
+        const Elf_Segment_t *segment = binary->segments[i];
+
+        fprintf(stream, ELF_SEGMENT_LINE, (unsigned)segment->type, segment->virtual_address,
+                segment->virtual_size, segment->offset, segment->size, segment->alignment,
+                segment->flags);
+    }
+    for (size_t i = 0; binary->sections[i] != NULL; i++) {
+        const Elf_Section_t *section = binary->sections[i];
+
+        fprintf(stream, ELF_SECTION_LINE, section->name, section->virtual_address,
+                section->original_size, section->offset, (unsigned)section->type, section->flags,
+                section->link, section->info, section->alignment, section->entry_size);
+    }
+    for (size_t i = 0; i < ELF_DYNAMIC_MAX && !is_end && binary->dynamic_entries[i] != NULL; i++) {
+        const Elf_DynamicEntry_t *entry = binary->dynamic_entries[i];
+
+        fprintf(stream, ELF_DYNAMIC_LINE, (unsigned)entry->tag, entry->value);
+        is_end = entry->tag == 0;
+    }
+    print_elf_symbols(stream, binary->static_symbols);
+}
 
 static void print_pe(FILE *stream, const Pe_Binary_t *binary)
 {
-    fprintf(stream, "entry 0x%" PRIx32 ", base 0x%" PRIx64 ", size 0x%" PRIx32 "\n",
-            binary->optional_header.addressof_entrypoint, binary->optional_header.imagebase,
-            binary->optional_header.sizeof_image);
+    fprintf(stream, COFF_OUTLINE, binary->optional_header.addressof_entrypoint,
+            binary->optional_header.imagebase, binary->optional_header.sizeof_image);
     /* LIEF takes what follows the last directory for more of them. */
     for (size_t i = 0;
          i < binary->optional_header.numberof_rva_and_size && binary->data_directories[i] != NULL;
          i++)
-        fprintf(stream, "directory %zu at 0x%" PRIx32 " of 0x%" PRIx32 "\n", i,
-                binary->data_directories[i]->rva, binary->data_directories[i]->size);
+        fprintf(stream, COFF_DIRECTORY_LINE, i, binary->data_directories[i]->rva,
+                binary->data_directories[i]->size);
     for (size_t i = 0; binary->sections[i] != NULL; i++) {
         const Pe_Section_t *section = binary->sections[i];
 
-        fprintf(stream,
-                "section %s at 0x%" PRIx64 " of 0x%" PRIx32 ", in the file at 0x%" PRIx64
-                " of 0x%" PRIx64 ", 0x%" PRIx32 "\n",
-                section->name, section->virtual_address, section->virtual_size, section->offset,
-                section->size, section->characteristics);
+        fprintf(stream, COFF_SECTION_LINE, section->name, section->virtual_address,
+                section->virtual_size, section->offset, section->size, section->characteristics);
     }
 }
 
@@ -76,69 +125,57 @@ static void print_command(FILE *stream, const Macho_Command_t *command)
 {
     uint32_t entry_offset = 0;
 
-    fprintf(stream, "load command 0x%x of %" PRIu32 " at %" PRIu32 "\n", (unsigned)command->command,
-            command->size, command->offset);
+    fprintf(stream, MACHO_COMMAND_LINE, (unsigned)command->command, command->size,
+            (uint64_t)command->offset);
     if ((uint32_t)command->command != MACHO_MAIN_COMMAND)
         return;
     if (command->size >= MACHO_MAIN_ENTRY + sizeof(entry_offset))
         memcpy(&entry_offset, command->data + MACHO_MAIN_ENTRY, sizeof(entry_offset));
-    fprintf(stream, "entry 0x%" PRIx32 "\n", entry_offset);
+    fprintf(stream, MACHO_ENTRY_LINE, entry_offset);
 }
 
 static void print_macho(FILE *stream, const Macho_Binary_t *binary)
 {
-    fprintf(stream, "cpu 0x%x, type %u, %" PRIu32 " load commands, flags 0x%" PRIx32 "\n",
-            (unsigned)binary->header.cpu_type, (unsigned)binary->header.file_type,
-            binary->header.nb_cmds, binary->header.flags);
+    fprintf(stream, MACHO_OUTLINE, (unsigned)binary->header.cpu_type,
+            (unsigned)binary->header.file_type, binary->header.nb_cmds, binary->header.flags);
     for (size_t i = 0; binary->commands[i] != NULL; i++)
         print_command(stream, binary->commands[i]);
     for (size_t i = 0; binary->segments[i] != NULL; i++) {
         const Macho_Segment_t *segment = binary->segments[i];
 
-        fprintf(stream,
-                "segment %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                " of 0x%" PRIx64 ", protection %" PRIu32 " of %" PRIu32 ", %" PRIu32 " sections\n",
-                segment->name, segment->virtual_address, segment->virtual_size,
-                segment->file_offset, segment->file_size, segment->init_protection,
-                segment->max_protection, segment->numberof_sections);
+        fprintf(stream, MACHO_SEGMENT_LINE, segment->name, segment->virtual_address,
+                segment->virtual_size, segment->file_offset, segment->file_size,
+                segment->init_protection, segment->max_protection, segment->numberof_sections);
     }
     for (size_t i = 0; binary->sections[i] != NULL; i++) {
         const Macho_Section_t *section = binary->sections[i];
 
-        fprintf(stream,
-                "section %s at 0x%" PRIx64 " of 0x%" PRIx64 ", in the file at 0x%" PRIx64
-                ", alignment %" PRIu32 ", type %u, attributes 0x%" PRIx32 ", 0x%" PRIx32 "\n",
-                section->name, section->virtual_address, section->size, section->offset,
-                section->alignment, (unsigned)section->type, section->flags, section->reserved3);
+        fprintf(stream, MACHO_SECTION_LINE, section->name, section->virtual_address, section->size,
+                section->offset, section->alignment, (unsigned)section->type, section->flags,
+                section->reserved3);
     }
 }
 
-static int read_pe(void *library, const char *path, FILE *stream)
+/* Reads the image by a function of LIEF, and prints its outline. */
+static bool print_image(void *library, const struct input *image, FILE *stream)
 {
-    Pe_Binary_t *(*parse)(const char *) = NULL;
-    const Pe_Binary_t *binary;
+    const uint8_t *magic = image->bytes.data; /* some format has recognized it */
+    bool is_elf = memcmp(magic, ELFMAG, SELFMAG) == 0, is_pe = memcmp(magic, "MZ", 2) == 0;
+    void *(*parse)(const char *) = NULL;
+    void *parsed;
 
-    *(void **)&parse = dlsym(library, "pe_parse");
-    binary = parse == NULL ? NULL : parse(path);
-    if (binary == NULL)
-        return CHILD_UNREADABLE;
-    print_pe(stream, binary);
-    return CHILD_DONE;
-}
-
-/* A universal image has a binary for each slice. */
-static int read_macho(void *library, const char *path, FILE *stream)
-{
-    Macho_Binary_t **(*parse)(const char *) = NULL;
-    Macho_Binary_t **binaries;
-
-    *(void **)&parse = dlsym(library, "macho_parse");
-    binaries = parse == NULL ? NULL : parse(path);
-    if (binaries == NULL || binaries[0] == NULL)
-        return CHILD_UNREADABLE;
-    for (size_t i = 0; binaries[i] != NULL; i++)
-        print_macho(stream, binaries[i]);
-    return CHILD_DONE;
+    *(void **)&parse = dlsym(library, is_elf ? "elf_parse" : is_pe ? "pe_parse" : "macho_parse");
+    parsed = parse == NULL ? NULL : parse(image->path);
+    if (parsed == NULL)
+        return false;
+    if (is_elf)
+        print_elf(stream, parsed);
+    else if (is_pe)
+        print_pe(stream, parsed);
+    else /* a universal image has a binary for each slice */
+        for (Macho_Binary_t **binary = parsed; *binary != NULL; binary++)
+            print_macho(stream, *binary);
+    return true;
 }
 
 /* LIEF prints a lot. */
@@ -146,10 +183,8 @@ static int run_child(const struct input *image, int to)
 {
     struct rlimit limit = {OUTLINE_MAX, OUTLINE_MAX};
     int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    bool is_pe = image->bytes.size >= 2 && memcmp(image->bytes.data, "MZ", 2) == 0;
     FILE *stream = fdopen(to, "w");
     void *library;
-    int result;
 
     signal(SIGALRM, SIG_DFL);
     alarm(CHILD_SECONDS);
@@ -161,8 +196,8 @@ static int run_child(const struct input *image, int to)
     library = dlopen(LIEF_LIBRARY, RTLD_NOW);
     if (library == NULL || stream == NULL)
         return CHILD_NO_LIBRARY;
-    result = (is_pe ? read_pe : read_macho)(library, image->path, stream);
-    return fflush(stream) == 0 ? result : CHILD_UNREADABLE;
+    return print_image(library, image, stream) && fflush(stream) == 0 ? CHILD_DONE
+                                                                      : CHILD_UNREADABLE;
 }
 
 /* ---- the parent ---- */
@@ -185,35 +220,30 @@ static bool ask_child(const struct input *image, int to)
     return false;
 }
 
-static struct bytes take_line(struct bytes *rest)
+/* The length of the line at an offset, as far as it is shown. */
+static int line_length(struct bytes text, uint64_t start)
 {
-    const uint8_t *newline = rest->size == 0 ? NULL : memchr(rest->data, '\n', (size_t)rest->size);
-    struct bytes line = {rest->data,
-                         newline == NULL ? rest->size : (uint64_t)(newline - rest->data)};
+    int length = 0;
 
-    bytes_slice(*rest, line.size + (newline != NULL), rest->size - line.size - (newline != NULL),
-                rest);
-    return line;
-}
-
-static int shown_length(struct bytes line)
-{
-    return line.size < LINE_MAX_SHOWN ? (int)line.size : LINE_MAX_SHOWN;
+    while (length < LINE_MAX_SHOWN && start + (uint64_t)length < text.size &&
+           text.data[start + (uint64_t)length] != '\n')
+        length++;
+    return length;
 }
 
 static bool compare(const char *path, struct bytes ours, struct bytes theirs, struct error *error)
 {
-    while (ours.size != 0 || theirs.size != 0) {
-        struct bytes our_line = take_line(&ours), their_line = take_line(&theirs);
+    uint64_t line = 0; /* where the first different one starts */
 
-        if (!bytes_equal(our_line, their_line))
-            return error_set(error,
-                             "%s: covsplit reads '%.*s', but LIEF reads '%.*s'; do not use this "
-                             "image, and please report it",
-                             path, shown_length(our_line), (const char *)our_line.data,
-                             shown_length(their_line), (const char *)their_line.data);
-    }
-    return true;
+    if (bytes_equal(ours, theirs))
+        return true;
+    for (uint64_t i = 0; i < ours.size && i < theirs.size && ours.data[i] == theirs.data[i]; i++)
+        line = ours.data[i] == '\n' ? i + 1 : line;
+    return error_set(error,
+                     "%s: covsplit reads '%.*s', but LIEF reads '%.*s'; do not use this image, and "
+                     "please report it",
+                     path, line_length(ours, line), (const char *)ours.data + line,
+                     line_length(theirs, line), (const char *)theirs.data + line);
 }
 
 static bool ask(const struct input *image, struct bytes outline, struct error *error)

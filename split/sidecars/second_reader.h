@@ -15,8 +15,8 @@
 #include "formats/image.h"
 
 /* Has LIEF read the image. False if it sees something else than covsplit. If LIEF is missing or
- * cannot read the file, that is only a warning: it does not decide what covsplit can read. Images
- * that have no outline pass, and so do all in builds without LIEF. */
+ * cannot read the file, that is only a warning: it does not decide what covsplit can read. ELF
+ * images with more sections than LIEF reads pass, and so do all images in builds without LIEF. */
 bool second_reader_agrees(const struct input *image, const struct container *container,
                           struct error *error);
 

@@ -221,22 +221,11 @@ static int compare_entries(const void *a, const void *b)
     return uuid_compare(&one->uuid, &other->uuid);
 }
 
-static void sort(struct keep_list *list)
-{
-    size_t kept = 0;
-
-    qsort(list->entries, list->count, sizeof(*list->entries), compare_entries);
-    for (size_t i = 0; i < list->count; i++) {
-        if (i == 0 || compare_entries(&list->entries[i - 1], &list->entries[i]) != 0)
-            list->entries[kept++] = list->entries[i];
-    }
-    list->count = kept;
-}
-
 bool keep_list_read_stream(struct keep_list *list, FILE *stream, const char *name,
                            struct error *error)
 {
     char *line = NULL;
+    size_t kept = 0;
     bool done;
 
     *list = (struct keep_list){0};
@@ -246,12 +235,18 @@ bool keep_list_read_stream(struct keep_list *list, FILE *stream, const char *nam
                          "%s: lists no UUID, so all sidecars would go; if that is what you want, "
                          "give --older-than 0 and no list",
                          name);
-    if (done)
-        sort(list);
-    else
-        keep_list_free(list);
     free(line);
-    return done;
+    if (!done) {
+        keep_list_free(list);
+        return false;
+    }
+    qsort(list->entries, list->count, sizeof(*list->entries), compare_entries);
+    for (size_t i = 0; i < list->count; i++) {
+        if (i == 0 || compare_entries(&list->entries[i - 1], &list->entries[i]) != 0)
+            list->entries[kept++] = list->entries[i];
+    }
+    list->count = kept;
+    return true;
 }
 
 bool keep_list_read(struct keep_list *list, const char *path, struct error *error)

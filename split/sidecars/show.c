@@ -72,24 +72,19 @@ static bool check_stream(void *context, const char *name, struct bytes so_far, s
            check_described(context, name, so_far, error);
 }
 
-static bool open_file(const char *path, uint64_t limit, struct input *input, struct error *error)
-{
-    struct profile_stream stream = {.limit = limit};
-
-    return stream_is(path) ? stream_read_input(input, path, memory_limit_given(limit), check_stream,
-                                               &stream, error)
-                           : input_open(input, path, error);
-}
-
 /* Shows each slice of a universal image like a file of its own, FILE.ARCH, even if another slice
  * cannot be shown. */
 static bool show_file(const char *path, struct showing *showing, struct error *error)
 {
+    struct profile_stream stream = {.limit = showing->limit};
     struct input input;
     struct container container;
-    bool done = true;
+    bool done = stream_is(path)
+                    ? stream_read_input(&input, path, memory_limit_given(showing->limit),
+                                        check_stream, &stream, error)
+                    : input_open(&input, path, error);
 
-    if (!open_file(path, showing->limit, &input, error))
+    if (!done)
         return false;
     if (union_recognize(input.bytes) && !showing->is_map) {
         done = describe_file(&input, showing, error) && show_members(&input, showing, error);
@@ -150,17 +145,6 @@ static bool has_states(const struct parsed_options *options)
     return false;
 }
 
-static int check_usage(const struct parsed_options *options)
-{
-    bool of_state = has_states(options);
-
-    if (option_given(options, OPTION_STORE) && !of_state)
-        return message_usage("show", "'--store' is for states");
-    if (option_given(options, OPTION_SIDECAR) && !of_state)
-        return message_usage("show", "'--sidecar' is for states");
-    return STATUS_DONE;
-}
-
 static void show_all(const struct parsed_options *options, struct profile_sidecars *sidecars,
                      struct showing *showing)
 {
@@ -181,24 +165,23 @@ int command_show(const struct parsed_options *options)
 {
     struct profile_sidecars sidecars = {.given = {0}};
     struct error problem;
-    struct json_writer json = {.stream = stdout};
-    struct showing showing = {.json = option_given(options, OPTION_JSON) ? &json : NULL,
-                              .is_first = true,
+    struct json_writer array;
+    struct showing showing = {.is_first = true,
                               .is_map = option_given(options, OPTION_MAP),
-                              .limit = option_number(options, OPTION_MEMORY_LIMIT),
-                              .status = check_usage(options)};
+                              .limit = option_number(options, OPTION_MEMORY_LIMIT)};
+    bool of_state = has_states(options);
 
-    if (showing.status != STATUS_DONE)
-        return showing.status;
-    if (has_states(options) && !profile_sidecars_open(&sidecars, options, &problem)) {
+    if (option_given(options, OPTION_STORE) && !of_state)
+        return message_usage("show", "'--store' is for states");
+    if (option_given(options, OPTION_SIDECAR) && !of_state)
+        return message_usage("show", "'--sidecar' is for states");
+    if (of_state && !profile_sidecars_open(&sidecars, options, &problem)) {
         message_error(&problem);
         showing.status = STATUS_FAILED;
     } else {
-        if (showing.json != NULL)
-            json_begin_array(showing.json, NULL);
+        showing.json = json_begin_if(option_given(options, OPTION_JSON), &array);
         show_all(options, &sidecars, &showing);
-        if (showing.json != NULL)
-            json_end_array(showing.json);
+        json_end_if(showing.json);
     }
     profile_sidecars_close(&sidecars);
     return showing.status;

@@ -43,52 +43,44 @@ bool check_described(struct profile_stream *stream, const char *name, struct byt
 bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t memory_limit,
                 struct json_writer *json, struct error *error);
 
-/* ---- the output for one file: report.c ----
+/* ---- the output for one file: fact_sheet.c ----
  *
- * It is a list of facts, followed by a table of sections. The code that describes a file adds each
- * fact once, with a label for people and a key for JSON, and does not need to know which of the two
- * is printed. Nothing is printed before report_print, so that a damaged file does not leave half a
- * description. */
+ * It is a list of facts, followed by a table of sections. Nothing is printed before sheet_print, so
+ * that a damaged file does not leave half a description. */
 
 struct fact_sheet {
-    /* Text: two tables. */
-    struct table *facts;
+    struct facts facts;
+    /* Text. */
     struct table *sections;
     /* JSON: an object, which is first written to a text in memory. */
-    struct json_writer *json;  /* NULL: the report is text */
     FILE *stream;              /* where the text goes */
-    struct json_writer before; /* the writer before this report */
+    struct json_writer before; /* the writer before this sheet */
     struct buffer text;
     /* The current list. */
     const char *list_label;
     char list[ERROR_MESSAGE_MAX];
 };
 
-/* Starts a report on stdout: a JSON object, or text with each line indented by two blanks. */
-void report_begin(struct fact_sheet *report, struct json_writer *json);
+/* Starts a sheet for stdout: a JSON object, or text with each line indented by two blanks. */
+void sheet_begin(struct fact_sheet *sheet, struct json_writer *json);
 
-/* Keys and labels must be constants; all texts are copied. */
-void report_text(struct fact_sheet *report, const char *key, const char *label, const char *text);
 /* Adds null to JSON; in text, says in words what is missing, or omits the fact if NULL. */
-void report_none(struct fact_sheet *report, const char *key, const char *label, const char *text);
-void report_number(struct fact_sheet *report, const char *key, const char *label, uint64_t number);
-/* Adds a number of bytes: in text, also in rounded form. */
-void report_size(struct fact_sheet *report, const char *key, const char *label, uint64_t size);
-void report_boolean(struct fact_sheet *report, const char *key, const char *label, bool value);
+void sheet_none(struct fact_sheet *sheet, const char *key, const char *label, const char *text);
+void sheet_boolean(struct fact_sheet *sheet, const char *key, const char *label, bool value);
 
 /* Begins an array in JSON; in text, words separated by ", ". */
-void report_list(struct fact_sheet *report, const char *key, const char *label);
-void report_list_word(struct fact_sheet *report, const char *word);
-void report_list_end(struct fact_sheet *report);
+void sheet_list(struct fact_sheet *sheet, const char *key, const char *label);
+void sheet_list_word(struct fact_sheet *sheet, const char *word);
+void sheet_list_end(struct fact_sheet *sheet);
 
 /* The sections come after all facts: in JSON an array, which is there even if it is empty. */
-void report_begin_sections(struct fact_sheet *report);
-void report_section(struct fact_sheet *report, const struct section_row *section);
-void report_end_sections(struct fact_sheet *report);
+void sheet_begin_sections(struct fact_sheet *sheet);
+void sheet_section(struct fact_sheet *sheet, const struct section_row *section);
+void sheet_end_sections(struct fact_sheet *sheet);
 
-/* Prints the report. The JSON object is open until report_end, for more members. Without a
- * report_print, report_end leaves no trace of it. */
-void report_print(struct fact_sheet *report);
-void report_end(struct fact_sheet *report);
+/* Prints the sheet. The JSON object is open until sheet_end, for more members. Without a
+ * sheet_print, sheet_end leaves no trace of it. */
+void sheet_print(struct fact_sheet *sheet);
+void sheet_end(struct fact_sheet *sheet);
 
 #endif

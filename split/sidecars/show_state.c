@@ -66,10 +66,8 @@ static bool add_image(void *context, struct profile_sum *sum, const char *name, 
 {
     struct description *description = context;
     struct image_row row = {.profile_count = sum->profile_count};
-    struct profile profile;
     struct stat status;
-    bool done = profile_parse(profile_sum_combined(sum), 0, name, &profile, error) &&
-                name_image(description, &profile, name, &row, error);
+    bool done = name_image(description, profile_sum_combined(sum), name, &row, error);
 
     /* An image may be in batches only, and has no file then. */
     if (done && stat(name, &status) == 0)
@@ -92,7 +90,7 @@ static int compare_images(const void *a, const void *b)
     return order != 0 ? order : uuid_compare(&left->uuid, &right->uuid);
 }
 
-static bool describe(const char *path, struct description *description, struct error *error)
+static bool describe_state(const char *path, struct description *description, struct error *error)
 {
     struct state *state = NULL;
     bool done = state_open(&state, path, STATE_READ, description->memory_limit, error) &&
@@ -112,17 +110,17 @@ static void print_images(const struct description *description, struct json_writ
                                                   {"profiles", TABLE_RIGHT},
                                                   {"size", TABLE_RIGHT}};
     char hex[UUID_HEX_MAX];
-    struct rows rows;
+    struct facts rows;
 
     rows_begin(&rows, json, "images", columns, sizeof(columns) / sizeof(columns[0]), INDENTATION);
     for (size_t i = 0; i < description->image_count; i++) {
         const struct image_row *image = &description->images[i];
 
         rows_begin_row(&rows);
-        rows_text(&rows, "image_name", image->name);
-        rows_text(&rows, "uuid", uuid_format(&image->uuid, hex));
-        rows_number(&rows, "profile_count", image->profile_count);
-        rows_number(&rows, "size", image->size);
+        facts_text(&rows, "image_name", NULL, image->name);
+        facts_text(&rows, "uuid", NULL, uuid_format(&image->uuid, hex));
+        facts_number(&rows, "profile_count", NULL, image->profile_count);
+        facts_number(&rows, "size", NULL, image->size);
         rows_end_row(&rows);
     }
     if (json == NULL && description->image_count != 0)
@@ -157,7 +155,7 @@ bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t me
     struct description description = {
         .source = {profile_sidecars_find, profile_sidecars_release, sidecars},
         .memory_limit = memory_limit};
-    bool done = describe(path, &description, error);
+    bool done = describe_state(path, &description, error);
 
     if (done)
         print_description(path, &description, json);

@@ -81,13 +81,10 @@ static struct timespec start_moment(void)
  * whether it was chosen. */
 static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entry *entry)
 {
-    struct sidecar *sidecar = NULL;
-    struct input input;
     struct error error;
+    struct sidecar *sidecar = sidecar_map(entry->path, &error);
     bool chosen = false;
 
-    if (input_open(&input, entry->path, &error))
-        sidecar = sidecar_open(input.bytes, entry->path, &error);
     if (sidecar != NULL) {
         chosen = selection_has(&cleaning->selection, &entry->uuid, sidecar->image_name);
     } else if (error.number != ENOENT) {
@@ -95,31 +92,17 @@ static bool is_chosen_by_name(struct cleaning *cleaning, const struct store_entr
         cleaning->has_failed = true;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return chosen;
 }
 
-static bool must_stay(struct cleaning *cleaning, const struct store_entry *entry)
+static bool is_chosen(struct cleaning *cleaning, const struct store_entry *entry)
 {
-    bool is_chosen;
-
     if (entry->kind != STORE_SIDECAR)
-        return entry->kind == STORE_STRAY;
-    is_chosen = cleaning->selection.needs_names
-                    ? is_chosen_by_name(cleaning, entry)
-                    : selection_has(&cleaning->selection, &entry->uuid, NULL);
-    return !is_chosen || (cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid));
-}
-
-static void report_removed(struct cleaning *cleaning, const struct store_entry *entry,
-                           const struct stat *status)
-{
-    message_line(stdout, "%s %s%s", cleaning->is_dry ? "would remove" : "removed", entry->path,
-                 entry->kind == STORE_TEMPORARY ? " (left by a split that was killed)" : "");
-    if (entry->kind != STORE_SIDECAR)
-        return;
-    cleaning->removed_count++;
-    cleaning->removed_size += (uint64_t)status->st_size;
+        return entry->kind != STORE_STRAY;
+    return (cleaning->selection.needs_names
+                ? is_chosen_by_name(cleaning, entry)
+                : selection_has(&cleaning->selection, &entry->uuid, NULL)) &&
+           !(cleaning->has_keep_list && keep_list_has(&cleaning->keep, &entry->uuid));
 }
 
 static void report_failure(struct cleaning *cleaning, const struct store_entry *entry,
@@ -138,24 +121,24 @@ static void report_failure(struct cleaning *cleaning, const struct store_entry *
 static bool clean_entry(void *context, const struct store_entry *entry, struct error *error)
 {
     struct cleaning *cleaning = context;
+    bool is_sidecar = entry->kind == STORE_SIDECAR, stays = !is_chosen(cleaning, entry);
     const struct timespec *limit =
-        entry->kind == STORE_SIDECAR ? &cleaning->sidecar_limit : &cleaning->temporary_limit;
-    bool stays = must_stay(cleaning, entry);
+        is_sidecar ? &cleaning->sidecar_limit : &cleaning->temporary_limit;
     struct stat status;
 
     (void)error;
     if (!stays && lstat(entry->path, &status) != 0) {
         report_failure(cleaning, entry, "cannot be examined");
-        return true;
-    }
-    if (stays || is_later(&status.st_mtim, limit)) {
-        cleaning->kept_count += entry->kind == STORE_SIDECAR;
-        return true;
-    }
-    if (cleaning->is_dry || unlink(entry->path) == 0)
-        report_removed(cleaning, entry, &status);
-    else
+    } else if (stays || is_later(&status.st_mtim, limit)) {
+        cleaning->kept_count += is_sidecar;
+    } else if (cleaning->is_dry || unlink(entry->path) == 0) {
+        message_line(stdout, "%s %s%s", cleaning->is_dry ? "would remove" : "removed", entry->path,
+                     is_sidecar ? "" : " (left by a split that was killed)");
+        cleaning->removed_count += is_sidecar;
+        cleaning->removed_size += is_sidecar ? (uint64_t)status.st_size : 0;
+    } else {
         report_failure(cleaning, entry, "cannot be removed");
+    }
     return true;
 }
 
@@ -228,8 +211,7 @@ static bool find_needed(struct needed *needed, const char *store)
     return false;
 }
 
-/* Gives bases that no delta needs their second name. In stores of before, one may also be the
- * sidecar of its image, and takes no room. */
+/* Gives bases that no delta needs their second name. */
 static bool put_aside(struct cleaning *cleaning, const char *store, const char *directory,
                       struct error *error)
 {
@@ -245,8 +227,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
         struct stat status;
 
         if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
-            stat(path, &status) == 0 && status.st_nlink == 1 &&
-            !is_later(&status.st_atim, &cleaning->temporary_limit)) {
+            stat(path, &status) == 0 && !is_later(&status.st_atim, &cleaning->temporary_limit)) {
             if (cleaning->is_dry)
                 message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
             else

@@ -2,10 +2,8 @@
  * covsplit verify and store check: check sidecars one after the other, or all sidecars of a store,
  * which must also be in the right place.
  *
- * For a store, the main thread walks through it and puts what it finds into a pool of jobs; results
- * are printed in the order of the walk, whichever job ends first. Sidecars are decompressed as
- * streams, so memory is needed only for the jobs and a few megabytes for each thread, however large
- * sidecars and store are.
+ * Sidecars are decompressed as streams, so memory is needed only for the list of a store's files
+ * and a few megabytes for each thread, however large sidecars and store are.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,12 +15,12 @@
 
 #include "common/base/error.h"
 #include "common/base/file.h"
-#include "common/base/parallel.h"
 #include "common/sidecar/sidecar.h"
 #include "common/store/store.h"
 #include "formats/image.h"
 #include "split/cli/commands.h"
 #include "split/cli/find_sidecar.h"
+#include "split/cli/jobs.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
@@ -35,15 +33,6 @@ struct checked_sidecar {
     struct uuid uuid; /* size 0: the sidecar cannot be read */
     bool is_empty;    /* there was nothing to take out of its image */
 };
-
-/* A bytes_sink. Here only the final digest of the restored image matters. */
-static bool drop_part(void *context, struct bytes part, struct error *error)
-{
-    (void)context;
-    (void)part;
-    (void)error;
-    return true;
-}
 
 /* A sidecar belongs to the slice that it can be joined with. */
 static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
@@ -62,7 +51,7 @@ static bool check_join(const struct sidecar *sidecar, const char *stripped_path,
             const struct input *slice = &container.slices[i].input;
 
             done = (!container.is_universal || slice->bytes.size == sidecar->facts.stripped_size) &&
-                   sidecar_restore(sidecar, slice, drop_part, NULL, error);
+                   sidecar_restore(sidecar, slice, NULL, NULL, error);
         }
         done = done && input_unchanged(&stripped, error) &&
                second_reader_agrees(&stripped, &container, error);
@@ -118,189 +107,137 @@ static void write_checked(struct json_writer *json, const char *path,
 
 #define LEFTOVER_SECONDS 86400 /* younger files may still be being written */
 
-enum job_result {
-    RESULT_NONE, /* not checked yet */
-    RESULT_GOOD,
-    RESULT_FAULT,
+enum check_result {
+    RESULT_CHECKED, /* the sidecar is good, or the job has an error */
     RESULT_LEFTOVER,
     RESULT_GONE, /* removed by another process */
 };
 
-struct job {
-    enum job_result result;
-    bool is_stray;
-    char *path;
+struct check_job {
+    struct job job;
+    enum store_entry_kind kind;
     struct uuid uuid;
-    uint64_t size; /* bytes */
+    enum check_result result;
     struct checked_sidecar checked;
-    struct error error;
 };
 
 struct check {
     const struct parsed_options *options;
-    bool verbose;
-    struct json_writer json;
-    bool has_json; /* an array instead of lines and totals */
-    struct progress progress;
-    uint64_t sidecars, bytes, faults;
-    struct pool *pool;
+    struct jobs jobs;
+    struct json_writer array, *json; /* instead of lines and totals; NULL: not asked for */
+    uint64_t sidecars, bytes;
 };
 
-static void run_job(void *context, void *added)
+/* What is not a sidecar in its place. */
+static bool check_other(struct check_job *job, struct error *error)
+{
+    const char *path = job->job.path;
+    struct stat status;
+
+    if (lstat(path, &status) != 0) {
+        job->result = errno == ENOENT ? RESULT_GONE : RESULT_CHECKED;
+        return job->result == RESULT_GONE ||
+               error_set_errno(error, errno, "%s: cannot be examined", path);
+    }
+    if (job->kind == STORE_STRAY)
+        return error_set(error,
+                         "%s: no search finds a sidecar there; move it to the place of its UUID, "
+                         "or remove it",
+                         path);
+    job->result = time(NULL) - status.st_mtime > LEFTOVER_SECONDS ? RESULT_LEFTOVER : RESULT_GONE;
+    return true;
+}
+
+static bool check_entry(void *context, void *item, struct error *error)
 {
     const struct check *check = context;
-    struct job *job = added;
+    struct check_job *job = item;
+    const char *path = job->job.path;
     struct stat status;
-    bool is_seen = true;
 
-    if (job->result != RESULT_NONE)
-        return;
-    if (stat(job->path, &status) == 0)
-        job->size = (uint64_t)status.st_size;
-    else
-        is_seen = error_set_errno(&job->error, errno, "%s: cannot be read", job->path);
-    if (is_seen &&
-        check_sidecar(job->path, &job->uuid, NULL, check->options, &job->checked, &job->error))
-        job->result = RESULT_GOOD;
-    else if (lstat(job->path, &status) != 0 && errno == ENOENT)
-        job->result = RESULT_GONE;
-    else
-        job->result = RESULT_FAULT;
-}
-
-static void report_job(struct check *check, const struct job *job)
-{
-    if (job->result == RESULT_GONE)
-        return;
-    progress_add(&check->progress, job->size);
-    if (job->result != RESULT_GOOD || check->verbose || check->has_json)
-        progress_finish(&check->progress);
-    if (job->result == RESULT_LEFTOVER) {
-        message_warning("%s", job->error.message);
-        return;
-    }
-    if (!job->is_stray) {
-        check->sidecars++;
-        check->bytes += job->size;
-    }
-    if (job->result == RESULT_FAULT) {
-        check->faults++;
-        message_error(&job->error);
-    } else if (check->verbose && !check->has_json) {
-        message_line(stdout, "%s: ok", job->path);
-    }
-    if (check->has_json)
-        write_checked(&check->json, job->path, &job->checked,
-                      job->result == RESULT_FAULT ? &job->error : NULL);
-}
-
-static void retire_job(void *context, void *added)
-{
-    struct job *job = added;
-
-    report_job(context, job);
-    free(job->path);
-    free(job);
-}
-
-static void judge_other(struct job *job, enum store_entry_kind kind)
-{
-    struct stat status;
-    bool is_known = lstat(job->path, &status) == 0;
-
+    if (job->kind != STORE_SIDECAR)
+        return check_other(job, error);
+    if (check_sidecar(path, &job->uuid, NULL, check->options, &job->checked, error))
+        return true;
+    if (lstat(path, &status) == 0 || errno != ENOENT)
+        return false;
     job->result = RESULT_GONE;
-    job->is_stray = true;
-    if (!is_known && errno == ENOENT)
-        return;
-    if (!is_known) {
-        job->result = RESULT_FAULT;
-        error_set_errno(&job->error, errno, "%s: cannot be examined", job->path);
-    } else if (kind == STORE_STRAY) {
-        job->result = RESULT_FAULT;
-        error_set(&job->error,
-                  "%s: no search finds a sidecar there; move it to the place of its UUID, or "
-                  "remove it",
-                  job->path);
-    } else if (time(NULL) - status.st_mtime > LEFTOVER_SECONDS) {
-        job->result = RESULT_LEFTOVER;
-        error_set(&job->error,
-                  "%s: left by a split that was killed; 'covsplit store gc' removes it", job->path);
-    }
+    return true;
 }
 
-static bool add_job(void *context, const struct store_entry *entry, struct error *error)
+static void tell_of_entry(void *context, void *item)
 {
     struct check *check = context;
-    struct job *job = command_array(1, sizeof(*job));
+    const struct check_job *job = item;
+    const char *path = job->job.path;
 
-    (void)error;
-    job->path = command_copy(entry->path);
-    job->uuid = entry->uuid;
-    if (entry->kind != STORE_SIDECAR)
-        judge_other(job, entry->kind);
-    pool_add(check->pool, job);
-    return true;
+    if (job->result == RESULT_LEFTOVER)
+        message_warning("%s: left by a split that was killed; 'covsplit store gc' removes it",
+                        path);
+    if (job->result != RESULT_CHECKED)
+        return;
+    if (job->kind == STORE_SIDECAR) {
+        check->sidecars++;
+        check->bytes += job->job.size;
+    }
+    if (check->json != NULL) {
+        progress_finish();
+        write_checked(check->json, path, &job->checked, job->job.error);
+    } else if (job->job.error == NULL && option_given(check->options, OPTION_VERBOSE)) {
+        message_line(stdout, "%s: ok", path);
+    }
 }
 
-static bool add_size(void *context, const struct store_entry *entry, struct error *error)
+/* A store_entry_visitor. */
+static bool add_entry(void *context, const struct store_entry *entry, struct error *error)
 {
-    struct progress *progress = context;
+    struct check *check = context;
+    struct check_job *job = jobs_add(&check->jobs, entry->path, 0);
     struct stat status;
 
     (void)error;
+    job->kind = entry->kind;
+    job->uuid = entry->uuid;
     if (entry->kind == STORE_SIDECAR && stat(entry->path, &status) == 0)
-        progress->total += (uint64_t)status.st_size;
+        job->job.size = (uint64_t)status.st_size;
     return true;
-}
-
-/* A directory without the place of sidecars would check out as a store without any. */
-static bool is_store(const char *directory, struct error *error)
-{
-    char *root = store_root(directory);
-    bool is_there;
-
-    exit_unless_allocated(root != NULL, strlen(directory));
-    is_there = path_is_directory(root) || !path_is_directory(directory);
-    free(root);
-    return is_there || error_set(error,
-                                 "%s: not a store: there is no .build-id in it; name a directory "
-                                 "that was given to split --store",
-                                 directory);
 }
 
 /* Prints a line for each fault, with --verbose also for each good sidecar, and the totals. */
-static int check_store(const char *directory, const struct parsed_options *options)
+int command_store_check(const struct parsed_options *options)
 {
-    struct check check = {
-        .options = options,
-        .verbose = option_given(options, OPTION_VERBOSE),
-        .has_json = option_given(options, OPTION_JSON),
-        .json = {.stream = stdout},
-    };
-    const struct pool_calls calls = {run_job, retire_job, &check};
-    char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
-    struct error error;
+    const char *directory = options->operands[0];
+    struct check check = {.options = options,
+                          .jobs = {.name = directory,
+                                   .item_size = sizeof(struct check_job),
+                                   .work = check_entry,
+                                   .tell = tell_of_entry,
+                                   .context = &check}};
     bool done;
+    char sidecars[COUNT_TEXT_MAX], bytes[COUNT_TEXT_MAX], faults[COUNT_TEXT_MAX];
+    char *root = store_root(directory);
+    struct error error;
 
-    /* Counting the work takes another walk. */
-    progress_start(&check.progress, directory, 0);
-    if (check.progress.on_terminal)
-        store_scan(directory, add_size, &check.progress, &error);
-    check.pool = pool_open(option_threads(options), &calls);
-    exit_unless_allocated(check.pool != NULL, sizeof(struct job));
-    if (check.has_json)
-        json_begin_array(&check.json, NULL);
-    done = is_store(directory, &error) && store_scan(directory, add_job, &check, &error);
-    pool_close(check.pool);
-    progress_finish(&check.progress);
-    if (check.has_json)
-        json_end_array(&check.json);
-    if (done && !check.has_json)
-        printf("%s, %s, %s\n", count_text(check.sidecars, "sidecar", sidecars),
-               count_text(check.bytes, "byte", bytes), count_text(check.faults, "fault", faults));
+    exit_unless_allocated(root != NULL, strlen(directory));
+    check.json = json_begin_if(option_given(options, OPTION_JSON), &check.array);
+    /* A directory without the place of sidecars would check out as a store without any. */
+    done = (path_is_directory(root) || !path_is_directory(directory) ||
+            error_set(&error,
+                      "%s: not a store: there is no .build-id in it; name a directory that was "
+                      "given to split --store",
+                      directory)) &&
+           store_scan(directory, add_entry, &check, &error);
+    jobs_run(&check.jobs, option_threads(options));
+    json_end_if(check.json);
     if (!done)
         message_error(&error);
-    return done && check.faults == 0 ? STATUS_DONE : STATUS_FAILED;
+    else if (check.json == NULL)
+        printf("%s, %s, %s\n", count_text(check.sidecars, "sidecar", sidecars),
+               count_text(check.bytes, "byte", bytes),
+               count_text(check.jobs.failed, "fault", faults));
+    free(root);
+    jobs_free(&check.jobs);
+    return done && check.jobs.failed == 0 ? STATUS_DONE : STATUS_FAILED;
 }
 
 /* ---- files ---- */
@@ -329,38 +266,16 @@ static bool verify_file(const char *path, const struct parsed_options *options,
     return good;
 }
 
-static int verify_files(const struct parsed_options *options)
+int command_verify(const struct parsed_options *options)
 {
-    struct json_writer array = {.stream = stdout};
-    struct json_writer *json = option_given(options, OPTION_JSON) ? &array : NULL;
+    struct json_writer array;
+    struct json_writer *json = json_begin_if(option_given(options, OPTION_JSON), &array);
     int status = STATUS_DONE;
 
-    if (json != NULL)
-        json_begin_array(json, NULL);
     for (size_t i = 0; i < options->operand_count; i++) {
         if (!verify_file(options->operands[i], options, json))
             status = STATUS_FAILED;
     }
-    if (json != NULL)
-        json_end_array(json);
+    json_end_if(json);
     return status;
-}
-
-int command_verify(const struct parsed_options *options)
-{
-    const char *store = option_text(options, OPTION_STORE);
-
-    if (store == NULL && options->operand_count == 0)
-        return message_usage("verify", "SIDECAR is missing");
-    if (store != NULL && options->operand_count != 0)
-        return message_usage("verify", "'%s' is one operand too many", options->operands[0]);
-    if (store == NULL)
-        return verify_files(options);
-    message_warning("'verify --store' is now called 'store check'");
-    return check_store(store, options);
-}
-
-int command_store_check(const struct parsed_options *options)
-{
-    return check_store(options->operands[0], options);
 }

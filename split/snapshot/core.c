@@ -62,7 +62,7 @@ static bool read_at(const struct core *core, uint64_t offset, void *to, size_t s
     return file_read_at(core->fd, core->memory.name, offset, to, size, error);
 }
 
-static bool damaged(const struct core *core, const char *what, struct error *error)
+static bool damaged_core(const struct core *core, const char *what, struct error *error)
 {
     return error_set(error, "%s: damaged, or cut short: %s; dump the core again", core->memory.name,
                      what);
@@ -75,7 +75,7 @@ static bool read_part(const struct core *core, uint64_t offset, uint64_t size, c
 {
     buffer->size = 0;
     if (!range_within(offset, size, 0, core->file_size))
-        return damaged(core, what, error);
+        return damaged_core(core, what, error);
     exit_unless_allocated(buffer_reserve(buffer, (size_t)size), size);
     buffer->size = (size_t)size;
     return read_at(core, offset, buffer->data, (size_t)size, error);
@@ -176,7 +176,7 @@ static bool read_header(struct core *core, struct error *error)
     size_t size =
         core->file_size < sizeof(Elf64_Ehdr) ? (size_t)core->file_size : sizeof(Elf64_Ehdr);
     const Elf64_Ehdr *header = &core->elf.header;
-    struct cursor first;
+    Elf64_Shdr first;
 
     if (!read_at(core, 0, bytes, size, error))
         return false;
@@ -192,11 +192,11 @@ static bool read_header(struct core *core, struct error *error)
         return true;
     size = ELF_SIZE(core->elf.wide, Shdr);
     if (header->e_shoff == 0 || !range_within(header->e_shoff, size, 0, core->file_size))
-        return damaged(core, "the number of its segments is missing", error);
+        return damaged_core(core, "the number of its segments is missing", error);
     if (!read_at(core, header->e_shoff, bytes, size, error))
         return false;
-    first = cursor_open((struct bytes){bytes, size}, core->elf.big_endian, core->elf.wide);
-    core->elf.segment_count = elf_take_shdr(&first).sh_info;
+    elf_load(&elf_shdr, elf_file_form(&core->elf), (struct bytes){bytes, size}, 0, &first);
+    core->elf.segment_count = first.sh_info;
     return true;
 }
 
@@ -240,7 +240,7 @@ static bool read_segments(struct core *core, struct error *error)
         const struct core_segment *before = &core->segments[i - 1];
 
         if (core->segments[i].address - before->address < before->size)
-            return damaged(core, "its segments overlap", error);
+            return damaged_core(core, "its segments overlap", error);
     }
     return true;
 }
@@ -336,7 +336,7 @@ static bool read_files(struct core *core, struct bytes description, struct error
         memory_add_module(&core->memory, mapping.path, mapping.start);
     }
     if (list.is_damaged)
-        return damaged(core, "its list of mapped files cannot be read", error);
+        return damaged_core(core, "its list of mapped files cannot be read", error);
     address_ranges_sort(&core->fronts);
     core->has_files = true;
     find_untouched(core);
@@ -361,7 +361,7 @@ static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer 
         return true;
     }
     if (phdr->p_filesz > NOTES_SIZE_MAX)
-        return damaged(core, "its notes are larger than any can be", error);
+        return damaged_core(core, "its notes are larger than any can be", error);
     if (!read_part(core, phdr->p_offset, phdr->p_filesz, "a note is incomplete", buffer, error))
         return false;
     list.bytes = buffer_view(buffer);
@@ -379,7 +379,8 @@ static bool read_notes(struct core *core, const Elf64_Phdr *phdr, struct buffer 
             bytes_slice(note.description, at, sizeof(uint32_t), &number))
             core->memory.process = load_u32(number.data, core->elf.big_endian);
     }
-    return list.bytes.size - offset < NOTE_SIZE_MIN || damaged(core, "a note is incomplete", error);
+    return list.bytes.size - offset < NOTE_SIZE_MIN ||
+           damaged_core(core, "a note is incomplete", error);
 }
 
 /* ---- without a list of files ---- */

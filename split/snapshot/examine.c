@@ -40,15 +40,15 @@ static bool find_variables(const struct elf_image *image, const struct variable 
 {
     size_t table = elf_section_find(image, ".symtab", 0);
     struct bytes symbols, names;
+    Elf64_Sym symbol;
 
     if (table == NO_INDEX || image->shdrs[table].sh_type != SHT_SYMTAB ||
         image->shdrs[table].sh_link >= image->shnum)
         return false;
     symbols = elf_section_bytes(image, table);
     names = elf_section_bytes(image, image->shdrs[table].sh_link);
-    for (uint64_t offset = 0; symbols.size - offset >= image->sizes.sym;
+    for (uint64_t offset = 0; elf_load(&elf_sym, elf_form(image), symbols, offset, &symbol);
          offset += image->sizes.sym) {
-        Elf64_Sym symbol = elf_load_symbol(image, symbols.data + offset);
         const char *name = symbol.st_shndx == SHN_UNDEF ? NULL : elf_text_at(names, symbol.st_name);
 
         for (size_t i = 0; name != NULL && i < count; i++) {
@@ -284,7 +284,7 @@ static struct sidecar *find_sidecar(struct examination *examination, const struc
     return sidecar;
 }
 
-static enum finding take(struct examination *examination, struct error *error)
+static enum finding take_examined(struct examination *examination, struct error *error)
 {
     return take_profile(examination->memory, examination->module, &examination->coverage,
                         examination->has_file ? &examination->file : NULL, examination->taken,
@@ -307,7 +307,7 @@ static enum finding examine_by_sidecar(struct examination *examination, struct s
                          "%s: the split left data or names in it, and its sidecar does not say "
                          "where; its file is needed: %s",
                          examination->module->name, examination->no_file.message);
-    return done ? take(examination, error) : FINDING_FAILED;
+    return done ? take_examined(examination, error) : FINDING_FAILED;
 }
 
 /* Finds the sidecar by what a stub record has of its UUID: the beginning of a longer one, or all of
@@ -423,7 +423,7 @@ static enum finding examine_by_file(struct examination *examination, struct erro
         sidecar_close(sidecar);
     }
     if (coverage->raw_version != 0)
-        return take(examination, error);
+        return take_examined(examination, error);
     error_set(error,
               "%s: has coverage, but no symbols that say the version of its profiles; put "
               "a copy with symbols in its place, or give its sidecar",

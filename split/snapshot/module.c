@@ -207,49 +207,32 @@ static bool is_writable(const struct search *search, uint64_t address, uint64_t 
     return false;
 }
 
-/* Takes a distance or address out of the record, leaving zeros. */
-static uint64_t take_pointer(const struct search *search,
-                             const struct profile_record_layout *layout, uint8_t *record,
-                             size_t offset, uint64_t address)
+/* The address that a distance or address in the record leads to. */
+static uint64_t pointer_at(const struct search *search, const struct profile_record_layout *layout,
+                           const uint8_t *record, size_t offset, uint64_t address)
 {
     uint64_t value =
         load_number(record + offset, (unsigned)search->pointer_size, search->big_endian);
 
-    memset(record + offset, 0, search->pointer_size);
     if (layout->relative)
         value += address;
     return search->pointer_size == 4 ? value & UINT32_MAX : value;
 }
 
-static uint32_t take_count(const struct search *search, uint8_t *record, size_t offset)
-{
-    uint32_t value = load_u32(record + offset, search->big_endian);
-
-    memset(record + offset, 0, sizeof(value));
-    return value;
-}
-
 /* True if a stub record of this layout is at the address. */
 static bool is_stub(const struct search *search, const struct profile_record_layout *layout,
-                    const uint8_t *bytes, uint64_t address)
+                    const uint8_t *record, uint64_t address)
 {
-    struct bytes rest = {NULL, layout->record_size - PROFILE_STUB_ID_SIZE};
-    uint8_t record[PROFILE_RECORD_SIZE_MAX];
-    uint64_t counters, bitmap = 0;
-    uint32_t counter_count, bitmap_size = 0;
+    uint64_t counters = pointer_at(search, layout, record, layout->counter_ptr, address);
+    uint32_t count = load_u32(record + layout->num_counters, search->big_endian), bitmap_size = 0;
 
-    memcpy(record, bytes, layout->record_size);
-    rest.data = record + PROFILE_STUB_ID_SIZE;
-    counters = take_pointer(search, layout, record, layout->counter_ptr, address);
-    counter_count = take_count(search, record, layout->num_counters);
-    if (layout->bitmap_ptr != 0) {
-        bitmap_size = take_count(search, record, layout->num_bitmap_bytes);
-        if (bitmap_size != 0)
-            bitmap = take_pointer(search, layout, record, layout->bitmap_ptr, address);
-    }
-    return counter_count != 0 && bytes_all_zero(rest) && counters != address &&
-           is_writable(search, counters, counter_count) &&
-           (bitmap_size == 0 || is_writable(search, bitmap, bitmap_size));
+    if (layout->bitmap_ptr != 0)
+        bitmap_size = load_u32(record + layout->num_bitmap_bytes, search->big_endian);
+    return count != 0 && profile_record_is_bare(layout, record, search->big_endian) &&
+           counters != address && is_writable(search, counters, count) &&
+           (bitmap_size == 0 ||
+            is_writable(search, pointer_at(search, layout, record, layout->bitmap_ptr, address),
+                        bitmap_size));
 }
 
 /* The size of the record at the address, if it may be a stub; otherwise 0. */

@@ -44,7 +44,7 @@ struct snapshot {
     struct path_list profiles;  /* that this command has written */
     struct path_list emulators; /* those of them that are from the core of an emulator */
     struct sidecar_places places;
-    struct json_writer json;
+    struct json_writer array, *json; /* NULL: no --json */
     uint64_t written;
     uint64_t unknown;
     bool has_failed;
@@ -59,11 +59,6 @@ static bool is_in(const struct path_list *list, const char *path)
             return true;
     }
     return false;
-}
-
-static bool is_written(const struct snapshot *snapshot, const char *path)
-{
-    return is_in(&snapshot->profiles, path);
 }
 
 /* True for a core of qemu's user mode, in which a program of another machine was run. */
@@ -225,7 +220,7 @@ static bool replace_earlier(const struct snapshot *snapshot, const struct target
         if (!is_of_process(files.items[i], middle) ||
             snprintf(candidate, PATH_MAX, "%s/%s", snapshot->directory, files.items[i]) >= PATH_MAX)
             continue;
-        is_ours = is_written(snapshot, candidate);
+        is_ours = is_in(&snapshot->profiles, candidate);
         is_pair = is_emulators_pair(snapshot, memory, module, candidate, is_ours);
         if ((is_ours && !is_pair && module->bias == 0) || lstat(candidate, &status) != 0 ||
             !S_ISREG(status.st_mode) || !check_existing(candidate, profile, &existing, &why))
@@ -264,7 +259,7 @@ static bool place_profile(struct snapshot *snapshot, const struct target *memory
 
         if (!name_output(snapshot, memory, module, time, path, middle, error))
             return false;
-        while (is_taken && !is_written(snapshot, path)) {
+        while (is_taken && !is_in(&snapshot->profiles, path)) {
             struct existing existing;
 
             if (!check_existing(path, profile, &existing, error))
@@ -276,7 +271,7 @@ static bool place_profile(struct snapshot *snapshot, const struct target *memory
             is_done = !is_taken;
         }
     }
-    if (!is_written(snapshot, path))
+    if (!is_in(&snapshot->profiles, path))
         path_list_add(&snapshot->profiles, path);
     if (is_emulator(memory, module))
         path_list_add(&snapshot->emulators, path);
@@ -322,8 +317,8 @@ static void report(struct snapshot *snapshot, const struct target *memory,
 {
     if (finding == FINDING_FAILED)
         message_error(error);
-    if (option_given(snapshot->options, OPTION_JSON)) {
-        report_json(&snapshot->json, memory, module, finding, profile, path, error);
+    if (snapshot->json != NULL) {
+        report_json(snapshot->json, memory, module, finding, profile, path, error);
     } else if (option_given(snapshot->options, OPTION_VERBOSE)) {
         if (finding == FINDING_PROFILE)
             message_line(stdout, "%s: %" PRIu64 " counters of %s", path,
@@ -409,35 +404,25 @@ static void add_target(struct snapshot *snapshot, struct target *memory, struct 
     memory_close(memory);
 }
 
-static void add_targets(struct snapshot *snapshot)
-{
-    struct error error = {0};
-    const char *text;
-
-    for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_PROCESS, i)) != NULL; i++)
-        add_target(snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
-    for (size_t i = 0; (text = option_text_at(snapshot->options, OPTION_CORE, i)) != NULL; i++)
-        add_target(snapshot, core_open(text, &error), &error);
-}
-
 /* ---- the command ---- */
 
 int command_snapshot(const struct parsed_options *options)
 {
     struct snapshot snapshot = {.options = options,
-                                .directory = option_text(options, OPTION_OUTPUT),
-                                .json = {.stream = stdout}};
+                                .directory = option_text(options, OPTION_OUTPUT)};
     struct error error = {0};
+    const char *text;
 
     if (!option_given(options, OPTION_PROCESS) && !option_given(options, OPTION_CORE))
         return message_usage(options->command->name, "neither --pid nor --core is given");
-    sidecar_places_open(&snapshot.places, options, false);
+    sidecar_places_open(&snapshot.places, options, NULL);
     if (directory_make(snapshot.directory, &error)) {
-        if (option_given(options, OPTION_JSON))
-            json_begin_array(&snapshot.json, NULL);
-        add_targets(&snapshot);
-        if (option_given(options, OPTION_JSON))
-            json_end_array(&snapshot.json);
+        snapshot.json = json_begin_if(option_given(options, OPTION_JSON), &snapshot.array);
+        for (size_t i = 0; (text = option_text_at(options, OPTION_PROCESS, i)) != NULL; i++)
+            add_target(&snapshot, process_open(strtoull(text, NULL, 10), &error), &error);
+        for (size_t i = 0; (text = option_text_at(options, OPTION_CORE, i)) != NULL; i++)
+            add_target(&snapshot, core_open(text, &error), &error);
+        json_end_if(snapshot.json);
     } else {
         message_error(&error);
         snapshot.has_failed = true;

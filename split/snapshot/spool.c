@@ -265,23 +265,11 @@ static bool is_of_file(const struct spool *spool, uint64_t address, uint64_t siz
     return address != 0 && address_ranges_find(&spool->files, address - 1, &offset, &run);
 }
 
-/* Sets p_filesz of a program header in the copied table to 0. */
-static void drop_segment(struct spool *spool, uint64_t index)
-{
-    bool wide = spool->elf.wide;
-    uint8_t *entry = spool->table.data + index * ELF_SIZE(wide, Phdr);
-
-    if (wide)
-        memset(entry + offsetof(Elf64_Phdr, p_filesz), 0, sizeof(uint64_t));
-    else
-        memset(entry + offsetof(Elf32_Phdr, p_filesz), 0, sizeof(uint32_t));
-}
-
 /* Decides what is kept, by the mapped files, and takes the other segments out of the program
  * headers of the copy. Returns the end of the last part that is needed. */
 static uint64_t choose(struct spool *spool)
 {
-    bool knows_files = spool->files.count != 0;
+    bool knows_files = spool->files.count != 0, wide = spool->elf.wide;
     uint64_t end = knows_files ? spool->position : 0;
 
     for (uint64_t i = 0; i < spool->elf.segment_count; i++) {
@@ -291,7 +279,12 @@ static uint64_t choose(struct spool *spool)
         if (knows_files && phdr.p_type != PT_LOAD)
             continue;
         if (knows_files && !is_of_file(spool, phdr.p_vaddr, phdr.p_memsz)) {
-            drop_segment(spool, i);
+            uint8_t *entry = spool->table.data + i * ELF_SIZE(wide, Phdr);
+
+            if (wide)
+                memset(entry + offsetof(Elf64_Phdr, p_filesz), 0, sizeof(uint64_t));
+            else
+                memset(entry + offsetof(Elf32_Phdr, p_filesz), 0, sizeof(uint32_t));
             continue;
         }
         if (knows_files)
@@ -349,17 +342,6 @@ static int create_file(const char *directory, struct error *error)
     return fd;
 }
 
-/* Copies the core, whose first bytes tell whether it is compressed. */
-static void copy_from(struct spool *spool, struct bytes front)
-{
-    if (codec_file_recognize(front)) {
-        spool->zstd = codec_file_open(spool->from, front, spool->path, spool->error);
-        spool->failed = spool->zstd == NULL;
-    }
-    spool->front_size = spool->zstd == NULL ? (size_t)front.size : 0;
-    copy(spool);
-}
-
 int spool_open(int fd, const char *path, struct error *error)
 {
     struct spool *spool = command_array(1, sizeof(*spool));
@@ -384,7 +366,12 @@ int spool_open(int fd, const char *path, struct error *error)
         to = fd;
     } else if (!spool->failed && (to = create_file(spool->directory, error)) >= 0) {
         spool->to = to;
-        copy_from(spool, front);
+        if (codec_file_recognize(front)) {
+            spool->zstd = codec_file_open(fd, front, path, error);
+            spool->failed = spool->zstd == NULL;
+        }
+        spool->front_size = spool->zstd == NULL ? (size_t)front.size : 0;
+        copy(spool);
         if (spool->failed) {
             close(to);
             to = -1;

@@ -120,9 +120,11 @@ static bool add_bias(const struct taking *taking, uint64_t variable, uint64_t *a
     return true;
 }
 
-static bool take_counters(const struct taking *taking, struct taken *taken)
+static bool take_counters_and_bitmap(const struct taking *taking, struct taken *taken)
 {
     const struct section *section = &taking->coverage->sections[SECTION_COUNTERS];
+    const struct section *bitmap = &taking->coverage->sections[SECTION_BITMAP];
+    uint64_t bitmap_address = module_address(taking->module, bitmap->address);
     uint64_t item = profile_counter_size(taking->coverage->raw_version);
     uint64_t size = profile_count_items(section->size, item) * item;
     uint64_t address = module_address(taking->module, section->address);
@@ -136,17 +138,10 @@ static bool take_counters(const struct taking *taking, struct taken *taken)
     return add_bias(taking, taking->coverage->counter_bias, &address) &&
            copy_section(taking, SECTION_COUNTERS, address, size, &taken->counters) &&
            (!taking->memory->is_running || item != sizeof(uint64_t) ||
-            copy_changing(taking, address, &taken->counters));
-}
-
-static bool take_bitmap(const struct taking *taking, struct taken *taken)
-{
-    const struct section *section = &taking->coverage->sections[SECTION_BITMAP];
-    uint64_t address = module_address(taking->module, section->address);
-
-    return section->size == 0 ||
-           (add_bias(taking, taking->coverage->bitmap_bias, &address) &&
-            copy_section(taking, SECTION_BITMAP, address, section->size, &taken->bitmap));
+            copy_changing(taking, address, &taken->counters)) &&
+           (bitmap->size == 0 ||
+            (add_bias(taking, taking->coverage->bitmap_bias, &bitmap_address) &&
+             copy_section(taking, SECTION_BITMAP, bitmap_address, bitmap->size, &taken->bitmap)));
 }
 
 /* ---- recorded values ---- */
@@ -308,16 +303,6 @@ static bool take_stub(const struct taking *taking, struct taken *taken)
     return true;
 }
 
-static bool take_data(const struct taking *taking, struct taken *taken)
-{
-    const struct section *section = &taking->coverage->sections[SECTION_DATA];
-    uint64_t item = taking->layout.record_size;
-
-    return copy_section(taking, SECTION_DATA, module_address(taking->module, section->address),
-                        profile_count_items(section->size, item) * item, &taken->data) &&
-           take_values(taking, buffer_view(&taken->data), &taken->values);
-}
-
 /* The bytes of the section in the file; false if the program could have written to them. */
 static bool find_constant(const struct taking *taking, const struct section *section,
                           struct bytes *bytes)
@@ -420,19 +405,27 @@ bool take_profile(struct target *memory, const struct module *module,
     struct profile_source source = {.raw_version = coverage->raw_version,
                                     .pointer_size = taking.pointer_size,
                                     .big_endian = module->big_endian};
+    const struct section *data = &coverage->sections[SECTION_DATA];
+    uint64_t record;
 
     if (!profile_record_layout(coverage->raw_version, taking.pointer_size, &taking.layout))
         return error_set(error, "%s: " PROFILE_VERSION_UNKNOWN "; use LLVM's tools for it",
                          module->name, PROFILE_VERSION(coverage->raw_version), PROFILE_VERSION_MIN,
                          PROFILE_VERSION_MAX);
+    record = taking.layout.record_size;
     if (module->uuid.size != 0)
         exit_unless_allocated(profile_append_binary_id(&taken->binary_ids, coverage->raw_version,
                                                        module->big_endian, &module->uuid),
                               UUID_SIZE_MAX);
-    if (!check_sections(&taking) || !take_counters(&taking, taken) ||
-        !take_bitmap(&taking, taken) ||
-        !(coverage->has_stub ? take_stub(&taking, taken) : take_data(&taking, taken)) ||
-        !take_names(&taking, taken))
+    if (!check_sections(&taking) || !take_counters_and_bitmap(&taking, taken) ||
+        (coverage->has_stub && !take_stub(&taking, taken)))
+        return false;
+    if (!coverage->has_stub &&
+        (!copy_section(&taking, SECTION_DATA, module_address(module, data->address),
+                       profile_count_items(data->size, record) * record, &taken->data) ||
+         !take_values(&taking, buffer_view(&taken->data), &taken->values)))
+        return false;
+    if (!take_names(&taking, taken))
         return false;
     source.binary_ids = buffer_view(&taken->binary_ids);
     source.data = section_in(&taking, SECTION_DATA, &taken->data);

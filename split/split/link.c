@@ -20,10 +20,10 @@
 #include "common/base/error.h"
 #include "common/base/file.h"
 #include "formats/image.h"
+#include "split/cli/child.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
 #include "split/cli/message.h"
-#include "split/cli/process.h"
 #include "split/split/link_command.h"
 #include "split/split/split.h"
 
@@ -32,20 +32,6 @@ struct link {
     struct link_command command;
     struct stat linked; /* the output after the link */
 };
-
-/* ---- the output ---- */
-
-/* The unsplit output must not be taken for the result. But by now another process may have written
- * the file, and then it is not ours to remove. A file with several names is written in place, so it
- * may be half written: this name is removed in any case, and the other names keep the file. */
-static void remove_output(const struct link *link)
-{
-    struct stat now;
-
-    if (stat(link->command.output, &now) == 0 && file_is_same(&link->linked, &now) &&
-        (link->linked.st_nlink > 1 || file_has_same_contents(&link->linked, &now)))
-        unlink(link->command.output);
-}
 
 /* ---- outputs that are left alone ----
  *
@@ -153,20 +139,6 @@ static bool is_library_name(const char *path)
     return false;
 }
 
-/* Unreadable files are left to the linker to report. */
-static bool look_at_library(const char *path, bool *is_unsplit, struct error *error)
-{
-    struct split_image split = {.has_mapping = false};
-    struct input input;
-
-    *is_unsplit = false;
-    if (input_open(&input, path, error)) {
-        *is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
-        input_close(&input);
-    }
-    return !error_is_of_memory(error);
-}
-
 /* A build that links its programs with covsplit link but not their libraries was probably meant to
  * link both with it: libtool links libraries with the compiler that it was configured with. */
 static bool warn_of_libraries(const struct link *link, struct error *error)
@@ -175,12 +147,20 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 
     for (size_t i = 0; i < inputs->count; i++) {
         const char *path = inputs->paths[i], *excluded;
-        bool is_unsplit;
+        struct split_image split = {.has_mapping = false};
+        bool is_unsplit = false;
+        struct input input;
 
         if (!is_library_name(path))
             continue;
-        if (!find_excluding(link->options, path, &excluded, error) ||
-            !look_at_library(path, &is_unsplit, error))
+        if (!find_excluding(link->options, path, &excluded, error))
+            return false;
+        /* Unreadable files are left to the linker to results. */
+        if (input_open(&input, path, error)) {
+            is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
+            input_close(&input);
+        }
+        if (error_is_of_memory(error))
             return false;
         if (excluded == NULL && is_unsplit)
             message_warning("%s: this library has coverage and was not split; link it by covsplit "
@@ -196,17 +176,17 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
 static bool split_output(const struct link *link, struct error *error)
 {
     const char *output = link->command.output;
-    struct split_report report = {.was_found = true};
-    bool done = split_file(link->options, output, option_threads(link->options), &report, error);
+    struct split_results results = {.was_found = true};
+    bool done = split_file(link->options, output, option_threads(link->options), &results, error);
 
-    split_report_print_notes(&report);
+    notes_print(&results.notes);
     if (option_given(link->options, OPTION_VERBOSE)) {
-        split_report_print_rows(&report, stdout);
-        if (done && report.row_count == 0 && report.notes.size == 0)
+        split_results_print(&results, stdout);
+        if (done && results.row_count == 0 && results.notes.size == 0)
             message_line(stdout, "%s: nothing to split", output);
     }
-    done = done && (report.row_count == 0 || warn_of_libraries(link, error));
-    split_report_free(&report);
+    done = done && (results.row_count == 0 || warn_of_libraries(link, error));
+    split_results_free(&results);
     return done;
 }
 
@@ -255,7 +235,9 @@ static bool run(struct link *link, int *status, struct error *error)
     /* The operands are main's arguments, which execvp may take. */
     char **command = (char **)(uintptr_t)link->options->operands;
     struct file_before before = file_look_before(link->command.output);
+    const struct stat *linked = &link->linked;
     struct error ignored;
+    struct stat now;
     bool written, seen;
     int number;
 
@@ -273,9 +255,14 @@ static bool run(struct link *link, int *status, struct error *error)
     if (!seen)
         file_was_written(&before, link->command.output, &link->linked, &written, &ignored);
     if (!seen || !treat_output(link, error)) {
-        /* A sidecar that exists belongs to an earlier image, which may still need it. */
-        if (written)
-            remove_output(link);
+        /* The unsplit output must not be taken for the result. But by now another process may have
+         * written the file, and then it is not ours to remove. A file with several names is written
+         * in place, so it may be half written: this name is removed in any case, and the other
+         * names keep the file. A sidecar that exists belongs to an earlier image, which may still
+         * need it. */
+        if (written && stat(link->command.output, &now) == 0 && file_is_same(linked, &now) &&
+            (linked->st_nlink > 1 || file_has_same_contents(linked, &now)))
+            unlink(link->command.output);
         return false;
     }
     number = child_held_signal(&child);
@@ -288,13 +275,11 @@ int command_link(const struct parsed_options *options)
 {
     struct link link = {.options = options};
     struct error error;
-    int status = 0;
+    int status = split_check_usage(options);
     bool done;
 
-    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("link", "'--delta' is for '--store DIR'");
+    if (status != STATUS_DONE)
+        return status;
     done = link_command_read(&link.command, options->operands, options->operand_count, &error);
     if (done) {
         done = run(&link, &status, &error);

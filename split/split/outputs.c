@@ -26,7 +26,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error)
         if (section_goes(&split->plan->sections[i]))
             work += COMPRESSION_WEIGHT * split->plan->sections[i].size;
     }
-    if (split->job->report->shows_progress)
+    if (split->job->results->shows_progress)
         progress_start(&split->job->progress, split->image.path, work);
     split->image.released = progress_add;
     split->image.released_context = &split->job->progress;
@@ -119,14 +119,6 @@ bool outputs_write_sidecar(struct slice_split *split, struct error *error)
 
 /* ---- the check before anything gets a name ---- */
 
-static bool ignore_part(void *context, struct bytes part, struct error *error)
-{
-    (void)context;
-    (void)part;
-    (void)error;
-    return true;
-}
-
 /* Decodes what joining does not read: copies of sections that stayed in the image, and the mapping
  * that was made of packed units. */
 static bool check_rest(const struct sidecar *sidecar, struct error *error)
@@ -138,7 +130,7 @@ static bool check_rest(const struct sidecar *sidecar, struct error *error)
         bool is_mapping = section->kind == SECTION_COVMAP || section->kind == SECTION_COVFUN;
 
         if ((section->fate == FATE_COPIED || (is_mapping && is_made)) &&
-            !sidecar_stream_section(sidecar, section, ignore_part, NULL, error))
+            !sidecar_stream_section(sidecar, section, NULL, NULL, error))
             return false;
     }
     return true;
@@ -166,7 +158,7 @@ bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, stru
     stripped.released = progress_add;
     stripped.released_context = &split->job->progress;
     /* This compares the digest of what comes out with that of the original. */
-    done = done && sidecar_restore(sidecar, &stripped, ignore_part, NULL, error) &&
+    done = done && sidecar_restore(sidecar, &stripped, NULL, NULL, error) &&
            check_rest(sidecar, error);
     input_close(&stripped);
     return done;

@@ -14,8 +14,6 @@
 #include "split/cli/find_sidecar.h"
 #include "split/split/split.h"
 
-#define PERMISSION_BITS 07777
-
 /* ---- where ---- */
 
 static bool is_for_store(const struct split_job *job)
@@ -244,7 +242,7 @@ static bool make_base_and_delta(struct slice_split *split, struct bases *bases,
         return bases_make_delta(bases, whole, bytes.size,
                                 (int)option_number(split->job->options, OPTION_LEVEL), true,
                                 delta_file, fits, error);
-    split_warn(split->job, "%.900s; it is whole, and no base", why.message);
+    notes_add(&split->job->results->notes, "%.900s; it is whole, and no base", why.message);
     return true;
 }
 
@@ -371,7 +369,7 @@ static char *find_sidecar(const struct slice_split *split)
     struct error ignored;
     char *path = NULL;
 
-    sidecar_places_open(&places, split->job->options, false);
+    sidecar_places_open(&places, split->job->options, NULL);
     /* For other commands the option may be repeated, and such are the places. */
     if (places.are_given && places.files.count == 0)
         path_list_add(&places.files, option_text(split->job->options, OPTION_SIDECAR));
@@ -394,17 +392,19 @@ static void tell_of_sidecar(struct slice_split *split, bool is_there)
     const char *image = split->image.path;
 
     if (found != NULL)
-        split_warn(split->job, SPLIT_ALREADY ", and its sidecar is %s", image, found);
+        notes_add(&split->job->results->notes, SPLIT_ALREADY ", and its sidecar is %s", image,
+                  found);
     else if (is_there)
-        split_warn(split->job, SPLIT_ALREADY ", and %s is kept, which is not its sidecar", image,
-                   split->sidecar_path);
+        notes_add(&split->job->results->notes,
+                  SPLIT_ALREADY ", and %s is kept, which is not its sidecar", image,
+                  split->sidecar_path);
     else if (split->has_pending_sidecar)
-        split_warn(split->job, SPLIT_ALREADY ", and a placeholder takes the place of its sidecar",
-                   image);
+        notes_add(&split->job->results->notes,
+                  SPLIT_ALREADY ", and a placeholder takes the place of its sidecar", image);
     else
-        split_warn(split->job,
-                   SPLIT_ALREADY ", and its sidecar is not %s, but where that split put it", image,
-                   is_for_store(split->job) ? "in the store" : "beside it");
+        notes_add(&split->job->results->notes,
+                  SPLIT_ALREADY ", and its sidecar is not %s, but where that split put it", image,
+                  is_for_store(split->job) ? "in the store" : "beside it");
     free(found);
 }
 
@@ -416,9 +416,8 @@ static bool pass_on(struct slice_split *split, struct error *error)
     struct existing_sidecar existing;
     bool is_known, is_there;
 
-    progress_finish(&split->job->progress);
     if (split->job->container.is_universal) {
-        split_warn(split->job, SPLIT_ALREADY, split->image.path);
+        notes_add(&split->job->results->notes, SPLIT_ALREADY, split->image.path);
         forget_path(split);
         return true;
     }

@@ -19,6 +19,7 @@
 #include "common/base/parallel.h"
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
+#include "split/cli/jobs.h"
 #include "split/cli/json.h"
 #include "split/cli/memory.h"
 #include "split/cli/message.h"
@@ -26,26 +27,17 @@
 #include "split/cli/table.h"
 #include "split/split/split.h"
 
-struct job {
-    const char *path;
-    uint64_t size; /* of the image in bytes; 0: unknown */
-    dev_t device;
-    ino_t inode;
+struct image_job {
+    struct job job; /* its size is that of the image */
+    struct stat status;
     bool is_repeated; /* an earlier job has the same file */
-    bool has_failed;
-    struct error error;
-    struct split_report report;
+    struct split_results results;
 };
 
 struct batch {
     const struct parsed_options *options;
-    struct path_list paths;
-    size_t named; /* the first so many paths are operands; the others were found */
-    struct job *jobs;
+    struct jobs jobs;
     unsigned threads_each;
-
-    struct progress progress;
-    size_t failed;
     size_t repeated; /* number of jobs that are repeated */
 };
 
@@ -58,11 +50,24 @@ static bool is_candidate(void *context, const char *path, const struct stat *sta
     return status->st_size != 0 && found_image_is_linked(path);
 }
 
+static void add_jobs(struct batch *batch, const struct path_list *paths, bool were_found)
+{
+    for (size_t i = 0; i < paths->count; i++) {
+        struct image_job *job = jobs_add(&batch->jobs, paths->paths[i], 0);
+
+        job->results.was_found = were_found;
+        if (stat(job->job.path, &job->status) == 0)
+            job->job.size = (uint64_t)job->status.st_size;
+        else
+            job->status.st_ino = 0;
+    }
+}
+
 /* Collects the named files, then those in directories. */
 static bool collect(struct batch *batch, struct error *error)
 {
     const struct parsed_options *options = batch->options;
-    struct path_list directories = {0};
+    struct path_list directories = {0}, named = {0}, found = {0};
     bool done = true;
 
     for (size_t i = 0; done && i < options->operand_count; i++) {
@@ -73,24 +78,28 @@ static bool collect(struct batch *batch, struct error *error)
             done = error_set(
                 error, "%s: is a directory; give --recursive to split all images in it", path);
         else
-            path_list_add(is_directory ? &directories : &batch->paths, path);
+            path_list_add(is_directory ? &directories : &named, path);
     }
-    batch->named = batch->paths.count;
     for (size_t i = 0; done && i < directories.count; i++)
-        done = path_list_add_directory(&batch->paths, directories.paths[i], false, is_candidate,
-                                       NULL, error);
+        done =
+            path_list_add_directory(&found, directories.paths[i], false, is_candidate, NULL, error);
+    add_jobs(batch, &named, false);
+    add_jobs(batch, &found, true);
     path_list_free(&directories);
+    path_list_free(&named);
+    path_list_free(&found);
     return done;
 }
 
 static int compare_files(const void *left, const void *right)
 {
-    const struct job *a = *(struct job *const *)left, *b = *(struct job *const *)right;
+    const struct image_job *a = *(struct image_job *const *)left;
+    const struct image_job *b = *(struct image_job *const *)right;
 
-    if (a->device != b->device)
-        return a->device < b->device ? -1 : 1;
-    if (a->inode != b->inode)
-        return a->inode < b->inode ? -1 : 1;
+    if (a->status.st_dev != b->status.st_dev)
+        return a->status.st_dev < b->status.st_dev ? -1 : 1;
+    if (a->status.st_ino != b->status.st_ino)
+        return a->status.st_ino < b->status.st_ino ? -1 : 1;
     return a < b ? -1 : 1;
 }
 
@@ -98,86 +107,45 @@ static int compare_files(const void *left, const void *right)
  * found, only the first of its jobs is done. */
 static void mark_repeated(struct batch *batch)
 {
-    size_t count = batch->paths.count;
-    struct job **order = command_array(count, sizeof(*order));
+    size_t count = batch->jobs.count;
+    struct image_job **order = command_array(count, sizeof(*order));
 
     for (size_t i = 0; i < count; i++)
-        order[i] = &batch->jobs[i];
+        order[i] = jobs_at(&batch->jobs, i);
     qsort(order, count, sizeof(*order), compare_files);
     for (size_t i = 1; i < count; i++) {
-        order[i]->is_repeated = order[i]->inode != 0 && order[i]->inode == order[i - 1]->inode &&
-                                order[i]->device == order[i - 1]->device;
+        order[i]->is_repeated =
+            order[i]->status.st_ino != 0 && file_is_same(&order[i]->status, &order[i - 1]->status);
         batch->repeated += order[i]->is_repeated;
     }
     free(order);
 }
 
-static void make_jobs(struct batch *batch)
-{
-    size_t count = batch->paths.count;
-
-    batch->jobs = command_array(count, sizeof(*batch->jobs));
-    for (size_t i = 0; i < count; i++) {
-        struct job *job = &batch->jobs[i];
-        struct stat status;
-
-        job->path = batch->paths.paths[i];
-        job->report.was_found = i >= batch->named;
-        if (stat(job->path, &status) == 0) {
-            job->size = (uint64_t)status.st_size;
-            job->device = status.st_dev;
-            job->inode = status.st_ino;
-        }
-    }
-    mark_repeated(batch);
-}
-
 /* ---- splitting ---- */
 
-static void split_one(void *context, void *added)
+static bool split_one(void *context, void *item, struct error *error)
 {
     const struct batch *batch = context;
-    struct job *job = added;
+    struct image_job *job = item;
 
-    job->has_failed =
-        !job->is_repeated &&
-        !split_file(batch->options, job->path, batch->threads_each, &job->report, &job->error);
+    return job->is_repeated ||
+           split_file(batch->options, job->job.path, batch->threads_each, &job->results, error);
 }
 
-static void retire_job(void *context, void *done)
+static void tell_of_image(void *context, void *item)
 {
-    struct batch *batch = context;
-    const struct job *job = done;
+    const struct image_job *job = item;
 
-    progress_finish(&batch->progress);
-    split_report_print_notes(&job->report);
-    if (job->has_failed)
-        message_error(&job->error);
-    batch->failed += job->has_failed;
-    progress_add(&batch->progress, job->size);
-}
-
-static void split_all(struct batch *batch)
-{
-    const struct pool_calls calls = {split_one, retire_job, batch};
-    unsigned threads = option_threads(batch->options);
-    size_t count = batch->paths.count;
-    struct pool *pool;
-    uint64_t total = 0;
-
-    for (size_t i = 0; i < count; i++)
-        total += batch->jobs[i].size;
-    progress_start(&batch->progress, "all images", total);
-    batch->threads_each = parallel_share(threads, count);
-    pool = pool_open(threads < count ? threads : count == 0 ? 1 : (unsigned)count, &calls);
-    exit_unless_allocated(pool != NULL, sizeof(calls));
-    for (size_t i = 0; i < count; i++)
-        pool_add(pool, &batch->jobs[i]);
-    pool_close(pool);
-    progress_finish(&batch->progress);
+    (void)context;
+    notes_print(&job->results.notes);
 }
 
 /* ---- the summary ---- */
+
+static struct split_results *results_at(const struct batch *batch, size_t index)
+{
+    return &((struct image_job *)jobs_at(&batch->jobs, index))->results;
+}
 
 static int compare_paths(const void *left, const void *right)
 {
@@ -205,11 +173,11 @@ static void print_summary(const struct batch *batch)
     void *sidecars = NULL; /* a tsearch tree of the paths counted so far */
     size_t image_count = 0;
 
-    for (size_t i = 0; i < batch->paths.count; i++) {
-        const struct split_report *report = &batch->jobs[i].report;
+    for (size_t i = 0; i < batch->jobs.count; i++) {
+        const struct split_results *results = results_at(batch, i);
 
-        for (size_t j = 0; j < report->row_count; j++) {
-            const struct split_row *row = &report->rows[j];
+        for (size_t j = 0; j < results->row_count; j++) {
+            const struct split_row *row = &results->rows[j];
             bool is_shared;
 
             if (row->sidecar_path == NULL)
@@ -243,30 +211,45 @@ static void print_summary(const struct batch *batch)
 
 /* ---- the command ---- */
 
+int split_check_usage(const struct parsed_options *options)
+{
+    const char *command = options->command->name;
+
+    if (option_given(options, OPTION_STORE))
+        return STATUS_DONE;
+    if (option_given(options, OPTION_REPLACE))
+        return message_usage(command, "'--replace' is for '--store DIR'");
+    return option_given(options, OPTION_DELTA)
+               ? message_usage(command, "'--delta' is for '--store DIR'")
+               : STATUS_DONE;
+}
+
 static bool split_many(struct batch *batch, struct error *error)
 {
+    unsigned threads = option_threads(batch->options);
+    struct json_writer array, *json;
     bool is_any = false;
 
     if (!collect(batch, error))
         return false;
-    make_jobs(batch);
-    split_all(batch);
-    if (option_given(batch->options, OPTION_JSON)) {
-        struct json_writer json = {.stream = stdout};
-
-        json_begin_array(&json, NULL);
-        for (size_t i = 0; i < batch->paths.count; i++)
-            split_report_print_json(&batch->jobs[i].report, &json);
-        json_end_array(&json);
-    } else {
+    mark_repeated(batch);
+    batch->threads_each = parallel_share(threads, batch->jobs.count);
+    jobs_run(&batch->jobs, threads);
+    json = json_begin_if(option_given(batch->options, OPTION_JSON), &array);
+    for (size_t i = 0; json != NULL && i < batch->jobs.count; i++)
+        split_results_print_json(results_at(batch, i), json);
+    json_end_if(json);
+    if (json == NULL)
         print_summary(batch);
+    if (batch->jobs.failed != 0)
+        return error_set(error, "%zu of %zu images: not split; see above", batch->jobs.failed,
+                         batch->jobs.count - batch->repeated);
+    for (size_t i = 0; i < batch->jobs.count; i++) {
+        const struct split_results *results = results_at(batch, i);
+
+        is_any |= results->row_count != 0 || results->was_split ||
+                  results->notes.size != 0; /* all of it stays */
     }
-    if (batch->failed != 0)
-        return error_set(error, "%zu of %zu images: not split; see above", batch->failed,
-                         batch->paths.count - batch->repeated);
-    for (size_t i = 0; i < batch->paths.count; i++)
-        is_any |= batch->jobs[i].report.row_count != 0 || batch->jobs[i].report.was_split ||
-                  batch->jobs[i].report.notes.size != 0; /* all of it stays */
     return is_any || error_set(error,
                                "%s%s: no image with coverage found; name another directory, or "
                                "build with -fprofile-instr-generate -fcoverage-mapping (rustc: "
@@ -285,7 +268,12 @@ static int split_batch(const struct parsed_options *options)
                    {OPTION_SIDECAR, "sidecar"},
                    {OPTION_UUID, "uuid"},
                    {OPTION_MAP, "map"}};
-    struct batch batch = {.options = options};
+    struct batch batch = {.options = options,
+                          .jobs = {.name = "all images",
+                                   .item_size = sizeof(struct image_job),
+                                   .work = split_one,
+                                   .tell = tell_of_image,
+                                   .context = &batch}};
     struct error error;
     bool done;
 
@@ -294,10 +282,9 @@ static int split_batch(const struct parsed_options *options)
             return message_usage("split", "'--%s' is for one image", for_one[i].name);
     }
     done = split_many(&batch, &error);
-    for (size_t i = 0; batch.jobs != NULL && i < batch.paths.count; i++)
-        split_report_free(&batch.jobs[i].report);
-    free(batch.jobs);
-    path_list_free(&batch.paths);
+    for (size_t i = 0; i < batch.jobs.count; i++)
+        split_results_free(results_at(&batch, i));
+    jobs_free(&batch.jobs);
     if (!done)
         message_error(&error);
     return done ? STATUS_DONE : STATUS_FAILED;
@@ -305,22 +292,23 @@ static int split_batch(const struct parsed_options *options)
 
 static int split_single(const struct parsed_options *options)
 {
-    struct split_report report = {.shows_progress = true};
-    struct json_writer json = {.stream = stdout};
+    struct split_results results = {.shows_progress = true};
+    struct json_writer array, *json;
     struct error error;
-    bool done = split_file(options, options->operands[0], option_threads(options), &report, &error);
+    bool done =
+        split_file(options, options->operands[0], option_threads(options), &results, &error);
 
-    split_report_print_notes(&report);
-    if (option_given(options, OPTION_JSON)) {
-        json_begin_array(&json, NULL);
-        split_report_print_json(&report, &json);
-        json_end_array(&json);
+    notes_print(&results.notes);
+    json = json_begin_if(option_given(options, OPTION_JSON), &array);
+    if (json != NULL) {
+        split_results_print_json(&results, json);
+        json_end_array(json);
     } else if (option_given(options, OPTION_VERBOSE)) {
-        split_report_print_rows(&report, stdout);
+        split_results_print(&results, stdout);
     } else if (isatty(STDERR_FILENO)) {
-        split_report_print_rows(&report, stderr);
+        split_results_print(&results, stderr);
     }
-    split_report_free(&report);
+    split_results_free(&results);
     if (!done)
         message_error(&error);
     return done ? STATUS_DONE : STATUS_FAILED;
@@ -328,10 +316,10 @@ static int split_single(const struct parsed_options *options)
 
 int command_split(const struct parsed_options *options)
 {
-    if (option_given(options, OPTION_REPLACE) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--replace' is for '--store DIR'");
-    if (option_given(options, OPTION_DELTA) && option_text(options, OPTION_STORE) == NULL)
-        return message_usage("split", "'--delta' is for '--store DIR'");
+    int status = split_check_usage(options);
+
+    if (status != STATUS_DONE)
+        return status;
     return options->operand_count != 1 || option_given(options, OPTION_RECURSIVE) ||
                    path_is_directory(options->operands[0])
                ? split_batch(options)

@@ -1,5 +1,5 @@
 /*
- * The split of one file: its state, the state of each image in it, and the report.
+ * The split of one file: its state, the state of each image in it, and the results.
  *
  * split_file is what the command calls for each file, and `covsplit link` for its output. The other
  * functions are its steps.
@@ -17,7 +17,7 @@
 #include "split/cli/message.h"
 #include "split/cli/options.h"
 
-/* ---- the report ---- */
+/* ---- the results ---- */
 
 /* The result for one image. */
 struct split_row {
@@ -30,26 +30,28 @@ struct split_row {
 };
 
 /* The messages and results of one file, kept until the messages about the files before it are
- * printed. Initialize to {0}; free with split_report_free. */
-struct split_report {
+ * printed. Initialize to {0}; free with split_results_free. */
+struct split_results {
     bool shows_progress; /* this is the only file */
     bool was_found;      /* not named by the user: ignored if it has no coverage */
     bool was_split;      /* an image in it had been split before */
-    struct buffer notes; /* delayed warnings, one on each line */
+    struct buffer notes; /* see notes_add */
     struct split_row rows[SLICES_MAX];
     size_t row_count;
 };
 
-/* Prints the notes as warnings, and the rows as lines, or as elements of an array. */
-void split_report_print_notes(const struct split_report *report);
-void split_report_print_rows(const struct split_report *report, FILE *stream);
-void split_report_print_json(const struct split_report *report, struct json_writer *json);
-void split_report_free(struct split_report *report);
+/* Prints the rows as lines, or as elements of an array. */
+void split_results_print(const struct split_results *results, FILE *stream);
+void split_results_print_json(const struct split_results *results, struct json_writer *json);
+void split_results_free(struct split_results *results);
+
+/* Checks what the table of options cannot express. Returns an enum exit_status. */
+int split_check_usage(const struct parsed_options *options);
 
 /* Splits the image at the path (also a universal one) according to the options, with this many
  * threads. */
 bool split_file(const struct parsed_options *options, const char *path, unsigned threads,
-                struct split_report *report, struct error *error);
+                struct split_results *results, struct error *error);
 
 /* ---- the state of a split ---- */
 
@@ -64,9 +66,9 @@ struct slice_split {
     char *sidecar_path;            /* NULL: not chosen yet, or there is no sidecar */
     bool has_pending_sidecar;      /* the sidecar gets its name when the image does */
     uint64_t sidecar_size;         /* bytes; of the sidecar, written now or before */
-    char *row_name;                /* for the report */
-    struct buffer json;            /* for the report, with --json */
-    size_t notes_begin, notes_end; /* the range of its notes in the report */
+    char *row_name;                /* for the results */
+    struct buffer json;            /* for the results, with --json */
+    size_t notes_begin, notes_end; /* the range of its notes in the results */
     /* By kind: bytes of the sidecar's sections, and how many bytes of the file they take. */
     uint64_t sizes[SECTION_KIND_MAX + 1];
     uint64_t stored_sizes[SECTION_KIND_MAX + 1];
@@ -77,7 +79,7 @@ struct slice_split {
 
 struct split_job {
     const struct parsed_options *options;
-    struct split_report *report;
+    struct split_results *results;
     unsigned threads; /* for compression */
     const char *output_path;
     struct input file;
@@ -102,11 +104,7 @@ static inline bool split_hold_file(const struct split_job *job, struct error *er
     return !split_replaces_file(job) || input_hold(&job->file, error);
 }
 
-/* ---- steps: report.c ---- */
-
-/* Adds a warning to the notes. */
-void split_warn(const struct split_job *job, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* ---- steps: results.c ---- */
 
 /* Warns of the sections that stay, and says why. The second, only if there are reasons. */
 void split_warn_of_sections(const struct slice_split *split);
@@ -131,7 +129,7 @@ bool outputs_write_stripped(struct slice_split *split, struct error *error);
 /* Writes split->sidecar without checking or syncing it. */
 bool outputs_write_sidecar(struct slice_split *split, struct error *error);
 
-/* Has the report tell the sizes of this sidecar's sections. */
+/* Has the results tell the sizes of this sidecar's sections. */
 void outputs_note_sizes(struct slice_split *split, const struct sidecar *sidecar);
 
 /* True if this sidecar and the stripped image make the original. */

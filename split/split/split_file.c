@@ -15,8 +15,6 @@
 #include "split/cli/message.h"
 #include "split/split/split.h"
 
-#define PERMISSION_BITS 07777
-
 /* ---- planning ---- */
 
 static bool choose_slices(struct split_job *job, struct error *error)
@@ -177,14 +175,13 @@ static bool commit(struct split_job *job, struct error *error)
 /* Writes the stripped image and its sidecar, which get their names later. */
 static bool make_outputs(struct slice_split *split, struct error *error)
 {
-    split->notes_begin = split->job->report->notes.size;
+    split->notes_begin = split->job->results->notes.size;
     if (!place_create_outputs(split, error) || !outputs_write_stripped(split, error) ||
         !place_settle_sidecar(split, error))
         return false;
-    progress_finish(&split->job->progress);
     if (!split->plan->already_split)
         split_warn_of_sections(split);
-    split->notes_end = split->job->report->notes.size;
+    split->notes_end = split->job->results->notes.size;
     split_describe(split);
     return true;
 }
@@ -192,7 +189,7 @@ static bool make_outputs(struct slice_split *split, struct error *error)
 static bool run(struct split_job *job, struct error *error)
 {
     bool done = container_open(&job->container, &job->file, error) && plan(job, error);
-    bool is_needed = !job->report->was_found;
+    bool is_needed = !job->results->was_found;
 
     if (!done)
         return false;
@@ -201,7 +198,7 @@ static bool run(struct split_job *job, struct error *error)
     for (size_t i = 0; i < job->container.count; i++) {
         const struct slice_split *split = &job->slices[i];
 
-        job->report->was_split |= split->is_chosen && split->plan->already_split;
+        job->results->was_split |= split->is_chosen && split->plan->already_split;
         is_needed |=
             split->is_chosen && !split->plan->already_split && split->plan->removes_sections;
     }
@@ -216,7 +213,7 @@ static bool run(struct split_job *job, struct error *error)
     done = done && (!job->container.is_universal || compose_universal(job, error)) &&
            commit(job, error);
     if (done && job->unkept.message[0] != '\0')
-        split_warn(job, "%s", job->unkept.message);
+        notes_add(&job->results->notes, "%s", job->unkept.message);
     for (size_t i = 0; done && i < job->container.count; i++) {
         if (job->slices[i].is_chosen)
             split_add_row(&job->slices[i]);
@@ -226,7 +223,7 @@ static bool run(struct split_job *job, struct error *error)
 
 static void end(struct split_job *job)
 {
-    progress_finish(&job->progress);
+    progress_finish();
     for (size_t i = 0; i < SLICES_MAX; i++) {
         struct slice_split *split = &job->slices[i];
 
@@ -247,7 +244,7 @@ static void end(struct split_job *job)
 }
 
 bool split_file(const struct parsed_options *options, const char *path, unsigned threads,
-                struct split_report *report, struct error *error)
+                struct split_results *results, struct error *error)
 {
     const char *output = option_text(options, OPTION_OUTPUT);
     struct split_job *job = calloc(1, sizeof(*job));
@@ -256,18 +253,18 @@ bool split_file(const struct parsed_options *options, const char *path, unsigned
     if (job == NULL)
         return error_out_of_memory(error, path, sizeof(*job));
     job->options = options;
-    job->report = report;
+    job->results = results;
     job->threads = threads;
     job->output_path = output != NULL ? output : path;
     job->map.fd = job->universal.fd = -1;
     for (size_t i = 0; i < SLICES_MAX; i++)
         job->slices[i].stripped.fd = job->slices[i].sidecar.fd = -1;
     done = input_open(&job->file, path, error);
-    if (done && !report->was_found && sidecar_recognize(job->file.bytes))
+    if (done && !results->was_found && sidecar_recognize(job->file.bytes))
         done = error_set(error, "%s: is a sidecar; split the image that it is of", path);
     else if (done)
         done =
-            run(job, error) || (report->was_found && found_image_has_no_coverage(job->file.bytes));
+            run(job, error) || (results->was_found && found_image_has_no_coverage(job->file.bytes));
     end(job);
     return done;
 }

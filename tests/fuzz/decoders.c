@@ -209,16 +209,17 @@ static void run_unpack(struct codec_run *run, size_t number)
 
 static void run_sparse(struct codec_run *run, size_t number)
 {
-    struct bytes file = parts_get(&run->parts, 0);
-    struct sparse_extent extent = {0};
-    struct buffer expanded = {0};
+    struct profile_reader reader = {
+        .file = parts_get(&run->parts, 0), .name = "input", .limit = CODEC_MEMORY_LIMIT};
+    struct profile profile;
     struct error error = {0};
 
     (void)number;
-    if (sparse_expand(file, 0, "input", CODEC_MEMORY_LIMIT, &expanded, &extent, &error))
-        FUZZ_EXPECT(expanded.size == extent.expanded_size && extent.stored_size <= file.size,
+    if (profile_reader_first(&reader, &profile, &error) && reader.is_sparse)
+        FUZZ_EXPECT(reader.stored_size <= reader.file.size - reader.offset &&
+                        reader.expanded.size >= profile.size,
                     "a sparse profile not of its size");
-    buffer_free(&expanded);
+    profile_reader_free(&reader);
 }
 
 static void run_tripwire(struct codec_run *run, size_t number)

@@ -11,7 +11,7 @@
 #include "common/base/memory_limit.h"
 #include "common/codec/packed_units/packed_unit.h"
 #include "common/llvm/coverage.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "tests/fuzz/support.h"
 #include "tests/fuzz/windows.h"
 

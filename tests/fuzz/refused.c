@@ -15,10 +15,10 @@
 #include "common/llvm/names.h"
 #include "common/llvm/profile_reader.h"
 #include "common/sidecar/correlate.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "formats/image.h"
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 #include "tests/fuzz/image.h"
 #include "tests/fuzz/parts.h"
 #include "tests/unit/refused_memory.h"
@@ -275,10 +275,10 @@ static void restore(const struct subject *subject, struct outcome *result)
 static void export(const struct subject *subject, struct outcome *result)
 {
     struct sidecar *sidecar = open_sidecar(subject, result);
-    struct object_facts facts = {0};
+    struct export_facts facts = {0};
     struct buffer made = {0};
-    bool done = sidecar != NULL && object_write(sidecar, collect, &made, &result->error) &&
-                object_read(buffer_view(&made), "object", &facts, &result->error);
+    bool done = sidecar != NULL && export_write(sidecar, collect, &made, &result->error) &&
+                export_read(buffer_view(&made), "object", &facts, &result->error);
 
     sidecar_close(sidecar);
     finish(result, done, &made);

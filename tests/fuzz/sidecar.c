@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/sidecar.h"
 #include "common/sidecar/union.h"
 #include "tests/fuzz/allocations.h"
@@ -185,14 +185,14 @@ static void check_restore(const covsplit_sidecar *sidecar, struct bytes bytes,
 static void check_export(covsplit_sidecar *sidecar)
 {
     struct api_taken taken = {.limit = ALL_MOST};
-    struct object_facts facts = {0};
+    struct export_facts facts = {0};
     covsplit_error *error = NULL;
     struct error why = {0};
 
     if (covsplit_sidecar_export(sidecar, api_take, &taken, &error)) {
         FUZZ_EXPECT(covsplit_is_object(taken.bytes.data, taken.bytes.size),
                     "what is exported is no object");
-        FUZZ_EXPECT(object_read(buffer_view(&taken.bytes), "object", &facts, &why),
+        FUZZ_EXPECT(export_read(buffer_view(&taken.bytes), "object", &facts, &why),
                     "what is exported cannot be read: %s", why.message);
     } else {
         api_refused(error);

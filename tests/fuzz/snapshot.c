@@ -103,7 +103,7 @@ static void run(const struct parts *parts)
 
     scratch_path(sidecar, "sidecar");
     scratch_write("sidecar", parts_get(parts, PART_SIDECAR));
-    sidecar_places_open(&places, &options, false);
+    sidecar_places_open(&places, &options, NULL);
     memory = core_open(path, &error);
     if (memory == NULL) {
         fuzz_expect_reason(&error);

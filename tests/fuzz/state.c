@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/union.h"
 #include "common/state/internal.h"
 #include "common/state/state.h"
@@ -230,7 +230,7 @@ static void run_union(const struct parts *parts)
 {
     struct bytes bytes = parts_get(parts, 0), rest;
     struct union_member_view member;
-    struct object_facts facts;
+    struct export_facts facts;
     struct error error = {0};
     bool found = true;
 
@@ -248,10 +248,10 @@ static void run_union(const struct parts *parts)
             break;
         }
         FUZZ_EXPECT(!found || rest.size < left, "a member without bytes");
-        if (found && !object_read(member.object, "member", &facts, &error))
+        if (found && !export_read(member.object, "member", &facts, &error))
             fuzz_expect_reason(&error);
     }
-    if (!object_read(bytes, "input", &facts, &error))
+    if (!export_read(bytes, "input", &facts, &error))
         fuzz_expect_reason(&error);
 }
 

@@ -5,7 +5,7 @@
 #include <gelf.h>
 #include <string.h>
 
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "tests/support/suite.h"
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
@@ -53,7 +53,7 @@ static struct buffer make_object(const struct sidecar_source *source)
     struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
-    ck_assert_msg(object_write(sidecar, collect, &object, &error), "%s", error.message);
+    ck_assert_msg(export_write(sidecar, collect, &object, &error), "%s", error.message);
     sidecar_close(sidecar);
     buffer_free(&file);
     return object;
@@ -167,7 +167,7 @@ START_TEST(test_coverage)
 {
     struct sample *sample = sample_make(&sample_shapes[_i]);
     struct buffer names = sample_names(), object;
-    struct object_facts facts;
+    struct export_facts facts;
     struct error error = {0};
     GElf_Shdr header;
     Elf *elf;
@@ -188,9 +188,9 @@ START_TEST(test_coverage)
     check_debug_information(elf);
     elf_end(elf);
 
-    ck_assert(object_recognize(buffer_view(&object)));
+    ck_assert(export_recognize(buffer_view(&object)));
     ck_assert(!sidecar_recognize(buffer_view(&object)));
-    ck_assert_msg(object_read(buffer_view(&object), "object", &facts, &error), "%s", error.message);
+    ck_assert_msg(export_read(buffer_view(&object), "object", &facts, &error), "%s", error.message);
     ck_assert_str_eq(facts.image_name, sample->source.image_name);
     ck_assert(digest_equal(&facts.image.original_digest, &sample->source.facts.original_digest));
     ck_assert(uuid_equal(&facts.image.uuid, &sample->source.facts.uuid));
@@ -216,7 +216,7 @@ static void check_refused(const struct sidecar_source *source, const char *reaso
     struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
-    ck_assert(!object_write(sidecar, must_not_be_called, NULL, &error));
+    ck_assert(!export_write(sidecar, must_not_be_called, NULL, &error));
     ck_assert_msg(strstr(error.message, reason) != NULL, "%s", error.message);
     sidecar_close(sidecar);
     buffer_free(&file);
@@ -333,7 +333,7 @@ START_TEST(test_a_sink_that_stops)
     set_content(&sample->sections[NAMES], SECTION_NAMES, buffer_view(&names));
     file = sample_write(&sample->source, 9, 1);
     sidecar = sample_open(&file);
-    ck_assert(!object_write(sidecar, stop_at_once, NULL, &error));
+    ck_assert(!export_write(sidecar, stop_at_once, NULL, &error));
     ck_assert_str_eq(error.message, "stopped");
     sidecar_close(sidecar);
     buffer_free(&file);
@@ -359,7 +359,7 @@ START_TEST(test_damaged_content)
     file.data[load_u64(file.data + covfun + 24, false) + load_u64(file.data + covfun + 32, false) -
               1] ^= 0xff;
     sidecar = sample_open(&file);
-    ck_assert(!object_write(sidecar, collect, &object, &error));
+    ck_assert(!export_write(sidecar, collect, &object, &error));
     ck_assert_msg(strstr(error.message, "__llvm_covfun") != NULL, "%s", error.message);
     sidecar_close(sidecar);
     buffer_free(&object);

@@ -1,6 +1,6 @@
 /*
- * Threads: pieces are each done once, jobs of a pool retired in their order, whoever was done
- * first, and signals are left to the threads that were there before.
+ * Threads: pieces are each done once, and told of in their order, whoever was done first, and
+ * signals are left to the threads that were there before.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -75,61 +75,42 @@ START_TEST(test_signal_mask)
 }
 END_TEST
 
-/* ---- pools ---- */
+/* ---- pieces that are told of in order ---- */
 
-struct job {
-    size_t number;
-    atomic_uint done;
-};
-
-struct retired {
-    size_t count;
+struct order {
+    atomic_uint done[JOBS];
+    size_t told;
 };
 
 /* The first ones take longest. */
-static void do_job(void *context, void *added)
+static void do_job(void *context, size_t index)
 {
-    struct timespec pause = {0};
-    struct job *job = added;
+    struct timespec pause = {.tv_nsec = index % 50 == 0 ? 2000000 : 0};
+    struct order *order = context;
 
-    (void)context;
-    if (job->number % 50 == 0)
-        pause.tv_nsec = 2000000;
     nanosleep(&pause, NULL);
-    atomic_fetch_add(&job->done, 1);
+    order->done[index]++;
 }
 
-static void retire_job(void *context, void *added)
+static void tell_of_job(void *context, size_t index)
 {
-    struct retired *retired = context;
-    const struct job *job = added;
+    struct order *order = context;
 
-    ck_assert_uint_eq(job->done, 1);
-    ck_assert_uint_eq(job->number, retired->count);
-    retired->count++;
+    ck_assert_uint_eq(order->done[index], 1);
+    ck_assert_uint_eq(index, order->told);
+    order->told++;
 }
 
-START_TEST(test_pool_keeps_order)
+START_TEST(test_order)
 {
     static const unsigned threads[] = {1, 2, THREADS, 1000};
-    const unsigned count = threads[_i];
-    struct retired retired = {0};
-    const struct pool_calls calls = {do_job, retire_job, &retired};
-    struct job *jobs = calloc(JOBS, sizeof(*jobs));
-    struct pool *pool = pool_open(count, &calls);
+    struct order *order = calloc(1, sizeof(*order));
 
-    ck_assert_ptr_nonnull(jobs);
-    ck_assert_ptr_nonnull(pool);
-    for (size_t i = 0; i < JOBS; i++) {
-        jobs[i].number = i;
-        pool_add(pool, &jobs[i]);
-    }
-    pool_close(pool);
-    ck_assert_uint_eq(retired.count, JOBS);
-    pool = pool_open(count, &calls);
-    ck_assert_ptr_nonnull(pool);
-    pool_close(pool); /* without a job */
-    free(jobs);
+    ck_assert_ptr_nonnull(order);
+    ck_assert(parallel_run_in_order(JOBS, threads[_i], do_job, tell_of_job, order));
+    ck_assert_uint_eq(order->told, JOBS);
+    ck_assert(parallel_run_in_order(0, threads[_i], do_job, tell_of_job, order));
+    free(order);
 }
 END_TEST
 
@@ -157,7 +138,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_pieces, test_signal_mask);
-    suite_loops(all, 4, test_pool_keeps_order);
+    suite_loops(all, 4, test_order);
     tcase_add_test(all, test_array_grows);
     return suite_main("parallel", all);
 }

@@ -13,7 +13,7 @@
 
 #include "common/elf_file/elf_file.h"
 #include "common/llvm/names.h"
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 #include "common/sidecar/sidecar.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -127,7 +127,7 @@ static bool try_everything(const struct sample *sample, struct bytes file)
         }
         if (good)
             ck_assert(sample_agrees(sample, sidecar));
-        exported = object_write(sidecar, ignore_part, NULL, &error);
+        exported = export_write(sidecar, ignore_part, NULL, &error);
         ck_assert(!good || exported);
     }
     sidecar_close(sidecar);

@@ -165,12 +165,6 @@ static void enter(struct matcher *matcher, uint32_t at, unsigned hash)
     matcher->number[at % PLACES] = (uint16_t)(matcher->number[before % PLACES] + 1);
 }
 
-static void enter_long(struct matcher *matcher, uint32_t at, unsigned hash)
-{
-    matcher->long_back[at % PLACES] = back_to(matcher->long_head[hash], at);
-    matcher->long_head[hash] = at;
-}
-
 /* Enters the places up to some distance after any match at `place`. The last places of the text are
  * entered only into chains for which they have enough bytes. */
 static void enter_ahead(struct matcher *matcher, uint32_t place)
@@ -182,9 +176,11 @@ static void enter_ahead(struct matcher *matcher, uint32_t place)
     end = left <= ENTER_AHEAD + ENTER_BATCH ? matcher->size : place + ENTER_AHEAD + ENTER_BATCH;
     for (; at < end && at + LONG_SIZE <= matcher->size; at++) {
         uint64_t word = word_at(matcher->text + at);
+        unsigned hash = long_hash(word);
 
         enter(matcher, at, short_hash(word));
-        enter_long(matcher, at, long_hash(word));
+        matcher->long_back[at % PLACES] = back_to(matcher->long_head[hash], at);
+        matcher->long_head[hash] = at;
     }
     for (; at < end; at++) {
         if (at + DEFLATE_MATCH_MIN <= matcher->size)

@@ -5,7 +5,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 /* Inlined, since hashing a few bytes is most of the work of writing. */
 #define XXH_INLINE_ALL
@@ -215,10 +214,8 @@ static bool start_tables(struct counters *counters, size_t count)
         !array_make_room(&counters->buckets, &counters->bucket_capacity, 0, buckets,
                          sizeof(*counters->buckets)))
         return false;
-    /* Seeded, so that a hostile file cannot make everything fall into one bucket. */
-    if (counters->seed == 0 &&
-        getrandom(&counters->seed, sizeof(counters->seed), GRND_NONBLOCK) != sizeof(counters->seed))
-        counters->seed = (uintptr_t)counters;
+    if (counters->seed == 0)
+        counters->seed = random_seed();
     counters->bucket_count = buckets;
     memset(counters->buckets, 0, buckets * sizeof(*counters->buckets));
     if (count != 0)
@@ -380,7 +377,7 @@ static uint32_t value_of(const struct counters *counters, uint32_t counter)
 
 /* For what cannot be: the caller goes on with value zero; the coder's result is checked at the end
  * of the region. */
-static uint32_t refuse(struct coder *coder, enum result result)
+static uint32_t refuse(struct mapping_coder *coder, enum result result)
 {
     coder_fail(coder, result);
     return VALUE_ZERO;
@@ -411,7 +408,8 @@ static inline uint32_t use(struct counters *counters, uint32_t value)
     return value;
 }
 
-static inline uint32_t add_value(struct counters *counters, struct coder *coder, uint32_t counter)
+static inline uint32_t add_value(struct counters *counters, struct mapping_coder *coder,
+                                 uint32_t counter)
 {
     uint32_t value = (uint32_t)counters->value_count;
 
@@ -422,7 +420,8 @@ static inline uint32_t add_value(struct counters *counters, struct coder *coder,
     return use(counters, value);
 }
 
-static inline uint32_t add_number(struct counters *counters, struct coder *coder, uint64_t number)
+static inline uint32_t add_number(struct counters *counters, struct mapping_coder *coder,
+                                  uint64_t number)
 {
     uint32_t value;
 
@@ -437,7 +436,7 @@ static inline uint32_t add_number(struct counters *counters, struct coder *coder
 }
 
 /* Adds an expression of two values. Writing: `counter` is the expression itself. */
-static uint32_t add_expression(struct counters *counters, struct coder *coder, uint32_t tag,
+static uint32_t add_expression(struct counters *counters, struct mapping_coder *coder, uint32_t tag,
                                uint32_t left, uint32_t right, uint32_t counter)
 {
     uint32_t node, value;
@@ -455,7 +454,7 @@ static uint32_t add_expression(struct counters *counters, struct coder *coder, u
 }
 
 /* The value that is `back` values before the last one. */
-static uint32_t recent_value(struct counters *counters, struct coder *coder, uint64_t back)
+static uint32_t recent_value(struct counters *counters, struct mapping_coder *coder, uint64_t back)
 {
     if (back >= counters->value_count - 1)
         return refuse(coder, RESULT_UNFIT);
@@ -486,7 +485,7 @@ static uint8_t choose_token(const struct counters *counters, uint32_t counter, u
 }
 
 /* Codes a counter without its context, and returns its value. */
-static uint32_t code_token(struct counters *counters, struct coder *coder, uint32_t counter,
+static uint32_t code_token(struct counters *counters, struct mapping_coder *coder, uint32_t counter,
                            unsigned level)
 {
     uint32_t left = COUNTER_ZERO, right = COUNTER_ZERO;
@@ -562,7 +561,7 @@ static uint8_t choose_code_symbol(const struct counters *counters, struct counte
 }
 
 /* Codes a counter whose symbol is one of those that code and branches share. */
-static uint32_t code_symbol(struct counters *counters, struct coder *coder, uint8_t symbol,
+static uint32_t code_symbol(struct counters *counters, struct mapping_coder *coder, uint8_t symbol,
                             uint32_t counter)
 {
     switch (symbol) {
@@ -581,7 +580,7 @@ static uint32_t code_symbol(struct counters *counters, struct coder *coder, uint
     }
 }
 
-static inline uint32_t code_symbol_of_code(struct counters *counters, struct coder *coder,
+static inline uint32_t code_symbol_of_code(struct counters *counters, struct mapping_coder *coder,
                                            struct counter_context context, uint8_t symbol,
                                            uint32_t counter)
 {
@@ -628,7 +627,7 @@ static inline uint32_t take_operand(struct counters *counters, uint32_t value, s
     return counter;
 }
 
-uint32_t counters_code_region(struct counters *counters, struct coder *coder,
+uint32_t counters_code_region(struct counters *counters, struct mapping_coder *coder,
                               struct counter_context context, uint8_t *symbol, size_t index,
                               uint32_t *counter)
 {
@@ -662,8 +661,8 @@ static uint8_t choose_side_symbol(const struct counters *counters, uint32_t cond
     return is_next(counters, counter) ? SYMBOL_NEXT : SYMBOL_TOKEN;
 }
 
-void counters_code_branch(struct counters *counters, struct coder *coder, uint32_t condition,
-                          uint8_t symbols[2], size_t index, uint32_t sides[2])
+void counters_code_branch(struct counters *counters, struct mapping_coder *coder,
+                          uint32_t condition, uint8_t symbols[2], size_t index, uint32_t sides[2])
 {
     uint32_t targets[2] = {COUNTER_ZERO, COUNTER_ZERO}, values[2];
     unsigned first, second;

@@ -67,7 +67,7 @@ enum mapping_stream {
 
 _Static_assert(MAPPING_STREAMS <= STREAMS_MAX, "there are more streams than can be encoded");
 
-struct coder {
+struct mapping_coder {
     bool is_writing;
     struct streams *streams; /* writing */
     struct cursor cursors[MAPPING_STREAMS];
@@ -77,16 +77,16 @@ struct coder {
 };
 
 /* Only the first failure counts, since later ones may be caused by it. */
-static inline void coder_fail(struct coder *coder, enum result result)
+static inline void coder_fail(struct mapping_coder *coder, enum result result)
 {
     if (coder->result == RESULT_OK)
         coder->result = result;
 }
 
 /* Reads a number of any size. */
-uint64_t coder_take_long(struct coder *coder, unsigned stream);
+uint64_t coder_take_long(struct mapping_coder *coder, unsigned stream);
 
-static inline uint64_t code_number(struct coder *coder, unsigned stream, uint64_t number)
+static inline uint64_t code_number(struct mapping_coder *coder, unsigned stream, uint64_t number)
 {
     struct cursor *cursor = &coder->cursors[stream];
 
@@ -99,7 +99,7 @@ static inline uint64_t code_number(struct coder *coder, unsigned stream, uint64_
     return number;
 }
 
-static inline uint8_t code_byte(struct coder *coder, unsigned stream, unsigned byte)
+static inline uint8_t code_byte(struct mapping_coder *coder, unsigned stream, unsigned byte)
 {
     struct cursor *cursor = &coder->cursors[stream];
     uint8_t value = (uint8_t)byte;
@@ -121,7 +121,7 @@ static inline uint8_t code_byte(struct coder *coder, unsigned stream, unsigned b
 }
 
 /* All numbers in a mapping have 32 bits. */
-static inline uint32_t coder_check_32(struct coder *coder, uint64_t number)
+static inline uint32_t coder_check_32(struct mapping_coder *coder, uint64_t number)
 {
     if (number <= UINT32_MAX)
         return (uint32_t)number;
@@ -129,13 +129,13 @@ static inline uint32_t coder_check_32(struct coder *coder, uint64_t number)
     return 0;
 }
 
-static inline uint32_t code_32(struct coder *coder, unsigned stream, uint32_t number)
+static inline uint32_t code_32(struct mapping_coder *coder, unsigned stream, uint32_t number)
 {
     return coder_check_32(coder, code_number(coder, stream, number));
 }
 
 /* A number as its difference to another one. */
-static inline uint32_t code_from(struct coder *coder, unsigned stream, uint64_t base,
+static inline uint32_t code_from(struct mapping_coder *coder, unsigned stream, uint64_t base,
                                  uint32_t number)
 {
     return coder_check_32(coder,
@@ -210,13 +210,13 @@ enum result counters_start_writing(struct counters *counters, const struct mappi
 /* Codes the counter of a code region, the mapping's region `index`, by its symbol and if need be a
  * token, and returns its value. While reading, the index of an expression is that of its node until
  * counters_finish_reading, and there must be room. */
-uint32_t counters_code_region(struct counters *counters, struct coder *coder,
+uint32_t counters_code_region(struct counters *counters, struct mapping_coder *coder,
                               struct counter_context context, uint8_t *symbol, size_t index,
                               uint32_t *counter);
 
 /* The same for both sides of a branch; `condition` is the value of its condition. */
-void counters_code_branch(struct counters *counters, struct coder *coder, uint32_t condition,
-                          uint8_t symbols[2], size_t index, uint32_t sides[2]);
+void counters_code_branch(struct counters *counters, struct mapping_coder *coder,
+                          uint32_t condition, uint8_t symbols[2], size_t index, uint32_t sides[2]);
 
 /* Reading: makes room for the counters of `regions` more regions. False if out of memory. */
 bool counters_reserve(struct counters *counters, size_t regions);
@@ -317,17 +317,17 @@ void patterns_free(struct patterns *patterns);
 bool patterns_add(struct patterns *patterns, const struct region_pattern *pattern);
 
 /* Writes the table and all patterns that were added. False if out of memory. */
-bool patterns_write(struct patterns *patterns, struct coder *coder);
+bool patterns_write(struct patterns *patterns, struct mapping_coder *coder);
 
 /* Reads the table. */
-enum result patterns_start_reading(struct patterns *patterns, struct coder *coder);
+enum result patterns_start_reading(struct patterns *patterns, struct mapping_coder *coder);
 
 /* Reads a pattern that has no one-byte code, after its first byte; false if there is none. */
-bool patterns_take_long(const struct patterns *patterns, struct coder *coder, uint8_t first,
+bool patterns_take_long(const struct patterns *patterns, struct mapping_coder *coder, uint8_t first,
                         struct region_pattern *pattern);
 
 /* Reads a pattern. After a failure the coder's result is not RESULT_OK. */
-static inline void patterns_take(const struct patterns *patterns, struct coder *coder,
+static inline void patterns_take(const struct patterns *patterns, struct mapping_coder *coder,
                                  struct region_pattern *pattern)
 {
     uint8_t first = code_byte(coder, STREAM_PATTERN_CODES, 0);
@@ -390,7 +390,7 @@ struct regions {
     struct frequent_columns starts[RANGE_CLASSES], ends[RANGE_CLASSES];
     /* The current mapping. */
     uint64_t number;
-    struct coder *coder;
+    struct mapping_coder *coder;
     struct counters *counters;
     struct mapping *mapping;
     uint64_t limit;      /* reading: the most bytes that it may have */
@@ -408,14 +408,14 @@ struct regions {
 void regions_free(struct regions *regions);
 
 /* Called before the first mapping; reads what precedes all mappings. */
-enum result regions_start(struct regions *regions, struct coder *coder);
+enum result regions_start(struct regions *regions, struct mapping_coder *coder);
 
 /* Codes a mapping, for which counters_start or counters_start_writing was called; while reading, of
  * at most `limit` bytes, and except for its expressions. Its result is the coder's. */
-enum result regions_code(struct regions *regions, struct counters *counters, struct coder *coder,
-                         uint64_t limit, struct mapping *mapping);
+enum result regions_code(struct regions *regions, struct counters *counters,
+                         struct mapping_coder *coder, uint64_t limit, struct mapping *mapping);
 
 /* Writes the patterns of all mappings. */
-enum result regions_finish_writing(struct regions *regions, struct coder *coder);
+enum result regions_finish_writing(struct regions *regions, struct mapping_coder *coder);
 
 #endif

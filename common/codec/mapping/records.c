@@ -106,7 +106,7 @@ static int by_count(const void *first, const void *second)
     return by_pattern(first, second);
 }
 
-bool patterns_write(struct patterns *patterns, struct coder *coder)
+bool patterns_write(struct patterns *patterns, struct mapping_coder *coder)
 {
     size_t count = (size_t)patterns->places.count, length = patterns->sequence.size;
     size_t brief = count < PATTERNS_SHORT ? count : PATTERNS_SHORT;
@@ -147,7 +147,7 @@ bool patterns_write(struct patterns *patterns, struct coder *coder)
     return true;
 }
 
-enum result patterns_start_reading(struct patterns *patterns, struct coder *coder)
+enum result patterns_start_reading(struct patterns *patterns, struct mapping_coder *coder)
 {
     const struct cursor *cursor = &coder->cursors[STREAM_PATTERN_TABLE];
     size_t capacity = 0;
@@ -166,7 +166,7 @@ enum result patterns_start_reading(struct patterns *patterns, struct coder *code
     return RESULT_OK;
 }
 
-bool patterns_take_long(const struct patterns *patterns, struct coder *coder, uint8_t first,
+bool patterns_take_long(const struct patterns *patterns, struct mapping_coder *coder, uint8_t first,
                         struct region_pattern *pattern)
 {
     size_t place = first;
@@ -211,15 +211,10 @@ enum {
     MAPPING_RAW = 1,
 };
 
-struct record {
-    uint64_t name_ref, func_hash, filenames_ref;
-    struct bytes mapping;
-};
-
 /* The state of either direction. */
 struct form {
     const struct transform_context *context;
-    struct coder coder;
+    struct mapping_coder coder;
     struct name_refs name_refs;
     const struct data_records *data;
     struct data_records own_data; /* used if the context has none */
@@ -236,7 +231,7 @@ struct form {
     struct buffer known; /* struct known_mapping */
 };
 
-uint64_t coder_take_long(struct coder *coder, unsigned stream)
+uint64_t coder_take_long(struct mapping_coder *coder, unsigned stream)
 {
     uint64_t number = cursor_uleb128(&coder->cursors[stream]);
 
@@ -271,18 +266,19 @@ static void form_free(struct form *form)
 
 /* ---- encoding ---- */
 
-static void put_hash(struct form *form, const struct record *record)
+static void put_hash(struct form *form, const struct covfun_record *record)
 {
     unsigned code = HASH_OTHER;
     uint64_t hash;
 
-    if (data_records_find_hash(form->data, record->name_ref, &hash) && hash == record->func_hash)
+    if (data_records_find_hash(form->data, record->name_reference, &hash) &&
+        hash == record->function_hash)
         code = HASH_OF_DATA;
-    else if (record->func_hash == 0)
+    else if (record->function_hash == 0)
         code = HASH_ZERO;
     code_byte(&form->coder, STREAM_FUNC_HASH_CODES, code);
     if (code == HASH_OTHER)
-        func_hash_put(&form->coder.streams->stream[STREAM_FUNC_HASHES], record->func_hash);
+        func_hash_put(&form->coder.streams->stream[STREAM_FUNC_HASHES], record->function_hash);
 }
 
 /* False if out of memory. */
@@ -332,24 +328,20 @@ static enum result put_mapping(struct form *form, struct bytes bytes)
                                               UINT64_MAX, &form->mapping);
 }
 
-/* Takes the record at *offset and moves *offset to the next. False if there is no valid record. */
-static bool take_record(struct bytes section, bool big, uint64_t *offset, struct record *record)
+/* Takes a record and the padding after it off the front of *section. False, without a change, if
+ * there is no valid record, or if its padding is not all zeros. */
+static bool take_record(struct bytes *section, bool big, struct covfun_record *record)
 {
-    struct bytes header;
-    uint64_t end;
+    const struct bytes before = *section;
+    struct bytes padding;
 
-    if (!bytes_slice(section, *offset, COVFUN_HEADER_SIZE, &header) ||
-        !bytes_slice(section, *offset + COVFUN_HEADER_SIZE,
-                     load_u32(header.data + COVFUN_DATA_SIZE, big), &record->mapping))
-        return false;
-    record->name_ref = load_u64(header.data + COVFUN_NAME_REF, big);
-    record->func_hash = load_u64(header.data + COVFUN_FUNC_HASH, big);
-    record->filenames_ref = load_u64(header.data + COVFUN_FILENAMES_REF, big);
-    end = *offset + COVFUN_HEADER_SIZE + record->mapping.size;
-    if (!record_padding_take(section, &end))
-        return false;
-    *offset = end;
-    return true;
+    if (covfun_take(section, big, record) &&
+        bytes_slice(before, record->whole.size, before.size - section->size - record->whole.size,
+                    &padding) &&
+        bytes_all_zero(padding))
+        return true;
+    *section = before;
+    return false;
 }
 
 static enum result encode(const struct transform_context *context, struct bytes section,
@@ -357,22 +349,22 @@ static enum result encode(const struct transform_context *context, struct bytes 
 {
     struct form form = {.coder = {.is_writing = true, .streams = streams}};
     enum result result = start(&form, context);
-    struct record record;
-    uint64_t offset = 0;
+    struct covfun_record record;
 
     streams->count = MAPPING_STREAMS;
-    while (result == RESULT_OK && take_record(section, context->big_endian, &offset, &record)) {
-        name_refs_put(&form.name_refs, record.name_ref, &streams->stream[STREAM_NAME_REF_CODES],
+    while (result == RESULT_OK && take_record(&section, context->big_endian, &record)) {
+        name_refs_put(&form.name_refs, record.name_reference,
+                      &streams->stream[STREAM_NAME_REF_CODES],
                       &streams->stream[STREAM_NAME_REF_OPERANDS]);
         put_hash(&form, &record);
-        result = put_filenames(&form, record.filenames_ref) ? put_mapping(&form, record.mapping)
-                                                            : RESULT_NO_MEMORY;
+        result = put_filenames(&form, record.filenames_reference)
+                     ? put_mapping(&form, record.mapping)
+                     : RESULT_NO_MEMORY;
     }
     if (result == RESULT_OK)
         result = regions_finish_writing(&form.regions, &form.coder);
-    if (result == RESULT_OK && offset != section.size)
-        buffer_append(&streams->stream[STREAM_REST], section.data + offset,
-                      (size_t)(section.size - offset));
+    if (result == RESULT_OK)
+        buffer_append(&streams->stream[STREAM_REST], section.data, (size_t)section.size);
     form_free(&form);
     return result;
 }
@@ -479,16 +471,14 @@ static enum result get_mapping(struct form *form, uint64_t limit, struct buffer 
 static enum result decode_record(struct form *form, uint64_t left, struct buffer *section)
 {
     struct cursor *codes = &form->coder.cursors[STREAM_NAME_REF_CODES];
-    bool big = form->context->big_endian;
     size_t start = section->size;
+    struct covfun_record record;
     enum result result;
-    struct record record;
-    uint8_t *header;
 
-    record.name_ref =
+    record.name_reference =
         name_refs_take(&form->name_refs, codes, &form->coder.cursors[STREAM_NAME_REF_OPERANDS]);
-    record.func_hash = get_hash(form, record.name_ref);
-    record.filenames_ref = get_filenames(form);
+    record.function_hash = get_hash(form, record.name_reference);
+    record.filenames_reference = get_filenames(form);
     if (left < COVFUN_HEADER_SIZE || codes->bad)
         return RESULT_UNFIT;
     if (!buffer_append_zeros(section, COVFUN_HEADER_SIZE))
@@ -496,12 +486,8 @@ static enum result decode_record(struct form *form, uint64_t left, struct buffer
     result = get_mapping(form, left - COVFUN_HEADER_SIZE, section);
     if (result != RESULT_OK)
         return result;
-    header = section->data + start;
-    store_u64(header + COVFUN_NAME_REF, record.name_ref, big);
-    store_u32(header + COVFUN_DATA_SIZE, (uint32_t)(section->size - start - COVFUN_HEADER_SIZE),
-              big);
-    store_u64(header + COVFUN_FUNC_HASH, record.func_hash, big);
-    store_u64(header + COVFUN_FILENAMES_REF, record.filenames_ref, big);
+    record.mapping.size = section->size - start - COVFUN_HEADER_SIZE;
+    covfun_store_header(section->data + start, &record, form->context->big_endian);
     return RESULT_OK;
 }
 
@@ -551,12 +537,12 @@ static enum result decode(const struct transform_context *context, struct stream
  */
 static uint64_t cut(const struct transform_context *context, struct bytes section, uint64_t wanted)
 {
-    struct record record;
-    uint64_t offset = 0;
+    struct bytes rest = section;
+    struct covfun_record record;
 
-    while (offset < wanted && take_record(section, context->big_endian, &offset, &record))
+    while (section.size - rest.size < wanted && take_record(&rest, context->big_endian, &record))
         continue;
-    return offset < wanted ? section.size : offset;
+    return section.size - rest.size < wanted ? section.size : section.size - rest.size;
 }
 
 const struct transform mapping_transform = {

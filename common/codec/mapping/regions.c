@@ -45,7 +45,7 @@ void regions_free(struct regions *regions)
     *regions = (struct regions){0};
 }
 
-enum result regions_start(struct regions *regions, struct coder *coder)
+enum result regions_start(struct regions *regions, struct mapping_coder *coder)
 {
     for (unsigned i = 0; i < RANGE_CLASSES; i++)
         regions->starts[i].frequent[1] = regions->ends[i].frequent[1] = 1;
@@ -56,7 +56,7 @@ enum result regions_start(struct regions *regions, struct coder *coder)
     return coder->is_writing ? RESULT_OK : patterns_start_reading(&regions->patterns, coder);
 }
 
-enum result regions_finish_writing(struct regions *regions, struct coder *coder)
+enum result regions_finish_writing(struct regions *regions, struct mapping_coder *coder)
 {
     return patterns_write(&regions->patterns, coder) ? RESULT_OK : RESULT_NO_MEMORY;
 }
@@ -167,7 +167,7 @@ static inline unsigned class_of(const struct region *region)
 
 static void code_first_start(struct regions *regions, struct region *region, bool is_main)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
 
     if (!is_main) {
         region->line = code_32(coder, STREAM_EXPANDED_FIRST_LINES, region->line);
@@ -195,7 +195,7 @@ static uint8_t choose_start(const struct regions *regions, const struct region *
 static inline void code_start(struct regions *regions, struct region *region, uint64_t anchor,
                               uint8_t *form)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     unsigned class = class_of(region);
     uint32_t before = (uint32_t)(regions->line >> 32), column = (uint32_t)anchor;
     uint32_t lines = before + region->line - (uint32_t)(anchor >> 32);
@@ -238,7 +238,7 @@ static uint8_t choose_end(const struct regions *regions, const struct region *re
 static inline void code_end(struct regions *regions, struct region *region, bool is_first,
                             uint8_t *form)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     unsigned class = class_of(region);
 
     if (coder->is_writing)
@@ -360,7 +360,7 @@ static inline uint32_t code_operands(struct regions *regions, struct region *reg
                                      struct region_at at, struct counter_context context,
                                      uint8_t symbols[2])
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     uint32_t *operands = region->operands;
 
     switch (region->kind) {
@@ -446,7 +446,7 @@ static inline void code_new_region(struct regions *regions, struct region *regio
 static void code_new_regions(struct regions *regions, uint32_t count, struct region_at at,
                              uint32_t file_value)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     struct mapping *mapping = regions->mapping;
     size_t room = coder->is_writing ? SIZE_MAX : reserved(regions);
 
@@ -486,7 +486,7 @@ static void code_new_regions(struct regions *regions, uint32_t count, struct reg
 static void code_known_regions(struct regions *regions, uint32_t count, struct region_at at,
                                uint32_t file_value)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     struct mapping *mapping = regions->mapping;
     struct counter_context context = {file_value, VALUE_ZERO};
 
@@ -544,7 +544,7 @@ static bool find_template(struct regions *regions, const struct region *first, u
 static void code_template(struct regions *regions, uint32_t count, uint32_t list_number,
                           size_t *template, bool *is_new)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     bool is_inner = list_number >= TEMPLATE_LENGTHS;
     uint32_t *list = regions->lists + (size_t)list_number * LENGTH_LIST_SIZE;
     unsigned size = is_inner ? INNER_LIST_SIZE : LENGTH_LIST_SIZE, place = size;
@@ -610,7 +610,7 @@ static bool keep_template(struct regions *regions, size_t first)
 
 static void code_file(struct regions *regions, size_t file)
 {
-    struct coder *coder = regions->coder;
+    struct mapping_coder *coder = regions->coder;
     struct mapping *mapping = regions->mapping;
     /* For the first file, and for files that are not expanded. */
     struct file_origin origin = {.value = VALUE_ENTRY, .list = LENGTH_OTHER};
@@ -652,8 +652,8 @@ static bool is_expanded(const struct mapping *mapping)
     return known == mapping->file_count;
 }
 
-enum result regions_code(struct regions *regions, struct counters *counters, struct coder *coder,
-                         uint64_t limit, struct mapping *mapping)
+enum result regions_code(struct regions *regions, struct counters *counters,
+                         struct mapping_coder *coder, uint64_t limit, struct mapping *mapping)
 {
     uint64_t count = 0;
 

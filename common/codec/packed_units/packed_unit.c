@@ -58,24 +58,11 @@ struct mapping_parts mapping_split(struct bytes mapping)
 enum result packed_group_of(struct mapping *mapping, const struct covfun_record *record,
                             enum packed_group *group)
 {
-    enum result result;
+    bool is_unused;
+    enum result result = covfun_tell_unused(mapping, record, &is_unused);
 
-    *group = PACKED_GROUP_OF_USED;
-    if (record->function_hash != 0)
-        return RESULT_OK;
-    result = mapping_read(mapping, record->mapping);
-    if (result != RESULT_OK)
-        return result;
-    for (size_t i = 0; i < mapping->region_count; i++) {
-        const struct region *region = &mapping->regions[i];
-
-        for (unsigned j = 0; j < region_counters(region->kind); j++) {
-            if (COUNTER_TAG(region->operands[j]) != COUNTER_ZERO)
-                return RESULT_OK;
-        }
-    }
-    *group = PACKED_GROUP_OF_UNUSED;
-    return RESULT_OK;
+    *group = is_unused ? PACKED_GROUP_OF_UNUSED : PACKED_GROUP_OF_USED;
+    return result;
 }
 
 /* ---- writing ---- */

@@ -90,10 +90,8 @@ struct mapping_parts {
 
 struct mapping_parts mapping_split(struct bytes mapping);
 
-/* The group that a record of an ordinary section was in. The compiler gives the record of a
- * function that the translation unit does not use the hash 0, and regions without counters: clang a
- * single one, rustc those that the function would have. Unfit if the mapping is damaged; then
- * *group is PACKED_GROUP_OF_USED. `mapping` is used for parsing. */
+/* The group that a record of an ordinary section was in (covfun_tell_unused). Unfit if the mapping
+ * is damaged; then *group is PACKED_GROUP_OF_USED. `mapping` is used for parsing. */
 enum result packed_group_of(struct mapping *mapping, const struct covfun_record *record,
                             enum packed_group *group);
 

@@ -287,30 +287,35 @@ END_TEST
 #ifdef COVSPLIT_WITH_LIEF
 /* A second reader that sees something else makes verify fail; one that fails itself only makes it
  * say so. */
-START_TEST(test_second_reader)
+static void check_second_reader(char *directory, int answer, const char *seen)
 {
-    static const struct {
-        int exit_code;
-        const char *message;
-    } answers[] = {
-        {0, "LIEF cannot read it"},
-        {0, "LIEF cannot read it"},
-        {1, "but LIEF reads 'entry 0x1, base 0x0, size 0x0'"},
-    };
-    char *directory = windows_images_directory();
-    struct pe_file pe = pe_file_read(windows_images[WINDOWS_IMAGE_X86_64]);
-    windows_image_split(&pe, directory, "", 0);
-    run_or_abort(directory, "gcc", "-shared", "-fPIC", text_format("-DANSWER=%d", _i), "-o",
+    run_or_abort(directory, "gcc", "-shared", "-fPIC", text_format("-DANSWER=%d", answer), "-o",
                  "libLIEF.so.0", path_join(COVSPLIT_FIXTURE_DIRECTORY, "windows/other_reader.c"),
                  NULL);
     struct command command = covsplit_command(directory, "verify", "--image", "out", "side", NULL);
     text_list_add_format(&command.environment, "LD_LIBRARY_PATH=%s", directory);
     struct outcome outcome = command_run(&command);
-    ck_assert_msg(outcome_exited(&outcome, answers[_i].exit_code) &&
-                      strstr(outcome.errors, answers[_i].message) != NULL,
+    ck_assert_msg(outcome_exited(&outcome, answer == 2 ? 1 : 0) &&
+                      strstr(outcome.errors, answer == 2 ? seen : "LIEF cannot read it") != NULL,
                   "%s", outcome_describe(&command, &outcome));
     outcome_free(&outcome);
     command_free(&command);
+}
+
+START_TEST(test_second_reader)
+{
+    char *directory = windows_images_directory();
+    struct pe_file pe = pe_file_read(windows_images[WINDOWS_IMAGE_X86_64]);
+    windows_image_split(&pe, directory, "", 0);
+    check_second_reader(directory, _i, "but LIEF reads 'entry 0x1, base 0x0, size 0x0'");
+}
+END_TEST
+
+START_TEST(test_second_reader_of_elf)
+{
+    char *directory = windows_images_directory();
+    covsplit_run_words(directory, 0, "split --sidecar side -o out /proc/self/exe");
+    check_second_reader(directory, _i, "but LIEF reads 'type 0, machine 0, entry 0x1, ");
 }
 END_TEST
 #endif
@@ -329,6 +334,7 @@ int main(int argument_count, char **arguments)
         suite_loops(test_case, sizeof unsplittable / sizeof *unsplittable, test_unsplittable);
 #ifdef COVSPLIT_WITH_LIEF
         suite_loops(test_case, 3, test_second_reader);
+        suite_loops(test_case, 3, test_second_reader_of_elf);
 #endif
     } else {
         return suite_usage(arguments[0], "files | images FIRST COUNT");

@@ -54,32 +54,16 @@ enum presence {
 };
 
 /* The user may remove the added sidecar afterwards. So the one in the store is decoded, unless it
- * has the same bytes: only its start is sealed, and the rest may be damaged. */
-static enum presence compare(const struct copying *copying, const struct copy *copy,
-                             const struct input *input, struct sidecar *existing,
-                             struct error *error)
-{
-    sidecar_set_up(existing, copying->options);
-    if (!sidecar_holds_same(existing, copy->sidecar))
-        return PRESENCE_OTHER;
-    if ((bytes_equal(input->bytes, copy->input.bytes) &&
-         !option_given(copying->options, OPTION_VERIFY)) ||
-        sidecar_verify(existing, error))
-        return PRESENCE_SAME;
-    return error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
-}
-
-/* PRESENCE_OTHER is everything that is not known to serve as well. */
+ * has the same bytes: only its start is sealed, and the rest may be damaged. PRESENCE_OTHER is
+ * everything that is not known to serve as well. */
 static enum presence look(const struct copying *copying, const struct copy *copy,
                           struct error *error)
 {
-    enum presence presence = PRESENCE_OTHER;
-    struct sidecar *existing;
-    struct input input;
+    struct sidecar *existing = sidecar_read(copy->target, error);
+    bool has_same_bytes, serves;
     struct stat status;
 
-    *error = (struct error){.number = 0};
-    if (!input_read(&input, copy->target, error)) {
+    if (existing == NULL) {
         /* A dangling link takes the name too. What another process has added since is found by the
          * next attempt, as the name is taken then. */
         if (error->number == ENOENT &&
@@ -87,14 +71,14 @@ static enum presence look(const struct copying *copying, const struct copy *copy
             return PRESENCE_NONE;
         return error->number == 0 || error->number == ENOENT ? PRESENCE_OTHER : PRESENCE_FAULT;
     }
-    existing = sidecar_open(input.bytes, copy->target, error);
-    if (existing != NULL)
-        presence = compare(copying, copy, &input, existing, error);
-    else if (error_is_of_memory(error))
-        presence = PRESENCE_FAULT;
+    *error = (struct error){.number = 0};
+    sidecar_set_up(existing, copying->options);
+    has_same_bytes = bytes_equal(existing->input.bytes, copy->input.bytes);
+    serves = sidecar_holds_same(existing, copy->sidecar) &&
+             ((has_same_bytes && !option_given(copying->options, OPTION_VERIFY)) ||
+              sidecar_verify(existing, error));
     sidecar_close(existing);
-    input_close(&input);
-    return presence;
+    return serves ? PRESENCE_SAME : error_is_of_memory(error) ? PRESENCE_FAULT : PRESENCE_OTHER;
 }
 
 static bool refuse_other(const struct copy *copy, struct error *error)
@@ -323,7 +307,7 @@ int command_store_copy(const struct parsed_options *options)
 /* ---- listing ---- */
 
 struct listing {
-    struct rows rows;
+    struct facts rows;
     struct selection selection;
     uint64_t count;
     uint64_t original_size; /* bytes; sum of all sidecars */
@@ -351,54 +335,50 @@ static bool list_sidecar(void *context, const char *path, const struct uuid *uui
                          struct error *error)
 {
     struct listing *listing = context;
-    struct rows *rows = &listing->rows;
-    struct sidecar *sidecar = NULL;
-    struct input input;
+    struct facts *rows = &listing->rows;
     struct error fault;
+    struct sidecar *sidecar = sidecar_map(path, &fault);
     struct stat status;
     char hex[UUID_HEX_MAX];
 
     (void)error;
-    if (input_open(&input, path, &fault))
-        sidecar = sidecar_open(input.bytes, path, &fault);
-    else if (lstat(path, &status) != 0 && errno == ENOENT)
-        return true; /* removed meanwhile */
-    if (sidecar == NULL) {
+    if (sidecar == NULL && (lstat(path, &status) == 0 || errno != ENOENT)) {
         message_error(&fault);
         listing->has_failed = true;
-    } else if (selection_has(&listing->selection, uuid, sidecar->image_name)) {
+    } else if (sidecar != NULL && selection_has(&listing->selection, uuid, sidecar->image_name)) {
         const struct sidecar_facts *facts = &sidecar->facts;
-        uint64_t whole_size = sidecar->base.is_needed ? sidecar->base.whole_size : input.bytes.size;
+        const struct input *file = &sidecar->input;
+        uint64_t whole_size = sidecar->base.is_needed ? sidecar->base.whole_size : file->bytes.size;
         char machine[MACHINE_TEXT_MAX], date[DATE_MAX], base[DIGEST_HEX_MAX];
 
         /* Keys that come from the sidecar are those of `covsplit show --json`. */
         rows_begin_row(rows);
         if (rows->json != NULL)
             json_string(rows->json, "file", path);
-        rows_text(rows, "uuid", uuid_format(uuid, hex));
-        rows_text(rows, "image_name", sidecar->image_name);
-        rows_text(rows, "format", image_format_name(facts->format));
-        rows_text(rows, "machine", machine_text(facts, machine));
-        rows_text(rows, "modified", format_date(input.status.st_mtime, date));
-        rows_size(rows, "original_size", facts->original_size);
-        rows_size(rows, "stripped_size", facts->stripped_size);
-        rows_size(rows, "file_size", input.bytes.size);
+        facts_text(rows, "uuid", NULL, uuid_format(uuid, hex));
+        facts_text(rows, "image_name", NULL,
+                   sidecar->image_name[0] == '\0' ? NULL : sidecar->image_name);
+        facts_text(rows, "format", NULL, image_format_name(facts->format));
+        facts_text(rows, "machine", NULL, machine_text(facts, machine));
+        facts_text(rows, "modified", NULL, format_date(file->status.st_mtime, date));
+        facts_size(rows, "original_size", NULL, facts->original_size);
+        facts_size(rows, "stripped_size", NULL, facts->stripped_size);
+        facts_size(rows, "file_size", NULL, file->bytes.size);
         if (rows->json != NULL || sidecar->base.is_needed)
-            rows_size(rows, "whole_size", whole_size);
+            facts_size(rows, "whole_size", NULL, whole_size);
         else
-            rows_text(rows, "whole_size", "");
-        rows_text(rows, "base",
-                  sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : "");
+            facts_text(rows, "whole_size", NULL, NULL);
+        facts_text(rows, "base", NULL,
+                   sidecar->base.is_needed ? digest_format(&sidecar->base.digest, base) : NULL);
         rows_end_row(rows);
         listing->count++;
         listing->original_size += sidecar->facts.original_size;
         listing->stripped_size += sidecar->facts.stripped_size;
-        listing->sidecar_size += input.bytes.size;
+        listing->sidecar_size += file->bytes.size;
         listing->whole_size += whole_size;
         listing->deltas += sidecar->base.is_needed;
     }
     sidecar_close(sidecar);
-    input_close(&input);
     return true;
 }
 

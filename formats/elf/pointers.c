@@ -285,16 +285,14 @@ void elf_find_end_users(struct elf_state *state)
     struct elf_end_user *users = state->end_users;
     struct elf_symbol symbol;
     struct symbol_walk walk;
-    size_t table = 1;
+    size_t table = elf_symbol_table(image);
     bool has_end = false;
 
     for (size_t i = 0; i < END_USERS; i++) {
         users[i] = (struct elf_end_user){.end = end_before(state, other_ends[i].section)};
         has_end |= users[i].end != 0;
     }
-    while (table < image->shnum && image->shdrs[table].sh_type != SHT_SYMTAB)
-        table++;
-    if (!has_end || table == image->shnum)
+    if (!has_end || table == NO_INDEX)
         return;
     elf_symbols_open(image, table, &walk);
     while (elf_symbols_next(image, &walk, &symbol)) {

@@ -1,7 +1,7 @@
 /*
- * This process and its children: see process.h.
+ * This process and its children: see child.h.
  */
-#include "split/cli/process.h"
+#include "split/cli/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -114,24 +114,20 @@ int child_wait(const struct child *child)
     }
 }
 
-/* A blocked signal is pending even if it would be ignored. */
-static bool ends_process(int number)
-{
-    struct sigaction action;
-
-    return number != SIGWINCH && sigaction(number, NULL, &action) == 0 &&
-           action.sa_handler != SIG_IGN;
-}
-
 int child_held_signal(const struct child *child)
 {
+    struct sigaction action;
     sigset_t pending;
 
     sigpending(&pending);
     for (size_t i = 0; i < sizeof(passed_on) / sizeof(passed_on[0]); i++) {
-        if (sigismember(&pending, passed_on[i]) == 1 &&
-            sigismember(&child->mask_before, passed_on[i]) == 0 && ends_process(passed_on[i]))
-            return passed_on[i];
+        int number = passed_on[i];
+
+        /* A blocked signal is pending even if it would be ignored. */
+        if (number != SIGWINCH && sigismember(&pending, number) == 1 &&
+            sigismember(&child->mask_before, number) == 0 &&
+            sigaction(number, NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            return number;
     }
     return 0;
 }

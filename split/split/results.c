@@ -14,24 +14,6 @@
 #include "split/cli/table.h"
 #include "split/split/split.h"
 
-void split_warn(const struct split_job *job, const char *format, ...)
-{
-    struct error line;
-    va_list arguments;
-
-    va_start(arguments, format);
-    format_printable(&line, format, arguments);
-    va_end(arguments);
-    /* If there is no memory to keep it, print it now: `link` must go on, to remove an image that is
-     * not split. */
-    if (!buffer_reserve(&job->report->notes, strlen(line.message) + 1)) {
-        message_warning("%s", line.message);
-        return;
-    }
-    buffer_append(&job->report->notes, line.message, strlen(line.message));
-    buffer_append(&job->report->notes, "\n", 1);
-}
-
 static const char *fate_name(enum section_fate fate)
 {
     return fate == FATE_ZEROED    ? "is filled with zeros"
@@ -114,31 +96,31 @@ void split_warn_of_sections(const struct slice_split *split)
          * nothing is lost by names that stay. */
         if (section->reason[0] != '\0' &&
             (counts || removed == 0 || section->kind != SECTION_NAMES))
-            split_warn(split->job, "%s: %s %s: %s", split->image.path, section->name,
-                       fate_name(section->fate), section->reason);
+            notes_add(&split->job->results->notes, "%s: %s %s: %s", split->image.path,
+                      section->name, fate_name(section->fate), section->reason);
     }
     if (split->plan->facts.is_assumed)
-        split_warn(split->job,
-                   "%s: assumed to be unreferenced, as --assume-unreferenced says, although %s",
-                   split->image.path, split->plan->assumed);
+        notes_add(&split->job->results->notes,
+                  "%s: assumed to be unreferenced, as --assume-unreferenced says, although %s",
+                  split->image.path, split->plan->assumed);
     if (lacks_mapping(split->plan))
-        split_warn(split->job,
-                   "%s: the image has no coverage mapping, so reports will lack it; compile it "
-                   "with -fcoverage-mapping%s",
-                   split->image.path,
-                   split->plan->facts.format == IMAGE_COFF ? ", and link it without --gc-sections"
-                                                           : "");
+        notes_add(&split->job->results->notes,
+                  "%s: the image has no coverage mapping, so reports will lack it; compile it "
+                  "with -fcoverage-mapping%s",
+                  split->image.path,
+                  split->plan->facts.format == IMAGE_COFF ? ", and link it without --gc-sections"
+                                                          : "");
     if (is_for_debug_info(split->plan))
-        split_warn(
-            split->job,
+        notes_add(
+            &split->job->results->notes,
             "%s: %sneither data nor names are in sections of their own: either the image was "
             "built with -profile-correlate=debug-info (then merge its profiles with "
             "'llvm-profdata merge --debug-info=%s'), or a linker script puts them into others",
             split->image.path, removed == 0 ? "nothing to take out: " : "",
             split->job->output_path);
     else if (removed == 0 && !split->plan->already_split)
-        split_warn(split->job, "%s: nothing to take out: %s", split->image.path,
-                   nothing_because(split->plan));
+        notes_add(&split->job->results->notes, "%s: nothing to take out: %s", split->image.path,
+                  nothing_because(split->plan));
 }
 
 void split_warn_of_what_stays(const struct slice_split *split)
@@ -152,21 +134,6 @@ void split_warn_of_what_stays(const struct slice_split *split)
 }
 
 /* ---- rows ---- */
-
-/* Takes the first line off the notes, which have one line each. */
-static bool take_note(struct bytes *notes, struct error *line)
-{
-    const uint8_t *newline;
-    uint64_t length;
-
-    if (notes->size == 0)
-        return false;
-    newline = memchr(notes->data, '\n', (size_t)notes->size);
-    length = (uint64_t)(newline - notes->data);
-    error_set(line, "%.*s", (int)length, (const char *)notes->data);
-    bytes_slice(*notes, length + 1, notes->size - length - 1, notes);
-    return true;
-}
 
 static void write_sections(const struct slice_split *split, struct json_writer *json)
 {
@@ -200,7 +167,7 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
     const struct sidecar_facts *facts = &split->plan->facts;
     bool already_split = split->plan->already_split;
     char machine[MACHINE_TEXT_MAX], uuid[UUID_HEX_MAX];
-    struct bytes notes = buffer_view(&split->job->report->notes);
+    struct bytes notes = buffer_view(&split->job->results->notes);
     struct error line;
 
     json_begin_object(json, NULL);
@@ -227,7 +194,7 @@ static void write_row(const struct slice_split *split, struct json_writer *json)
     write_sections(split, json);
     bytes_slice(notes, split->notes_begin, split->notes_end - split->notes_begin, &notes);
     json_begin_array(json, "warnings");
-    while (take_note(&notes, &line))
+    while (notes_take(&notes, &line))
         json_string(json, NULL, line.message);
     json_end_array(json);
     json_end_object(json);
@@ -239,7 +206,7 @@ void split_describe(struct slice_split *split)
 
     if (option_given(split->job->options, OPTION_JSON)) {
         /* Some warning would not be in it. */
-        exit_unless_allocated(!split->job->report->notes.failed, sizeof(struct error));
+        exit_unless_allocated(!split->job->results->notes.failed, sizeof(struct error));
         json.stream = json_text_stream(&split->json);
         write_row(split, &json);
         json_close_text(json.stream, &split->json);
@@ -249,11 +216,11 @@ void split_describe(struct slice_split *split)
 void split_add_row(struct slice_split *split)
 {
     const struct sidecar_facts *facts = &split->plan->facts;
-    struct split_report *report = split->job->report;
+    struct split_results *results = split->job->results;
 
     if (split->plan->already_split && !option_given(split->job->options, OPTION_JSON))
         return;
-    report->rows[report->row_count++] = (struct split_row){
+    results->rows[results->row_count++] = (struct split_row){
         .name = split->row_name,
         .sidecar_path = split->sidecar_path,
         .uuid = facts->uuid,
@@ -268,10 +235,10 @@ void split_add_row(struct slice_split *split)
     split->json = (struct buffer){0};
 }
 
-void split_report_print_rows(const struct split_report *report, FILE *stream)
+void split_results_print(const struct split_results *results, FILE *stream)
 {
-    for (size_t i = 0; i < report->row_count; i++) {
-        const struct split_row *row = &report->rows[i];
+    for (size_t i = 0; i < results->row_count; i++) {
+        const struct split_row *row = &results->rows[i];
         char before[COUNT_TEXT_MAX], after[COUNT_TEXT_MAX], sidecar[COUNT_TEXT_MAX];
         uint64_t grown = row->size_after + row->sidecar_size - row->size_before;
         struct error note = {.number = 0};
@@ -294,27 +261,18 @@ void split_report_print_rows(const struct split_report *report, FILE *stream)
     }
 }
 
-void split_report_print_json(const struct split_report *report, struct json_writer *json)
+void split_results_print_json(const struct split_results *results, struct json_writer *json)
 {
-    for (size_t i = 0; i < report->row_count; i++)
-        json_add_text(json, buffer_view(&report->rows[i].json));
+    for (size_t i = 0; i < results->row_count; i++)
+        json_add_text(json, buffer_view(&results->rows[i].json));
 }
 
-void split_report_print_notes(const struct split_report *report)
+void split_results_free(struct split_results *results)
 {
-    struct bytes rest = buffer_view(&report->notes);
-    struct error line;
-
-    while (take_note(&rest, &line))
-        message_warning("%s", line.message);
-}
-
-void split_report_free(struct split_report *report)
-{
-    for (size_t i = 0; i < report->row_count; i++) {
-        free(report->rows[i].name);
-        free(report->rows[i].sidecar_path);
-        buffer_free(&report->rows[i].json);
+    for (size_t i = 0; i < results->row_count; i++) {
+        free(results->rows[i].name);
+        free(results->rows[i].sidecar_path);
+        buffer_free(&results->rows[i].json);
     }
-    buffer_free(&report->notes);
+    buffer_free(&results->notes);
 }

@@ -1,7 +1,7 @@
 /*
- * Objects: ELF files that LLVM's tools read in place of a sidecar's image.
+ * Exports: ELF files that LLVM's tools read in place of a sidecar's image.
  *
- * An object is an ELF file of the image's class, byte order, machine and type, whatever the image's
+ * An export is an ELF file of the image's class, byte order, machine and type, whatever the image's
  * format, with only what these tools need:
  *
  *   PT_NOTE, .note.gnu.build-id    the UUID: llvm-cov looks for it in the sections or segments
@@ -16,7 +16,7 @@
  *   .shstrtab
  *
  * Because it has a section named .debug_* and none that is loaded from the file, elfutils'
- * debuginfod takes an object for debug information rather than an executable, and serves it when
+ * debuginfod takes an export for debug information rather than an executable, and serves it when
  * asked for the debug information of that UUID. To a debugger, a section with a single string means
  * nothing.
  *
@@ -28,8 +28,8 @@
  *     16  16  digest of the original image
  *     32   -  text: file name of the image, without directory; may be empty
  */
-#ifndef COVSPLIT_COMMON_SIDECAR_OBJECT_H
-#define COVSPLIT_COMMON_SIDECAR_OBJECT_H
+#ifndef COVSPLIT_COMMON_SIDECAR_EXPORTED_H
+#define COVSPLIT_COMMON_SIDECAR_EXPORTED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,22 +39,22 @@
 #include "common/base/error.h"
 #include "common/sidecar/sidecar.h"
 
-#define OBJECT_FORMAT_VERSION 1
+#define EXPORT_FORMAT_VERSION 1
 
 /* ---- writing ---- */
 
-/* Writes the object to the sink; its output must not be used until the function has returned true.
- * Fails before the sink is called if no tool could use the object: it needs coverage mapping and
+/* Writes the export to the sink; its output must not be used until the function has returned true.
+ * Fails before the sink is called if no tool could use the export: it needs coverage mapping and
  * names, or data and names for binary correlation. The same sidecar always gives the same bytes.
  *
  * Only the distinct names and the section that they come from are held in memory. */
-bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
+bool export_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error);
 
 /* Coverage that takes the place of the sidecar's own, for a member of a union. All other sections
  * are left out. */
-struct object_coverage {
-    struct buffer covmap, names; /* which the object takes over */
+struct export_coverage {
+    struct buffer covmap, names; /* which the export takes over */
     enum section_kind names_kind;
     /* The records of __llvm_covfun, one behind the other, and their size. */
     const struct bytes *covfun;
@@ -63,18 +63,18 @@ struct object_coverage {
 };
 
 /* The same with this coverage (NULL: the sidecar's own). Before the first byte, `begin` is called
- * with the size of the object, a multiple of 8. */
-bool object_write_member(const struct sidecar *sidecar, struct object_coverage *coverage,
+ * with the size of the export, a multiple of 8. */
+bool export_write_member(const struct sidecar *sidecar, struct export_coverage *coverage,
                          bool (*begin)(void *context, uint64_t size, struct error *error),
                          bytes_sink sink, void *context, struct error *error);
 
 /* ---- reading ---- */
 
-/* True if the bytes look like an object of any version. Fast. */
-bool object_recognize(struct bytes bytes);
+/* True if the bytes look like an export of any version. Fast. */
+bool export_recognize(struct bytes bytes);
 
-/* An object's record of the image. */
-struct object_facts {
+/* An export's record of the image. */
+struct export_facts {
     uint32_t format_version;
     /* Format, class, byte order, machine, UUID, and the original's size and digest. */
     struct sidecar_facts image;
@@ -84,7 +84,7 @@ struct object_facts {
 };
 
 /* `name` is for messages. */
-bool object_read(struct bytes bytes, const char *name, struct object_facts *facts,
+bool export_read(struct bytes bytes, const char *name, struct export_facts *facts,
                  struct error *error);
 
 #endif

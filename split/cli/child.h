@@ -8,8 +8,8 @@
  * When a signal ends this process, it reports the reason, unless somebody wanted it to end, and
  * leaves no unfinished outputs behind.
  */
-#ifndef COVSPLIT_SPLIT_CLI_PROCESS_H
-#define COVSPLIT_SPLIT_CLI_PROCESS_H
+#ifndef COVSPLIT_SPLIT_CLI_CHILD_H
+#define COVSPLIT_SPLIT_CLI_CHILD_H
 
 #include <signal.h>
 #include <stdbool.h>

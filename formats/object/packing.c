@@ -1,5 +1,5 @@
 /*
- * Packing an object, and describing one that was packed: see object.h.
+ * Packing an object, and describing one that was packed: see packing.h.
  *
  * The names of sections tell what they are, as they tell linkers. Anything that is not as compilers
  * and linkers write it, such as a group with other members, makes the object stay.
@@ -10,7 +10,7 @@
  * the records of a unit must be together and in the order of the units. Compilers and `ld -r` write
  * no other objects.
  */
-#include "formats/object/object.h"
+#include "formats/object/packing.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -62,16 +62,15 @@ struct bytes object_contents(const struct object *object, uint32_t number)
 
 struct object_symbol object_symbol(const struct object *object, uint32_t number)
 {
-    bool wide = object->file.wide, big_endian = object->file.big_endian;
-    struct cursor at = cursor_open(object->symbols, big_endian, wide);
     struct object_symbol symbol = {.name = ""};
 
-    cursor_skip(&at, (uint64_t)number * ELF_SIZE(wide, Sym));
-    symbol.sym = elf_take_sym(&at);
+    elf_load(&elf_sym, elf_file_form(&object->file), object->symbols,
+             (uint64_t)number * ELF_SIZE(object->file.wide, Sym), &symbol.sym);
     symbol.section = symbol.sym.st_shndx;
     if (symbol.section == SHN_XINDEX && object->extended != 0)
-        symbol.section = load_u32(
-            object->extended_number.data + (uint64_t)number * sizeof(Elf32_Word), big_endian);
+        symbol.section =
+            load_u32(object->extended_number.data + (uint64_t)number * sizeof(Elf32_Word),
+                     object->file.big_endian);
     else
         symbol.is_special = symbol.section >= SHN_LORESERVE;
     if (symbol.sym.st_name < object->symbol_strings.size)
@@ -429,7 +428,6 @@ bool object_write_units(struct object *object, struct buffer *section)
         object->packing->record_count += unit->count;
     }
     packed_unit_free(&again);
-    object->packing->packed_size = section->size - start;
     if (result == RESULT_NO_MEMORY)
         return object_no_memory(object);
     return result == RESULT_OK ||

@@ -7,8 +7,8 @@
  * What is not proven safe stays as it is, with a reason: objects remain right when they are not
  * packed, since packed and ordinary ones can be linked together.
  */
-#ifndef COVSPLIT_FORMATS_OBJECT_OBJECT_H
-#define COVSPLIT_FORMATS_OBJECT_OBJECT_H
+#ifndef COVSPLIT_FORMATS_OBJECT_PACKING_H
+#define COVSPLIT_FORMATS_OBJECT_PACKING_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,6 @@ struct object_packing {
     struct buffer contents;
     uint64_t record_count;
     uint64_t mapping_size; /* bytes of the sections that were taken out */
-    uint64_t packed_size;  /* bytes of the section that came in */
 };
 
 /* Packs an object. False only if memory ran out. A damaged object is kept. `name` is for messages.

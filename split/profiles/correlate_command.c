@@ -54,8 +54,7 @@ static bool correlate_one(const struct profile *profile, const char *name,
 static void tell_missing(struct profile_reader *reader, struct profile_sidecars *sidecars,
                          struct error *error)
 {
-    struct merge_lacking *list = NULL;
-    size_t count = 0, capacity = 0;
+    struct lacking_images lacking = {0};
     struct profile profile;
     struct error why;
     bool found;
@@ -69,13 +68,11 @@ static void tell_missing(struct profile_reader *reader, struct profile_sidecars 
             continue;
         sidecar = profile_sidecars_find(sidecars, &profile, reader->name, &why);
         if (sidecar == NULL && why.number == ENODATA)
-            merge_lacking_note(&list, &count, &capacity, &uuid, 1, reader->name);
+            lacking_images_note(&lacking, &uuid, 1, reader->name);
         profile_sidecars_release(sidecars, sidecar);
     }
-    merge_lacking_tell(list, count, error);
-    for (size_t i = 0; i < count; i++)
-        free(list[i].first);
-    free(list);
+    lacking_images_tell(&lacking, error);
+    lacking_images_free(&lacking);
 }
 
 /* The first profile is checked before the output is created. */
@@ -115,26 +112,23 @@ static bool correlate_file(const struct parsed_options *options, struct profile_
 
 /* ---- the sidecar of a dump ---- */
 
-static bool check_given(const struct sidecar *sidecar, const struct uuid *uuid, struct error *error)
-{
-    const struct uuid *found = &sidecar->facts.uuid;
-    char hex[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
-
-    if (uuid->size <= found->size && memcmp(uuid->bytes, found->bytes, uuid->size) == 0)
-        return true;
-    return error_set(error, "%s: has the UUID %s, not %s; give the sidecar of that image",
-                     sidecar->name, uuid_format(found, hex), uuid_format(uuid, wanted));
-}
-
 static struct profile_sidecar *find_sidecar(const struct parsed_options *options,
                                             struct profile_sidecars *sidecars, struct error *error)
 {
+    const struct sidecar *given = sidecars->given.sidecar;
     struct uuid uuid = option_uuid(options, OPTION_UUID);
+    char hex[UUID_HEX_MAX], wanted[UUID_HEX_MAX];
 
-    if (sidecars->given.sidecar != NULL)
-        return check_given(sidecars->given.sidecar, &uuid, error) ? &sidecars->given : NULL;
-    if (uuid.size != 0)
+    if (given == NULL && uuid.size != 0)
         return profile_sidecars_find_uuid(sidecars, &uuid, error);
+    if (given != NULL && uuid.size <= given->facts.uuid.size &&
+        memcmp(uuid.bytes, given->facts.uuid.bytes, uuid.size) == 0)
+        return &sidecars->given;
+    if (given != NULL) {
+        error_set(error, "%s: has the UUID %s, not %s; give the sidecar of that image", given->name,
+                  uuid_format(&given->facts.uuid, hex), uuid_format(&uuid, wanted));
+        return NULL;
+    }
     error_set(error,
               "%s: nothing in it says which image it was copied from; give --uuid, or the sidecar "
               "by --sidecar",
@@ -270,23 +264,28 @@ static bool read_part(const struct parsed_options *options, enum option_id id, s
     return file->bytes.size == part->size || has_wrong_size(part, file, error);
 }
 
-static bool convert(const struct parsed_options *options, const struct profile_sidecars *sidecars,
-                    struct profile_sidecar *sidecar, struct error *error)
+static bool correlate_dump(const struct parsed_options *options, struct profile_sidecars *sidecars,
+                           struct error *error)
 {
-    struct part counters = {sidecars, sidecar->sidecar, SECTION_COUNTERS, "counters", 0};
-    struct part bitmap = {sidecars, sidecar->sidecar, SECTION_BITMAP, "bitmap", 0};
-    bool are_bytes = profile_counter_size(sidecar->sidecar->facts.raw_version) == 1;
+    struct profile_sidecar *sidecar = find_sidecar(options, sidecars, error);
+    struct part counters = {sidecars, NULL, SECTION_COUNTERS, "counters", 0};
+    struct part bitmap = {sidecars, NULL, SECTION_BITMAP, "bitmap", 0};
     struct output_options output_options = {.mode = file_new_mode()};
     struct input counters_file = {0}, bitmap_file = {0};
     struct output output = {.fd = -1};
     enum output_result result;
     struct dump dump = {0};
-    bool done = sidecar_is_real(sidecar->sidecar, error) &&
-                read_part(options, OPTION_COUNTERS, &counters, &counters_file, error) &&
-                read_part(options, OPTION_BITMAP, &bitmap, &bitmap_file, error);
+    bool done;
 
+    if (sidecar == NULL)
+        return false;
+    counters.sidecar = bitmap.sidecar = sidecar->sidecar;
+    done = sidecar_is_real(sidecar->sidecar, error) &&
+           read_part(options, OPTION_COUNTERS, &counters, &counters_file, error) &&
+           read_part(options, OPTION_BITMAP, &bitmap, &bitmap_file, error);
     /* A debugger shows the contents of the file, too, before the program has been started. */
-    if (done && !are_bytes && bytes_all_zero(counters_file.bytes))
+    if (done && profile_counter_size(sidecar->sidecar->facts.raw_version) != 1 &&
+        bytes_all_zero(counters_file.bytes))
         message_warning("%s: all counters are zero, as they are before the program runs",
                         counters_file.path);
     dump.counters = counters_file.bytes;
@@ -299,15 +298,6 @@ static bool convert(const struct parsed_options *options, const struct profile_s
     dump_free(&dump);
     input_close(&counters_file);
     input_close(&bitmap_file);
-    return done;
-}
-
-static bool correlate_dump(const struct parsed_options *options, struct profile_sidecars *sidecars,
-                           struct error *error)
-{
-    struct profile_sidecar *sidecar = find_sidecar(options, sidecars, error);
-    bool done = sidecar != NULL && convert(options, sidecars, sidecar, error);
-
     profile_sidecars_release(sidecars, sidecar);
     return done;
 }

@@ -1,10 +1,10 @@
 /*
- * Writing and reading objects: see object.h.
+ * Writing and reading exports: see exported.h.
  *
  * The names are decompressed first, since their size must be known before the file can be laid out.
  * All other sections are decompressed while the file is written, and go to the sink piece by piece.
  */
-#include "common/sidecar/object.h"
+#include "common/sidecar/exported.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,10 +15,10 @@
 #include "common/llvm/names.h"
 #include "common/sidecar/sidecar.h"
 
-/* Different from the note types in sidecars, so that an object is not taken for a sidecar. */
-#define OBJECT_NOTE_SECTION ".note.covsplit"
-#define OBJECT_NOTE_TYPE    0x1010
-#define OBJECT_NOTE_SIZE    32 /* without the text */
+/* Different from the note types in sidecars, so that an export is not taken for a sidecar. */
+#define EXPORT_NOTE_SECTION ".note.covsplit"
+#define EXPORT_NOTE_TYPE    0x1010
+#define EXPORT_NOTE_SIZE    32 /* without the text */
 
 /* LLVM's tools map the file into memory and require the coverage mapping to be aligned to 8 bytes.
  */
@@ -28,7 +28,7 @@
 
 struct writer {
     const struct sidecar *sidecar;
-    struct object_coverage *coverage; /* NULL: the sidecar's own */
+    struct export_coverage *coverage; /* NULL: the sidecar's own */
     struct elf_writer elf;
     /* For each section that is streamed, the sidecar's section. */
     const struct section *sources[ELF_WRITER_SECTION_MAX];
@@ -69,22 +69,22 @@ static bool add_note(struct writer *writer)
     const struct sidecar_facts *facts = &writer->sidecar->facts;
     const char *image_name = writer->sidecar->image_name;
     bool big = facts->elf_data == ELFDATA2MSB;
-    uint8_t fields[OBJECT_NOTE_SIZE] = {0};
+    uint8_t fields[EXPORT_NOTE_SIZE] = {0};
     struct buffer description = {0};
     struct elf_writer_section *section =
-        elf_writer_add(&writer->elf, OBJECT_NOTE_SECTION, SHT_NOTE, writer->error);
+        elf_writer_add(&writer->elf, EXPORT_NOTE_SECTION, SHT_NOTE, writer->error);
     bool done;
 
     if (section == NULL)
         return false;
     section->header.sh_addralign = ELF_NOTE_ALIGNMENT;
-    store_u32(fields, OBJECT_FORMAT_VERSION, big);
+    store_u32(fields, EXPORT_FORMAT_VERSION, big);
     store_u32(fields + 4, facts->format, big);
     store_u64(fields + 8, facts->original_size, big);
     memcpy(fields + 16, facts->original_digest.bytes, DIGEST_SIZE);
     buffer_append(&description, fields, sizeof(fields));
     done = buffer_append(&description, image_name, strlen(image_name)) &&
-           elf_note_append(&section->stored, big, SIDECAR_NOTE_OWNER, OBJECT_NOTE_TYPE,
+           elf_note_append(&section->stored, big, SIDECAR_NOTE_OWNER, EXPORT_NOTE_TYPE,
                            buffer_view(&description));
     buffer_free(&description);
     return done || error_out_of_memory(writer->error, writer->elf.name, strlen(image_name));
@@ -103,8 +103,8 @@ static bool add_names(struct writer *writer, const struct section *source, struc
 
 static bool add_section(struct writer *writer, const struct section *source)
 {
-    struct object_coverage *coverage = writer->coverage;
-    bool is_recorded = (SECTION_BIT(source->kind) & SECTION_STORED) == 0;
+    struct export_coverage *coverage = writer->coverage;
+    bool is_recorded = !section_is_stored(source);
     bool is_names = source->kind == SECTION_NAMES || source->kind == SECTION_COVNAMES;
     struct elf_writer_section *section = elf_writer_add(
         &writer->elf, source->name, is_recorded ? SHT_NOBITS : SHT_PROGBITS, writer->error);
@@ -144,7 +144,7 @@ static bool add_sections(struct writer *writer)
         SECTION_COVMAP,   SECTION_COVFUN, SECTION_NAMES,    SECTION_COVDATA,    SECTION_COVNAMES,
         SECTION_COUNTERS, SECTION_BITMAP, SECTION_XRAY_MAP, SECTION_XRAY_INDEX,
     };
-    const struct object_coverage *coverage = writer->coverage;
+    const struct export_coverage *coverage = writer->coverage;
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         const struct section *source = sidecar_find(writer->sidecar, kinds[i]);
@@ -182,7 +182,7 @@ static bool put_section(void *context, const struct elf_writer_section *section,
                         struct error *error)
 {
     const struct writer *writer = context;
-    const struct object_coverage *coverage = writer->coverage;
+    const struct export_coverage *coverage = writer->coverage;
 
     if (!section->streamed)
         return section->stored.size == 0 ||
@@ -198,7 +198,7 @@ static bool put_section(void *context, const struct elf_writer_section *section,
     return true;
 }
 
-bool object_write_member(const struct sidecar *sidecar, struct object_coverage *coverage,
+bool export_write_member(const struct sidecar *sidecar, struct export_coverage *coverage,
                          bool (*begin)(void *context, uint64_t size, struct error *error),
                          bytes_sink sink, void *context, struct error *error)
 {
@@ -233,10 +233,10 @@ bool object_write_member(const struct sidecar *sidecar, struct object_coverage *
     return done;
 }
 
-bool object_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
+bool export_write(const struct sidecar *sidecar, bytes_sink sink, void *context,
                   struct error *error)
 {
-    return object_write_member(sidecar, NULL, NULL, sink, context, error);
+    return export_write_member(sidecar, NULL, NULL, sink, context, error);
 }
 
 /* ---- reading ---- */
@@ -247,12 +247,12 @@ static bool find_note(const struct elf_reader *file, struct elf_note *note)
     struct elf_note_list notes;
     size_t offset = 0;
 
-    return elf_reader_notes(file, OBJECT_NOTE_SECTION, &notes) &&
+    return elf_reader_notes(file, EXPORT_NOTE_SECTION, &notes) &&
            elf_note_next(&notes, &offset, note) && elf_note_is_of(note, SIDECAR_NOTE_OWNER) &&
-           note->type == OBJECT_NOTE_TYPE;
+           note->type == EXPORT_NOTE_TYPE;
 }
 
-bool object_recognize(struct bytes bytes)
+bool export_recognize(struct bytes bytes)
 {
     struct elf_reader file;
     struct elf_note note;
@@ -260,12 +260,12 @@ bool object_recognize(struct bytes bytes)
     return elf_reader_open(&file, bytes) && find_note(&file, &note);
 }
 
-static bool damaged(const char *name, struct error *error)
+static bool export_damaged(const char *name, struct error *error)
 {
     return error_set(error, "%s: a damaged object; export it again", name);
 }
 
-bool object_read(struct bytes bytes, const char *name, struct object_facts *facts,
+bool export_read(struct bytes bytes, const char *name, struct export_facts *facts,
                  struct error *error)
 {
     struct sidecar_facts *image = &facts->image;
@@ -275,23 +275,23 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
     struct elf_note note;
     uint32_t format;
 
-    *facts = (struct object_facts){0};
+    *facts = (struct export_facts){0};
     if (!elf_reader_open(&file, bytes) || !find_note(&file, &note))
-        return damaged(name, error);
+        return export_damaged(name, error);
     fields = cursor_open(note.description, file.elf.big_endian, false);
     facts->format_version = cursor_u32(&fields);
-    if (!fields.bad && facts->format_version != OBJECT_FORMAT_VERSION)
+    if (!fields.bad && facts->format_version != EXPORT_FORMAT_VERSION)
         return error_set(error,
                          "%s: object of format version %" PRIu32
                          "; this covsplit reads %d; use a newer covsplit",
-                         name, facts->format_version, OBJECT_FORMAT_VERSION);
+                         name, facts->format_version, EXPORT_FORMAT_VERSION);
     format = cursor_u32(&fields);
     image->original_size = cursor_u64(&fields);
     digest = cursor_bytes(&fields, DIGEST_SIZE);
     text = cursor_rest(&fields);
     if (fields.bad || format < IMAGE_ELF || format > IMAGE_COFF ||
         !elf_reader_build_id(&file, &image->uuid))
-        return damaged(name, error);
+        return export_damaged(name, error);
     memcpy(image->original_digest.bytes, digest.data, DIGEST_SIZE);
     snprintf(facts->image_name, sizeof(facts->image_name), "%.*s",
              (int)(text.size < sizeof(facts->image_name) ? text.size : sizeof(facts->image_name)),
@@ -307,7 +307,7 @@ bool object_read(struct bytes bytes, const char *name, struct object_facts *fact
         if (!section_kind_of_name(section->name, &kind))
             continue;
         if (elf_reader_find(&file, section->name) == NULL)
-            return damaged(name, error); /* the section occurs twice */
+            return export_damaged(name, error); /* the section occurs twice */
         facts->sections[facts->section_count++] = (struct section){
             .kind = kind,
             .name = section_kind_name(kind),
