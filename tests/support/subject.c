@@ -163,6 +163,15 @@ static void mutate(void)
     file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
 }
 
+/* FILE OUT SEED: the same of any file. */
+static void mutate_any(void)
+{
+    struct contents file = file_read(path_join(place, parameter(0)));
+    char *description = NULL;
+    struct contents damaged = mutate_bytes(&file, number(2), &description);
+    file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
+}
+
 /* ---- stores with deltas ---- */
 
 /* No subjects: what the suites do, too. After each command, of which the directory is the first word. */
@@ -202,6 +211,7 @@ static const struct maker {
     {"compile", compile},
     {"set-counters", set_counters},
     {"mutate", mutate},
+    {"mutate-bytes", mutate_any},
     {"settle-after", settle_after},
     {"settle", settle},
     {"stored-same", compare_stored},
