@@ -1,6 +1,6 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
-           run_modes runtime_api pools pool_files streams dumps)
+           run_modes runtime_api pools pool_files dumps)
 add_suites(consume consume_kill consume_watch explain explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
@@ -14,7 +14,7 @@ if(NOT COVSPLIT_SANITIZE)
            $<TARGET_FILE:covsplit>)
 endif()
 add_scenes(merge-state merge-state)
-add_run(streams streams)
+add_scenes(streams streams)
 add_run(consume consume)
 add_run(consume-kill consume_kill)
 add_run(consume-watch consume_watch)
