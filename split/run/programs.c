@@ -87,10 +87,10 @@ const char *program_role(pid_t process, char program[PATH_MAX])
 bool program_must_see_the_file_itself(const char *role)
 {
     static const char *const roles[] = {
-        "7z",   "ar",    "bsdtar",   "bzip2", "chrpath", "cmake",    "cp",      "cpio",
-        "dd",   "dwz",   "ginstall", "git",   "gold",    "gzip",     "install", "ld",
-        "ld64", "lld",   "mold",     "mv",    "objcopy", "patchelf", "pigz",    "rsync",
-        "scp",  "strip", "tar",      "xz",    "zip",     "zstd",
+        "7z",    "ar",   "bsdtar", "bzip2",    "chrpath", "cmake",   "covsplit", "cp",
+        "cpio",  "dd",   "dwz",    "ginstall", "git",     "gold",    "gzip",     "install",
+        "ld",    "ld64", "lld",    "mold",     "mv",      "objcopy", "patchelf", "pigz",
+        "rsync", "scp",  "strip",  "tar",      "xz",      "zip",     "zstd",
     };
 
     for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
