@@ -117,6 +117,7 @@ struct check_job {
     struct job job;
     enum store_entry_kind kind;
     struct uuid uuid;
+    int number; /* why its size is not known: the errno; 0: it is */
     enum check_result result;
     struct checked_sidecar checked;
 };
@@ -157,7 +158,9 @@ static bool check_entry(void *context, void *item, struct error *error)
 
     if (job->kind != STORE_SIDECAR)
         return check_other(job, error);
-    if (check_sidecar(path, &job->uuid, NULL, check->options, &job->checked, error))
+    if (job->number != 0
+            ? error_set_errno(error, job->number, "%s: cannot be read", path)
+            : check_sidecar(path, &job->uuid, NULL, check->options, &job->checked, error))
         return true;
     if (lstat(path, &status) == 0 || errno != ENOENT)
         return false;
@@ -198,8 +201,12 @@ static bool add_entry(void *context, const struct store_entry *entry, struct err
     (void)error;
     job->kind = entry->kind;
     job->uuid = entry->uuid;
-    if (entry->kind == STORE_SIDECAR && stat(entry->path, &status) == 0)
+    if (entry->kind != STORE_SIDECAR)
+        return true;
+    if (stat(entry->path, &status) == 0)
         job->job.size = (uint64_t)status.st_size;
+    else
+        job->number = errno;
     return true;
 }
 

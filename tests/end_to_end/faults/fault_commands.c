@@ -48,7 +48,7 @@ const struct fault_command fault_commands[] = {
     {.words = "show ../in/chained ../in/opcodes ../in/universal ../in/universal.stripped"},
     {.words = "show --json ../in/app ../in/side ../in/light.profraw"},
 
-    {.words = "verify -v ../in/side ../in/portable.side ../in/merged.side"},
+    {.words = "verify ../in/side ../in/portable.side ../in/merged.side"},
     {.words = "verify --image ../in/packed.stripped ../in/packed.side"},
     {.words = "verify --json --image ../in/stripped ../in/side"},
     {.words = "verify --image ../in/merged.stripped ../in/merged.side"},
