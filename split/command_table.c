@@ -8,7 +8,6 @@
 
 #include "common/codec/zstd.h"
 #include "split/cli/commands.h"
-#include "split/cli/dispatch.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256

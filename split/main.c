@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "split/cli/child.h"
+#include "split/cli/commands.h"
 #include "split/cli/dispatch.h"
 #include "split/cli/message.h"
 
@@ -51,5 +52,5 @@ int main(int argc, char **argv)
     if (!occupy_standard_descriptors())
         return STATUS_FAILED;
     signals_prepare();
-    return finish_output(dispatch(argc, argv));
+    return finish_output(dispatch(commands, argc, argv));
 }

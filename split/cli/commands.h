@@ -9,6 +9,10 @@
 
 #include "split/cli/options.h"
 
+/* All of them with their options, in the order of the list, and one without a name: the command
+ * line, the manual pages and the shell completions are made from these. */
+extern const struct command commands[];
+
 int command_compile(const struct parsed_options *options);
 int command_correlate(const struct parsed_options *options);
 int command_export(const struct parsed_options *options);

@@ -29,7 +29,7 @@ static bool is_in_group(const struct command *command, const char *group)
 }
 
 /* All commands under their headings, or those of a group, each in the same columns. */
-static void print_commands(const char *group)
+static void print_commands(const struct command *commands, const char *group)
 {
     int width = 0;
 
@@ -77,7 +77,7 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-static int report_unknown(const char *group, const char *word)
+static int report_unknown(const struct command *commands, const char *group, const char *word)
 {
     struct suggestion suggestion = {.word = word, .length = strlen(word)};
     char last[NAME_MAX + 1] = "", known[NAME_MAX + 1];
@@ -119,7 +119,8 @@ static int run_command(const struct command *command, int count, char **argument
 
 /* Finds what the words name, after taking off those that name a group; describes it, or runs it
  * with the words that follow. */
-static int run_or_describe(const char *group, bool describes, int count, char **words)
+static int run_or_describe(const struct command *commands, const char *group, bool describes,
+                           int count, char **words)
 {
     const struct command *command = commands;
     size_t skipped = group == NULL ? 0 : strlen(group) + 1;
@@ -128,14 +129,14 @@ static int run_or_describe(const char *group, bool describes, int count, char **
         return message_usage(group, "no %s given", group == NULL ? "command" : "action");
     if (count == 0 ||
         (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))) {
-        print_commands(group);
+        print_commands(commands, group);
         return STATUS_DONE;
     }
     if (!describes && words[0][0] == '-')
         return message_usage(group, "unknown option '%s'", words[0]);
     for (const struct command *action = commands; group == NULL && action->name != NULL; action++) {
         if (is_in_group(action, words[0]))
-            return run_or_describe(words[0], describes, count - 1, words + 1);
+            return run_or_describe(commands, words[0], describes, count - 1, words + 1);
     }
     if (describes && count > 1)
         return message_usage(NULL, "'%s' is one operand too many", words[1]);
@@ -143,19 +144,19 @@ static int run_or_describe(const char *group, bool describes, int count, char **
                                      strcmp(command->name + skipped, words[0]) != 0))
         command++;
     if (command->name == NULL)
-        return report_unknown(group, words[0]);
+        return report_unknown(commands, group, words[0]);
     if (!describes)
         return run_command(command, count - 1, words + 1);
     print_command_help(command, stdout);
     return STATUS_DONE;
 }
 
-int dispatch(int argc, char **argv)
+int dispatch(const struct command *commands, int argc, char **argv)
 {
     bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
     int taken = argc > 0 ? 1 + describes : 0;
 
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return print_version();
-    return run_or_describe(NULL, describes, argc - taken, argv + taken);
+    return run_or_describe(commands, NULL, describes, argc - taken, argv + taken);
 }

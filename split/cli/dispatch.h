@@ -10,11 +10,7 @@
 
 #include "split/cli/options.h"
 
-/* All subcommands with their options, in the order of the list, and one without a name: the command
- * line, the manual pages and the shell completions are made from these (split/command_table.c). */
-extern const struct command commands[];
-
 /* Runs the command line, of which argv[0] is the program's name. Returns an enum exit_status. */
-int dispatch(int argc, char **argv);
+int dispatch(const struct command *commands, int argc, char **argv);
 
 #endif
