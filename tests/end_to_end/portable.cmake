@@ -18,7 +18,7 @@ endfunction()
 
 if(NOT COVSPLIT_SANITIZE)
   add_portable_run(matrix 19 matrix 19 bfd)
-  add_portable_run(export 19 export)
+  add_portable_scenes(export sidecars/export)
   add_portable_scenes(merge-files profiles/merge-files)
   add_portable_scenes(run run/run)
   add_portable_run(run-llvm 22 run_llvm 22 lld)

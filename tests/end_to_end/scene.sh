@@ -235,13 +235,18 @@ import os, sys
 print(*(f"{name}={os.getxattr(sys.argv[1], name).hex()}" for name in sorted(os.listxattr(sys.argv[1]))))' "$1"
 }
 
-# set_counters PROFILE OUT VALUE...: a copy with its first counters set; mutate FILE OUT SEED: an ELF file, damaged.
+# set_counters PROFILE OUT VALUE...: a copy with its first counters set; mutate FILE OUT SEED: an ELF file, damaged; so
+# mutate_bytes any file.
 set_counters() {
     "$SUBJECT" set-counters . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
 }
 
 mutate() {
     "$SUBJECT" mutate . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
+}
+
+mutate_bytes() {
+    "$SUBJECT" mutate-bytes . "$@" >"$kept/subject" 2>&1 || fail "$(cat "$kept/subject")"
 }
 
 # Turns a bit of the byte at an offset; without one, in the middle.

@@ -28,7 +28,8 @@ bool stores_have_deltas(void)
     return value != NULL && strcmp(value, "1") == 0;
 }
 
-bool file_is_delta(const char *path)
+/* Whether the file has the compression type of deltas. */
+static bool file_is_delta(const char *path)
 {
     struct contents file = file_read(path);
     bool found = memmem(file.data, file.size, DELTA_TYPE, 4) != NULL ||

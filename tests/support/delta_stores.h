@@ -23,9 +23,6 @@ void store_settle(const char *store);
  */
 void stored_assert_equal(const char *entry, const char *whole, const char *label);
 
-/* True if the file has the compression type of deltas. */
-bool file_is_delta(const char *path);
-
 /* For process.c: what is to be done after a command has succeeded. */
 void delta_stores_settle_after(const struct command *command);
 

@@ -5,7 +5,6 @@
 
 #include <check.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -176,7 +175,7 @@ void file_set_age(const char *path, unsigned hours)
 
 #define OPENER_SOURCE COVSPLIT_FIXTURE_DIRECTORY "/opener.c"
 
-void opener_build(const char *output, const char *compiler, const char *options)
+static void opener_build(const char *output, const char *compiler, const char *options)
 {
     struct command command = {0};
     text_list_add(&command.arguments, compiler);
@@ -219,11 +218,6 @@ struct run_files run_files_create(const char *label)
     return files;
 }
 
-struct command run_files_command(const struct run_files *files)
-{
-    return covsplit_command(files->sample.scratch, "run", "--store", files->store, "--", NULL);
-}
-
 void run_expect(struct command *command, int exit_code, const char *errors)
 {
     const char *expected = errors == NULL ? "" : errors;
@@ -233,18 +227,4 @@ void run_expect(struct command *command, int exit_code, const char *errors)
                   outcome_describe(command, &outcome));
     outcome_free(&outcome);
     command_free(command);
-}
-
-void run_expect_silence(const struct run_files *files, const char *program, ...)
-{
-    struct command command = run_files_command(files);
-    text_list_add(&command.arguments, program);
-    va_list words;
-    va_start(words, program);
-    for (const char *word = va_arg(words, const char *); word != NULL;
-         word = va_arg(words, const char *)) {
-        text_list_add(&command.arguments, word);
-    }
-    va_end(words);
-    run_expect(&command, 0, NULL);
 }

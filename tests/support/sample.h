@@ -74,19 +74,8 @@ struct run_files {
 /* Aborts the Check test if anything fails. */
 struct run_files run_files_create(const char *label);
 
-/* Builds another opener. Options are words separated by blanks. */
-void opener_build(const char *output, const char *compiler, const char *options);
-
-/* `covsplit run --store STORE --`, to which words can be added. */
-struct command run_files_command(const struct run_files *files);
-
 /* Runs and frees the command, and expects the exit code and exactly this text on standard error;
  * NULL: nothing. */
 void run_expect(struct command *command, int exit_code, const char *errors);
-
-/* Runs a program with arguments, a list that ends with NULL, as run_files_command does. It must
- * exit with 0 and print nothing. */
-void run_expect_silence(const struct run_files *files, const char *program, ...)
-    __attribute__((sentinel));
 
 #endif

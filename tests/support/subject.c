@@ -3,7 +3,8 @@
  *
  *   subject NAME DIRECTORY PARAMETER...
  *
- * See the table below for the names. It is one test of Check, so that assertions work as they do in suites.
+ * See the table below for the names. It is one test of Check, so that assertions work as they do in
+ * suites.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,19 +112,19 @@ static void make_units_sources(void)
 /* KEY=VALUE...: "program.exe" and "macho" */
 static void make_windows(void)
 {
-    struct windows_program program = {
-        .clang = value_or("clang", "19"),
-        .target = WINDOWS_MSVC_X86_64,
-        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    struct windows_program program = {.clang = value_or("clang", "19"),
+                                      .target = WINDOWS_MSVC_X86_64,
+                                      .functions =
+                                          (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     windows_program_build(&program, place);
 }
 
 static void make_darwin(void)
 {
-    struct darwin_program program = {
-        .clang = value_or("clang", "19"),
-        .architecture = value_or("architecture", "arm64"),
-        .functions = (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
+    struct darwin_program program = {.clang = value_or("clang", "19"),
+                                     .architecture = value_or("architecture", "arm64"),
+                                     .functions =
+                                         (unsigned)strtoul(value_or("functions", "0"), NULL, 10)};
     darwin_program_build(&program, place, "macho");
 }
 
@@ -163,9 +164,19 @@ static void mutate(void)
     file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
 }
 
+/* FILE OUT SEED: the same of any file. */
+static void mutate_any(void)
+{
+    struct contents file = file_read(path_join(place, parameter(0)));
+    char *description = NULL;
+    struct contents damaged = mutate_bytes(&file, number(2), &description);
+    file_write(path_join(place, parameter(1)), damaged.data, damaged.size);
+}
+
 /* ---- stores with deltas ---- */
 
-/* No subjects: what the suites do, too. After each command, of which the directory is the first word. */
+/* No subjects: what the suites do, too. After each command, of which the directory is the first
+ * word. */
 static void settle_after(void)
 {
     struct command command = {0};
@@ -202,6 +213,7 @@ static const struct maker {
     {"compile", compile},
     {"set-counters", set_counters},
     {"mutate", mutate},
+    {"mutate-bytes", mutate_any},
     {"settle-after", settle_after},
     {"settle", settle},
     {"stored-same", compare_stored},

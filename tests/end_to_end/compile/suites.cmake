@@ -5,6 +5,7 @@ foreach(clang 14 19 22)
 endforeach()
 add_run(compile-gcc compile gcc)
 add_run(pack pack)
+add_scenes(pack-files pack-files)
 add_scenes(archives archives)
 add_run(bad-archives bad_archives 1 2000)
 

@@ -1,11 +1,11 @@
 # Profiles of split images, with their sidecars and without.
 add_suites(profiles profiles_bad profiles_leveldb tripwire raw_versions
-           run_modes runtime_api pools pool_files streams dumps)
-add_suites(merge_state consume consume_kill consume_watch explain explain_leveldb per_image report
+           run_modes runtime_api pools pool_files dumps)
+add_suites(consume consume_kill consume_watch explain explain_leveldb
            pairs llvm_versions)
 add_scenes(merge-files merge-files)
-add_run(per-image per_image)
-add_run(report report)
+add_scenes(per-image per-image)
+add_scenes(report report)
 add_scenes(verdict verdict)
 add_run(llvm-versions llvm_versions)
 # What diff-cover makes of reports; it is a module of the system's Python.
@@ -13,8 +13,8 @@ if(NOT COVSPLIT_SANITIZE)
   add_test(NAME diff-cover COMMAND /usr/bin/python3 ${CMAKE_CURRENT_LIST_DIR}/changes.py
            $<TARGET_FILE:covsplit>)
 endif()
-add_run(merge-state merge_state)
-add_run(streams streams)
+add_scenes(merge-state merge-state)
+add_scenes(streams streams)
 add_run(consume consume)
 add_run(consume-kill consume_kill)
 add_run(consume-watch consume_watch)

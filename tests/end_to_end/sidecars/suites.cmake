@@ -1,14 +1,15 @@
 # Sidecars: their format, stores of them, and what is exported of them.
-add_suites(sidecar_format store_delta store_writers repack export union changed_ids
+add_suites(sidecar_format store_writers repack union changed_ids
   unmapped debuginfod)
 add_run(sidecar-format sidecar_format)
 add_scenes(finding finding)
 add_scenes(store store)
-add_run(store-delta store_delta)
+add_scenes(store-delta store-delta)
 add_run(store-writers store_writers)
 add_scenes(store-copy store-copy)
 add_run(repack repack)
-add_run(export export)
+add_scenes(repack-files repack-files)
+add_scenes(export export)
 foreach(clang ${COVSPLIT_TEST_CLANGS})
   add_run(changed-ids-clang${clang} changed_ids ${clang})
 endforeach()

@@ -1,0 +1,2 @@
+source "${SCENE%/*}/build.sh"
+build 19
