@@ -4,12 +4,11 @@
  * A new subcommand needs a file with its function and an entry in `commands`, with a table of its
  * options if it has any.
  */
-#include "split/command_table.h"
-
 #include <stdint.h>
 
 #include "common/codec/zstd.h"
 #include "split/cli/commands.h"
+#include "split/cli/dispatch.h"
 
 #define OPTIONS(table) (table), sizeof(table) / sizeof((table)[0])
 #define THREADS_MAX    256
@@ -362,7 +361,7 @@ static const struct option_description pack_options[] = {
     VERBOSE("print the sizes before and after"),
 };
 
-static const struct command commands[] = {
+const struct command commands[] = {
     {"split", "Take coverage data out of an image into a sidecar",
      "[-o OUT] [--sidecar FILE | --store DIR [--replace] [--delta]]\n"
      "                      [--sections LIST] [--uuid HEX] [--arch ARCH] [--map FILE]\n"
@@ -717,9 +716,5 @@ static const struct command commands[] = {
      "bytes as before, if --level is that of the split.\n"
      "\n" WHAT_A_PATTERN_IS,
      OPTIONS(store_undelta_options), "DIR", 1, OPERANDS_ANY, .run = command_store_undelta},
-};
-
-const struct command_table command_table = {
-    .commands = commands,
-    .count = sizeof(commands) / sizeof(commands[0]),
+    {.name = NULL},
 };

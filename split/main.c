@@ -9,10 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "split/cli/child.h"
 #include "split/cli/dispatch.h"
 #include "split/cli/message.h"
-#include "split/cli/child.h"
-#include "split/command_table.h"
 
 /* ---- the process ---- */
 
@@ -52,5 +51,5 @@ int main(int argc, char **argv)
     if (!occupy_standard_descriptors())
         return STATUS_FAILED;
     signals_prepare();
-    return finish_output(dispatch(&command_table, argc, argv));
+    return finish_output(dispatch(argc, argv));
 }

@@ -32,13 +32,6 @@ bool bytes_zero_at(struct bytes whole, uint64_t offset, uint64_t size)
     return bytes_slice(whole, offset, size, &part) && bytes_all_zero(part);
 }
 
-bool bytes_start_with(struct bytes text, const char *start)
-{
-    size_t size = strlen(start);
-
-    return size <= text.size && memcmp(text.data, start, size) == 0;
-}
-
 bool bytes_equal(struct bytes a, struct bytes b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);

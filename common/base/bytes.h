@@ -37,7 +37,12 @@ bool bytes_zero_at(struct bytes whole, uint64_t offset, uint64_t size);
 bool bytes_equal(struct bytes a, struct bytes b);
 
 /* True if the text starts with this one, whatever follows. */
-bool bytes_start_with(struct bytes text, const char *start);
+static inline bool bytes_start_with(struct bytes text, const char *start)
+{
+    size_t size = strlen(start);
+
+    return size <= text.size && memcmp(text.data, start, size) == 0;
+}
 
 /* Sets *sum to a + b; false if that overflows 64 bits. */
 static inline bool add_fits(uint64_t a, uint64_t b, uint64_t *sum)

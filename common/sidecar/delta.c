@@ -151,9 +151,8 @@ static bool add_section(struct writer *writer, const struct section *section)
 static bool check_delta(const struct writer *writer, struct output *output,
                         struct sidecar_bases *bases, struct error *error)
 {
-    struct input input = {.fd = -1};
     struct sidecar *written =
-        sidecar_open_again(writer->whole, output, writer->whole->threads, NULL, &input, error);
+        sidecar_open_again(writer->whole, output, writer->whole->threads, NULL, error);
     bool done = written != NULL;
 
     if (done)
@@ -180,7 +179,6 @@ static bool check_delta(const struct writer *writer, struct output *output,
     }
     done = done && (writer->options->is_fast || sidecar_verify(written, error));
     sidecar_close(written);
-    input_close(&input);
     return done;
 }
 

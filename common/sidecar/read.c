@@ -380,6 +380,17 @@ struct sidecar *sidecar_map(const char *path, struct error *error)
     return input_open(&input, path, error) ? open_input(&input, path, error) : NULL;
 }
 
+struct sidecar *sidecar_read_back(struct output *output, struct error *error)
+{
+    struct input input = {.fd = -1};
+    struct sidecar *sidecar =
+        output_map(output, &input, error) ? open_input(&input, output->path, error) : NULL;
+
+    if (sidecar != NULL)
+        sidecar_limit_memory(sidecar, UINT64_MAX);
+    return sidecar;
+}
+
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error)
 {
     struct input input;

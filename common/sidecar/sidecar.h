@@ -229,6 +229,9 @@ void sidecar_close(struct sidecar *sidecar);
  * at headers and notes. */
 struct sidecar *sidecar_read(const char *path, struct error *error);
 struct sidecar *sidecar_map(const char *path, struct error *error);
+/* The same for one that was just written. What is in it has been in memory, so there is no limit.
+ */
+struct sidecar *sidecar_read_back(struct output *output, struct error *error);
 struct sidecar *sidecar_read_descriptor(int fd, const char *name, struct error *error);
 
 /* Reads only the UUID, from the file's first page, however large the file is: to find out which of
@@ -414,10 +417,10 @@ bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_store
                           struct output *output, struct error *error);
 
 /* Opens what was written of a sidecar in another form, which must hold the same, to verify it with
- * the help that sidecar_help_restore takes. NULL if it does not. Close the input in any case. */
+ * the help that sidecar_help_restore takes. NULL if it does not. */
 struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
                                    unsigned threads, const struct proved_sections *proved,
-                                   struct input *input, struct error *error);
+                                   struct error *error);
 
 /* Writes what the sidecar holds to a started output, as a split of the image would have written it
  * with these options (`proved` is not used), and reads it back: each section must come out with the

@@ -377,14 +377,12 @@ bool sidecar_write(const struct sidecar_source *source, const struct sidecar_wri
 
 struct sidecar *sidecar_open_again(const struct sidecar *sidecar, struct output *output,
                                    unsigned threads, const struct proved_sections *proved,
-                                   struct input *input, struct error *error)
+                                   struct error *error)
 {
-    struct sidecar *written =
-        output_map(output, input, error) ? sidecar_open(input->bytes, output->path, error) : NULL;
+    struct sidecar *written = sidecar_read_back(output, error);
 
     if (written == NULL)
         return NULL;
-    sidecar_limit_memory(written, UINT64_MAX); /* what is in it has been in memory */
     sidecar_help_restore(written, threads, proved);
     if (sidecar_holds_same(sidecar, written))
         return written;
@@ -410,7 +408,6 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
     };
     struct sidecar_write_options proving = *options;
     struct proved_sections proved = {0};
-    struct input input = {.fd = -1};
     struct sidecar *written = NULL;
     bool done = true;
 
@@ -424,10 +421,9 @@ bool sidecar_repack(const struct sidecar *sidecar, const struct sidecar_write_op
     done = done && sidecar_hold_section(sidecar, &sidecar->inverse, &source.inverse, error);
     proving.proved = &proved;
     if (done && sidecar_write(&source, &proving, output, error))
-        written = sidecar_open_again(sidecar, output, options->threads, &proved, &input, error);
+        written = sidecar_open_again(sidecar, output, options->threads, &proved, error);
     done = written != NULL && sidecar_verify(written, error);
     sidecar_close(written);
-    input_close(&input);
     sidecar_drop_cached(sidecar);
     return done;
 }

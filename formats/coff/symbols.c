@@ -144,6 +144,7 @@ bool coff_symbols_next(const struct planning *planning, struct symbol_walk *walk
     const struct coff_state *state = (const struct coff_state *)planning;
     const struct input *map = planning->options->map;
 
+    *symbol = (struct image_symbol){.size = 0};
     if (next_in_table(&state->image, walk, symbol))
         return true;
     if (walk->more.data == NULL && map != NULL)

@@ -198,7 +198,7 @@ static bool find_symbols(struct planning *planning, struct error *error)
     elf_find_end_users(state);
     if (!elf_symbols_mark(image, &state->marks, &state->mark_count))
         return error_out_of_memory(error, image->path, sizeof(*state->marks));
-    if (!elf_symbols_find(image, &planning->code.symbols, &state->code_base, error))
+    if (!elf_symbols_find(state, error))
         return false;
     if (state->code_base == 0 && got_plt != NO_INDEX && base_symbol != NULL &&
         strcmp(base_symbol, "_GLOBAL_OFFSET_TABLE_") == 0)

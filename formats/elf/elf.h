@@ -303,10 +303,9 @@ struct elf_state {
 
 /* ---- elf/symbols.c ---- */
 
-/* Finds all definitions of the runtime's symbols, and the value of the machine's base symbol (0:
- * there is none). False if the symbol table is damaged. */
-bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
-                      uint64_t *code_base, struct error *error);
+/* Finds all definitions of the runtime's symbols, and the value of the machine's base symbol, which
+ * becomes state->code_base (0: there is none). False if the symbol table is damaged. */
+bool elf_symbols_find(struct elf_state *state, struct error *error);
 
 /* Adds what symbols say of the kind of code (struct code) to none. False if
  * memory runs out. */

@@ -71,6 +71,8 @@ void elf_symbols_open(const struct elf_image *image, size_t section, struct symb
         return;
     walk->bad = false;
     walk->symbols = elf_section_bytes(image, section);
+    if (shdr->sh_link < image->shnum)
+        walk->strings = elf_section_bytes(image, shdr->sh_link);
     /* If there are more sections than st_shndx can number (gABI: SHT_SYMTAB_SHNDX). */
     for (size_t i = 1; i < image->shnum && walk->more.size == 0; i++) {
         if (image->shdrs[i].sh_type == SHT_SYMTAB_SHNDX && image->shdrs[i].sh_link == section)
@@ -147,102 +149,76 @@ static bool find_table(const struct elf_image *image, size_t *table, struct erro
                      image->path);
 }
 
-/* An accessor is shared if a function of another name is at its address: --icf=all folds functions
- * that return the same address, and changing one would change the other. */
-static void mark_shared(const struct elf_image *image, size_t table,
-                        struct runtime_symbols *symbols)
-{
-    struct elf_symbol symbol;
-    struct symbol_walk walk;
-
-    elf_symbols_open(image, table, &walk);
-    while (elf_symbols_next(image, &walk, &symbol)) {
-        uint64_t address = function_address(image, &symbol);
-        enum runtime_symbol named;
-
-        if (!elf_symbol_has_address(image, &symbol) || ELF64_ST_TYPE(symbol.st_info) != STT_FUNC)
-            continue;
-        for (size_t i = 0; i < symbols->count; i++) {
-            struct runtime_definition *definition = &symbols->definitions[i];
-
-            if (definition->address == address &&
-                (!runtime_symbol_classify(elf_symbol_name(image, &symbol), &named) ||
-                 named != definition->symbol))
-                definition->is_shared = true;
-        }
-    }
-}
-
 /* Releases the pages of names that were read, from the first to the last one in the string table.
  * In most tables names are in the order of their symbols. */
-static void release_names(const struct elf_image *image, struct bytes strings, uint64_t *first,
-                          uint64_t *last)
+static void release_names(const struct elf_image *image, struct symbol_walk *walk)
 {
-    if (*first < *last)
-        input_release_pages(image->input, (uint64_t)(strings.data - image->elf.bytes.data) + *first,
-                            *last - *first);
-    *first = UINT64_MAX;
-    *last = 0;
+    const Elf64_Shdr *strings = &image->shdrs[image->shdrs[walk->table].sh_link];
+
+    if (walk->names_end != 0)
+        input_release_pages(image->input, strings->sh_offset + walk->first_name,
+                            walk->names_end - walk->first_name);
+    walk->names_end = 0;
 }
 
-bool elf_symbols_find(const struct elf_image *image, struct runtime_symbols *symbols,
-                      uint64_t *code_base, struct error *error)
+/* Takes the next symbol that is an address in the loaded image. */
+static bool next_address(const struct planning *planning, struct symbol_walk *walk,
+                         struct image_symbol *found)
 {
-    const char *base_symbol = image->machine->base_symbol, *wrong = NULL;
-    size_t table, base_size = base_symbol == NULL ? 0 : strlen(base_symbol) + 1;
-    bool has_bases = false; /* base symbols at different addresses */
-    uint64_t released, first = UINT64_MAX, last = 0;
+    const struct elf_image *image = &((const struct elf_state *)planning)->image;
     struct elf_symbol symbol;
-    struct symbol_walk walk;
-    struct bytes strings;
+    uint64_t released;
 
-    symbols->count = 0;
-    symbols->from_symbol_table = false;
-    *code_base = 0;
+    if (walk->table == 0)
+        elf_symbols_open(image, elf_symbol_table(image), walk);
+    released = walk->released;
+    while (elf_symbols_next(image, walk, &symbol)) {
+        if (walk->released != released)
+            release_names(image, walk);
+        released = walk->released;
+        if (!elf_symbol_has_address(image, &symbol))
+            continue;
+        *found = (struct image_symbol){
+            .address = function_address(image, &symbol),
+            .size = symbol.st_size,
+            .is_function = ELF64_ST_TYPE(symbol.st_info) == STT_FUNC,
+            .is_thumb = function_address(image, &symbol) != symbol.st_value,
+        };
+        if (symbol.st_name >= walk->strings.size)
+            return true;
+        found->name = (struct bytes){walk->strings.data + symbol.st_name,
+                                     walk->strings.size - symbol.st_name};
+        if (walk->names_end == 0 || symbol.st_name < walk->first_name)
+            walk->first_name = symbol.st_name;
+        if (symbol.st_name >= walk->names_end)
+            walk->names_end = symbol.st_name + UINT64_C(1);
+        return true;
+    }
+    release_names(image, walk);
+    return false;
+}
+
+bool elf_symbols_find(struct elf_state *state, struct error *error)
+{
+    const struct elf_image *image = &state->image;
+    struct runtime_symbols *symbols = &state->base.code.symbols;
+    const char *wrong = NULL;
+    size_t table;
+
     if (!find_table(image, &table, error))
         return false;
+    symbols->from_symbol_table = table != NO_INDEX;
+    symbols->base_name = image->machine->base_symbol;
     if (table == NO_INDEX)
         return true;
-    symbols->from_symbol_table = true;
-    elf_symbols_open(image, table, &walk);
-    released = walk.released;
-    strings = elf_section_bytes(image, image->shdrs[table].sh_link);
-    while (wrong == NULL && elf_symbols_next(image, &walk, &symbol)) {
-        enum runtime_symbol named;
-        struct bytes name;
-
-        if (!elf_symbol_has_address(image, &symbol) ||
-            !bytes_slice(strings, symbol.st_name, strings.size - symbol.st_name, &name))
-            continue;
-        if (walk.released != released)
-            release_names(image, strings, &first, &last);
-        released = walk.released;
-        first = symbol.st_name < first ? symbol.st_name : first;
-        last = symbol.st_name > last ? symbol.st_name : last;
-        if (base_size != 0 && name.size >= base_size &&
-            memcmp(name.data, base_symbol, base_size) == 0) {
-            has_bases |= *code_base != 0 && *code_base != symbol.st_value;
-            *code_base = symbol.st_value;
-        }
-        runtime_symbols_look(symbols, name);
-        if (!runtime_symbol_classify(name, &named))
-            continue;
-        if (runtime_symbols_add(symbols, named, function_address(image, &symbol), symbol.st_size))
-            symbols->definitions[symbols->count - 1].is_thumb =
-                function_address(image, &symbol) != symbol.st_value;
-        else
-            wrong = "the profile runtime is defined too many times";
-    }
-    release_names(image, strings, &first, &last);
-    if (wrong == NULL && walk.bad)
-        wrong = "damaged ELF image: its symbol table cannot be read";
-    if (wrong == NULL && has_bases)
+    if (!runtime_symbols_find(symbols, next_address, &state->base))
+        wrong = symbols->count == RUNTIME_DEFINITIONS_MAX
+                    ? "the profile runtime is defined too many times"
+                    : "damaged ELF image: its symbol table cannot be read";
+    else if (symbols->has_bases)
         wrong = "the symbol for the base register of its data has several values";
-    if (wrong != NULL)
-        return error_set(error, "%s: %s; link it again", image->path, wrong);
-    if (symbols->count != 0)
-        mark_shared(image, table, symbols);
-    return true;
+    state->code_base = symbols->base;
+    return wrong == NULL || error_set(error, "%s: %s; link it again", image->path, wrong);
 }
 
 /* ---- all functions ---- */

@@ -233,9 +233,11 @@ static bool next_symbol(const struct planning *planning, struct symbol_walk *wal
             name >= walk->more.size)
             continue;
         name += walk->more.data[name] == NAME_PREFIX;
+        *symbol = (struct image_symbol){
+            .address = load_u64(nlist + NLIST_VALUE, false),
+            .is_function = section >= image->section_count || is_code(&image->sections[section]),
+        };
         bytes_slice(walk->more, name, walk->more.size - name, &symbol->name);
-        symbol->address = load_u64(nlist + NLIST_VALUE, false);
-        symbol->is_function = section >= image->section_count || is_code(&image->sections[section]);
         return true;
     }
     return false;

@@ -27,15 +27,21 @@ const char *runtime_symbol_name(enum runtime_symbol symbol)
     return runtime_names[symbol];
 }
 
-bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
+/* True if the text starts with the name, and that ends there. */
+static bool is_name(struct bytes text, const char *name)
+{
+    size_t size = strlen(name);
+
+    return bytes_start_with(text, name) && (text.size == size || text.data[size] <= ' ');
+}
+
+/* Finds out which of these names the text starts with. */
+static bool classify(struct bytes text, enum runtime_symbol *symbol)
 {
     if (!bytes_start_with(text, RUNTIME_PREFIX))
         return false;
     for (unsigned i = 0; i < RUNTIME_OTHER_BOUND; i++) {
-        size_t size = strlen(runtime_names[i]);
-
-        if (bytes_start_with(text, runtime_names[i]) &&
-            (text.size == size || text.data[size] <= ' ')) {
+        if (is_name(text, runtime_names[i])) {
             *symbol = (enum runtime_symbol)i;
             return true;
         }
@@ -45,7 +51,9 @@ bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol)
            bytes_start_with(text, RUNTIME_PREFIX "end_");
 }
 
-void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name)
+/* Looks whether the symbol is one of the runtime itself. Those that compilers define in objects for
+ * it are none. */
+static void look(struct runtime_symbols *symbols, struct bytes name)
 {
     /* INSTR_PROF_RAW_VERSION_VAR, INSTR_PROF_PROFILE_NAME_VAR and the like in InstrProfData.inc. */
     static const char *const of_objects[] = {
@@ -77,21 +85,27 @@ bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next 
 
     symbols->count = 0;
     while (next(planning, &walk, &found)) {
-        runtime_symbols_look(symbols, found.name);
+        look(symbols, found.name);
         symbols->has_functions |= found.is_function;
-        if (runtime_symbol_classify(found.name, &symbol) &&
-            !runtime_symbols_add(symbols, symbol, found.address, 0))
+        if (symbols->base_name != NULL && is_name(found.name, symbols->base_name)) {
+            symbols->has_bases |= symbols->base != 0 && symbols->base != found.address;
+            symbols->base = found.address;
+        }
+        if (!classify(found.name, &symbol))
+            continue;
+        if (!runtime_symbols_add(symbols, symbol, found.address, found.size))
             return false;
+        symbols->definitions[symbols->count - 1].is_thumb = found.is_thumb;
     }
     /* Linkers fold functions that return the same address; changing one would change the others
      * too. */
     walk = (struct symbol_walk){.bad = walk.bad};
     while (symbols->count != 0 && next(planning, &walk, &found)) {
-        for (size_t i = 0; i < symbols->count && found.is_function; i++) {
+        for (size_t i = 0; found.is_function && i < symbols->count; i++) {
             struct runtime_definition *definition = &symbols->definitions[i];
 
             if (definition->address == found.address &&
-                (!runtime_symbol_classify(found.name, &symbol) || symbol != definition->symbol))
+                (!classify(found.name, &symbol) || symbol != definition->symbol))
                 definition->is_shared = true;
         }
     }

@@ -41,10 +41,6 @@ enum runtime_symbol {
 /* "__llvm_profile_begin_data", ...; not for RUNTIME_OTHER_BOUND, which stands for many names. */
 const char *runtime_symbol_name(enum runtime_symbol symbol);
 
-/* The one of these names that the text starts with; it must end there, or a space or control byte
- * follow. */
-bool runtime_symbol_classify(struct bytes text, enum runtime_symbol *symbol);
-
 struct runtime_definition {
     enum runtime_symbol symbol;
     uint64_t address;
@@ -63,11 +59,10 @@ struct runtime_symbols {
     bool has_functions;     /* some function has a symbol, of the runtime or not */
     struct runtime_definition definitions[RUNTIME_DEFINITIONS_MAX];
     size_t count;
+    const char *base_name; /* machine->base_symbol if it is looked for as well, else NULL */
+    uint64_t base;         /* its value; 0: there is none */
+    bool has_bases;        /* it has several values */
 };
-
-/* Looks whether the symbol is one of the runtime itself. Those that compilers define in objects for
- * it are none. */
-void runtime_symbols_look(struct runtime_symbols *symbols, struct bytes name);
 
 /* False if there are too many. */
 bool runtime_symbols_add(struct runtime_symbols *symbols, enum runtime_symbol symbol,
@@ -81,14 +76,17 @@ struct image_symbol {
     struct bytes name; /* the name ends at a NUL or a space; more may follow. As in C: without an
                           underscore that some formats prefix */
     uint64_t address;
+    uint64_t size;    /* 0: not known */
     bool is_function; /* or may be one */
+    bool is_thumb;    /* see struct code */
 };
 
 /* A place in the symbols of an image, from {0} on; what its members mean is the format's matter. */
 struct symbol_walk {
     size_t table;
     uint64_t at, released;
-    struct bytes symbols, more;
+    uint64_t first_name, names_end; /* of the names that were read since */
+    struct bytes symbols, strings, more;
     bool bad; /* the symbols could not be read */
 };
 
@@ -96,7 +94,8 @@ struct symbol_walk {
 typedef bool (*runtime_symbols_next)(const struct planning *planning, struct symbol_walk *walk,
                                      struct image_symbol *symbol);
 
-/* Finds all definitions, and marks those that share their code. False if there are too many. */
+/* Finds all definitions, and marks those that share their code. False if there are too many, or the
+ * symbols could not be read. */
 bool runtime_symbols_find(struct runtime_symbols *symbols, runtime_symbols_next next,
                           const struct planning *planning);
 

@@ -59,11 +59,13 @@ bool bases_list(const char *directory, struct directory_names *names, struct err
     return store_read_names(directory, is_base_name, names, error);
 }
 
-static char *path_of(const struct bases *bases, const struct digest *digest)
+/* The path of a base, or with its suffix that of the sample, as a new string. */
+static char *path_of(const struct bases *bases, const struct digest *digest, const char *suffix)
 {
     char hex[DIGEST_HEX_MAX];
 
-    return command_text("%s/%s" DELTA_BASE_SUFFIX, bases->directory, digest_format(digest, hex));
+    return command_text("%s/%s" DELTA_BASE_SUFFIX "%s", bases->directory,
+                        digest_format(digest, hex), suffix);
 }
 
 /* ---- samples ---- */
@@ -145,17 +147,9 @@ static size_t count_common(const struct known_base *a, const struct known_base *
  *
  * One beside each base: target and sample in hexadecimal digits, a blank, and the image's name. */
 
-static char *sample_path(const struct bases *bases, const struct known_base *base)
-{
-    char hex[DIGEST_HEX_MAX];
-
-    return command_text("%s/%s" DELTA_BASE_SUFFIX BASES_SAMPLE_SUFFIX, bases->directory,
-                        digest_format(&base->digest, hex));
-}
-
 static bool read_sample(const struct bases *bases, struct known_base *base)
 {
-    char *path = sample_path(bases, base), *text;
+    char *path = path_of(bases, &base->digest, BASES_SAMPLE_SUFFIX), *text;
     uint8_t numbers[4 * (SAMPLE_SIZE + 1)];
     struct buffer read = {0};
     struct error ignored;
@@ -184,7 +178,8 @@ static bool read_sample(const struct bases *bases, struct known_base *base)
 static void write_sample(const struct bases *bases, const struct known_base *base)
 {
     const struct output_options options = {.mode = file_new_mode(), .needs_no_sync = true};
-    char *path = sample_path(bases, base), text[8 * (SAMPLE_SIZE + 1) + 1], *line;
+    char *path = path_of(bases, &base->digest, BASES_SAMPLE_SUFFIX),
+         text[8 * (SAMPLE_SIZE + 1) + 1], *line;
     struct output output = {.fd = -1};
     enum output_result result;
     struct error ignored;
@@ -387,7 +382,7 @@ bool bases_add(struct bases *bases, const struct sidecar *whole, struct bytes by
                const struct output *needs, struct error *error)
 {
     struct known_base base = {.digest = digest_of(bytes)};
-    char *path = path_of(bases, &base.digest);
+    char *path = path_of(bases, &base.digest, "");
     bool done = describe_base(whole, &base, error) &&
                 store_make_directory(bases->directory, error) &&
                 write_base(path, bytes, needs, error) &&

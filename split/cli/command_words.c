@@ -20,6 +20,13 @@
 /* An unknown launcher may stand in front of the program: this many words may be its name. */
 #define NAMES_MAX 4
 
+bool word_is_listed(const char *word, const char *const *list)
+{
+    while (*list != NULL && strcmp(word, *list) != 0)
+        list++;
+    return *list != NULL;
+}
+
 /* ---- the program ---- */
 
 struct program {
@@ -58,14 +65,9 @@ static bool is_launcher(const char *word)
 {
     static const char *const launchers[] = {"covsplit", "ccache", "sccache", "buildcache",
                                             "distcc",   "icecc",  "gomacc",  "rewrapper",
-                                            "env",      "nice",   "time"};
-    const char *name = path_file_name(word);
+                                            "env",      "nice",   "time",    NULL};
 
-    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
-        if (strcmp(name, launchers[i]) == 0)
-            return true;
-    }
-    return false;
+    return word_is_listed(path_file_name(word), launchers);
 }
 
 /* Skips a launcher with its options, and settings like A=b; of covsplit's own, all up to "--". */
@@ -274,21 +276,28 @@ static void take_overrides(struct path_list *words)
 
 /* Options with which no objects are made. */
 static const char *const other_outputs[] = {
-    "-###",         "--analyze",     "--assemble",
-    "--precompile", "--preprocess",  "-E",
-    "-M",           "-MM",           "-S",
-    "-emit-ast",    "-emit-llvm",    "-emit-pch",
-    "-extract-api", "-fsyntax-only", "-rewrite-objc",
+    "-###",
+    "--analyze",
+    "--assemble",
+    "--precompile",
+    "--preprocess",
+    "-E",
+    "-M",
+    "-MM",
+    "-S",
+    "-emit-ast",
+    "-emit-llvm",
+    "-emit-pch",
+    "-extract-api",
+    "-fsyntax-only",
+    "-rewrite-objc",
     "-verify-pch",
+    NULL,
 };
 
 bool command_option_makes_others(const char *word)
 {
-    for (size_t i = 0; i < sizeof(other_outputs) / sizeof(other_outputs[0]); i++) {
-        if (strcmp(word, other_outputs[i]) == 0)
-            return true;
-    }
-    return false;
+    return word_is_listed(word, other_outputs);
 }
 
 /* ---- the whole ---- */

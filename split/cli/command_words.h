@@ -38,6 +38,9 @@ bool command_words_read(struct command_words *command, const char *const *words,
 bool command_words_add(struct command_words *command, const char *word, struct error *error);
 void command_words_free(struct command_words *command);
 
+/* True if the list, which ends with NULL, has the word. */
+bool word_is_listed(const char *word, const char *const *list);
+
 /* True for an option of GCC, Clang or flang with which neither objects nor images are made. */
 bool command_option_makes_others(const char *word);
 

@@ -29,7 +29,7 @@ static bool is_in_group(const struct command *command, const char *group)
 }
 
 /* All commands under their headings, or those of a group, each in the same columns. */
-static void print_help_of_all(const struct command_table *table, const char *group)
+static void print_commands(const char *group)
 {
     int width = 0;
 
@@ -37,14 +37,12 @@ static void print_help_of_all(const struct command_table *table, const char *gro
                            "Splits coverage data off instrumented images, and puts it back.\n"
                          : "Usage: covsplit %s ACTION [OPTION...] ARGUMENT...\n\nActions:\n",
            group);
-    for (size_t i = 0; i < table->count; i++) {
-        int length = (int)strlen(table->commands[i].name);
+    for (const struct command *command = commands; command->name != NULL; command++) {
+        int length = (int)strlen(command->name);
 
         width = length > width ? length : width;
     }
-    for (size_t i = 0; i < table->count; i++) {
-        const struct command *command = &table->commands[i];
-
+    for (const struct command *command = commands; command->name != NULL; command++) {
         if (group != NULL && !is_in_group(command, group))
             continue;
         if (command->heading != NULL)
@@ -79,33 +77,16 @@ static int print_version(void)
 
 /* ---- dispatch ---- */
 
-/* Finds the command of that name, or the action of the group. */
-static const struct command *find_command(const struct command_table *table, const char *group,
-                                          const char *name)
-{
-    size_t skipped = group == NULL ? 0 : strlen(group) + 1;
-
-    for (size_t i = 0; i < table->count; i++) {
-        const struct command *command = &table->commands[i];
-
-        if ((group == NULL || is_in_group(command, group)) &&
-            strcmp(command->name + skipped, name) == 0)
-            return command;
-    }
-    return NULL;
-}
-
-static int report_unknown(const struct command_table *table, const char *group, const char *word)
+static int report_unknown(const char *group, const char *word)
 {
     struct suggestion suggestion = {.word = word, .length = strlen(word)};
     char last[NAME_MAX + 1] = "", known[NAME_MAX + 1];
 
-    for (size_t i = 0; i < table->count; i++) {
-        const char *name = table->commands[i].name;
+    for (const struct command *command = commands; command->name != NULL; command++) {
+        const char *name = command->name + (group == NULL ? 0 : strlen(group) + 1);
 
-        if (group != NULL && !is_in_group(&table->commands[i], group))
+        if (group != NULL && !is_in_group(command, group))
             continue;
-        name += group == NULL ? 0 : strlen(group) + 1;
         snprintf(known, sizeof(known), "%.*s", (int)strcspn(name, " "), name);
         if (strcmp(known, last) != 0) /* a group is one word */
             suggestion_add(&suggestion, "", known);
@@ -138,42 +119,43 @@ static int run_command(const struct command *command, int count, char **argument
 
 /* Finds what the words name, after taking off those that name a group; describes it, or runs it
  * with the words that follow. */
-static int run_or_describe(const struct command_table *table, const char *group, bool describes,
-                           int count, char **words)
+static int run_or_describe(const char *group, bool describes, int count, char **words)
 {
-    const struct command *command;
-    bool is_group = false;
+    const struct command *command = commands;
+    size_t skipped = group == NULL ? 0 : strlen(group) + 1;
 
     if (count == 0 && !describes)
         return message_usage(group, "no %s given", group == NULL ? "command" : "action");
     if (count == 0 ||
         (!describes && (strcmp(words[0], "--help") == 0 || strcmp(words[0], "-h") == 0))) {
-        print_help_of_all(table, group);
+        print_commands(group);
         return STATUS_DONE;
     }
     if (!describes && words[0][0] == '-')
         return message_usage(group, "unknown option '%s'", words[0]);
-    for (size_t i = 0; group == NULL && i < table->count; i++)
-        is_group |= is_in_group(&table->commands[i], words[0]);
-    if (is_group)
-        return run_or_describe(table, words[0], describes, count - 1, words + 1);
+    for (const struct command *action = commands; group == NULL && action->name != NULL; action++) {
+        if (is_in_group(action, words[0]))
+            return run_or_describe(words[0], describes, count - 1, words + 1);
+    }
     if (describes && count > 1)
         return message_usage(NULL, "'%s' is one operand too many", words[1]);
-    command = find_command(table, group, words[0]);
-    if (command == NULL)
-        return report_unknown(table, group, words[0]);
+    while (command->name != NULL && ((group != NULL && !is_in_group(command, group)) ||
+                                     strcmp(command->name + skipped, words[0]) != 0))
+        command++;
+    if (command->name == NULL)
+        return report_unknown(group, words[0]);
     if (!describes)
         return run_command(command, count - 1, words + 1);
     print_command_help(command, stdout);
     return STATUS_DONE;
 }
 
-int dispatch(const struct command_table *table, int argc, char **argv)
+int dispatch(int argc, char **argv)
 {
     bool describes = argc > 1 && strcmp(argv[1], "help") == 0;
     int taken = argc > 0 ? 1 + describes : 0;
 
     if (argc > 1 && strcmp(argv[1], "--version") == 0)
         return print_version();
-    return run_or_describe(table, NULL, describes, argc - taken, argv + taken);
+    return run_or_describe(NULL, describes, argc - taken, argv + taken);
 }

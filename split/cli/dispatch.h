@@ -8,16 +8,13 @@
 #ifndef COVSPLIT_SPLIT_CLI_DISPATCH_H
 #define COVSPLIT_SPLIT_CLI_DISPATCH_H
 
-#include <stddef.h>
-
 #include "split/cli/options.h"
 
-struct command_table {
-    const struct command *commands; /* in the order of the list */
-    size_t count;
-};
+/* All subcommands with their options, in the order of the list, and one without a name: the command
+ * line, the manual pages and the shell completions are made from these (split/command_table.c). */
+extern const struct command commands[];
 
 /* Runs the command line, of which argv[0] is the program's name. Returns an enum exit_status. */
-int dispatch(const struct command_table *table, int argc, char **argv);
+int dispatch(int argc, char **argv);
 
 #endif

@@ -54,8 +54,7 @@ static void tell_of(void *context, size_t index)
     struct jobs *jobs = run->jobs;
     struct job *job = jobs_at(jobs, index);
 
-    if (jobs->tell != NULL)
-        jobs->tell(jobs->context, job);
+    jobs->tell(jobs->context, job);
     if (job->error != NULL)
         message_error(job->error);
     jobs->failed += job->error != NULL;

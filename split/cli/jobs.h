@@ -26,7 +26,7 @@ struct jobs {
     size_t item_size;
     /* Does a job; called by several threads at the same time. */
     bool (*work)(void *context, void *item, struct error *error);
-    /* Says what there is to say beside the error, before that is printed. May be NULL. */
+    /* Says what there is to say beside the error, before that is printed. */
     void (*tell)(void *context, void *item);
     void *context;
 

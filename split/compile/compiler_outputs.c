@@ -17,7 +17,6 @@
 #include "split/cli/memory.h"
 
 struct reading {
-    enum command_style style;
     const struct path_list *words;
     size_t next; /* the index of the next word */
     struct path_list *outputs;
@@ -62,13 +61,6 @@ static bool take_value(struct reading *reading, const char *word, const char *op
     else
         *value = is_short ? behind : behind + 1;
     return true;
-}
-
-static bool is_listed(const char *word, const char *const *list)
-{
-    while (*list != NULL && strcmp(word, *list) != 0)
-        list++;
-    return *list != NULL;
 }
 
 /* ---- outputs ---- */
@@ -126,19 +118,16 @@ static const char *const valued_options[] = {
     "-config", "-define-macro", "-imacros", "-include", "-include-directory", "-language", "-param",
     "-serialize-diagnostics", "-sysroot", "-undefine-macro", NULL};
 
-static bool is_output_option(const char *word)
-{
-    return strcmp(word, "-object") != 0 && !starts_with(word, "-object-file-name=") &&
-           !starts_with(word, "-objcmt-");
-}
-
 static void take_gnu_option(struct reading *reading, const char *word)
 {
+    bool is_other = strcmp(word, "-object") == 0 || starts_with(word, "-object-file-name=") ||
+                    starts_with(word, "-objcmt-");
+
     if (take_value(reading, word, "--output", &reading->output) ||
-        (is_output_option(word) && take_value(reading, word, "-o", &reading->output)) ||
+        (!is_other && take_value(reading, word, "-o", &reading->output)) ||
         take_value(reading, word, "-working-directory", &reading->directory))
         return;
-    if (is_listed(word + 1, valued_options))
+    if (word_is_listed(word + 1, valued_options))
         next_word(reading);
     reading->compiles |=
         strcmp(word, "-c") == 0 || strcmp(word, "--compile") == 0 || strcmp(word, "-emit-obj") == 0;
@@ -246,40 +235,34 @@ static void add_rust_outputs(struct reading *reading)
 
 /* ---- the whole ---- */
 
-static bool is_source(const struct reading *reading, const char *word)
-{
-    if (reading->style == STYLE_RUST)
-        return strcmp(word + stem_length(word), ".rs") == 0;
-    return word[0] != '-' || word[1] == '\0';
-}
-
 bool compiler_outputs_read(struct path_list *outputs, const char *const *words, size_t count,
                            struct error *error)
 {
     struct command_words command;
     struct reading reading = {.outputs = outputs};
     bool is_ended = false; /* by "--": all words are sources */
+    bool is_rust;
     const char *word;
 
     if (!command_words_read(&command, words, count, error))
         return false;
-    reading.style = command.style;
+    is_rust = command.style == STYLE_RUST;
     reading.words = &command.words;
     while ((word = next_word(&reading)) != NULL) {
         bool is_option = !is_ended && word[0] == '-' && word[1] != '\0';
 
         if (is_option && strcmp(word, "--") == 0)
             is_ended = true;
-        else if (is_option && reading.style == STYLE_RUST)
+        else if (is_option && is_rust)
             take_rust_option(&reading, word);
         else if (is_option)
             take_gnu_option(&reading, word);
-        else if (is_ended || is_source(&reading, word))
+        else if (is_ended || !is_rust || strcmp(word + stem_length(word), ".rs") == 0)
             path_list_add(&reading.sources, word);
     }
-    if (reading.style == STYLE_RUST)
+    if (is_rust)
         add_rust_outputs(&reading);
-    else if (reading.style != STYLE_MSVC) /* whose objects are not packed */
+    else if (command.style != STYLE_MSVC) /* whose objects are not packed */
         add_gnu_outputs(&reading);
     path_list_free(&reading.sources);
     command_words_free(&command);

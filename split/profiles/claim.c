@@ -23,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
@@ -329,31 +328,4 @@ void claims_free(struct claims *claims)
     free(claims->items);
     state_batch_free(claims->batch);
     *claims = (struct claims){.state = claims->state};
-}
-
-/* ---- the lock of a directory ---- */
-
-/* The number of times to wait for the lock, and the time of each. */
-#define LOCK_TRIES       200
-#define LOCK_NANOSECONDS 5000000
-
-int directory_lock(const char *path)
-{
-    struct timespec moment = {.tv_nsec = LOCK_NANOSECONDS};
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-    for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || i == LOCK_TRIES) {
-            close(fd);
-            return -1;
-        }
-        nanosleep(&moment, NULL);
-    }
-    return fd;
-}
-
-void directory_unlock(int lock)
-{
-    if (lock >= 0)
-        close(lock);
 }

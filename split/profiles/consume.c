@@ -12,11 +12,13 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -336,6 +338,32 @@ static bool commit(struct consumer *consumer, struct error *error)
     return state_fold(consumer->state, error);
 }
 
+/* ---- the lock of a directory ---- */
+
+/* While two processes look at one profile, each takes the other for a program that has it open: so
+ * claims are taken from a directory under its lock. It is waited for a second at most, in case a
+ * program locks the directory for reasons of its own. */
+
+/* The number of times to wait for the lock, and the time of each. */
+#define LOCK_TRIES       200
+#define LOCK_NANOSECONDS 5000000
+
+/* -1: it is not locked. */
+static int lock_directory(const char *path)
+{
+    struct timespec moment = {.tv_nsec = LOCK_NANOSECONDS};
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || i == LOCK_TRIES) {
+            close(fd);
+            return -1;
+        }
+        nanosleep(&moment, NULL);
+    }
+    return fd;
+}
+
 /* ---- files and directories ---- */
 
 /* Claims a file. It is no failure if that must stay, which is noted or named. */
@@ -374,12 +402,13 @@ static bool take_files(struct consumer *consumer, const char *directory, struct 
                        struct error *error)
 {
     struct claims *claims = &consumer->claims;
-    int lock = files->count == 0 ? -1 : directory_lock(directory);
+    int lock = files->count == 0 ? -1 : lock_directory(directory);
     bool done = true;
 
     for (size_t i = 0; done && i < files->count && !stop_wanted(consumer); i++)
         done = take(consumer, files->paths[i], error);
-    directory_unlock(lock);
+    if (lock >= 0)
+        close(lock);
     path_list_free(files);
     if (done && claims->count - consumer->unread >= READ_MAX)
         done = read_claims(consumer, error);

@@ -96,7 +96,7 @@ struct explainer {
     /* The profile of an image, and its sidecar, which is looked for if the image was not split by
      * the time it ran. */
     struct buffer copy, relocated;
-    struct profile_sidecar *loaded, **found;
+    struct profile_sidecar **found;
 
     struct names files;
     uint64_t main_ref;           /* the NameRef of `main` */
@@ -140,8 +140,6 @@ static bool image_profile(struct explainer *explainer, size_t image, struct prof
     struct profile_sidecar *sidecar = group->sidecar;
     struct profile found;
 
-    profile_sidecar_unload(explainer->loaded);
-    explainer->loaded = sidecar;
     *profile = (struct profile){.layout.record_size = 1};
     if (!group->can_be_summed && !explainer->thorough)
         return true;
@@ -225,6 +223,7 @@ static bool compare_image(struct explainer *explainer, size_t image, struct erro
             seen->place = place;
     }
     function_places_free(&places);
+    profile_sidecar_unload(explainer->merge->groups.list[image]->sidecar);
     return done;
 }
 
@@ -274,6 +273,7 @@ static bool collect_image(struct explainer *explainer, size_t image, struct erro
     }
     function_places_free(&places);
     names_free(&names);
+    profile_sidecar_unload(explainer->merge->groups.list[image]->sidecar);
     return done;
 }
 
@@ -719,7 +719,6 @@ bool explain_merge(const struct merge *merge, struct error *error)
         message_warning("%s (so it is not known whether the images disagree)", error->message);
         done = true;
     }
-    profile_sidecar_unload(explainer.loaded);
     for (size_t i = 0; i < merge->groups.count; i++)
         profile_sidecars_release(merge->request->sidecars, explainer.found[i]);
     free(explainer.found);

@@ -73,15 +73,9 @@ static char *find_program(const char *program)
     return NULL;
 }
 
-bool llvm_tool_exists(const char *program)
-{
-    char *path = find_program(program);
-
-    free(path);
-    return path != NULL;
-}
-
-char *llvm_tool_beside(const char *program, const char *name)
+/* The program of another name in the same directory: llvm-cov-19 and "llvm-cxxfilt" for
+ * llvm-profdata-19. A new string; NULL if there is none. */
+static char *find_beside(const char *program, const char *name)
 {
     char *path = find_program(program), *beside = NULL;
     const char *file = path == NULL ? NULL : path_file_name(path), *own = NULL;
@@ -192,7 +186,7 @@ unsigned llvm_tool_release(const char *program)
     if (release == 0)
         release = ask_release(program);
     for (size_t i = 0; release == 0 && i < sizeof(tools) / sizeof(tools[0]); i++) {
-        char *beside = llvm_tool_beside(program, tools[i].name);
+        char *beside = find_beside(program, tools[i].name);
 
         if (beside != NULL)
             release = ask_release(beside);
@@ -367,7 +361,16 @@ char *llvm_cov_find(const char *cov_option, const char *profdata_option, unsigne
     if (given != NULL)
         return command_copy(given);
     profdata = llvm_tool_find(LLVM_PROFDATA, profdata_option, raw_version, error);
-    program = profdata == NULL ? NULL : llvm_tool_beside(profdata, tools[LLVM_COV].name);
+    program = profdata == NULL ? NULL : find_beside(profdata, tools[LLVM_COV].name);
     free(profdata);
     return program != NULL ? program : llvm_tool_search(LLVM_COV, raw_version, error);
+}
+
+char *llvm_demangler_find(const char *cov, bool for_rust)
+{
+    char *program = for_rust ? find_program("rustfilt") : NULL;
+
+    if (program == NULL)
+        program = find_beside(cov, "llvm-cxxfilt");
+    return program != NULL ? program : find_program("c++filt");
 }

@@ -49,12 +49,9 @@ char *llvm_tool_find(enum llvm_tool tool, const char *option, unsigned raw_versi
 char *llvm_cov_find(const char *cov_option, const char *profdata_option, unsigned raw_version,
                     struct error *error);
 
-/* The program of another name in the same directory: llvm-cov-19 and "llvm-cxxfilt" for
- * llvm-profdata-19. A new string; NULL if there is none. */
-char *llvm_tool_beside(const char *program, const char *name);
-
-/* True if the program, a path or a name in PATH, can be run. */
-bool llvm_tool_exists(const char *program);
+/* The program that demangles names: rustfilt for Rust, if there is one; else the one beside the
+ * llvm-cov, whose name may end in a version. A new string; NULL if there is none. */
+char *llvm_demangler_find(const char *cov, bool for_rust);
 
 /* The LLVM release of a program, as it or the other tool beside it says; or the first that reads
  * the raw profiles that it reads; 0: not known. */

@@ -71,7 +71,7 @@ bool merge_into_state(const struct merge_request *request, int *ended_by, struct
 /* ---- images without a sidecar (merge_read.c) ---- */
 
 /* An image of which no sidecar was found, and its inputs, which count as failed. */
-struct merge_lacking {
+struct lacking_image {
     struct uuid uuid;
     uint64_t profile_count;
     char *first; /* the name of the one that comes first */
@@ -79,7 +79,7 @@ struct merge_lacking {
 
 /* Initialize to {0}; free with lacking_images_free. */
 struct lacking_images {
-    struct merge_lacking *items;
+    struct lacking_image *items;
     size_t count, capacity;
 };
 
@@ -231,12 +231,6 @@ void claims_give_all_back(struct claims *claims);
 
 /* Ends the batch, and forgets the claims, but leaves their files alone. */
 void claims_free(struct claims *claims);
-
-/* The lock of a directory, without which claims are not taken from it: while two processes look at
- * one profile, each takes the other for a program that has it open. Waits for it a second at most,
- * in case a program locks the directory for reasons of its own. -1: it is not locked. */
-int directory_lock(const char *path);
-void directory_unlock(int lock);
 
 /* ---- consuming (consume.c) ---- */
 

@@ -309,14 +309,14 @@ static void read_states(struct merge *merge)
 void lacking_images_note(struct lacking_images *images, const struct uuid *uuid, uint64_t profiles,
                          const char *name)
 {
-    struct merge_lacking *image;
+    struct lacking_image *image;
     size_t i = 0;
 
     while (i < images->count && !uuid_equal(&images->items[i].uuid, uuid))
         i++;
     if (i == images->count) {
         COMMAND_ROOM_FOR_ONE(images->items, images->capacity, i);
-        images->items[images->count++] = (struct merge_lacking){.uuid = *uuid};
+        images->items[images->count++] = (struct lacking_image){.uuid = *uuid};
     }
     image = &images->items[i];
     image->profile_count += profiles;
@@ -400,7 +400,7 @@ static int compare_failures(const void *a, const void *b)
 
 static int compare_lacking(const void *a, const void *b)
 {
-    const struct merge_lacking *left = a, *right = b;
+    const struct lacking_image *left = a, *right = b;
 
     return uuid_compare(&left->uuid, &right->uuid);
 }

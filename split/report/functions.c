@@ -99,7 +99,8 @@ void functions_visit(void *context, const struct union_function *function)
     }
 }
 
-void functions_check_forms(struct report *report)
+/* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
+static void check_forms(struct report *report)
 {
     const struct function_table *table = report->functions;
     const struct report_image *first, *other;
@@ -300,7 +301,8 @@ static bool add_mapped(struct known_functions *known, const struct sidecar *side
     return done;
 }
 
-bool functions_check_foreign(struct report *report, struct error *error)
+/* Leaves out functions of the profile that no image has. */
+static bool check_foreign(struct report *report, struct error *error)
 {
     struct known_functions known = {.both = {0}};
     const struct listed_function *first = NULL;
@@ -336,4 +338,10 @@ bool functions_check_foreign(struct report *report, struct error *error)
     intern_table_free(&known.both);
     intern_table_free(&known.names);
     return done;
+}
+
+bool functions_check(struct report *report, struct error *error)
+{
+    check_forms(report);
+    return (report->indexed_count == 0 && !report->has_strangers) || check_foreign(report, error);
 }

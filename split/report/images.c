@@ -264,7 +264,7 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
 /* ---- the profiles ---- */
 
 /* Leaves out an image of which no sidecar was found. */
-static void leave_out_lacking(struct report *report, const struct merge_lacking *image)
+static void leave_out_lacking(struct report *report, const struct lacking_image *image)
 {
     char hex[UUID_HEX_MAX], count[COUNT_TEXT_MAX];
 

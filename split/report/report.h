@@ -73,7 +73,7 @@ struct report {
     struct merge_request request; /* of those operands that are raw profiles, directories, states */
     struct merge merge;
     char *spool;          /* a path in a directory for unnamed files */
-    const char **indexed; /* those that are indexed profiles */
+    const char **indexed; /* those operands that are indexed profiles */
     size_t indexed_count;
     struct report_image *images;
     size_t image_count, image_capacity;
@@ -137,14 +137,12 @@ void functions_free(struct function_table *table);
 /* The `visit` of a union_writer whose context is the report. */
 void functions_visit(void *report, const struct union_function *function);
 
-/* Leaves out those of which images have different forms, as llvm-cov shows only the first. */
-void functions_check_forms(struct report *report);
+/* Leaves out functions of which images have different forms, and those of the profile that no image
+ * has. */
+bool functions_check(struct report *report, struct error *error);
 
 /* Leaves out functions of which the profile has only other hashes: llvm-cov drops them. */
 bool functions_check_mismatches(struct report *report, struct error *error);
-
-/* Leaves out functions of the profile that no image has. */
-bool functions_check_foreign(struct report *report, struct error *error);
 
 /* ---- writing (write.c) ---- */
 

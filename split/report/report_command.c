@@ -169,7 +169,6 @@ static bool open_report(struct report *report, const char *const *operands, size
 {
     const struct parsed_options *options = report->options;
     const char *temporary = getenv("TMPDIR");
-    bool done;
 
     report->spool =
         command_text("%s/profiles", temporary == NULL || temporary[0] == '\0' ? "/tmp" : temporary);
@@ -184,12 +183,9 @@ static bool open_report(struct report *report, const char *const *operands, size
         .llvm_profdata = option_text(options, OPTION_LLVM_PROFDATA),
     };
     merge_start(&report->merge, &report->request);
-    done = report_gather(report, operands, count, error) && merge_profiles(report, error) &&
-           sources_choose(report, error) && make_union(report, error);
-    if (done)
-        functions_check_forms(report);
-    return done && ((report->indexed_count == 0 && !report->has_strangers) ||
-                    functions_check_foreign(report, error));
+    return report_gather(report, operands, count, error) && merge_profiles(report, error) &&
+           sources_choose(report, error) && make_union(report, error) &&
+           functions_check(report, error);
 }
 
 /* Frees all but the text of the tracefile and what the verdict needs. */

@@ -299,20 +299,6 @@ static bool write_text(struct report *report, struct error *error)
 
 /* ---- pages ---- */
 
-/* The program that demangles names: rustfilt for Rust, if there is one; else the one beside
- * llvm-cov, whose name may end in a version. A new string; NULL if there is none. */
-static char *find_demangler(const struct report *report)
-{
-    char *beside;
-
-    if (report->has_rust && llvm_tool_exists("rustfilt"))
-        return command_copy("rustfilt");
-    beside = llvm_tool_beside(report->program, "llvm-cxxfilt");
-    if (beside != NULL)
-        return beside;
-    return llvm_tool_exists("c++filt") ? command_copy("c++filt") : NULL;
-}
-
 /* Shows the index by the program that opens files, or by that of BROWSER. */
 static bool open_pages(const char *directory, struct error *error)
 {
@@ -363,7 +349,7 @@ static bool write_html(struct report *report, struct error *error)
 
     /* First, as the pages tell what is left out. */
     done = make_directories(directory, error) && read_totals(report, error);
-    demangler = find_demangler(report);
+    demangler = llvm_demangler_find(report->program, report->has_rust);
     if (report->left_out.size != 0)
         more[count++] = title = command_text("-project-title=%.*s", (int)report->left_out.size - 1,
                                              (const char *)report->left_out.data);

@@ -324,18 +324,6 @@ static void convert_and_answer(struct broker *broker, const struct question *que
 
 /* ---- connections ---- */
 
-/* True if the other end is a process of the same user; *process is its ID. */
-static bool is_of_same_user(int connection, pid_t *process)
-{
-    struct ucred peer;
-    socklen_t size = sizeof(peer);
-
-    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return false;
-    *process = peer.pid;
-    return peer.uid == geteuid();
-}
-
 /* Waits until the client asks. False if it takes too long, or if the broker ends. */
 static bool asks_in_time(struct broker *broker, int connection)
 {
@@ -357,11 +345,15 @@ static bool asks_in_time(struct broker *broker, int connection)
 static void serve_connection(struct broker *broker, int connection)
 {
     struct question question = {.connection = connection, .file = -1};
+    struct ucred peer;
+    socklen_t size = sizeof(peer);
     char program[PATH_MAX];
     const char *role;
 
-    if (!is_of_same_user(connection, &question.process) || !asks_in_time(broker, connection))
+    if (getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+        peer.uid != geteuid() || !asks_in_time(broker, connection))
         return;
+    question.process = peer.pid;
     while (sem_wait(&broker->slots) != 0)
         continue; /* a signal */
     if (!broker->ends && receive(&question)) {

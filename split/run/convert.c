@@ -217,18 +217,13 @@ static bool find_slices(struct conversion *conversion, const struct input *input
     return !error_is_of_memory(error);
 }
 
-static struct profile_reader reader_of(const struct conversion *conversion, struct bytes file)
-{
-    return (struct profile_reader){.file = file, .name = conversion->name};
-}
-
 /* Looks for profiles that are sparse or need their sidecar. Nothing is known of what follows a
  * damaged one. If the file is too large to convert, one such profile is enough, since the rest may
  * be a hole of any size. */
 static bool find_profiles(struct conversion *conversion, const struct input *input,
                           struct error *error)
 {
-    struct profile_reader reader = reader_of(conversion, input->bytes);
+    struct profile_reader reader = {.file = input->bytes, .name = conversion->name};
     bool is_too_large = input->bytes.size > CONTENT_SIZE_MAX, found = true, done = true;
     struct profile profile;
 
@@ -479,7 +474,8 @@ static bool convert_profile(struct conversion *conversion, const struct profile 
 
 static bool convert_profiles(struct conversion *conversion, struct error *error)
 {
-    struct profile_reader reader = reader_of(conversion, buffer_view(&conversion->content));
+    struct profile_reader reader = {.file = buffer_view(&conversion->content),
+                                    .name = conversion->name};
     struct profile profile;
     bool found = true, done = profile_reader_first(&reader, &profile, error);
 
@@ -719,31 +715,23 @@ static bool convert_image(struct conversion *conversion, struct error *error)
 
 /* ---- all files ---- */
 
-static bool convert(struct conversion *conversion, struct error *error)
-{
-    switch (conversion->kind) {
-    case SUBJECT_PROFILE:
-        conversion->what = "the full raw profile"; /* also of a sparse one */
-        return convert_profiles(conversion, error);
-    case SUBJECT_IMAGE:
-        return convert_image(conversion, error);
-    case SUBJECT_SIDECAR:
-        conversion->what = "its object";
-        return convert_sidecar(conversion, error);
-    case SUBJECT_STORE:
-        conversion->what = "the union of its sidecars";
-        return convert_store(conversion, error);
-    default:
-        return error_set(error, "%s: nothing to convert", conversion->name);
-    }
-}
-
 bool conversion_run(struct conversion *conversion, struct error *error)
 {
+    static const struct {
+        const char *what;
+        bool (*convert)(struct conversion *conversion, struct error *error);
+    } kinds[] = {
+        [SUBJECT_IMAGE] = {NULL, convert_image}, /* which says what */
+        [SUBJECT_SIDECAR] = {"its object", convert_sidecar},
+        [SUBJECT_STORE] = {"the union of its sidecars", convert_store},
+        [SUBJECT_PROFILE] = {"the full raw profile", convert_profiles}, /* also of a sparse one */
+    };
+
     if (!create_memory(conversion, error))
         return false;
     allow(conversion, FRAME_SIZE_MAX);
-    if (convert(conversion, error) && seal(conversion, error))
+    conversion->what = kinds[conversion->kind].what;
+    if (kinds[conversion->kind].convert(conversion, error) && seal(conversion, error))
         return true;
     close(conversion->memory);
     return false;

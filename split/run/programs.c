@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/file.h"
+#include "split/cli/command_words.h"
 #include "split/run/run.h"
 
 bool program_find_option(pid_t process, const char *const *names, size_t count,
@@ -90,12 +91,8 @@ bool program_must_see_the_file_itself(const char *role)
         "7z",    "ar",   "bsdtar", "bzip2",    "chrpath", "cmake",   "covsplit", "cp",
         "cpio",  "dd",   "dwz",    "ginstall", "git",     "gold",    "gzip",     "install",
         "ld",    "ld64", "lld",    "mold",     "mv",      "objcopy", "patchelf", "pigz",
-        "rsync", "scp",  "strip",  "tar",      "xz",      "zip",     "zstd",
+        "rsync", "scp",  "strip",  "tar",      "xz",      "zip",     "zstd",     NULL,
     };
 
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        if (strcmp(role, roles[i]) == 0)
-            return true;
-    }
-    return false;
+    return word_is_listed(role, roles);
 }

@@ -400,17 +400,12 @@ static void describe_profile(const struct profile_reader *reader, const struct p
     sheet_end_sections(sheet);
 }
 
-static struct profile_reader reader_of(const struct input *input, uint64_t limit)
-{
-    return (struct profile_reader){.file = input->bytes, .name = input->path, .limit = limit};
-}
-
 /* A file may contain any number of profiles, so they are not all collected in one sheet: all are
  * parsed here to check them, and again when they are printed. */
 static bool describe_profiles(const struct input *input, uint64_t limit, struct fact_sheet *sheet,
                               struct error *error)
 {
-    struct profile_reader reader = reader_of(input, limit);
+    struct profile_reader reader = {.file = input->bytes, .name = input->path, .limit = limit};
     uint64_t count = 0;
     struct profile profile;
     bool found, done;
@@ -430,7 +425,8 @@ static bool describe_profiles(const struct input *input, uint64_t limit, struct 
 static bool print_profiles(const struct input *input, const struct showing *showing,
                            struct error *error)
 {
-    struct profile_reader reader = reader_of(input, showing->limit);
+    struct profile_reader reader = {
+        .file = input->bytes, .name = input->path, .limit = showing->limit};
     struct profile profile;
     bool found, done;
 

@@ -256,14 +256,6 @@ int command_repack(const struct parsed_options *options)
 
 /* ---- store delta and store undelta ---- */
 
-/* The file that a link leads to may be changed or removed without the store. */
-static bool is_link(const char *path)
-{
-    struct stat status;
-
-    return lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
-}
-
 /* A store_visitor. Only headers and notes are read; deltas stay as they are. */
 static bool add_stored(void *context, const char *path, const struct uuid *uuid,
                        struct error *error)
@@ -271,15 +263,18 @@ static bool add_stored(void *context, const char *path, const struct uuid *uuid,
     struct repacking *repacking = context;
     struct error fault = {.number = 0};
     struct sidecar *sidecar = sidecar_map(path, &fault);
+    struct stat status;
 
     (void)error;
     if (sidecar != NULL && store_check_uuid(path, &sidecar->facts.uuid, uuid, &fault)) {
         bool matches = repacking->has_patterns &&
                        selection_has(&repacking->selection, uuid, sidecar->image_name);
+        /* The file that a link leads to may be changed or removed without the store. */
+        bool is_link = lstat(path, &status) == 0 && S_ISLNK(status.st_mode);
 
         if (sidecar->base.is_needed == (repacking->what == DELTA))
             repacking->counts[sidecar->base.is_needed ? OUTCOME_DELTA : OUTCOME_KEPT]++;
-        else if (repacking->what == DELTA ? matches || is_link(path)
+        else if (repacking->what == DELTA ? matches || is_link
                                           : repacking->has_patterns && !matches)
             repacking->counts[OUTCOME_KEPT]++;
         else

@@ -31,13 +31,6 @@ struct description {
     uint64_t profile_count;
 };
 
-static void free_description(struct description *description)
-{
-    for (size_t i = 0; i < description->image_count; i++)
-        free(description->images[i].name);
-    free(description->images);
-}
-
 /* The image's name is in its sidecar, which is there or not, or may not be read. */
 static bool name_image(const struct description *description, const struct profile *profile,
                        const char *file, struct image_row *row, struct error *error)
@@ -159,6 +152,8 @@ bool show_state(const char *path, struct profile_sidecars *sidecars, uint64_t me
 
     if (done)
         print_description(path, &description, json);
-    free_description(&description);
+    for (size_t i = 0; i < description.image_count; i++)
+        free(description.images[i].name);
+    free(description.images);
     return done;
 }

@@ -38,7 +38,6 @@ struct copying {
 /* A sidecar being copied, and what the store has under its UUID. */
 struct copy {
     const char *path; /* the source */
-    struct input input;
     struct sidecar *sidecar;
     char *target;
     struct output output;
@@ -73,7 +72,7 @@ static enum presence look(const struct copying *copying, const struct copy *copy
     }
     *error = (struct error){.number = 0};
     sidecar_set_up(existing, copying->options);
-    has_same_bytes = bytes_equal(existing->input.bytes, copy->input.bytes);
+    has_same_bytes = bytes_equal(existing->input.bytes, copy->sidecar->input.bytes);
     serves = sidecar_holds_same(existing, copy->sidecar) &&
              ((has_same_bytes && !option_given(copying->options, OPTION_VERIFY)) ||
               sidecar_verify(existing, error));
@@ -103,30 +102,26 @@ static bool refuse_other(const struct copy *copy, struct error *error)
 /* ---- one sidecar ---- */
 
 /* A delta is copied as a whole sidecar, which is made in memory. */
-static bool make_whole(struct copying *copying, struct copy *copy, struct error *error)
+static bool make_whole(struct copy *copy, struct error *error)
 {
     const struct sidecar_write_options options = {
         .level = CODEC_LEVEL_DEFAULT, .threads = 1, .portable = !sidecar_is_compact(copy->sidecar)};
     struct output output = {.fd = -1};
-    struct input whole = {.fd = -1};
-    bool done = output_create_in_memory(&output, copy->path, error) &&
-                sidecar_repack(copy->sidecar, &options, &output, error) &&
-                output_map(&output, &whole, error);
+    struct sidecar *whole = NULL;
 
+    if (output_create_in_memory(&output, copy->path, error) &&
+        sidecar_repack(copy->sidecar, &options, &output, error))
+        whole = sidecar_read_back(&output, error);
     output_discard(&output);
-    if (!done)
+    if (whole == NULL)
         return false;
     sidecar_close(copy->sidecar);
-    input_close(&copy->input);
-    copy->input = whole;
-    copy->sidecar = sidecar_open(copy->input.bytes, copy->path, error);
-    if (copy->sidecar != NULL)
-        sidecar_set_up(copy->sidecar, copying->options);
-    return copy->sidecar != NULL;
+    copy->sidecar = whole;
+    return true;
 }
 
 /* Copies into an unnamed file, and checks the copy. */
-static bool write_copy(struct copying *copying, struct copy *copy, struct error *error)
+static bool write_copy(struct copy *copy, struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
     struct input written = {.fd = -1};
@@ -134,12 +129,12 @@ static bool write_copy(struct copying *copying, struct copy *copy, struct error 
 
     if (copy->output.path != NULL)
         return true;
-    if (copy->sidecar->base.is_needed && !make_whole(copying, copy, error))
+    if (copy->sidecar->base.is_needed && !make_whole(copy, error))
         return false;
     done = store_output_create(&copy->output, copy->target, &options, error) &&
-           output_write(&copy->output, copy->input.bytes, error) &&
+           output_write(&copy->output, copy->sidecar->input.bytes, error) &&
            output_map(&copy->output, &written, error);
-    if (done && !bytes_equal(written.bytes, copy->input.bytes))
+    if (done && !bytes_equal(written.bytes, copy->sidecar->input.bytes))
         done = error_set(error, "%s: was changed while it was written; run again", copy->target);
     input_close(&written);
     return done;
@@ -160,7 +155,7 @@ static bool add(struct copying *copying, struct copy *copy, bool *is_same, struc
             return false;
         if (presence == PRESENCE_OTHER && !replaces)
             return refuse_other(copy, error);
-        if (!write_copy(copying, copy, error) ||
+        if (!write_copy(copy, error) ||
             !store_output_commit(&copy->output, presence == PRESENCE_OTHER, &result, error))
             return false;
         if (result != OUTPUT_NAME_TAKEN)
@@ -211,9 +206,6 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
 {
     bool is_verbose = option_given(copying->options, OPTION_VERBOSE), is_same;
 
-    copy->sidecar = sidecar_open(copy->input.bytes, copy->path, error);
-    if (copy->sidecar == NULL)
-        return false;
     sidecar_set_up(copy->sidecar, copying->options);
     if (!is_wanted(copying, copy))
         return true;
@@ -226,7 +218,7 @@ static bool copy_read(struct copying *copying, struct copy *copy, struct error *
                      copy->target);
     copying->same += is_same;
     copying->added += !is_same;
-    copying->size += is_same ? 0 : copy->input.bytes.size;
+    copying->size += is_same ? 0 : copy->sidecar->input.bytes.size;
     return true;
 }
 
@@ -235,15 +227,14 @@ static void copy_sidecar(struct copying *copying, const char *path)
 {
     struct copy copy = {.path = path, .output = {.fd = -1}};
     struct error error;
-    bool done = input_read(&copy.input, path, &error);
+    bool done;
 
-    if (done)
-        done = copy_read(copying, &copy, &error);
-    else if (copying->from_uuid != NULL && error.number == ENOENT)
-        done = true; /* removed from the store meanwhile */
+    copy.sidecar = sidecar_read(path, &error);
+    done = copy.sidecar != NULL ? copy_read(copying, &copy, &error)
+                                /* It may have been removed from the store meanwhile. */
+                                : copying->from_uuid != NULL && error.number == ENOENT;
     output_discard(&copy.output);
     sidecar_close(copy.sidecar);
-    input_close(&copy.input);
     free(copy.target);
     if (done)
         return;

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/sidecar/delta.h"
 #include "common/sidecar/sidecar.h"
@@ -160,26 +161,11 @@ static void remove_empty_directories(const char *directory)
 
 /* ---- bases ---- */
 
-/* The bases of the deltas in a store, each once. */
-struct needed {
-    struct digest *items;
-    size_t count, capacity;
-};
-
-static bool is_needed(const struct needed *needed, const struct digest *base)
-{
-    for (size_t i = 0; i < needed->count; i++) {
-        if (digest_equal(&needed->items[i], base))
-            return true;
-    }
-    return false;
-}
-
 /* A store_entry_visitor. Fails if it is not known whether a sidecar is a delta; also one that
  * is where no search finds it, since it may be put where it belongs. */
 static bool add_needed(void *context, const struct store_entry *entry, struct error *error)
 {
-    struct needed *needed = context;
+    struct digest_set *needed = context;
     struct sidecar *sidecar = NULL;
     struct input input;
     bool done;
@@ -191,17 +177,16 @@ static bool add_needed(void *context, const struct store_entry *entry, struct er
         return true;
     if (done)
         sidecar = sidecar_open(input.bytes, entry->path, error);
-    if (sidecar != NULL && sidecar->base.is_needed && !is_needed(needed, &sidecar->base.digest)) {
-        COMMAND_ROOM_FOR_ONE(needed->items, needed->capacity, needed->count);
-        needed->items[needed->count++] = sidecar->base.digest;
-    }
+    if (sidecar != NULL && sidecar->base.is_needed)
+        exit_unless_allocated(digest_set_add(needed, &sidecar->base.digest), sizeof(*needed));
     done = sidecar != NULL || (done && !sidecar_recognize(input.bytes));
     sidecar_close(sidecar);
     input_close(&input);
     return done;
 }
 
-static bool find_needed(struct needed *needed, const char *store)
+/* Finds the bases of the deltas in a store. */
+static bool find_needed(struct digest_set *needed, const char *store)
 {
     struct error error;
 
@@ -216,7 +201,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
                       struct error *error)
 {
     struct directory_names names = {0};
-    struct needed needed = {.count = 0};
+    struct digest_set needed = {0};
     bool done = bases_list(directory, &names, error);
     bool is_known = done && names.count != 0 && find_needed(&needed, store);
 
@@ -226,7 +211,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
         struct digest digest;
         struct stat status;
 
-        if (bases_parse_name(names.items[i], &digest) && !is_needed(&needed, &digest) &&
+        if (bases_parse_name(names.items[i], &digest) && !digest_set_has(&needed, &digest) &&
             stat(path, &status) == 0 && !is_later(&status.st_atim, &cleaning->temporary_limit)) {
             if (cleaning->is_dry)
                 message_line(stdout, "would remove %s (a base that no sidecar needs)", path);
@@ -236,7 +221,7 @@ static bool put_aside(struct cleaning *cleaning, const char *store, const char *
         free(aside);
         free(path);
     }
-    free(needed.items);
+    digest_set_free(&needed);
     directory_names_free(&names);
     return done;
 }
@@ -253,7 +238,7 @@ static bool clean_bases(struct cleaning *cleaning, const char *store, struct err
 {
     char *directory = bases_directory(store);
     struct directory_names names = {0};
-    struct needed needed = {.count = 0};
+    struct digest_set needed = {0};
     bool done = put_aside(cleaning, store, directory, error) &&
                 store_read_names(directory, is_aside, &names, error);
     bool is_known = done && !cleaning->is_dry && names.count != 0 && find_needed(&needed, store);
@@ -269,7 +254,7 @@ static bool clean_bases(struct cleaning *cleaning, const char *store, struct err
         sample = command_text("%s" BASES_SAMPLE_SUFFIX, path);
         if (!bases_parse_name(path_file_name(path), &digest) || stat(aside, &status) != 0)
             ;
-        else if (!is_known || is_needed(&needed, &digest) ||
+        else if (!is_known || digest_set_has(&needed, &digest) ||
                  is_later(&status.st_atim, &cleaning->temporary_limit))
             rename(aside, path);
         else if ((unlink(sample) == 0 || errno == ENOENT) && unlink(aside) == 0)
@@ -284,7 +269,7 @@ static bool clean_bases(struct cleaning *cleaning, const char *store, struct err
     if (!cleaning->is_dry)
         rmdir(directory); /* if nothing is left in it */
     directory_names_free(&names);
-    free(needed.items);
+    digest_set_free(&needed);
     free(directory);
     return done;
 }

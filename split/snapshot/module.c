@@ -337,10 +337,20 @@ static bool search_range(struct search *search, uint64_t address, uint64_t size,
     return true;
 }
 
-static void find_layouts(struct search *search)
+/* Searches all ranges that may be written to. */
+static bool search_writable(struct search *search, struct error *error)
 {
+    const struct address_ranges *writable = search->writable;
+    uint8_t *buffer = command_array(1, PIECE_SIZE);
+    bool done = true;
+
     for (size_t i = 0; i < VERSION_COUNT; i++)
         profile_record_layout(versions[i], search->pointer_size, &search->layouts[i]);
+    for (size_t i = 0; done && i < writable->count; i++)
+        done = search_range(search, writable->items[i].address, writable->items[i].size, buffer,
+                            error);
+    free(buffer);
+    return done;
 }
 
 bool stubs_find(struct target *memory, const struct address_ranges *writable, bool wide,
@@ -350,10 +360,8 @@ bool stubs_find(struct target *memory, const struct address_ranges *writable, bo
                             .writable = writable,
                             .big_endian = big_endian,
                             .pointer_size = wide ? 8 : 4};
-    uint8_t *buffer = command_array(1, PIECE_SIZE);
-    bool done = true;
+    bool done;
 
-    find_layouts(&search);
     for (size_t i = 0; i < memory->module_count; i++) {
         struct module module;
         enum module_state state = module_read(memory, &memory->modules[i], &module);
@@ -364,11 +372,8 @@ bool stubs_find(struct target *memory, const struct address_ranges *writable, bo
         module_free(&module);
     }
     address_ranges_sort(&search.known);
-    for (size_t i = 0; done && i < writable->count; i++)
-        done = search_range(&search, writable->items[i].address, writable->items[i].size, buffer,
-                            error);
+    done = search_writable(&search, error);
     free(search.known.items);
-    free(buffer);
     return done;
 }
 
@@ -381,10 +386,8 @@ struct module_stubs module_find_stubs(struct target *memory, const struct module
                             .big_endian = module->big_endian,
                             .pointer_size = module->wide ? 8 : 4,
                             .stubs = &stubs};
-    uint8_t *buffer = command_array(1, PIECE_SIZE);
     struct error none;
 
-    find_layouts(&search);
     for (size_t i = 0; i < module->load_count; i++) {
         const Elf64_Phdr *load = &module->loads[i];
 
@@ -392,10 +395,8 @@ struct module_stubs module_find_stubs(struct target *memory, const struct module
             address_ranges_add(&writable, module_address(module, load->p_vaddr), load->p_memsz, 0);
     }
     address_ranges_sort(&writable);
-    for (size_t i = 0; i < writable.count; i++)
-        search_range(&search, writable.items[i].address, writable.items[i].size, buffer, &none);
+    search_writable(&search, &none);
     free(writable.items);
-    free(buffer);
     return stubs;
 }
 

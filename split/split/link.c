@@ -24,7 +24,6 @@
 #include "split/cli/commands.h"
 #include "split/cli/images.h"
 #include "split/cli/message.h"
-#include "split/split/link_command.h"
 #include "split/split/split.h"
 
 struct link {

@@ -1,7 +1,13 @@
 /*
- * Reading the command of a link: see link_command.h.
+ * Reading the command of a link: see split.h.
+ *
+ * The options of GNU ld, lld, ld64 and their drivers are understood (-o FILE, -oFILE, --output
+ * FILE, --output=FILE; the default is a.out), also behind -Wl, and -Xlinker, those of link.exe,
+ * lld-link and clang-cl (/out:FILE, -out:FILE, /Fe:FILE, /FeFILE), and the response files (@FILE)
+ * of all (cli/command_words.h). If there are several outputs, the last one counts, as it does for
+ * the tools. Compilers for Windows add an extension to a name without one.
  */
-#include "split/split/link_command.h"
+#include "split/split/split.h"
 
 #include <ctype.h>
 #include <fnmatch.h>
@@ -139,11 +145,9 @@ static bool ends_early(const struct search *search, const char *word)
 {
     static const char *const gnu[] = {"-c", "--compile", "-cc1", "--version", "--help", NULL};
     static const char *const msvc[] = {"c", "E", "EP", "P", "Zs", "lib", "LIB", NULL};
-    const char *const *option = search->is_msvc ? msvc : gnu;
 
-    while (*option != NULL && strcmp(word + search->is_msvc, *option) != 0)
-        option++;
-    return *option != NULL || command_option_makes_others(word);
+    return word_is_listed(word + search->is_msvc, search->is_msvc ? msvc : gnu) ||
+           command_option_makes_others(word);
 }
 
 static void take_word(struct search *search, const char *word)

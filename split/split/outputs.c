@@ -166,22 +166,17 @@ bool outputs_check_with(struct slice_split *split, struct sidecar *sidecar, stru
 
 bool outputs_make_sidecar(struct slice_split *split, struct error *error)
 {
-    struct input sidecar_file = {.fd = -1};
-    struct sidecar *sidecar = NULL;
+    struct sidecar *sidecar;
     bool done;
 
     if (!outputs_write_sidecar(split, error))
         return false;
-    if (output_map(&split->sidecar, &sidecar_file, error))
-        sidecar = sidecar_open(sidecar_file.bytes, split->sidecar_path, error);
-    if (sidecar != NULL)
-        sidecar_limit_memory(sidecar, UINT64_MAX); /* its contents have been in memory before */
+    sidecar = sidecar_read_back(&split->sidecar, error);
     done = sidecar != NULL && outputs_check_with(split, sidecar, error);
     /* If the image changed, what was read of it before and after does not fit together. */
     if (done || !error_is_of_memory(error))
         done = input_unchanged(&split->image, error) && done;
     sidecar_close(sidecar);
-    input_close(&sidecar_file);
     if (!done || !output_sync(&split->sidecar, error) || !output_sync(&split->stripped, error))
         return false;
     split->sidecar_size = split->sidecar.size;

@@ -251,30 +251,22 @@ static bool make_base_and_delta(struct slice_split *split, struct bases *bases,
 static bool make_delta(struct slice_split *split, struct bases *bases, struct error *error)
 {
     const struct output_options options = {.mode = file_new_mode()};
-    struct input input = {.fd = -1};
-    struct input written = {.fd = -1};
     struct output delta_file = {.fd = -1};
-    struct sidecar *whole = NULL, *delta = NULL;
-    bool fits = false, done = output_map(&split->sidecar, &input, error);
+    struct sidecar *whole = sidecar_read_back(&split->sidecar, error), *delta = NULL;
+    bool fits = false, done = whole != NULL;
 
-    if (done)
-        whole = sidecar_open(input.bytes, split->sidecar_path, error);
-    done = whole != NULL;
     if (done) {
-        sidecar_limit_memory(whole, UINT64_MAX); /* its contents have been in memory before */
+        struct bytes bytes = whole->input.bytes;
+
         sidecar_help_restore(whole, split->job->threads, &split->proved);
-        done = store_output_create(&delta_file, split->sidecar_path, &options, error) &&
-               bases_make_delta(bases, whole, input.bytes.size,
-                                (int)option_number(split->job->options, OPTION_LEVEL), true,
-                                &delta_file, &fits, error) &&
-               (fits ||
-                make_base_and_delta(split, bases, whole, input.bytes, &delta_file, &fits, error)) &&
-               (!fits ||
-                (output_sync(&delta_file, error) && output_map(&delta_file, &written, error)));
-    }
-    if (done && fits) {
-        delta = sidecar_open(written.bytes, split->sidecar_path, error);
-        done = delta != NULL;
+        done =
+            store_output_create(&delta_file, split->sidecar_path, &options, error) &&
+            bases_make_delta(bases, whole, bytes.size,
+                             (int)option_number(split->job->options, OPTION_LEVEL), true,
+                             &delta_file, &fits, error) &&
+            (fits || make_base_and_delta(split, bases, whole, bytes, &delta_file, &fits, error)) &&
+            (!fits || (output_sync(&delta_file, error) &&
+                       (delta = sidecar_read_back(&delta_file, error)) != NULL));
     }
     if (done && fits) {
         outputs_note_sizes(split, delta);
@@ -288,8 +280,6 @@ static bool make_delta(struct slice_split *split, struct bases *bases, struct er
     }
     sidecar_close(delta);
     sidecar_close(whole);
-    input_close(&written);
-    input_close(&input);
     return done;
 }
 

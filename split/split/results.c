@@ -14,13 +14,6 @@
 #include "split/cli/table.h"
 #include "split/split/split.h"
 
-static const char *fate_name(enum section_fate fate)
-{
-    return fate == FATE_ZEROED    ? "is filled with zeros"
-           : fate == FATE_REMOVED ? "is cut in part"
-                                  : "stays";
-}
-
 static unsigned kinds_of(const struct image_plan *plan)
 {
     unsigned found = 0;
@@ -97,7 +90,11 @@ void split_warn_of_sections(const struct slice_split *split)
         if (section->reason[0] != '\0' &&
             (counts || removed == 0 || section->kind != SECTION_NAMES))
             notes_add(&split->job->results->notes, "%s: %s %s: %s", split->image.path,
-                      section->name, fate_name(section->fate), section->reason);
+                      section->name,
+                      section->fate == FATE_ZEROED    ? "is filled with zeros"
+                      : section->fate == FATE_REMOVED ? "is cut in part"
+                                                      : "stays",
+                      section->reason);
     }
     if (split->plan->facts.is_assumed)
         notes_add(&split->job->results->notes,

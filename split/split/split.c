@@ -8,13 +8,13 @@
  * In a directory, only files that linkers make and that have something to take out are split. All
  * other files of a build tree are silently ignored.
  */
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/base/array.h"
 #include "common/base/file.h"
 #include "common/base/parallel.h"
 #include "split/cli/commands.h"
@@ -28,8 +28,7 @@
 #include "split/split/split.h"
 
 struct image_job {
-    struct job job; /* its size is that of the image */
-    struct stat status;
+    struct job job;   /* its size is that of the image */
     bool is_repeated; /* an earlier job has the same file */
     struct split_results results;
 };
@@ -37,6 +36,7 @@ struct image_job {
 struct batch {
     const struct parsed_options *options;
     struct jobs jobs;
+    struct digest_set files; /* of all jobs, by device and inode */
     unsigned threads_each;
     size_t repeated; /* number of jobs that are repeated */
 };
@@ -50,16 +50,25 @@ static bool is_candidate(void *context, const char *path, const struct stat *sta
     return status->st_size != 0 && found_image_is_linked(path);
 }
 
+/* Two threads must not replace the same image: if a file has several names, or was both named and
+ * found, only the first of its jobs is done. */
 static void add_jobs(struct batch *batch, const struct path_list *paths, bool were_found)
 {
     for (size_t i = 0; i < paths->count; i++) {
         struct image_job *job = jobs_add(&batch->jobs, paths->paths[i], 0);
+        struct stat status;
 
         job->results.was_found = were_found;
-        if (stat(job->job.path, &job->status) == 0)
-            job->job.size = (uint64_t)job->status.st_size;
-        else
-            job->status.st_ino = 0;
+        if (stat(job->job.path, &status) == 0) {
+            const uint64_t numbers[] = {status.st_dev, status.st_ino};
+            struct digest file =
+                digest_of((struct bytes){(const uint8_t *)numbers, sizeof(numbers)});
+
+            job->job.size = (uint64_t)status.st_size;
+            job->is_repeated = digest_set_has(&batch->files, &file);
+            batch->repeated += job->is_repeated;
+            exit_unless_allocated(digest_set_add(&batch->files, &file), sizeof(file));
+        }
     }
 }
 
@@ -91,36 +100,6 @@ static bool collect(struct batch *batch, struct error *error)
     return done;
 }
 
-static int compare_files(const void *left, const void *right)
-{
-    const struct image_job *a = *(struct image_job *const *)left;
-    const struct image_job *b = *(struct image_job *const *)right;
-
-    if (a->status.st_dev != b->status.st_dev)
-        return a->status.st_dev < b->status.st_dev ? -1 : 1;
-    if (a->status.st_ino != b->status.st_ino)
-        return a->status.st_ino < b->status.st_ino ? -1 : 1;
-    return a < b ? -1 : 1;
-}
-
-/* Two threads must not replace the same image: if a file has several names, or was both named and
- * found, only the first of its jobs is done. */
-static void mark_repeated(struct batch *batch)
-{
-    size_t count = batch->jobs.count;
-    struct image_job **order = command_array(count, sizeof(*order));
-
-    for (size_t i = 0; i < count; i++)
-        order[i] = jobs_at(&batch->jobs, i);
-    qsort(order, count, sizeof(*order), compare_files);
-    for (size_t i = 1; i < count; i++) {
-        order[i]->is_repeated =
-            order[i]->status.st_ino != 0 && file_is_same(&order[i]->status, &order[i - 1]->status);
-        batch->repeated += order[i]->is_repeated;
-    }
-    free(order);
-}
-
 /* ---- splitting ---- */
 
 static bool split_one(void *context, void *item, struct error *error)
@@ -147,16 +126,6 @@ static struct split_results *results_at(const struct batch *batch, size_t index)
     return &((struct image_job *)jobs_at(&batch->jobs, index))->results;
 }
 
-static int compare_paths(const void *left, const void *right)
-{
-    return strcmp(left, right);
-}
-
-static void keep_path(void *path)
-{
-    (void)path; /* the tree does not own the paths */
-}
-
 /* A table of the images that were split, and a line with the totals, which are computed from exact
  * sizes; those in the table are rounded. Copies of an image share one sidecar in a store, which is
  * counted once. */
@@ -170,7 +139,7 @@ static void print_summary(const struct batch *batch)
     char count[COUNT_TEXT_MAX], before[HUMAN_SIZE_MAX], after[HUMAN_SIZE_MAX];
     char sidecar[HUMAN_SIZE_MAX], hex[UUID_HEX_MAX];
     uint64_t all_before = 0, all_after = 0, all_sidecars = 0;
-    void *sidecars = NULL; /* a tsearch tree of the paths counted so far */
+    struct digest_set sidecars = {0}; /* of the paths counted so far */
     size_t image_count = 0;
 
     for (size_t i = 0; i < batch->jobs.count; i++) {
@@ -178,14 +147,15 @@ static void print_summary(const struct batch *batch)
 
         for (size_t j = 0; j < results->row_count; j++) {
             const struct split_row *row = &results->rows[j];
+            struct digest path;
             bool is_shared;
 
             if (row->sidecar_path == NULL)
                 continue; /* there was nothing to take out */
-            is_shared = tfind(row->sidecar_path, &sidecars, compare_paths) != NULL;
-            exit_unless_allocated(is_shared ||
-                                      tsearch(row->sidecar_path, &sidecars, compare_paths) != NULL,
-                                  sizeof(row));
+            path = digest_of(
+                (struct bytes){(const uint8_t *)row->sidecar_path, strlen(row->sidecar_path)});
+            is_shared = digest_set_has(&sidecars, &path);
+            exit_unless_allocated(is_shared || digest_set_add(&sidecars, &path), sizeof(path));
             table_cell(table, "%s", row->name);
             table_cell(table, "%s", uuid_format(&row->uuid, hex));
             table_cell(table, "%s", human_size(row->size_before, before));
@@ -203,7 +173,7 @@ static void print_summary(const struct batch *batch)
     }
     table_print(table, stdout);
     table_free(table);
-    tdestroy(sidecars, keep_path);
+    digest_set_free(&sidecars);
     printf("%s split: %s before, %s after, %s in sidecars\n", number_text(image_count, count),
            human_size(all_before, before), human_size(all_after, after),
            human_size(all_sidecars, sidecar));
@@ -232,7 +202,6 @@ static bool split_many(struct batch *batch, struct error *error)
 
     if (!collect(batch, error))
         return false;
-    mark_repeated(batch);
     batch->threads_each = parallel_share(threads, batch->jobs.count);
     jobs_run(&batch->jobs, threads);
     json = json_begin_if(option_given(batch->options, OPTION_JSON), &array);
@@ -285,6 +254,7 @@ static int split_batch(const struct parsed_options *options)
     for (size_t i = 0; i < batch.jobs.count; i++)
         split_results_free(results_at(&batch, i));
     jobs_free(&batch.jobs);
+    digest_set_free(&batch.files);
     if (!done)
         message_error(&error);
     return done ? STATUS_DONE : STATUS_FAILED;

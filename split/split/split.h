@@ -16,6 +16,7 @@
 #include "split/cli/json.h"
 #include "split/cli/message.h"
 #include "split/cli/options.h"
+#include "split/cli/path_list.h"
 
 /* ---- the results ---- */
 
@@ -151,5 +152,23 @@ bool place_create_outputs(struct slice_split *split, struct error *error);
  * there is nothing to take out, a sidecar (without contents) is written only if --sidecar names it;
  * if none is written, split->sidecar_path becomes NULL. */
 bool place_settle_sidecar(struct slice_split *split, struct error *error);
+
+/* ---- the command of a link: link_command.c ---- */
+
+/* Which file a linker's or compiler's command line says it writes, and which files it reads. The
+ * command line only tells what would be written: compilers are also called without linking
+ * anything. Whether an output was written must be seen from the file itself. Free with
+ * link_command_free. */
+struct link_command {
+    char *output;
+    bool names_output;       /* else `output` is the default */
+    bool links;              /* else it compiles, or archives, or tells a version */
+    struct path_list inputs; /* words that are not options: files, and values of some options */
+};
+
+/* False, with nothing to free, if out of memory or if a response file is invalid. */
+bool link_command_read(struct link_command *command, const char *const *words, size_t count,
+                       struct error *error);
+void link_command_free(struct link_command *command);
 
 #endif

@@ -203,6 +203,46 @@ END_TEST
 
 /* ---- digests ---- */
 
+/* Digits are told and read in one form alone: what others may write in another is no name of ours.
+ */
+START_TEST(test_hex)
+{
+    static const char *const refused[] = {"",   "0",  "000", "0000", "0g",
+                                          "0A", "0/", "0:",  "0`",   " 0"};
+    uint8_t bytes[256], again[256];
+    char text[2 * sizeof(bytes) + 1];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)i;
+    ck_assert_str_eq(hex_format((struct bytes){bytes + 8, 3}, text), "08090a");
+    hex_format((struct bytes){bytes, sizeof(bytes)}, text);
+    ck_assert(hex_parse(text, strlen(text), again, sizeof(again)));
+    ck_assert_mem_eq(bytes, again, sizeof(bytes));
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        ck_assert(!hex_parse(refused[i], strlen(refused[i]), again, 1));
+}
+END_TEST
+
+/* The same function writes and reads. */
+START_TEST(test_coder)
+{
+    uint8_t bytes[] = {1, 2, 3}, other[] = {9, 9, 9};
+    struct buffer made = {0};
+    struct coder coder = {.to = &made};
+
+    ck_assert_uint_eq(code_uleb128(&coder, 300), 300);
+    code_bytes(&coder, bytes, sizeof(bytes));
+    coder = (struct coder){.from = cursor_open(buffer_view(&made), false, false)};
+    ck_assert_uint_eq(code_uleb128(&coder, 7), 300);
+    code_bytes(&coder, other, sizeof(other));
+    ck_assert_mem_eq(bytes, other, sizeof(bytes));
+    ck_assert(cursor_finished(&coder.from));
+    code_bytes(&coder, bytes, 1);
+    ck_assert(coder.from.bad && bytes[0] == 1);
+    buffer_free(&made);
+}
+END_TEST
+
 /* Of every number of items, whose keys are 10, 20 and so on, and of every key near these. */
 START_TEST(test_count_up_to)
 {
@@ -261,6 +301,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     suite_tests(all, test_slice_stays_inside, test_ranges, test_all_zero, test_leb128, test_cursor,
-                test_buffer_stays_failed, test_uuid_refuses, test_count_up_to, test_arena);
+                test_buffer_stays_failed, test_uuid_refuses, test_hex, test_coder, test_count_up_to,
+                test_arena);
     return suite_main("bytes", all);
 }

@@ -28,6 +28,7 @@ static struct {
 } headers;
 
 static Elf64_Sym symbols[SYMBOLS];
+static struct elf_state state;
 
 /* The names of symbols, in between those of the runtime, are empty: a hole in the file. */
 static void prepare(void)
@@ -113,23 +114,21 @@ static long peak_kib(void)
 
 START_TEST(test_large)
 {
-    struct runtime_symbols found;
-    struct elf_image image;
+    struct runtime_symbols *found = &state.base.code.symbols;
     struct input input;
     struct error error;
-    uint64_t base;
     long before;
 
-    open_image(&input, &image);
+    open_image(&input, &state.image);
     before = peak_kib();
-    ck_assert_msg(elf_symbols_find(&image, &found, &base, &error), "%s", error.message);
+    ck_assert_msg(elf_symbols_find(&state, &error), "%s", error.message);
     ck_assert_int_lt(peak_kib() - before, (long)(STRINGS_SIZE / 1024 / 2));
-    ck_assert_uint_eq(found.count, 2);
-    ck_assert_uint_eq(found.definitions[0].symbol, RUNTIME_BEGIN_DATA);
-    ck_assert_uint_eq(found.definitions[0].address, ADDRESS + 1);
-    ck_assert_uint_eq(found.definitions[1].symbol, RUNTIME_END_DATA);
-    ck_assert_uint_eq(found.definitions[1].address, ADDRESS + SYMBOLS - 1);
-    elf_image_close(&image);
+    ck_assert_uint_eq(found->count, 2);
+    ck_assert_uint_eq(found->definitions[0].symbol, RUNTIME_BEGIN_DATA);
+    ck_assert_uint_eq(found->definitions[0].address, ADDRESS + 1);
+    ck_assert_uint_eq(found->definitions[1].symbol, RUNTIME_END_DATA);
+    ck_assert_uint_eq(found->definitions[1].address, ADDRESS + SYMBOLS - 1);
+    elf_image_close(&state.image);
     input_close(&input);
 }
 END_TEST
@@ -137,17 +136,14 @@ END_TEST
 /* A symbol's section has no number, and there is no table of such numbers. */
 START_TEST(test_unreadable)
 {
-    struct runtime_symbols found;
-    struct elf_image image;
     struct input input;
     struct error error;
-    uint64_t base;
 
     symbols[SYMBOLS - 2].st_shndx = SHN_XINDEX;
-    open_image(&input, &image);
-    ck_assert(!elf_symbols_find(&image, &found, &base, &error));
+    open_image(&input, &state.image);
+    ck_assert(!elf_symbols_find(&state, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "its symbol table cannot be read"));
-    elf_image_close(&image);
+    elf_image_close(&state.image);
     input_close(&input);
 }
 END_TEST

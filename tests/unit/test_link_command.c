@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "split/split/link_command.h"
+#include "split/split/split.h"
 #include "tests/support/suite.h"
 
 #define WORDS_MAX 8
