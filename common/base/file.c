@@ -517,13 +517,6 @@ void directory_names_free(struct directory_names *names)
     *names = (struct directory_names){0};
 }
 
-mode_t mode_shared(const struct stat *own, const struct stat *directory)
-{
-    mode_t group = own->st_gid == directory->st_gid ? S_IRWXG : 0;
-
-    return directory->st_mode & (group | S_IROTH | S_IXOTH);
-}
-
 bool directory_make(const char *path, struct error *error)
 {
     if (mkdir(path, 0777) == 0 || (errno == EEXIST && path_is_directory(path)))

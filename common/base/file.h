@@ -180,8 +180,4 @@ void directory_names_free(struct directory_names *names);
 /* Makes the directory, unless there is one. */
 bool directory_make(const char *path, struct error *error);
 
-/* What something new may get of the permissions of the directory that it is in, besides its own:
- * those of the group, if that is the same, and of others, but for writing. */
-mode_t mode_shared(const struct stat *own, const struct stat *directory);
-
 #endif

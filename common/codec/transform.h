@@ -39,7 +39,7 @@ struct streams {
     size_t count;
     /* A bit for each stream: set if the stream is always stored as a zstd frame
      * with a checksum (unless it is empty), even if that is not smaller. Such streams are also used
-     * without decoding the whole section, when its digest cannot be checked. Unpacking sets the
+     * without decoding the whole section, when its digest cannot be checked. Decompressing sets the
      * bits of the wanted streams. */
     uint64_t checked;
     struct buffer proved; /* while encoding: what zlib_text_prove has shown (deflate.h) */
@@ -69,7 +69,7 @@ struct streams_limits {
     uint64_t memory;  /* the streams that are decompressed (memory_limit.h) */
 };
 
-/* Unpacks the streams whose bits are set in `wanted`; the others become empty. Free with
+/* Decompresses the streams whose bits are set in `wanted`; the others become empty. Free with
  * streams_free, even after a failure. */
 bool streams_decompress(const struct encoded *encoded, uint64_t wanted,
                         const struct streams_limits *limits, struct streams *streams,

@@ -372,6 +372,15 @@ bool store_list_walk(const struct store_list *list, store_visitor visit, void *c
 
 /* ---- writing ---- */
 
+/* What something new may get of the permissions of the directory that it is in, besides its own:
+ * those of the group, if that is the same, and of others, but for writing. */
+static mode_t mode_shared(const struct stat *own, const struct stat *directory)
+{
+    mode_t group = own->st_gid == directory->st_gid ? S_IRWXG : 0;
+
+    return directory->st_mode & (group | S_IROTH | S_IXOTH);
+}
+
 /* Who may use a store must not depend on the umask of whoever adds to it first: what is new in it
  * has the permissions of the directory that it is in, besides those that the umask leaves. The
  * directory of the store itself has them only if it is made in one that is set-group-ID, which is

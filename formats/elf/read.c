@@ -467,17 +467,12 @@ bool elf_check_tail(const struct elf_image *image, struct error *error)
 
 uint64_t elf_load_word(const struct elf_image *image, const uint8_t *from)
 {
-    bool big_endian = image->machine->big_endian;
-
-    return image->elf.wide ? load_u64(from, big_endian) : load_u32(from, big_endian);
+    return load_number(from, (unsigned)image->sizes.word, image->machine->big_endian);
 }
 
 void elf_store_word(const struct elf_image *image, uint8_t *to, uint64_t value)
 {
-    if (image->elf.wide)
-        store_u64(to, value, image->machine->big_endian);
-    else
-        store_u32(to, (uint32_t)value, image->machine->big_endian);
+    store_number(to, value, (unsigned)image->sizes.word, image->machine->big_endian);
 }
 
 const Elf64_Dyn *elf_dynamic_find(const struct elf_image *image, Elf64_Sxword tag)

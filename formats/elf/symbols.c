@@ -133,17 +133,15 @@ size_t elf_symbol_table(const struct elf_image *image)
 /* Index of the symbol table; NO_INDEX: none. False if there are two, or one without strings. */
 static bool find_table(const struct elf_image *image, size_t *table, struct error *error)
 {
-    *table = NO_INDEX;
-    for (size_t i = 1; i < image->shnum; i++) {
-        if (image->shdrs[i].sh_type != SHT_SYMTAB)
-            continue;
-        if (*table != NO_INDEX)
+    *table = elf_symbol_table(image);
+    if (*table == NO_INDEX)
+        return true;
+    for (size_t i = *table + 1; i < image->shnum; i++) {
+        if (image->shdrs[i].sh_type == SHT_SYMTAB)
             return error_set(error, "%s: the image has two symbol tables; link it again",
                              image->path);
-        *table = i;
     }
-    return *table == NO_INDEX ||
-           (image->shdrs[*table].sh_link < image->shnum &&
+    return (image->shdrs[*table].sh_link < image->shnum &&
             image->shdrs[image->shdrs[*table].sh_link].sh_type == SHT_STRTAB) ||
            error_set(error, "%s: damaged ELF image: the symbol table has no strings; link it again",
                      image->path);

@@ -364,7 +364,7 @@ static bool write_relocations(struct writing *writing, struct bytes from, bool h
         return false;
     info = writing->to->data + writing->to->size - from.size + word;
     for (uint64_t i = 0; i < from.size; i += size, info += size) {
-        uint64_t old = wide ? load_u64(info, big_endian) : load_u32(info, big_endian);
+        uint64_t old = load_number(info, (unsigned)word, big_endian);
         /* Of 64-bit MIPS the symbol is in the first four bytes, whatever the byte order. */
         uint32_t symbol = object->is_mips64 ? load_u32(info, big_endian)
                           : wide            ? (uint32_t)ELF64_R_SYM(old)
@@ -374,10 +374,11 @@ static bool write_relocations(struct writing *writing, struct bytes from, bool h
             return false;
         if (object->is_mips64)
             store_u32(info, symbol, big_endian);
-        else if (wide)
-            store_u64(info, ELF64_R_INFO((uint64_t)symbol, ELF64_R_TYPE(old)), big_endian);
         else
-            store_u32(info, ELF32_R_INFO(symbol, ELF32_R_TYPE((uint32_t)old)), big_endian);
+            store_number(info,
+                         wide ? ELF64_R_INFO((uint64_t)symbol, ELF64_R_TYPE(old))
+                              : ELF32_R_INFO(symbol, ELF32_R_TYPE((uint32_t)old)),
+                         (unsigned)word, big_endian);
     }
     return true;
 }

@@ -222,12 +222,12 @@ bool merge_open(struct merge *merge, struct error *error)
 {
     const struct merge_request *request = merge->request;
     struct progress *progress = &merge->progress;
+    struct operand operand = {.merge = merge};
     struct stat status;
     bool done = true;
 
     for (size_t i = 0; done && i < request->operand_count; i++) {
-        struct operand operand = {.merge = merge, .weight = request->operands[i].weight};
-
+        operand.weight = request->operands[i].weight;
         done = operand_visit(request->operands[i].path, add_operand, &operand, error);
     }
     if (!done)

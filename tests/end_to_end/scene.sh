@@ -99,6 +99,10 @@ once() {
         mkdir "$directory"
         cd "$directory"
         trap '[ -e "$directory.made" ] || cat "$kept/once" >&2' EXIT
+        # What nobody has used for a day goes: it was made by programs of before.
+        find "$SUBJECTS" -name "*.lock" -mmin +1440 | while read -r old; do
+            rm -rf "${old%.lock}" "${old%.lock}.made" "$old"
+        done
         "${@:2}" >"$kept/once" 2>&1
         touch "$directory.made"
     ) 9>"$directory.lock"

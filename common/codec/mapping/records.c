@@ -41,7 +41,7 @@ void patterns_free(struct patterns *patterns)
     *patterns = (struct patterns){0};
 }
 
-static uint32_t pack(const struct region_pattern *pattern)
+static uint32_t number_of_pattern(const struct region_pattern *pattern)
 {
     uint32_t number = (uint32_t)(pattern->kind | pattern->is_gap << 3);
 
@@ -55,7 +55,7 @@ static uint32_t pack(const struct region_pattern *pattern)
 }
 
 /* False if no pattern has this number. */
-static bool unpack(uint64_t number, struct region_pattern *pattern)
+static bool pattern_of_number(uint64_t number, struct region_pattern *pattern)
 {
     *pattern = (struct region_pattern){.kind = REGION_KINDS};
     if (number == PATTERN_FILE_ENDS)
@@ -76,7 +76,7 @@ static bool unpack(uint64_t number, struct region_pattern *pattern)
 bool patterns_add(struct patterns *patterns, const struct region_pattern *pattern)
 {
     uint64_t known = patterns->places.count, place;
-    uint32_t number = pack(pattern), stored;
+    uint32_t number = number_of_pattern(pattern), stored;
 
     if (!intern_table_add(&patterns->places, number, &place))
         return false;
@@ -160,7 +160,8 @@ enum result patterns_start_reading(struct patterns *patterns, struct mapping_cod
             return RESULT_NO_MEMORY;
         number = (patterns->count == PATTERNS_SHORT ? 0 : number) +
                  code_32(coder, STREAM_PATTERN_TABLE, 0);
-        if (coder->result != RESULT_OK || !unpack(number, &patterns->table[patterns->count++]))
+        if (coder->result != RESULT_OK ||
+            !pattern_of_number(number, &patterns->table[patterns->count++]))
             return RESULT_UNFIT;
     }
     return RESULT_OK;
@@ -172,7 +173,7 @@ bool patterns_take_long(const struct patterns *patterns, struct mapping_coder *c
     size_t place = first;
 
     if (first == PATTERN_AS_IT_IS)
-        return unpack(code_number(coder, STREAM_RARE_PATTERNS, 0), pattern);
+        return pattern_of_number(code_number(coder, STREAM_RARE_PATTERNS, 0), pattern);
     if (first >= PATTERNS_SHORT)
         place = PATTERNS_SHORT + ((size_t)(first - PATTERNS_SHORT) << 8) +
                 code_byte(coder, STREAM_PATTERN_LOW_BYTES, 0);
