@@ -31,6 +31,7 @@
 
 struct kept_sidecar {
     struct profile_sidecar opened; /* must be the first member: callers see only this */
+    struct sidecar *sidecar;       /* opened.sidecar, which a borrower writes without the lock */
     struct digest identity;        /* of the file it was read from */
     bool is_lent;
     struct kept_sidecar *next;
@@ -99,13 +100,13 @@ static struct sidecar *lend(void *context, const char *path, struct error *error
         error_out_of_memory(error, path, sizeof(*sidecar));
         return NULL;
     }
-    if (sidecar->opened.sidecar != NULL)
-        return sidecar->opened.sidecar;
+    if (sidecar->sidecar != NULL)
+        return sidecar->sidecar;
     opened = sidecar_read_for(sidecars->places.options, path, error);
     pthread_mutex_lock(&sidecars->lock);
     if (opened != NULL)
         sidecar->identity = kept_identity(&opened->input.status);
-    sidecar->opened.sidecar = opened;
+    sidecar->sidecar = sidecar->opened.sidecar = opened;
     pthread_mutex_unlock(&sidecars->lock);
     if (opened == NULL)
         kept_sidecars_release(sidecars, &sidecar->opened);
@@ -119,7 +120,7 @@ static struct profile_sidecar *lent_as(struct kept_sidecars *sidecars, const str
 
     pthread_mutex_lock(&sidecars->lock);
     sidecar = sidecars->all;
-    while (sidecar->opened.sidecar != opened)
+    while (sidecar->sidecar != opened)
         sidecar = sidecar->next;
     pthread_mutex_unlock(&sidecars->lock);
     return &sidecar->opened;
@@ -167,7 +168,7 @@ void kept_sidecars_release(struct kept_sidecars *sidecars, struct profile_sideca
     pthread_mutex_lock(&sidecars->lock);
     ((struct kept_sidecar *)opened)->is_lent = false;
     while (*place != NULL) {
-        bool is_kept = ++count <= SIDECARS_MAX && (*place)->opened.sidecar != NULL;
+        bool is_kept = ++count <= SIDECARS_MAX && (*place)->sidecar != NULL;
 
         if (is_kept || (*place)->is_lent)
             place = &(*place)->next;

@@ -154,7 +154,7 @@ static bool warn_of_libraries(const struct link *link, struct error *error)
             continue;
         if (!find_excluding(link->options, path, &excluded, error))
             return false;
-        /* Unreadable files are left to the linker to results. */
+        /* Unreadable files are left to the linker to report. */
         if (input_open(&input, path, error)) {
             is_unsplit = !image_read_stripped_id(&input, &split, error) && split.has_mapping;
             input_close(&input);

@@ -223,7 +223,9 @@ static bool run(struct split_job *job, struct error *error)
 
 static void end(struct split_job *job)
 {
-    progress_finish();
+    /* That of a batch is not this file's. */
+    if (job->results->shows_progress)
+        progress_finish();
     for (size_t i = 0; i < SLICES_MAX; i++) {
         struct slice_split *split = &job->slices[i];
 
