@@ -83,10 +83,12 @@ static int report_unknown(const struct command *commands, const char *group, con
     char last[NAME_MAX + 1] = "", known[NAME_MAX + 1];
 
     for (const struct command *command = commands; command->name != NULL; command++) {
-        const char *name = command->name + (group == NULL ? 0 : strlen(group) + 1);
+        const char *name = command->name;
 
         if (group != NULL && !is_in_group(command, group))
             continue;
+        if (group != NULL)
+            name += strlen(group) + 1;
         snprintf(known, sizeof(known), "%.*s", (int)strcspn(name, " "), name);
         if (strcmp(known, last) != 0) /* a group is one word */
             suggestion_add(&suggestion, "", known);

@@ -24,6 +24,7 @@
 
 static void release(struct report *report, struct report_image *image)
 {
+    free(image->groups);
     sidecar_close(image->own);
     profile_sidecars_release(&report->sidecars, image->found);
 }
@@ -236,6 +237,8 @@ static bool add_merged(struct report *report, struct error *error)
         }
         if (known == NULL)
             continue;
+        COMMAND_ROOM_FOR_ONE(known->groups, known->group_capacity, known->group_count);
+        known->groups[known->group_count++] = group;
         if (group->newest > known->newest)
             known->newest = group->newest;
         known->profile_count += group->sum->profile_count;
@@ -416,39 +419,24 @@ static int compare_builds(const struct report_image *one, const struct report_im
     return (left > right) - (left < right);
 }
 
-/* True if the profiles of the group are of this image. */
-static bool is_of_image(const struct report *report, const struct profile_group *group,
-                        const struct report_image *image)
-{
-    struct uuid uuid = profile_group_uuid(group);
-
-    return find_image(report, &uuid) == image;
-}
-
 /* Takes an image out, with its groups. */
 static void drop_image(struct report *report, size_t index)
 {
     struct profile_groups *groups = &report->merge.groups;
+    struct report_image *image = &report->images[index];
 
     for (size_t i = groups->count; i-- > 0;) {
-        if (is_of_image(report, groups->list[i], &report->images[index]))
-            profile_groups_drop(groups, i);
+        for (size_t k = 0; k < image->group_count; k++) {
+            if (groups->list[i] == image->groups[k]) {
+                profile_groups_drop(groups, i);
+                break;
+            }
+        }
     }
-    release(report, &report->images[index]);
+    release(report, image);
     report->image_count--;
     memmove(&report->images[index], &report->images[index + 1],
             (report->image_count - index) * sizeof(*report->images));
-}
-
-static const char *first_profile(const struct report *report, const struct report_image *image)
-{
-    const struct profile_groups *groups = &report->merge.groups;
-
-    for (size_t i = 0; i < groups->count; i++) {
-        if (is_of_image(report, groups->list[i], image))
-            return groups->list[i]->name;
-    }
-    return "";
 }
 
 /* Takes out the build that is not to be reported. */
@@ -477,7 +465,7 @@ static bool drop_build(struct report *report, size_t index, const struct report_
                          "%s, such as %s: left out, of %s build of '%s' (UUID %s); remove them, or "
                          "give --all-builds",
                          count_text(image->profile_count, "profile", profiles),
-                         first_profile(report, image),
+                         image->groups[0]->name,
                          image->newest < kept->newest ? "an earlier" : "another",
                          image->sidecar->image_name, hex);
     else if (image->is_named)

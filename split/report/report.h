@@ -65,6 +65,9 @@ struct report_image {
     bool is_indexed;               /* an indexed profile is of it */
     int64_t newest;                /* the time of the newest of the others, in nanoseconds */
     uint64_t profile_count;        /* of the others */
+    const struct profile_group *
+        *groups; /* they, in the merge: a full profile may have another UUID */
+    size_t group_count, group_capacity;
 };
 
 struct report {

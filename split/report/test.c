@@ -155,9 +155,14 @@ static bool add_to_state(const struct parsed_options *options, const char *direc
         .is_into_state = true,
         .consumes = true,
     };
+    struct parsed_options searching = *options;
     int ended_by = 0;
-    bool done = profile_sidecars_open(&sidecars, options, error) &&
-                merge_into_state(&request, &ended_by, error);
+    bool done;
+
+    /* The output is that of the report, which comes later: the counts must be safe before. */
+    searching.values[OPTION_OUTPUT] = (struct option_value){0};
+    done = profile_sidecars_open(&sidecars, &searching, error) &&
+           merge_into_state(&request, &ended_by, error);
 
     profile_sidecars_close(&sidecars);
     if (!done) {
