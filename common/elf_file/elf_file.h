@@ -214,6 +214,7 @@ struct elf_writer_section {
      * file, a section is aligned to at most 8 bytes. */
     Elf64_Shdr header;
     struct buffer stored; /* its bytes, freed by elf_writer_free */
+    struct bytes body;    /* more of its bytes, which must outlive the writer */
     bool streamed;        /* its sh_size bytes are written by the sink instead */
 };
 
@@ -259,7 +260,7 @@ uint64_t elf_writer_size(const struct elf_writer *writer);
 struct elf_writer_sink {
     /* Headers, and zeros between sections. */
     bytes_sink bytes;
-    /* Called for a section that has bytes in the file. If NULL, its stored bytes go to `bytes`. */
+    /* Called for a section that has bytes in the file. If NULL, they go to `bytes`. */
     bool (*section)(void *context, const struct elf_writer_section *section, struct error *error);
     void *context;
 };

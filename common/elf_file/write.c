@@ -148,7 +148,7 @@ bool elf_writer_lay_out(struct elf_writer *writer)
             continue;
         }
         if (!section->streamed)
-            header->sh_size = section->stored.size;
+            header->sh_size = section->stored.size + section->body.size;
         header->sh_offset = align_up(offset, header->sh_addralign);
         if (!add_fits(header->sh_offset, header->sh_size, &offset) || offset > INT64_MAX)
             return false;
@@ -181,7 +181,9 @@ static bool walk_sections(const struct elf_writer *writer, uint64_t position,
             continue;
         if (!walk_padding(position, section->header.sh_offset, sink, error) ||
             !(sink->section == NULL
-                  ? sink->bytes(sink->context, buffer_view(&section->stored), error)
+                  ? sink->bytes(sink->context, buffer_view(&section->stored), error) &&
+                        (section->body.size == 0 ||
+                         sink->bytes(sink->context, section->body, error))
                   : sink->section(sink->context, section, error)))
             return false;
         position = section->header.sh_offset + section->header.sh_size;

@@ -138,7 +138,10 @@ static void add_to_seal(struct digest_stream *digest, const struct elf_reader *f
     }
 }
 
-bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal)
+/* Makes the seal of a file, of which the seal has its place at this offset. It covers everything
+ * else but the compressed contents, which have digests of their own. False if a section is where
+ * none may be, or if there is far more to seal than sidecars have. */
+static bool make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal)
 {
     uint64_t sealed = 0;
     struct digest_stream digest;
@@ -166,7 +169,7 @@ static bool check_seal(const struct opening *opening)
     uint64_t notes = (uint64_t)(opening->notes.bytes.data - file->elf.bytes.data);
     struct digest found;
 
-    return (sidecar_make_seal(file, notes + opening->seal_offset, &found) &&
+    return (make_seal(file, notes + opening->seal_offset, &found) &&
             digest_equal(&found, &opening->seal)) ||
            file_damaged(opening, "its seal does not match: it was changed after it was written");
 }

@@ -370,11 +370,6 @@ bool sidecar_restore(const struct sidecar *sidecar, const struct input *stripped
  * used, and the coder's buffer tells whether memory ran out. */
 bool sidecar_code_note(struct sidecar *sidecar, struct coder *coder, struct error *error);
 
-/* Makes the seal of a file, of which the seal has its place at this offset. It covers everything
- * else but the compressed contents, which have digests of their own. False if a section is where
- * none may be, or if there is far more to seal than sidecars have. */
-bool sidecar_make_seal(const struct elf_reader *file, uint64_t place, struct digest *seal);
-
 /* ---- writing ---- */
 
 /* The same contents and options always give the same bytes, whatever the number of threads. */

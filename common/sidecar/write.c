@@ -2,8 +2,7 @@
  * Writing sidecars: see sidecar.h.
  *
  * All contents are compressed into memory first, because the note at the start of the file and the
- * section headers at its end need the sizes and digests. Then the file (elf_file.h) is put together
- * in memory, where readers find the seal, and written.
+ * section headers at its end need the sizes and digests.
  */
 #include "common/sidecar/sidecar.h"
 
@@ -174,7 +173,7 @@ struct writer {
     struct elf_writer elf;
     struct elf_writer_section *notes;
     size_t seal; /* its offset in the notes */
-    struct buffer file;
+    struct digest_stream digest;
     struct error *error;
 };
 
@@ -197,8 +196,8 @@ static bool add_section(struct writer *writer, const struct section *section, co
     to->header.sh_flags = SHF_COMPRESSED;
     to->header.sh_addralign = elf_writer_form(&writer->elf).wide ? 8 : 4;
     elf_put(&to->stored, &elf_chdr, elf_writer_form(&writer->elf), &header);
-    return buffer_append(&to->stored, stored->data, stored->size) ||
-           out_of_memory(writer, stored->size);
+    to->body = buffer_view(stored);
+    return !to->stored.failed || out_of_memory(writer, to->stored.size);
 }
 
 /* Mapping that was not to go is noted, too: without it, nobody would know that there is some. */
@@ -236,31 +235,33 @@ static bool add_note(struct writer *writer)
     return done && (!to->failed || out_of_memory(writer, to->size));
 }
 
-static bool append_part(void *context, struct bytes part, struct error *error)
+static bool add_to_seal(void *context, struct bytes part, struct error *error)
 {
     struct writer *writer = context;
 
     (void)error;
-    return buffer_append(&writer->file, part.data, (size_t)part.size) ||
-           out_of_memory(writer, writer->file.size + part.size);
+    digest_stream_add(&writer->digest, part);
+    return true;
 }
 
-/* Puts the file together and writes the seal into its note, in place of zeros. */
-static bool make_file(struct writer *writer)
+/* Bodies have digests of their own. */
+static bool add_section_to_seal(void *context, const struct elf_writer_section *section,
+                                struct error *error)
 {
-    const struct elf_writer_sink sink = {append_part, NULL, writer};
-    struct elf_reader reader;
+    return add_to_seal(context, buffer_view(&section->stored), error);
+}
+
+/* Writes the seal, as sidecar_open finds it, into the note, in place of zeros. */
+static bool put_seal(struct writer *writer)
+{
+    const struct elf_writer_sink sink = {add_to_seal, add_section_to_seal, writer};
     struct digest seal;
 
+    digest_stream_start(&writer->digest);
     if (!elf_writer_walk(&writer->elf, &sink, writer->error))
         return false;
-    if (!elf_reader_open(&reader, buffer_view(&writer->file)) ||
-        !sidecar_make_seal(&reader, writer->notes->header.sh_offset + writer->seal, &seal))
-        return error_set(writer->error,
-                         "%s: what was removed does not fit a sidecar; remove less with --sections",
-                         writer->elf.name);
-    memcpy(writer->file.data + writer->notes->header.sh_offset + writer->seal, seal.bytes,
-           DIGEST_SIZE);
+    seal = digest_stream_finish(&writer->digest);
+    memcpy(writer->notes->stored.data + writer->seal, seal.bytes, DIGEST_SIZE);
     return true;
 }
 
@@ -268,6 +269,7 @@ static bool write_file(struct writer *writer, const struct sidecar_stored *store
                        struct output *output)
 {
     const struct sidecar *told = writer->told;
+    const struct elf_writer_sink sink = {output_sink, NULL, output};
     const struct section inverse = {.size = told->inverse.size, .alignment = 1};
     uint64_t sizes = inverse.size;
 
@@ -293,7 +295,7 @@ static bool write_file(struct writer *writer, const struct sidecar_stored *store
                          "%s: what was removed does not fit the 32-bit sidecar of a 32-bit image; "
                          "remove less with --sections",
                          writer->elf.name);
-    return make_file(writer) && output_write(output, buffer_view(&writer->file), writer->error);
+    return put_seal(writer) && elf_writer_walk(&writer->elf, &sink, writer->error);
 }
 
 static bool sections_misfit(const struct output *output, struct error *error)
@@ -336,7 +338,6 @@ bool sidecar_write_stored(const struct sidecar *told, const struct sidecar_store
     bool done =
         is_sound(told) ? write_file(&writer, stored, output) : sections_misfit(output, error);
 
-    buffer_free(&writer.file);
     elf_writer_free(&writer.elf);
     return done;
 }
