@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "tests/support/freed.h"
+
 /* A test case with a time limit for each test (0: a minute), and a function to run once
  * before all its tests; NULL: none. */
 TCase *suite_case(const char *name, unsigned timeout_seconds, SFun prepare);

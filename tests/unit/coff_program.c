@@ -126,7 +126,7 @@ static void put_relocations(struct coff_program *program)
 static void put_records(struct coff_program *program)
 {
     struct profile_record_layout layout;
-    struct buffer names = {0}, chunk = {0};
+    FREED_BY(buffer_free) struct buffer names = {0}, chunk = {0};
 
     ck_assert(profile_record_layout(10, 8, &layout));
     ck_assert_uint_eq(layout.record_size, PROGRAM_RECORD);
@@ -148,8 +148,6 @@ static void put_records(struct coff_program *program)
     name_chunk_put(&chunk, (const char *)names.data, false);
     ck_assert_uint_le(chunk.size, PROGRAM_NAMES_SIZE - 2);
     memcpy(coff_program_at(program, PROGRAM_NAMES + 1), chunk.data, chunk.size);
-    buffer_free(&names);
-    buffer_free(&chunk);
 }
 
 static void put_runtime(struct coff_program *program)
@@ -241,7 +239,7 @@ uint32_t coff_program_append(struct coff_program *program, const void *bytes, ui
 void coff_program_add_symbols(struct coff_program *program)
 {
     uint8_t *coff = program->file + PROGRAM_COFF_HEADER;
-    struct buffer strings = {0};
+    FREED_BY(buffer_free) struct buffer strings = {0};
 
     if (program->symbol_count == 0)
         return;
@@ -261,7 +259,6 @@ void coff_program_add_symbols(struct coff_program *program)
     }
     store_u32(strings.data, (uint32_t)strings.size, false);
     coff_program_append(program, strings.data, (uint32_t)strings.size);
-    buffer_free(&strings);
 }
 
 void coff_program_finish(struct coff_program *program)

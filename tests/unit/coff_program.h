@@ -8,6 +8,7 @@
 #include "common/base/file.h"
 #include "formats/coff/coff.h"
 #include "formats/runtime/runtime.h"
+#include "tests/support/freed.h"
 
 #define PROGRAM_BASE        UINT64_C(0x140000000)
 #define PROGRAM_COFF_HEADER 0x84u
@@ -77,5 +78,9 @@ uint32_t coff_program_append(struct coff_program *program, const void *bytes, ui
 void coff_program_add_symbols(struct coff_program *program);
 /* Makes the input. */
 void coff_program_finish(struct coff_program *program);
+
+/* For FREED_BY. */
+DEFINE_DROP(drop_program, struct coff_program, coff_program_free)
+DEFINE_DROP(drop_plan, struct image_plan, image_plan_free)
 
 #endif

@@ -71,8 +71,8 @@ void coff_assert_row(struct image_plan *plan, const struct coff_row *row)
 void coff_check_row(const struct coff_row *row)
 {
     struct image_options options = {.sections = SECTION_REMOVABLE, .drop_signature = true};
-    struct coff_program *program = coff_program_new();
-    struct image_plan *plan;
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
+    FREED_BY(drop_plan) struct image_plan *plan;
     struct error error = {0};
 
     if (row->prepare != NULL)
@@ -80,6 +80,4 @@ void coff_check_row(const struct coff_row *row)
     plan = coff_plan(program, row->changes, &options, &error);
     ck_assert_msg(plan != NULL, "%s: %s", row->what, error.message);
     coff_assert_row(plan, row);
-    image_plan_free(plan);
-    coff_program_free(program);
 }

@@ -9,6 +9,7 @@
 #define COVSPLIT_TESTS_UNIT_MACHO_MAKER_H
 
 #include "formats/macho/macho.h"
+#include "tests/support/freed.h"
 
 #define MAKER_PAGE        4096u
 #define MAKER_BASE        UINT64_C(0x100000000)
@@ -65,5 +66,8 @@ void macho_maker_split(struct macho_maker *maker, uint32_t offset, uint32_t size
 
 /* Finishes the edits, and applies them. */
 struct buffer macho_maker_apply(struct macho_maker *maker);
+
+/* For FREED_BY. */
+DEFINE_DROP(drop_maker, struct macho_maker, macho_maker_free)
 
 #endif

@@ -146,8 +146,9 @@ struct profile_recipe profile_form(int number)
 
 struct buffer profile_make(const struct profile_recipe *recipe)
 {
-    struct buffer data = profile_make_data(recipe, recipe->load_address);
-    struct buffer counters = {0}, bitmap = {0}, ids = {0}, names = {0}, made = {0};
+    FREED_BY(buffer_free) struct buffer data = profile_make_data(recipe, recipe->load_address);
+    FREED_BY(buffer_free) struct buffer counters = {0}, bitmap = {0}, ids = {0}, names = {0};
+    struct buffer made = {0};
     struct profile profile = {.version = PROFILE_VERSION(recipe->raw_version),
                               .is_64_bit = !recipe->is_32_bit,
                               .big_endian = recipe->big_endian};
@@ -191,11 +192,6 @@ struct buffer profile_make(const struct profile_recipe *recipe)
     profile_set_padding(&profile);
     ck_assert(profile_write(&profile, append_part, &made, &error));
     ck_assert_uint_eq(made.size, profile_written_size(&profile));
-    buffer_free(&data);
-    buffer_free(&counters);
-    buffer_free(&bitmap);
-    buffer_free(&ids);
-    buffer_free(&names);
     return made;
 }
 

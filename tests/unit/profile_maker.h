@@ -9,6 +9,7 @@
 
 #include "common/base/bytes.h"
 #include "common/llvm/profile.h"
+#include "tests/support/freed.h"
 
 /* What a profile is made of. Every record has `counters_each` counters (and bitmap bytes, where the
  * version has them and `bitmap` is set), one after the other. */

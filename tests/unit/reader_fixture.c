@@ -34,8 +34,8 @@ static void write_file(const char *path, const struct buffer *bytes)
 
 static void make_sidecar(struct fixture *fixture)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer data = profile_make_data(&full_recipe, 0);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer data = profile_make_data(&full_recipe, 0);
     struct section sections[] = {
         {.kind = SECTION_NAMES,
          .address = 0x100,
@@ -70,8 +70,6 @@ static void make_sidecar(struct fixture *fixture)
     source.facts.uuid_source = UUID_FROM_BUILD_ID;
     memcpy(source.facts.uuid.bytes, ID, strlen(ID));
     fixture->sidecar_bytes = sample_write(&source, 3, 1);
-    buffer_free(&data);
-    sample_free(sample);
 }
 
 void set_up(struct fixture *fixture)

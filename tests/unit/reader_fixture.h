@@ -10,6 +10,7 @@
 
 #include "common/base/bytes.h"
 #include "reader/covsplit.h"
+#include "tests/support/freed.h"
 #include "tests/unit/profile_maker.h"
 
 #define ID        "build-id"
@@ -44,5 +45,11 @@ void assert_message(covsplit_error *error, const char *part);
 /* Sinks: the first appends to its context, a struct buffer; the second takes nothing. */
 bool collect(void *context, const void *data, size_t size);
 bool stop(void *context, const void *data, size_t size);
+
+/* For FREED_BY. */
+DEFINE_DROP(drop_opened_sidecar, covsplit_sidecar, covsplit_sidecar_close)
+DEFINE_DROP(drop_profile, covsplit_profile, covsplit_profile_close)
+DEFINE_DROP(drop_merger, covsplit_merger, covsplit_merger_free)
+DEFINE_DROP(drop_store, covsplit_store, covsplit_store_close)
 
 #endif

@@ -62,7 +62,7 @@ static void split(struct sample *sample)
         {.kind = SECTION_NAMES, .offset = NAMES_OFFSET, .size = NAMES_SIZE, .fate = FATE_REMOVED},
     };
     struct bytes original = buffer_view(&sample->original);
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
     struct error error = {0};
 
     edit_script_init(&script, original.size);
@@ -78,7 +78,6 @@ static void split(struct sample *sample)
         inverse_encode(&script, original, sections, 4, "sample", &sample->inverse, &error), "%s",
         error.message);
     sample->stripped = apply_forward(&script, original);
-    edit_script_free(&script);
 }
 
 static struct section section_at(const struct sample *sample, enum section_kind kind,
@@ -155,7 +154,7 @@ static bool write_to(const char *path, const struct sidecar_source *source,
                      const struct sidecar_write_options *how, struct error *error)
 {
     const struct output_options options = {.mode = 0600};
-    struct output output = {0};
+    FREED_BY(output_discard) struct output output = {0};
     enum output_result result;
     bool done;
 
@@ -163,7 +162,6 @@ static bool write_to(const char *path, const struct sidecar_source *source,
     done = sidecar_write(source, how, &output, error);
     if (done)
         ck_assert_msg(output_commit(&output, &result, error), "%s", error->message);
-    output_discard(&output);
     return done;
 }
 
@@ -267,13 +265,12 @@ static bool collect(void *context, struct bytes part, struct error *error)
 bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
 {
     struct input stripped = input_of_bytes(buffer_view(&sample->stripped), "stripped");
-    struct buffer restored = {0};
+    FREED_BY(buffer_free) struct buffer restored = {0};
     struct error error = {0};
     bool done = sidecar_restore(sidecar, &stripped, collect, &restored, &error);
 
     ck_assert(done == (error.message[0] == '\0'));
     done = done && bytes_equal(buffer_view(&restored), buffer_view(&sample->original));
-    buffer_free(&restored);
     return done;
 }
 
@@ -292,7 +289,7 @@ static bool same_facts(const struct sidecar_facts *a, const struct sidecar_facts
 static bool same_section(const struct sidecar *sidecar, const struct section *found,
                          const struct section *made)
 {
-    struct buffer content = {0};
+    FREED_BY(buffer_free) struct buffer content = {0};
     struct error error = {0};
     bool same = found->kind == made->kind && found->address == made->address &&
                 found->alignment == made->alignment && found->size == made->size &&
@@ -307,7 +304,6 @@ static bool same_section(const struct sidecar *sidecar, const struct section *fo
                bytes_equal(buffer_view(&content), made->content) &&
                digest_equal(&digest, &found->digest);
     }
-    buffer_free(&content);
     return same;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/base/bytes.h"
 #include "common/sidecar/sidecar.h"
+#include "tests/support/freed.h"
 
 #define SAMPLE_SECTIONS 6
 #define SAMPLE_UUID     "0102030405060708090a0b0c0d0e0f1011121314"
@@ -56,5 +57,9 @@ bool sample_restores(const struct sample *sample, const struct sidecar *sidecar)
 
 /* True where the sidecar says just what it was made from, and holds just the contents. */
 bool sample_agrees(const struct sample *sample, const struct sidecar *sidecar);
+
+/* For FREED_BY. */
+DEFINE_DROP(drop_sample, struct sample, sample_free)
+DEFINE_DROP(drop_sidecar, struct sidecar, sidecar_close)
 
 #endif

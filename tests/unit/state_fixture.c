@@ -150,12 +150,11 @@ bool take_sum(void *context, struct profile_sum *sum, const char *name, struct e
 
 struct found read_state(enum state_access access)
 {
-    struct state *state = open_state(access);
+    FREED_BY(drop_state) struct state *state = open_state(access);
     struct found found = {0};
     struct error error = {0};
 
     ck_assert_msg(state_read(state, take_sum, &found, &error), "%s", error.message);
-    state_close(state);
     return found;
 }
 
@@ -188,25 +187,21 @@ struct buffer made_of(int index)
 
 void add_one(struct state *state, bool is_committed)
 {
-    struct state_batch *batch = start_batch(state);
-    struct buffer made = made_of(3);
-    struct profile_sum *sum = sum_of(&made);
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
+    FREED_BY(buffer_free) struct buffer made = made_of(3);
+    FREED_BY(drop_sum) struct profile_sum *sum = sum_of(&made);
 
     add_sum(batch, sum, 1);
     if (is_committed)
         commit(batch);
-    state_batch_free(batch);
-    profile_sum_free(sum);
-    buffer_free(&made);
 }
 
 uint64_t count_profiles(void)
 {
-    struct found found = read_state(STATE_READ);
+    FREED_BY(free_found) struct found found = read_state(STATE_READ);
     uint64_t count = found.count == 0 ? 0 : found.profile_counts[0];
 
     ck_assert_uint_le(found.count, 1);
-    free_found(&found);
     return count;
 }
 
@@ -230,17 +225,14 @@ void consume(struct state_batch *batch, const char *claim)
 
 char *add_consumed(struct state *state, const char *name)
 {
-    struct state_batch *batch = start_batch(state);
-    struct buffer made = made_of(3);
-    struct profile_sum *sum = sum_of(&made);
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
+    FREED_BY(buffer_free) struct buffer made = made_of(3);
+    FREED_BY(drop_sum) struct profile_sum *sum = sum_of(&made);
     char *claim = claim_new(batch, name);
 
     add_sum(batch, sum, 1);
     consume(batch, claim);
     commit(batch);
-    state_batch_free(batch);
-    profile_sum_free(sum);
-    buffer_free(&made);
     return claim;
 }
 

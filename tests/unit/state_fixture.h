@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/state/state.h"
+#include "tests/support/freed.h"
 #include "tests/unit/profile_maker.h"
 
 #define STATE_COUNTERS 200
@@ -78,5 +79,10 @@ void consume(struct state_batch *batch, const char *claim);
 
 /* Adds one profile of form 3 that is consumed, without folding. Returns its claim. */
 char *add_consumed(struct state *state, const char *name);
+
+/* For FREED_BY. */
+DEFINE_DROP(drop_sum, struct profile_sum, profile_sum_free)
+DEFINE_DROP(drop_state, struct state, state_close)
+DEFINE_DROP(drop_batch, struct state_batch, state_batch_free)
 
 #endif

@@ -83,7 +83,7 @@ END_TEST
 
 static void check_leb128(uint64_t value)
 {
-    struct buffer buffer = {0};
+    FREED_BY(buffer_free) struct buffer buffer = {0};
     struct bytes view;
     uint64_t taken = ~value;
 
@@ -99,7 +99,6 @@ static void check_leb128(uint64_t value)
     ck_assert(bytes_take_uleb128(&view, &taken));
     ck_assert_uint_eq(taken, value);
     ck_assert_uint_eq(view.size, 3);
-    buffer_free(&buffer);
 }
 
 START_TEST(test_leb128)
@@ -164,7 +163,7 @@ END_TEST
 
 START_TEST(test_buffer_stays_failed)
 {
-    struct buffer buffer = {0};
+    FREED_BY(buffer_free) struct buffer buffer = {0};
 
     ck_assert(buffer_append(&buffer, "abc", 3));
     ck_assert(!buffer_reserve(&buffer, SIZE_MAX));
@@ -175,7 +174,6 @@ START_TEST(test_buffer_stays_failed)
     ck_assert_uint_eq(buffer.size, 3);
     buffer_free(&buffer);
     ck_assert(buffer_append(&buffer, "e", 1));
-    buffer_free(&buffer);
 }
 END_TEST
 
@@ -227,7 +225,7 @@ END_TEST
 START_TEST(test_coder)
 {
     uint8_t bytes[] = {1, 2, 3}, other[] = {9, 9, 9};
-    struct buffer made = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
     struct coder coder = {.to = &made};
 
     ck_assert_uint_eq(code_uleb128(&coder, 300), 300);
@@ -239,7 +237,6 @@ START_TEST(test_coder)
     ck_assert(cursor_finished(&coder.from));
     code_bytes(&coder, bytes, 1);
     ck_assert(coder.from.bad && bytes[0] == 1);
-    buffer_free(&made);
 }
 END_TEST
 
@@ -269,7 +266,7 @@ END_TEST
 START_TEST(test_arena)
 {
     static const size_t sizes[] = {0, 1, 15, 16, 17, 16384, 16385, 65536, 200000};
-    struct arena arena = {0};
+    FREED_BY(arena_free) struct arena arena = {0};
     uint8_t *objects[9 * 9] = {0};
 
     for (size_t i = 0; i < 81; i++) {
@@ -293,7 +290,6 @@ START_TEST(test_arena)
     arena_free(&arena);
     ck_assert(!arena.failed);
     ck_assert_ptr_nonnull(arena_allocate(&arena, 1));
-    arena_free(&arena);
 }
 END_TEST
 

@@ -40,8 +40,8 @@ START_TEST(test_claimed_parts)
     const uint64_t size = UINT64_C(1) << 18;
 
     for (unsigned more = 0; more <= 1; more++) {
-        struct streams streams = {.count = limits[_i].part + 1};
-        struct buffer packed = {0}, again = {0};
+        FREED_BY(streams_free) struct streams streams = {.count = limits[_i].part + 1};
+        FREED_BY(buffer_free) struct buffer packed = {0}, again = {0};
         struct error error = {0};
 
         ck_assert(buffer_append_zeros(&streams.stream[limits[_i].part],
@@ -52,9 +52,6 @@ START_TEST(test_claimed_parts)
                           &(struct encoded){buffer_view(&packed), size, "sample", "the section"},
                           &again, &error));
         ck_assert_int_eq(strstr(error.message, "parts are inconsistent") != NULL, more);
-        buffer_free(&packed);
-        buffer_free(&again);
-        streams_free(&streams);
     }
 }
 END_TEST
@@ -62,10 +59,9 @@ END_TEST
 static bool unpack_two(const struct encoded *packed, uint64_t wanted, struct streams_limits most,
                        struct error *error)
 {
-    struct streams streams = {0};
+    FREED_BY(streams_free) struct streams streams = {0};
     bool done = streams_decompress(packed, wanted, &most, &streams, error);
 
-    streams_free(&streams);
     return done;
 }
 
@@ -84,8 +80,8 @@ START_TEST(test_memory_of_streams)
         {1, {99999, 100000}, "damaged"},
     };
     const struct codec_options options = {.level = 3};
-    struct streams streams = {.count = 2};
-    struct buffer stored = {0};
+    FREED_BY(streams_free) struct streams streams = {.count = 2};
+    FREED_BY(buffer_free) struct buffer stored = {0};
     struct error error = {0};
 
     ck_assert(buffer_append_zeros(&streams.stream[0], 60000));
@@ -99,8 +95,6 @@ START_TEST(test_memory_of_streams)
         ck_assert(done == (rows[i].message == NULL));
         ck_assert(done || strstr(error.message, rows[i].message) != NULL);
     }
-    streams_free(&streams);
-    buffer_free(&stored);
 }
 END_TEST
 
@@ -196,12 +190,11 @@ static long peak_kib(void)
 /* Decodes the streams as those of a section of `size` bytes, and frees them. */
 static void check_refused(const struct places *places, struct streams *streams, uint64_t size)
 {
-    struct buffer section = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
     long before = peak_kib();
 
     ck_assert_int_eq(places->transform->decode(&context, streams, size, &section), RESULT_UNFIT);
     ck_assert_int_lt(peak_kib() - before, TEXTS_MIB * 1024 / 2);
-    buffer_free(&section);
     streams_free(streams);
 }
 
@@ -251,14 +244,12 @@ START_TEST(test_true_claims)
 {
     const size_t count = 1000;
     const uint64_t size = (uint64_t)count * (NAME_SIZE + 3);
-    struct streams streams = many_chunks(count);
-    struct buffer section = {0};
+    FREED_BY(streams_free) struct streams streams = many_chunks(count);
+    FREED_BY(buffer_free) struct buffer section = {0};
 
     ck_assert_int_eq(names_transform.decode(&context, &streams, size, &section), RESULT_OK);
     ck_assert_uint_eq(section.size, size);
     ck_assert_mem_eq(section.data + size - 4, "nnnn", 4);
-    buffer_free(&section);
-    streams_free(&streams);
 }
 END_TEST
 
@@ -268,8 +259,8 @@ END_TEST
 START_TEST(test_memory_of_chunks)
 {
     const size_t count = 128, text_size = 512 * (NAME_SIZE + 1) - 1;
-    struct buffer text = {0}, stream = {0}, section = {0};
-    struct streams streams = {0};
+    FREED_BY(buffer_free) struct buffer text = {0}, stream = {0}, section = {0};
+    FREED_BY(streams_free) struct streams streams = {0};
     long before;
 
     ck_assert(buffer_append_zeros(&text, text_size));
@@ -287,10 +278,6 @@ START_TEST(test_memory_of_chunks)
     ck_assert_int_eq(names_transform.encode(&context, buffer_view(&section), &streams), RESULT_OK);
     if (!IS_SANITIZED)
         ck_assert_int_lt(peak_kib() - before, (long)(count * text_size / 1024 / 2));
-    buffer_free(&text);
-    buffer_free(&stream);
-    buffer_free(&section);
-    streams_free(&streams);
 }
 END_TEST
 

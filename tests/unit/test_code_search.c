@@ -28,7 +28,7 @@ static void search_marked(const struct machine *machine, const struct reference_
     char path[] = "/tmp/covsplit-code-search-XXXXXX";
     int fd = mkstemp(path);
     struct code_search search;
-    struct input input;
+    FREED_BY(input_close) struct input input;
     struct error error;
 
     ck_assert_int_ge(fd, 0);
@@ -44,7 +44,6 @@ static void search_marked(const struct machine *machine, const struct reference_
             .bytes = input.bytes, .address = ADDRESS, .marks = marks, .mark_count = mark_count}};
     for (found = 0; code_search_next(&search, &found_at);)
         found++;
-    input_close(&input);
 }
 
 static void search(const struct machine *machine, uint64_t first, uint64_t size)

@@ -61,13 +61,12 @@ START_TEST(test_refusal)
     const struct refusal *refusal = &refusals[_i];
     struct image_options options = {.sections = SECTION_REMOVABLE,
                                     .drop_signature = refusal->drop_signature};
-    struct coff_program *program = coff_program_new();
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
     struct error error;
 
     ck_assert_msg(coff_plan(program, refusal->changes, &options, &error) == NULL, "%s",
                   refusal->message);
     ck_assert_str_eq(error.message, refusal->message);
-    coff_program_free(program);
 }
 END_TEST
 
@@ -364,17 +363,15 @@ START_TEST(test_no_records)
 
     for (size_t i = 0; i < sizeof(no_records) / sizeof(no_records[0]); i++) {
         static const struct change changes[COFF_CHANGES] = {SECTION_NAME(LPRFD, 'x')};
-        struct coff_program *program = coff_program_new();
+        FREED_BY(drop_program) struct coff_program *program = coff_program_new();
         struct error error = {0};
-        struct image_plan *plan;
+        FREED_BY(drop_plan) struct image_plan *plan;
 
         if (no_records[i].prepare != NULL)
             no_records[i].prepare(program);
         plan = coff_plan(program, changes, &coff_all, &error);
         ck_assert_msg(plan != NULL, "%s", error.message);
         coff_assert_reason(plan, SECTION_NAMES, no_records[i].names, "no records");
-        image_plan_free(plan);
-        coff_program_free(program);
     }
 }
 END_TEST
@@ -389,14 +386,13 @@ START_TEST(test_binary_correlation)
     static const enum section_kind kinds[] = {SECTION_COVNAMES, SECTION_COVDATA};
 
     for (size_t i = 0; i < 2; i++) {
-        struct coff_program *program = coff_program_new();
+        FREED_BY(drop_program) struct coff_program *program = coff_program_new();
         struct error error = {0};
+        FREED_BY(drop_plan)
         struct image_plan *plan = coff_plan(program, changes[i], &coff_all, &error);
 
         ck_assert_msg(plan != NULL, "%s", error.message);
         coff_assert_reason(plan, kinds[i], NOT_SUPPORTED, "binary correlation");
-        image_plan_free(plan);
-        coff_program_free(program);
     }
 }
 END_TEST

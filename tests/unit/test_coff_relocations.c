@@ -126,10 +126,9 @@ static void remove_range(struct table *table, uint64_t offset, uint64_t size)
 START_TEST(test_each)
 {
     static const uint64_t all[] = {0x10, 0x20, 0x1000, 0x1800, 0x1ff8, 0x2100};
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
 
     assert_seen(table, all, 6);
-    free(table);
 }
 END_TEST
 
@@ -137,12 +136,11 @@ END_TEST
 START_TEST(test_whole_block)
 {
     static const uint64_t left[] = {0x10, 0x20, 0x2100};
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
 
     remove_range(table, 0x1000, 0x1000);
     assert_seen(table, left, 3);
     ck_assert_uint_eq(table->image.directories[DIRECTORY_BASE_RELOCATION].size, 12 + 12);
-    free(table);
 }
 END_TEST
 
@@ -150,34 +148,31 @@ END_TEST
 START_TEST(test_part_of_block)
 {
     static const uint64_t left[] = {0x10, 0x20, 0x1000, 0x2100};
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
 
     remove_range(table, 0x1008, 0xff8);
     assert_seen(table, left, 4);
     ck_assert_uint_eq(table->image.directories[DIRECTORY_BASE_RELOCATION].size, 12 + 12 + 12);
-    free(table);
 }
 END_TEST
 
 START_TEST(test_nothing_inside)
 {
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
     uint8_t before[FILE_SIZE];
 
     memcpy(before, table->file, FILE_SIZE);
     remove_range(table, 0x2108, 0x100);
     ck_assert(memcmp(before, table->file, FILE_SIZE) == 0);
-    free(table);
 }
 END_TEST
 
 START_TEST(test_all_go)
 {
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
 
     remove_range(table, 0, DATA_SIZE);
     assert_seen(table, NULL, 0);
-    free(table);
 }
 END_TEST
 
@@ -191,7 +186,7 @@ static void assert_unreadable(const struct table *table)
 START_TEST(test_damaged)
 {
     static const uint32_t sizes[] = {0, 4, 7, 11, 0x2000, UINT32_MAX};
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         store_u32(table->file + TABLE_OFFSET + 4, sizes[i], false);
@@ -211,7 +206,6 @@ START_TEST(test_damaged)
     table = make_table();
     table->image.characteristics = IMAGE_FILE_RELOCS_STRIPPED;
     assert_unreadable(table);
-    free(table);
 }
 END_TEST
 
@@ -221,8 +215,8 @@ START_TEST(test_no_room)
 {
     static const uint16_t entry[] = {DIR64(0x10)};
     const struct coff_range range = {BASE + DATA_RVA + 0x1000, 0x1000};
-    struct table *table = make_table();
-    struct edit_script edits;
+    FREED_BY(drop_memory) struct table *table = make_table();
+    FREED_BY(edit_script_free) struct edit_script edits;
     const char *reason = NULL;
     uint32_t size;
 
@@ -242,15 +236,13 @@ START_TEST(test_no_room)
     table->image.directories[DIRECTORY_BASE_RELOCATION].size = table->size;
     ck_assert(coff_relocations_remove(&table->image, &range, 1, &edits, &size, &reason));
     ck_assert_uint_eq(size, table->size);
-    edit_script_free(&edits);
-    free(table);
 }
 END_TEST
 
 /* Relocations past the end of .data, of 32 bits, and of 64 bits in an image of 32. */
 START_TEST(test_words)
 {
-    struct table *table = make_table();
+    FREED_BY(drop_memory) struct table *table = make_table();
     struct seen seen = {.count = 0};
 
     store_u16(table->file + TABLE_OFFSET + 8, 3u << 12 | 0x18, false);
@@ -261,7 +253,6 @@ START_TEST(test_words)
     table->image.pointer_size = 8;
     table->image.directories[DIRECTORY_BASE_RELOCATION].rva = 0x100000;
     assert_unreadable(table);
-    free(table);
 }
 END_TEST
 

@@ -226,9 +226,9 @@ static const struct merging {
 START_TEST(test_merged)
 {
     const struct merging *merging = &mergings[_i];
-    struct coff_program *program = make_merged();
+    FREED_BY(drop_program) struct coff_program *program = make_merged();
     const struct section *data;
-    struct image_plan *plan;
+    FREED_BY(drop_plan) struct image_plan *plan;
     struct error error = {0};
 
     if (merging->prepare != NULL)
@@ -242,8 +242,6 @@ START_TEST(test_merged)
         ck_assert_msg(strstr(data->reason, merging->reason) != NULL, "%s: %s", merging->what,
                       data->reason);
     }
-    image_plan_free(plan);
-    coff_program_free(program);
 }
 END_TEST
 
@@ -252,19 +250,18 @@ END_TEST
 static struct buffer split(struct coff_program *program)
 {
     struct error error = {0};
-    struct image_plan *plan = make_plan(program, &error);
+    FREED_BY(drop_plan) struct image_plan *plan = make_plan(program, &error);
     struct buffer result;
 
     ck_assert_msg(plan != NULL, "%s", error.message);
     result = apply_forward(&plan->edits, program->input.bytes);
     ck_assert_uint_lt(result.size, program->size);
-    image_plan_free(plan);
     return result;
 }
 
 static bool find_split(struct buffer *image, struct split_image *found)
 {
-    struct input input = {0};
+    FREED_BY(input_close) struct input input = {0};
     struct error error = {0};
     bool is_split;
 
@@ -272,7 +269,6 @@ static bool find_split(struct buffer *image, struct split_image *found)
     ck_assert(input_from_buffer(&input, image, "stripped", &error));
     is_split = image_read_stripped_id(&input, found, &error);
     ck_assert_str_eq(error.message, "");
-    input_close(&input);
     return is_split;
 }
 
@@ -302,6 +298,7 @@ START_TEST(test_split)
     static void (*const changes[])(struct coff_program *) = {NULL, no_guid, zero_guid, short_guid,
                                                              other_debug_data};
     bool is_merged = _i % 2 != 0;
+    FREED_BY(drop_program)
     struct coff_program *program = is_merged ? make_merged() : coff_program_new();
     struct split_image found;
     struct buffer result;
@@ -314,14 +311,13 @@ START_TEST(test_split)
     ck_assert(found.has_mapping);
     ck_assert_uint_eq(found.uuid.size, found.uuid_is_stub ? UUID_STUB_SIZE : 16);
     ck_assert((memcmp(found.uuid.bytes, "0123456789abcdef", 16) == 0) == (_i / 2 == 0));
-    coff_program_free(program);
 }
 END_TEST
 
 /* The bitmap of a stub among other data is known by the stub: so it must be in the file. */
 START_TEST(test_split_bitmap)
 {
-    struct coff_program *program = make_merged();
+    FREED_BY(drop_program) struct coff_program *program = make_merged();
     struct split_image found;
     struct buffer result;
 
@@ -329,7 +325,6 @@ START_TEST(test_split_bitmap)
     result = split(program);
     ck_assert(find_split(&result, &found));
     ck_assert_uint_eq(found.bitmap_size, PROGRAM_RECORD_COUNT);
-    coff_program_free(program);
 }
 END_TEST
 
@@ -471,7 +466,7 @@ static struct coff_program *make_stub(const struct stub *stub)
 START_TEST(test_stub)
 {
     const struct stub *stub = &stubs[_i];
-    struct coff_program *program = make_stub(stub);
+    FREED_BY(drop_program) struct coff_program *program = make_stub(stub);
     struct split_image found = {.counters_size = 0};
     struct error error = {0};
 
@@ -484,7 +479,6 @@ START_TEST(test_stub)
         ck_assert_msg(found.bitmap_size == stub->bitmap_size, "%s: %u", stub->what,
                       (unsigned)found.bitmap_size);
     }
-    coff_program_free(program);
 }
 END_TEST
 
@@ -516,7 +510,7 @@ START_TEST(test_rest)
     } rests[] = {{emptied, true}, {never_there, false}, {empty_names, false}, {short_names, false}};
 
     for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
-        struct coff_program *program = coff_program_new();
+        FREED_BY(drop_program) struct coff_program *program = coff_program_new();
         struct split_image found;
         struct error error = {0};
 
@@ -524,7 +518,6 @@ START_TEST(test_rest)
         coff_program_finish(program);
         ck_assert_msg(image_read_stripped_id(&program->input, &found, &error) == rests[i].is_split,
                       "row %zu", i);
-        coff_program_free(program);
     }
 }
 END_TEST
@@ -550,8 +543,8 @@ static struct coff_program *make_ending(void)
 
 START_TEST(test_last_header)
 {
-    struct coff_program *program = make_ending();
-    struct buffer result = split(program);
+    FREED_BY(drop_program) struct coff_program *program = make_ending();
+    FREED_BY(buffer_free) struct buffer result = split(program);
     const uint8_t *coff = result.data + PROGRAM_COFF_HEADER;
     const uint8_t *optional = result.data + PROGRAM_OPTIONAL;
 
@@ -560,8 +553,6 @@ START_TEST(test_last_header)
     ck_assert(bytes_all_zero(
         (struct bytes){result.data + PROGRAM_SECTIONS + LCOVMAP * (size_t)COFF_SECTION_HEADER_SIZE,
                        COFF_SECTION_HEADER_SIZE}));
-    buffer_free(&result);
-    coff_program_free(program);
 }
 END_TEST
 
@@ -579,24 +570,22 @@ static void put_relocation(struct coff_program *program)
 /* The table of relocations becomes empty with it. */
 START_TEST(test_last_relocation)
 {
-    struct coff_program *program = coff_program_new();
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
     const uint8_t *directory;
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
 
     put_relocation(program);
     result = split(program);
     directory = result.data + PROGRAM_DIRECTORIES + DIRECTORY_BASE_RELOCATION * 8;
     ck_assert_uint_eq(load_u32(directory, false), PROGRAM_RELOCATIONS);
     ck_assert_uint_eq(load_u32(directory + 4, false), 0);
-    buffer_free(&result);
-    coff_program_free(program);
 }
 END_TEST
 
 /* A relocation of the mapping, which must go with it, and a block of no size behind it. */
 START_TEST(test_bad_relocations)
 {
-    struct coff_program *program = coff_program_new();
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
     struct error error;
 
     store_u32(coff_program_at(program, PROGRAM_RELOCATIONS), PROGRAM_COVFUN, false);
@@ -605,7 +594,6 @@ START_TEST(test_bad_relocations)
     ck_assert_ptr_null(make_plan(program, &error));
     ck_assert_str_eq(error.message,
                      "image: its base relocations cannot be rewritten; link it again");
-    coff_program_free(program);
 }
 END_TEST
 

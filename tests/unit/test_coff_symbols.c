@@ -184,7 +184,7 @@ END_TEST
 START_TEST(test_many_definitions)
 {
     static const struct change none[COFF_CHANGES];
-    struct coff_program *program = coff_program_new();
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
     struct error error;
 
     while (program->symbol_count <= RUNTIME_DEFINITIONS_MAX)
@@ -192,7 +192,6 @@ START_TEST(test_many_definitions)
     ck_assert_ptr_null(coff_plan(program, none, &coff_all, &error));
     ck_assert_str_eq(error.message, "image: damaged COFF image or map file: the profile runtime is "
                                     "defined too many times; link it again");
-    coff_program_free(program);
 }
 END_TEST
 
@@ -222,7 +221,7 @@ static struct image_plan *plan_with_map(struct coff_program *program, const char
     static const struct change none[COFF_CHANGES];
     struct image_options options = {.sections = SECTION_REMOVABLE};
     struct buffer buffer = {0};
-    struct input map = {0};
+    FREED_BY(input_close) struct input map = {0};
     struct image_plan *plan;
 
     ck_assert(buffer_append(&buffer, text, strlen(text)));
@@ -230,7 +229,6 @@ static struct image_plan *plan_with_map(struct coff_program *program, const char
     options.map = &map;
     program->symbol_count = 0;
     plan = coff_plan(program, none, &options, error);
-    input_close(&map);
     return plan;
 }
 
@@ -238,16 +236,14 @@ static struct image_plan *plan_with_map(struct coff_program *program, const char
 START_TEST(test_map)
 {
     static const struct coff_row row = {.what = "a map"};
-    struct coff_program *program = coff_program_new();
-    struct image_plan *plan;
+    FREED_BY(drop_program) struct coff_program *program = coff_program_new();
+    FREED_BY(drop_plan) struct image_plan *plan;
     struct error error = {0};
 
     coff_program_code(program, 0);
     plan = plan_with_map(program, map_text, &error);
     ck_assert_msg(plan != NULL, "%s", error.message);
     coff_assert_row(plan, &row);
-    image_plan_free(plan);
-    coff_program_free(program);
 }
 END_TEST
 
@@ -273,14 +269,13 @@ START_TEST(test_no_map)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct coff_program *program = coff_program_new();
+        FREED_BY(drop_program) struct coff_program *program = coff_program_new();
         struct error error = {0};
 
         ck_assert_msg(plan_with_map(program, texts[i], &error) == NULL, "'%s'", texts[i]);
         ck_assert_msg(strncmp(error.message, "map", 3) == 0 &&
                           strcmp(error.message + 3, no_map) == 0,
                       "'%s': %s", texts[i], error.message);
-        coff_program_free(program);
     }
 }
 END_TEST

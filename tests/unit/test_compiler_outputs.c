@@ -115,7 +115,7 @@ static void read_words(const char *text, struct path_list *outputs)
 
 START_TEST(test_rows)
 {
-    struct path_list outputs = {0};
+    FREED_BY(path_list_free) struct path_list outputs = {0};
     char found[512] = "";
 
     read_words(rows[_i].words, &outputs);
@@ -125,7 +125,6 @@ START_TEST(test_rows)
     }
     ck_assert_msg(strcmp(found, rows[_i].outputs) == 0, "%s: %snot %s", rows[_i].words, found,
                   rows[_i].outputs);
-    path_list_free(&outputs);
 }
 END_TEST
 
@@ -133,12 +132,11 @@ END_TEST
 START_TEST(test_bad_response)
 {
     const char *words[] = {"clang", "-c", "@itself"};
-    struct path_list outputs = {0};
+    FREED_BY(path_list_free) struct path_list outputs = {0};
     struct error error = {0};
 
     ck_assert(!compiler_outputs_read(&outputs, words, 3, &error));
     ck_assert_msg(strstr(error.message, "name each other") != NULL, "%s", error.message);
-    path_list_free(&outputs);
 }
 END_TEST
 

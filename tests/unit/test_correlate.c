@@ -136,20 +136,19 @@ static bool append_part(void *context, struct bytes part, struct error *error)
 static bool correlate(struct sidecar *sidecar, const struct buffer *light, struct buffer *full,
                       struct error *error)
 {
-    struct profile_sidecar opened = {.sidecar = sidecar};
-    struct buffer relocated = {0};
+    FREED_BY(profile_sidecar_unload) struct profile_sidecar opened = {.sidecar = sidecar};
+    FREED_BY(buffer_free) struct buffer relocated = {0};
     struct profile profile = profile_of(light), result;
     bool done = profile_sidecar_apply(&opened, &profile, "light", &relocated, &result, error) &&
                 profile_write(&result, append_part, full, error);
 
-    buffer_free(&relocated);
-    profile_sidecar_unload(&opened);
     return done;
 }
 
 static void assert_correlates(const struct image *image, const struct profile_recipe *light,
                               const struct profile_recipe *full)
 {
+    FREED_BY(buffer_free)
     struct buffer from = profile_make(light), expected = profile_make(full), found = {0};
     struct error error = {0};
 
@@ -160,9 +159,6 @@ static void assert_correlates(const struct image *image, const struct profile_re
     ck_assert_msg(correlate(image->sidecar, &from, &found, &error), "%s", error.message);
     ck_assert_uint_eq(found.size, expected.size);
     ck_assert(bytes_equal(buffer_view(&found), buffer_view(&expected)));
-    buffer_free(&from);
-    buffer_free(&expected);
-    buffer_free(&found);
 }
 
 static void assert_refused(const struct image *image, const struct profile_recipe *light,
@@ -179,33 +175,30 @@ static void assert_refused(const struct image *image, const struct profile_recip
 
 START_TEST(test_stub)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
 
     assert_correlates(&image, &image.light, &image.full);
     assert_correlates(&image, &image.full, &image.full);
-    free_image(&image);
 }
 END_TEST
 
 static bool correlate_dump(struct sidecar *sidecar, struct bytes counters, struct bytes bitmap,
                            struct buffer *full, struct error *error)
 {
-    struct dump dump = {.counters = counters, .bitmap = bitmap};
-    struct profile_sidecar opened = {.sidecar = sidecar};
+    FREED_BY(dump_free) struct dump dump = {.counters = counters, .bitmap = bitmap};
+    FREED_BY(profile_sidecar_unload) struct profile_sidecar opened = {.sidecar = sidecar};
     bool done = dump_make(&dump, &opened, "dump", error) &&
                 profile_sidecar_correlate(&opened, &dump.profile, "dump", append_part, full, error);
 
-    dump_free(&dump);
-    profile_sidecar_unload(&opened);
     return done;
 }
 
 /* Of nothing but counters and bitmap comes the same as of the whole profile. */
 START_TEST(test_dump)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     const struct section *section = sidecar_find(image.sidecar, SECTION_COUNTERS);
-    struct buffer light, expected = {0}, found = {0};
+    FREED_BY(buffer_free) struct buffer light, expected = {0}, found = {0};
     struct profile profile, full, of_dump;
     struct error error = {0};
 
@@ -227,17 +220,13 @@ START_TEST(test_dump)
     ck_assert(bytes_equal(of_dump.names, full.names));
     ck_assert_uint_eq(of_dump.header.counters_delta, full.header.counters_delta);
     ck_assert_uint_eq(of_dump.header.num_counters, full.header.num_counters);
-    buffer_free(&light);
-    buffer_free(&expected);
-    buffer_free(&found);
-    free_image(&image);
 }
 END_TEST
 
 /* The tripwire tells it too: of a UUID that is as long as it says. */
 START_TEST(test_tripwire)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     struct uuid uuid = image.source.facts.uuid;
     char names[TRIPWIRE_SIZE_MAX + 1] = "";
 
@@ -250,7 +239,6 @@ START_TEST(test_tripwire)
     uuid.bytes[uuid.size++] = 0;
     tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), uuid.size, 1), &uuid);
     assert_refused(&image, &image.light, "another build");
-    free_image(&image);
 }
 END_TEST
 
@@ -258,7 +246,7 @@ END_TEST
  * If they stayed, they are the image's. */
 START_TEST(test_other_names)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     char names[TRIPWIRE_SIZE_MAX + 1] = "";
 
     tripwire_write((uint8_t *)names, tripwire_size(sizeof(names), image.source.facts.uuid.size, 1),
@@ -273,14 +261,13 @@ START_TEST(test_other_names)
     finish(&image);
     image.light.names = NAMES;
     assert_correlates(&image, &image.light, &image.full);
-    free_image(&image);
 }
 END_TEST
 
 /* Without a binary ID the stub record tells whose profile it is. */
 START_TEST(test_without_binary_id)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     static const uint8_t other[PROFILE_STUB_ID_SIZE] = "build-iX";
 
     image.light.binary_id = NULL;
@@ -288,14 +275,13 @@ START_TEST(test_without_binary_id)
     assert_correlates(&image, &image.light, &image.full);
     image.light.stub = other;
     assert_refused(&image, &image.light, "another build");
-    free_image(&image);
 }
 END_TEST
 
 /* One UUID, but another stub: two builds. */
 START_TEST(test_other_stub)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     static const uint8_t later[PROFILE_STUB_ID_SIZE] = ID "a digest";
 
     image.light.stub = later;
@@ -308,7 +294,6 @@ START_TEST(test_other_stub)
     assert_refused(&image, &image.light, "has the same UUID but other functions");
     image.light.stub = later;
     assert_correlates(&image, &image.light, &image.full);
-    free_image(&image);
 }
 END_TEST
 
@@ -316,7 +301,7 @@ END_TEST
  * changed its records: with names and a binary ID, or with neither. */
 START_TEST(test_changed_stub)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     struct profile_record_layout layout;
 
     ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
@@ -345,14 +330,13 @@ START_TEST(test_changed_stub)
         ck_assert_uint_eq(found.size, 0);
         buffer_free(&from);
     }
-    free_image(&image);
 }
 END_TEST
 
 /* The data stayed in the image. */
 START_TEST(test_names_only)
 {
-    struct image image = describe(_i);
+    FREED_BY(free_image) struct image image = describe(_i);
     struct profile_recipe kept = image.full;
 
     add_sections(&image);
@@ -362,7 +346,6 @@ START_TEST(test_names_only)
     finish(&image);
     kept.names = NULL;
     assert_correlates(&image, &kept, &image.full);
-    free_image(&image);
 }
 END_TEST
 
@@ -381,46 +364,43 @@ static struct image describe_relocated(int shape, struct profile_record_layout *
 START_TEST(test_addresses_by_relocation)
 {
     struct profile_record_layout layout;
-    struct image image = describe_relocated(_i, &layout);
+    FREED_BY(free_image) struct image image = describe_relocated(_i, &layout);
 
     add_sections(&image);
     finish(&image);
     assert_correlates(&image, &image.light, &image.full);
-    free_image(&image);
 }
 END_TEST
 
 START_TEST(test_addresses_unknown)
 {
     struct profile_record_layout layout;
-    struct image image = describe_relocated(_i, &layout);
+    FREED_BY(free_image) struct image image = describe_relocated(_i, &layout);
 
     store_u32(image.data.data + layout.num_counters, 2, image.full.big_endian);
     add_sections(&image);
     finish(&image);
     assert_refused(&image, &image.light, "cannot be assigned to functions");
-    free_image(&image);
 }
 END_TEST
 
 /* Versions without bitmaps do not count those of other code. */
 START_TEST(test_other_bitmap)
 {
-    struct image image = describe(_i);
+    FREED_BY(free_image) struct image image = describe(_i);
 
     add_sections(&image);
     if (PROFILE_VERSION(image.full.raw_version) < 9)
         add_section(&image, SECTION_BITMAP, BITMAP_ADDRESS, EACH, (struct bytes){0});
     finish(&image);
     assert_correlates(&image, &image.light, &image.full);
-    free_image(&image);
 }
 END_TEST
 
 /* Data with value sites stays in the image, so a sidecar has none in place of a stub record. */
 START_TEST(test_value_sites)
 {
-    struct image image = describe(_i);
+    FREED_BY(free_image) struct image image = describe(_i);
     struct profile_record_layout layout;
     uint8_t *last;
 
@@ -431,7 +411,6 @@ START_TEST(test_value_sites)
     add_sections(&image);
     finish(&image);
     assert_refused(&image, &image.light, "has value sites");
-    free_image(&image);
 }
 END_TEST
 
@@ -439,17 +418,15 @@ END_TEST
  * comes twice. */
 START_TEST(test_binary)
 {
-    struct image image = describe(_i);
+    FREED_BY(free_image) struct image image = describe(_i);
     struct profile_record_layout layout;
-    struct buffer data = {0};
+    FREED_BY(buffer_free) struct buffer data = {0};
     struct profile_recipe light = image.full, full = image.full;
     bool big = image.full.big_endian;
 
     ck_assert(profile_record_layout(image.full.raw_version, image.full.is_32_bit ? 4 : 8, &layout));
-    if (layout.bitmap_ptr == 0) {
-        free_image(&image);
+    if (layout.bitmap_ptr == 0)
         return;
-    }
     for (size_t i = 0; i < RECORDS + 2; i++) {
         size_t from = i == 0 ? 0 : i > 2 ? i - 2 : i - 1;
         uint64_t offset = i == 0 ? 0xf000 : from * EACH * 8;
@@ -481,8 +458,8 @@ START_TEST(test_binary)
     light.counters_each = RECORDS * EACH;
     light.names = NULL;
     {
-        struct buffer from = profile_make(&light), found = {0};
-        struct buffer expected = profile_make(&full);
+        FREED_BY(buffer_free) struct buffer from = profile_make(&light), found = {0};
+        FREED_BY(buffer_free) struct buffer expected = profile_make(&full);
         struct profile result, wanted = profile_of(&expected);
         struct error error = {0};
 
@@ -505,18 +482,13 @@ START_TEST(test_binary)
                               i * EACH);
             ck_assert_mem_eq(record, wanted.data.data + i * layout.record_size, 16);
         }
-        buffer_free(&from);
-        buffer_free(&found);
-        buffer_free(&expected);
     }
-    buffer_free(&data);
-    free_image(&image);
 }
 END_TEST
 
 START_TEST(test_other_builds)
 {
-    struct image image = make_image(_i);
+    FREED_BY(free_image) struct image image = make_image(_i);
     struct profile_recipe other = image.light;
     static const uint8_t stub_2[PROFILE_STUB_ID_SIZE] = "build-i2";
 
@@ -536,7 +508,6 @@ START_TEST(test_other_builds)
     other = image.light;
     other.big_endian = !other.big_endian;
     assert_refused(&image, &other, "raw version");
-    free_image(&image);
 }
 END_TEST
 

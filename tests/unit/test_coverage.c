@@ -36,13 +36,12 @@ static const struct {
 
 START_TEST(test_filenames)
 {
-    struct covmap_names names = {0};
+    FREED_BY(covmap_names_free) struct covmap_names names = {0};
     struct bytes bytes = {(const uint8_t *)filenames[_i].bytes, filenames[_i].size};
 
     ck_assert_int_eq(covmap_names_read(&names, bytes, LIMIT), filenames[_i].result);
     if (filenames[_i].result == RESULT_OK && names.count != 0)
         ck_assert(bytes_equal(names.names[0], (struct bytes){(const uint8_t *)"a", 1}));
-    covmap_names_free(&names);
 }
 END_TEST
 
@@ -126,7 +125,7 @@ static const struct {
 /* Each file has one name, also when it is normalized once more. */
 START_TEST(test_paths)
 {
-    struct buffer scratch = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer scratch = {0}, again = {0};
     const char *texts[] = {paths[_i].directory, paths[_i].name};
     struct bytes parts[2], path;
 
@@ -137,8 +136,6 @@ START_TEST(test_paths)
     ck_assert_mem_eq(path.data, paths[_i].path, (size_t)path.size);
     ck_assert(covmap_path((struct bytes){0}, path, paths[_i].is_windows, &again, &parts[0]));
     ck_assert(bytes_equal(parts[0], path));
-    buffer_free(&scratch);
-    buffer_free(&again);
 }
 END_TEST
 

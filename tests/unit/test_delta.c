@@ -67,14 +67,15 @@ static struct buffer sidecar_with(struct sample *sample, const struct buffer *na
 START_TEST(test_names_that_compress_well)
 {
     const struct delta_options options = {.level = 9, .most = UINT64_MAX, .is_fast = _i == 0};
-    struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(sidecar_bases_free) struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free)
     struct buffer base_names = long_names('y'), names = long_names('z'), content = {0};
-    struct buffer whole_file;
-    struct sidecar *whole, *read;
-    struct names found = {.count = 0};
-    struct output output;
-    struct input written;
+    FREED_BY(buffer_free) struct buffer whole_file;
+    FREED_BY(drop_sidecar) struct sidecar *whole, *read;
+    FREED_BY(names_free) struct names found = {.count = 0};
+    FREED_BY(output_discard) struct output output;
+    FREED_BY(input_close) struct input written;
     struct digest digest;
     struct error error;
     bool fits;
@@ -101,18 +102,7 @@ START_TEST(test_names_that_compress_well)
     ck_assert(bytes_equal(buffer_view(&content), buffer_view(&names)));
     ck_assert_msg(sidecar_verify(read, &error), "%s", error.message);
 
-    names_free(&found);
-    sidecar_close(read);
-    sidecar_close(whole);
-    sidecar_bases_free(&bases);
-    input_close(&written);
-    output_discard(&output);
-    buffer_free(&content);
     buffer_free(&base_file);
-    buffer_free(&whole_file);
-    buffer_free(&base_names);
-    buffer_free(&names);
-    sample_free(sample);
 }
 END_TEST
 

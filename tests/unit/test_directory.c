@@ -30,28 +30,25 @@ static char *path_of(const char *name)
 
 static void make_file(const char *name)
 {
-    char *path = path_of(name);
+    FREED_BY(drop_memory) char *path = path_of(name);
     FILE *file = fopen(path, "w");
 
     ck_assert_ptr_nonnull(file);
     fclose(file);
-    free(path);
 }
 
 static void make_directory(const char *name)
 {
-    char *path = path_of(name);
+    FREED_BY(drop_memory) char *path = path_of(name);
 
     ck_assert_int_eq(mkdir(path, 0755), 0);
-    free(path);
 }
 
 static void make_link(const char *to, const char *name)
 {
-    char *path = path_of(name);
+    FREED_BY(drop_memory) char *path = path_of(name);
 
     ck_assert_int_eq(symlink(to, path), 0);
-    free(path);
 }
 
 static void prepare(void)
@@ -95,10 +92,9 @@ static bool is_wanted(void *context, const char *path, const struct stat *status
 
 static bool list_tree(bool follows_links, struct path_list *list, struct error *error)
 {
-    char *path = path_of("tree");
+    FREED_BY(drop_memory) char *path = path_of("tree");
     bool done = path_list_add_directory(list, path, follows_links, is_wanted, NULL, error);
 
-    free(path);
     return done;
 }
 
@@ -106,14 +102,13 @@ static bool list_tree(bool follows_links, struct path_list *list, struct error *
 
 static void assert_listed(bool follows_links, const char *const *expected, size_t count)
 {
-    struct path_list paths = {0};
+    FREED_BY(path_list_free) struct path_list paths = {0};
     struct error error = {0};
 
     ck_assert_msg(list_tree(follows_links, &paths, &error), "%s", error.message);
     ck_assert_uint_eq(paths.count, count);
     for (size_t i = 0; i < count; i++)
         ck_assert_str_eq(paths.paths[i] + strlen(root), expected[i]);
-    path_list_free(&paths);
 }
 
 START_TEST(test_links)
@@ -129,7 +124,7 @@ END_TEST
 
 START_TEST(test_endless)
 {
-    struct path_list paths = {0};
+    FREED_BY(path_list_free) struct path_list paths = {0};
     struct error error = {0};
 
     make_link("..", "tree/b/up");
@@ -137,7 +132,6 @@ START_TEST(test_endless)
     ck_assert(!list_tree(true, &paths, &error));
     ck_assert_msg(strstr(error.message, "/tree/b/up: a directory inside itself") != NULL, "%s",
                   error.message);
-    path_list_free(&paths);
 }
 END_TEST
 

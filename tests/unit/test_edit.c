@@ -25,7 +25,7 @@ static bool finish(struct edit_script *script)
 
 START_TEST(test_map_of_each_kind)
 {
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
 
     edit_script_init(&script, 100);
     ck_assert(edit_cut(&script, 60, 10));
@@ -43,7 +43,6 @@ START_TEST(test_map_of_each_kind)
     ck_assert_uint_eq(edit_script_map(&script, 65), 68);
     ck_assert_uint_eq(edit_script_map(&script, 70), 68);
     ck_assert_uint_eq(edit_script_map(&script, 100), 98);
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -52,19 +51,18 @@ START_TEST(test_overlap_is_refused)
     static const struct {
         uint64_t offset, size;
     } other[] = {{10, 10}, {5, 6}, {19, 1}, {12, 2}};
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
 
     edit_script_init(&script, 100);
     ck_assert(edit_cut(&script, 10, 10));
     ck_assert(edit_replace_by_zeros(&script, other[_i].offset, other[_i].size, 3));
     ck_assert(!finish(&script));
-    edit_script_free(&script);
 }
 END_TEST
 
 START_TEST(test_neighbours_are_allowed)
 {
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
 
     edit_script_init(&script, 100);
     ck_assert(edit_cut(&script, 10, 10));
@@ -72,13 +70,12 @@ START_TEST(test_neighbours_are_allowed)
     ck_assert(edit_replace(&script, 10, 0, text("in front")));
     ck_assert(finish(&script));
     ck_assert_uint_eq(edit_script_result_size(&script), 88);
-    edit_script_free(&script);
 }
 END_TEST
 
 START_TEST(test_outside_is_refused)
 {
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
 
     edit_script_init(&script, 100);
     ck_assert(!edit_cut(&script, 100, 1));
@@ -88,7 +85,6 @@ START_TEST(test_outside_is_refused)
     ck_assert_uint_eq(script.count, 0);
     /* Whoever did not look is told at the end. */
     ck_assert(!finish(&script));
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -98,8 +94,8 @@ START_TEST(test_overwrite_differences)
     static const char old_text[] = "the same, then something else, and the same again, twice over";
     static const char new_text[] = "the same, then SOMETHING else, and the same again, twice OVER";
     struct bytes original = text(old_text);
-    struct edit_script script;
-    struct buffer result;
+    FREED_BY(edit_script_free) struct edit_script script;
+    FREED_BY(buffer_free) struct buffer result;
 
     edit_script_init(&script, original.size);
     ck_assert(edit_overwrite_differences(&script, original, 0, text(new_text)));
@@ -107,8 +103,6 @@ START_TEST(test_overwrite_differences)
     ck_assert_uint_eq(script.count, 2);
     result = apply_forward(&script, original);
     ck_assert(bytes_equal(buffer_view(&result), text(new_text)));
-    buffer_free(&result);
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -118,8 +112,8 @@ START_TEST(test_map_against_result)
     struct random_state random = random_start(1000 + (uint64_t)_i);
     uint8_t bytes[SIZE];
     struct bytes original = {bytes, SIZE};
-    struct edit_script script;
-    struct buffer result;
+    FREED_BY(edit_script_free) struct edit_script script;
+    FREED_BY(buffer_free) struct buffer result;
     uint64_t position = 0;
 
     for (size_t i = 0; i < SIZE; i++)
@@ -141,8 +135,6 @@ START_TEST(test_map_against_result)
         if (edit == script.count || i < script.edits[edit].offset)
             ck_assert_uint_eq(result.data[edit_script_map(&script, i)], bytes[i]);
     }
-    buffer_free(&result);
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -197,9 +189,9 @@ static struct edit_script make_script(void)
 /* The result is that of the script's definition, or an error if a part is not taken. */
 START_TEST(test_stream)
 {
-    struct input input = make_input(FILE_SIZE);
-    struct edit_script script = make_script();
-    struct buffer expected = apply_forward(&script, input.bytes);
+    FREED_BY(input_close) struct input input = make_input(FILE_SIZE);
+    FREED_BY(edit_script_free) struct edit_script script = make_script();
+    FREED_BY(buffer_free) struct buffer expected = apply_forward(&script, input.bytes);
     bool done = false;
 
     for (size_t left = 0; !done; left++) {
@@ -215,9 +207,6 @@ START_TEST(test_stream)
         ck_assert_uint_lt(left, 100);
         buffer_free(&applied.result);
     }
-    buffer_free(&expected);
-    edit_script_free(&script);
-    input_close(&input);
 }
 END_TEST
 
@@ -227,16 +216,14 @@ START_TEST(test_shorter_file)
     static const uint64_t sizes[] = {500, 300000, 810000, FILE_SIZE - 3, FILE_SIZE - 1};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct input input = make_input(sizes[i]);
-        struct edit_script script = make_script();
+        FREED_BY(input_close) struct input input = make_input(sizes[i]);
+        FREED_BY(edit_script_free) struct edit_script script = make_script();
         struct applied applied = {.left = SIZE_MAX};
         struct error error = {0};
 
         ck_assert(!edit_script_stream(&script, &input, take_part, &applied, &error));
         ck_assert_msg(strstr(error.message, "original: ") == error.message, "%s", error.message);
         buffer_free(&applied.result);
-        edit_script_free(&script);
-        input_close(&input);
     }
 }
 END_TEST

@@ -115,7 +115,7 @@ static long peak_kib(void)
 START_TEST(test_large)
 {
     struct runtime_symbols *found = &state.base.code.symbols;
-    struct input input;
+    FREED_BY(input_close) struct input input;
     struct error error;
     long before;
 
@@ -129,14 +129,13 @@ START_TEST(test_large)
     ck_assert_uint_eq(found->definitions[1].symbol, RUNTIME_END_DATA);
     ck_assert_uint_eq(found->definitions[1].address, ADDRESS + SYMBOLS - 1);
     elf_image_close(&state.image);
-    input_close(&input);
 }
 END_TEST
 
 /* A symbol's section has no number, and there is no table of such numbers. */
 START_TEST(test_unreadable)
 {
-    struct input input;
+    FREED_BY(input_close) struct input input;
     struct error error;
 
     symbols[SYMBOLS - 2].st_shndx = SHN_XINDEX;
@@ -144,7 +143,6 @@ START_TEST(test_unreadable)
     ck_assert(!elf_symbols_find(&state, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "its symbol table cannot be read"));
     elf_image_close(&state.image);
-    input_close(&input);
 }
 END_TEST
 

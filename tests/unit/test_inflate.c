@@ -36,15 +36,15 @@ static struct buffer stream_of(struct bytes text)
 
 static enum result inflate_claimed(struct bytes stream, uint64_t size)
 {
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
     enum result result = inflate_exactly(stream, size, &text);
 
-    buffer_free(&text);
     return result;
 }
 
 START_TEST(test_exact)
 {
+    FREED_BY(buffer_free)
     struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text)), found = {0};
 
     ck_assert(buffer_append(&found, "before", 6));
@@ -53,14 +53,12 @@ START_TEST(test_exact)
     ck_assert_mem_eq(found.data, "before", 6);
     if (text.size != 0)
         ck_assert_mem_eq(found.data + 6, text.data, text.size);
-    buffer_free(&found);
-    buffer_free(&stream);
-    buffer_free(&text);
 }
 END_TEST
 
 START_TEST(test_wrong)
 {
+    FREED_BY(buffer_free)
     struct buffer text = text_of(sizes[_i]), stream = stream_of(buffer_view(&text));
     struct bytes view = buffer_view(&stream);
 
@@ -79,8 +77,6 @@ START_TEST(test_wrong)
     /* The sum of the text is at the end. */
     stream.data[stream.size - 1] ^= 1;
     ck_assert_int_eq(inflate_claimed(view, text.size), RESULT_UNFIT);
-    buffer_free(&stream);
-    buffer_free(&text);
 }
 END_TEST
 
@@ -107,15 +103,13 @@ END_TEST
 /* A claim as large as the stream could be costs no more than what really comes out. */
 START_TEST(test_memory)
 {
+    FREED_BY(buffer_free)
     struct buffer text = text_of(100000), stream = stream_of(buffer_view(&text)), found = {0};
 
     ck_assert(buffer_append_zeros(&stream, 1000000));
     ck_assert_int_eq(inflate_exactly(buffer_view(&stream), UINT64_C(1) << 29, &found),
                      RESULT_UNFIT);
     ck_assert_uint_le(found.capacity, 64 * stream.size);
-    buffer_free(&found);
-    buffer_free(&stream);
-    buffer_free(&text);
 }
 END_TEST
 

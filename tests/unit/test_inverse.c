@@ -124,6 +124,8 @@ static void free_world(struct world *world)
     free(world);
 }
 
+DEFINE_DROP(drop_world, struct world, free_world)
+
 static struct inverse open_inverse(const struct world *world, struct bytes encoded)
 {
     return inverse_open(encoded, world->stripped.size, world->original_size, world->sections,
@@ -181,15 +183,13 @@ static bool run_steps(const struct world *world, struct bytes encoded, struct bu
 START_TEST(test_random_scripts)
 {
     for (uint64_t seed = (uint64_t)_i * 500; seed < (uint64_t)(_i + 1) * 500; seed++) {
-        struct world *world = make_world(seed);
-        struct buffer restored = {0};
+        FREED_BY(drop_world) struct world *world = make_world(seed);
+        FREED_BY(buffer_free) struct buffer restored = {0};
 
         ck_assert_msg(run_steps(world, buffer_view(&world->encoded), &restored), "seed %d",
                       (int)seed);
         ck_assert_msg(bytes_equal(buffer_view(&restored), original_of(world)), "seed %d",
                       (int)seed);
-        buffer_free(&restored);
-        free_world(world);
     }
 }
 END_TEST
@@ -202,8 +202,8 @@ START_TEST(test_sections_are_no_literals)
     struct inverse_step steps[4];
     size_t count = 0;
     struct bytes view = {original, sizeof(original)};
-    struct edit_script script;
-    struct buffer encoded = {0};
+    FREED_BY(edit_script_free) struct edit_script script;
+    FREED_BY(buffer_free) struct buffer encoded = {0};
     struct inverse inverse;
     struct error error = {0};
 
@@ -220,15 +220,13 @@ START_TEST(test_sections_are_no_literals)
     ck_assert_uint_eq(count, 3);
     ck_assert_uint_eq(steps[1].source, SECTION_COVMAP);
     ck_assert_uint_eq(steps[1].insert, 800);
-    buffer_free(&encoded);
-    edit_script_free(&script);
 }
 END_TEST
 
 START_TEST(test_no_edits)
 {
-    struct edit_script script;
-    struct buffer encoded = {0};
+    FREED_BY(edit_script_free) struct edit_script script;
+    FREED_BY(buffer_free) struct buffer encoded = {0};
     struct inverse inverse;
     struct inverse_step step;
     struct error error = {0};
@@ -244,8 +242,6 @@ START_TEST(test_no_edits)
     inverse = inverse_open(buffer_view(&encoded), 5, 6, NULL, 0);
     ck_assert(!inverse_next(&inverse, &step));
     ck_assert(!inverse_finish(&inverse, NAME, &error));
-    buffer_free(&encoded);
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -263,7 +259,7 @@ START_TEST(test_encode_refuses_bad_sections)
         {{(enum section_kind)0, 0, 2}, {SECTION_COVFUN, 4, 1}},
         {{(enum section_kind)99, 0, 2}, {SECTION_COVFUN, 4, 1}},
     };
-    struct edit_script script;
+    FREED_BY(edit_script_free) struct edit_script script;
     uint8_t original[10] = {0};
 
     edit_script_init(&script, sizeof(original));
@@ -272,16 +268,14 @@ START_TEST(test_encode_refuses_bad_sections)
             section_at(bad[i][0].kind, bad[i][0].offset, bad[i][0].size),
             section_at(bad[i][1].kind, bad[i][1].offset, bad[i][1].size),
         };
-        struct buffer encoded = {0};
+        FREED_BY(buffer_free) struct buffer encoded = {0};
         struct error error = {0};
 
         ck_assert_msg(!inverse_encode(&script, (struct bytes){original, sizeof(original)}, sections,
                                       2, NAME, &encoded, &error),
                       "case %d", (int)i);
         ck_assert_str_ne(error.message, "");
-        buffer_free(&encoded);
     }
-    edit_script_free(&script);
 }
 END_TEST
 
@@ -339,7 +333,7 @@ START_TEST(test_hostile_numbers)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct buffer encoded = {0};
+        FREED_BY(buffer_free) struct buffer encoded = {0};
         struct inverse inverse;
         struct inverse_step step;
         struct error error = {0};
@@ -350,7 +344,6 @@ START_TEST(test_hostile_numbers)
             ;
         ck_assert_msg(inverse_finish(&inverse, NAME, &error) == cases[i].sound, "case %d: %s",
                       (int)i, error.message);
-        buffer_free(&encoded);
     }
 }
 END_TEST
@@ -388,7 +381,7 @@ END_TEST
 static bool encode_again(void *subject)
 {
     struct world *world = subject;
-    struct buffer encoded = {0};
+    FREED_BY(buffer_free) struct buffer encoded = {0};
     struct error error = {0};
     bool done = inverse_encode(&world->script, original_of(world), world->sections,
                                world->section_count, NAME, &encoded, &error);
@@ -397,17 +390,15 @@ static bool encode_again(void *subject)
         ck_assert(bytes_equal(buffer_view(&encoded), buffer_view(&world->encoded)));
     else
         expect_memory(&error);
-    buffer_free(&encoded);
     return done;
 }
 
 START_TEST(test_memory)
 {
     for (uint64_t seed = 0; seed < 20; seed++) {
-        struct world *world = make_world(seed);
+        FREED_BY(drop_world) struct world *world = make_world(seed);
 
         refuse_each_way(encode_again, world);
-        free_world(world);
     }
 }
 END_TEST

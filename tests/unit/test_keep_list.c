@@ -70,11 +70,10 @@ START_TEST(test_forms_of_a_line)
     };
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        struct keep_list list = list_of(texts[i]);
+        FREED_BY(keep_list_free) struct keep_list list = list_of(texts[i]);
 
         ck_assert_msg(has(&list, LONG), "%s", texts[i]);
         ck_assert(!has(&list, "10112233445566778899aabbccddeeff00112233"));
-        keep_list_free(&list);
     }
 }
 END_TEST
@@ -100,6 +99,7 @@ END_TEST
 
 START_TEST(test_prefixes)
 {
+    FREED_BY(keep_list_free)
     struct keep_list list = list_of("01020304\n0102030405\nab\nabcdef\n"
                                     "ffeeddccbbaa99887766554433221100\n");
 
@@ -115,16 +115,15 @@ START_TEST(test_prefixes)
     ck_assert(!has(&list, "abcdef00"));
     ck_assert(!has(&list, "ffeeddccbbaa998877665544332211"));
     ck_assert(has(&list, "ffeeddccbbaa99887766554433221100"));
-    keep_list_free(&list);
 }
 END_TEST
 
 /* As a search through all of it would say. */
 START_TEST(test_many)
 {
-    struct keep_list list;
+    FREED_BY(keep_list_free) struct keep_list list;
     struct error error = {0};
-    char *text = NULL;
+    FREED_BY(drop_memory) char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
 
@@ -140,8 +139,6 @@ START_TEST(test_many)
         snprintf(hex, sizeof(hex), "%08xffff", i * 2654435761u);
         ck_assert(has(&list, hex) == (i % 2 == 0));
     }
-    keep_list_free(&list);
-    free(text);
 }
 END_TEST
 

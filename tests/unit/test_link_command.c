@@ -108,11 +108,10 @@ static char *find(const char *const *words, struct error *error)
 START_TEST(test_words)
 {
     struct error error = {0};
-    char *output = find(rows[_i].words, &error);
+    FREED_BY(drop_memory) char *output = find(rows[_i].words, &error);
 
     ck_assert_msg(output != NULL, "%s", error.message);
     ck_assert_str_eq(output, rows[_i].output);
-    free(output);
 }
 END_TEST
 
@@ -151,13 +150,12 @@ START_TEST(test_response_files)
     const struct response *response = &responses[_i];
     const char *words[] = {response->program, "@response", NULL};
     struct error error = {0};
-    char *output;
+    FREED_BY(drop_memory) char *output;
 
     write_text("response", response->text, strlen(response->text));
     output = find(words, &error);
     ck_assert_msg(output != NULL, "%s", error.message);
     ck_assert_str_eq(output, response->output);
-    free(output);
 }
 END_TEST
 
@@ -166,13 +164,12 @@ START_TEST(test_wide)
 {
     const char *words[] = {"link.exe", "@wide", NULL};
     struct error error = {0};
-    char *output;
+    FREED_BY(drop_memory) char *output;
 
     write_text("wide", "\xff\xfe\"\0/\0O\0U\0T\0:\0a\0.\0e\0x\0e\0\"\0\n\0", 28);
     output = find(words, &error);
     ck_assert_msg(output != NULL, "%s", error.message);
     ck_assert_str_eq(output, "a.exe");
-    free(output);
 }
 END_TEST
 
@@ -181,14 +178,13 @@ START_TEST(test_nested)
 {
     const char *words[] = {"cc", "@outer", NULL};
     struct error error = {0};
-    char *output;
+    FREED_BY(drop_memory) char *output;
 
     write_text("outer", "-o outer @inner a.o", 19);
     write_text("inner", "-o inner", 8);
     output = find(words, &error);
     ck_assert_msg(output != NULL, "%s", error.message);
     ck_assert_str_eq(output, "inner");
-    free(output);
 }
 END_TEST
 
@@ -208,7 +204,7 @@ static const struct input_row input_rows[] = {
 START_TEST(test_inputs)
 {
     const struct input_row *row = &input_rows[_i];
-    struct link_command command;
+    FREED_BY(link_command_free) struct link_command command;
     struct error error = {0};
     char inputs[256] = "";
 
@@ -220,7 +216,6 @@ START_TEST(test_inputs)
     }
     ck_assert_str_eq(inputs, row->inputs);
     ck_assert_int_eq(command.names_output, row->names_output);
-    link_command_free(&command);
 }
 END_TEST
 

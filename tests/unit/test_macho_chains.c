@@ -203,7 +203,7 @@ START_TEST(test_each)
     const struct pointer_format *format = &pointer_formats[_i];
 
     for (size_t i = 0; i < 2; i++) {
-        struct macho_maker *maker = make_image(format, page_sizes[i], 4);
+        FREED_BY(drop_maker) struct macho_maker *maker = make_image(format, page_sizes[i], 4);
         const char *reason = "";
         size_t count = 0;
 
@@ -214,7 +214,6 @@ START_TEST(test_each)
         ck_assert(!macho_fixups_each(&maker->state.image, stop_at_third, &count, &reason));
         ck_assert_uint_eq(count, 3);
         ck_assert_ptr_null(reason);
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -255,6 +254,7 @@ START_TEST(test_targets)
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        FREED_BY(drop_maker)
         struct macho_maker *maker = make_image(&pointer_formats[rows[i].format], 4096, 4);
         struct target seen;
         const char *reason;
@@ -265,7 +265,6 @@ START_TEST(test_targets)
         ck_assert_ptr_null(reason);
         ck_assert_msg(seen.is_rebase == rows[i].target.is_rebase, "row %zu", i);
         ck_assert_msg(seen.target == rows[i].target.target, "row %zu", i);
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -294,10 +293,10 @@ static const struct removal {
 static void check_removal(const struct pointer_format *format, uint32_t page_size,
                           const struct removal *removal)
 {
-    struct macho_maker *maker = make_image(format, page_size, 4);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(format, page_size, 4);
     const char *problem = "";
     struct fixups left;
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
 
     macho_maker_open(maker);
     macho_maker_remove(maker, SECTION_DATA, removal->offset, removal->size);
@@ -310,8 +309,6 @@ static void check_removal(const struct pointer_format *format, uint32_t page_siz
     assert_left(&left, removal->offset, removal->size);
     ck_assert(memcmp(result.data + MAKER_LINKEDIT + IMPORTS_AT, IMPORTS_TEXT,
                      BLOB_SIZE - IMPORTS_AT) == 0);
-    buffer_free(&result);
-    macho_maker_free(maker);
 }
 
 START_TEST(test_removal)
@@ -330,10 +327,10 @@ START_TEST(test_split)
     const struct pointer_format *format = &pointer_formats[_i];
 
     for (uint32_t seg_count = 4; seg_count > MAKER_COVER_INDEX; seg_count--) {
-        struct macho_maker *maker = make_image(format, 4096, seg_count);
+        FREED_BY(drop_maker) struct macho_maker *maker = make_image(format, 4096, seg_count);
         const char *problem = "";
         struct fixups left;
-        struct buffer result;
+        FREED_BY(buffer_free) struct buffer result;
         size_t growth;
 
         macho_maker_open(maker);
@@ -352,8 +349,6 @@ START_TEST(test_split)
                           SYMBOLS_AT + growth);
         ck_assert(memcmp(result.data + MAKER_LINKEDIT + IMPORTS_AT + growth, IMPORTS_TEXT,
                          BLOB_SIZE - IMPORTS_AT) == 0);
-        buffer_free(&result);
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -471,7 +466,7 @@ static const struct damage orders[] = {
 START_TEST(test_unknown_order)
 {
     const struct damage *order = &orders[_i];
-    struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
     const char *problem = NULL;
 
     put_number(blob_of(maker) + order->offset, order->width, order->value);
@@ -480,14 +475,13 @@ START_TEST(test_unknown_order)
     ck_assert_msg(!macho_relink_plan(&maker->state, &problem), "%s", order->what);
     ck_assert_msg(problem != NULL && strcmp(problem, order->reason) == 0, "%s: %s", order->what,
                   problem != NULL ? problem : "no reason");
-    macho_maker_free(maker);
 }
 END_TEST
 
 /* Imports that begin past the end of all. */
 START_TEST(test_imports_outside)
 {
-    struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
     const char *problem = NULL;
 
     store_u32(blob_of(maker) + CHAINS_IMPORTS_OFFSET, BLOB_SIZE + 8, false);
@@ -495,14 +489,13 @@ START_TEST(test_imports_outside)
     macho_maker_open(maker);
     ck_assert(!macho_relink_plan(&maker->state, &problem));
     ck_assert_str_eq(problem, unknown_layout);
-    macho_maker_free(maker);
 }
 END_TEST
 
 /* A pointer that dyld sets must not be cut out if it is not of the data. */
 START_TEST(test_fixup_in_a_hole)
 {
-    struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(&pointer_formats[0], 4096, 4);
     const char *problem = NULL;
 
     macho_maker_open(maker);
@@ -510,7 +503,6 @@ START_TEST(test_fixup_in_a_hole)
     macho_maker_split(maker, 0x1000, 0x1000);
     ck_assert(!macho_relink_plan(&maker->state, &problem));
     ck_assert_str_eq(problem, "dyld applies fixups outside all sections");
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -527,6 +519,7 @@ START_TEST(test_impossible_split)
     };
 
     for (size_t i = 0; i < 2; i++) {
+        FREED_BY(drop_maker)
         struct macho_maker *maker =
             make_image(&pointer_formats[0], rows[i].page_size, rows[i].seg_count);
         const char *problem = NULL;
@@ -536,7 +529,6 @@ START_TEST(test_impossible_split)
         macho_maker_split(maker, 0x1000, 0x1000);
         ck_assert(!macho_relink_plan(&maker->state, &problem));
         ck_assert_str_eq(problem, rows[i].reason);
-        macho_maker_free(maker);
     }
 }
 END_TEST

@@ -439,9 +439,9 @@ static void assert_reasons(const struct layout *layout, struct macho_state *stat
 START_TEST(test_layout)
 {
     const struct layout *layout = &layouts[_i];
-    struct macho_maker *maker = make_image(layout);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(layout);
     struct macho_state *state = &maker->state;
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
     struct error error;
 
     ck_assert_msg(macho_layout(state, &error), "%s: %s", layout->what, error.message);
@@ -456,8 +456,6 @@ START_TEST(test_layout)
     ck_assert_msg(state->names_place == layout->names_place, "%s: %d", layout->what,
                   (int)state->names_place);
     assert_bytes(layout, state, buffer_view(&result));
-    buffer_free(&result);
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -467,7 +465,7 @@ START_TEST(test_section_types)
     static const uint32_t nameless[] = {6, 7, 9, 10, 0x11, 0x12, 0x13, 0x14, 0x15};
 
     for (uint32_t type = 0, next = 0; type <= 0x17; type++) {
-        struct macho_maker *maker = make_image(&layouts[0]);
+        FREED_BY(drop_maker) struct macho_maker *maker = make_image(&layouts[0]);
         bool is_nameless = type == nameless[next];
         struct error error;
 
@@ -476,7 +474,6 @@ START_TEST(test_section_types)
         ck_assert(macho_layout(&maker->state, &error));
         ck_assert_msg((maker->state.split_segment != NO_INDEX) == is_nameless, "type 0x%x", type);
         next += is_nameless && next < 8;
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -538,14 +535,13 @@ START_TEST(test_fixups_of_zeros)
         const struct layout layout = {.what = "fixups of zeros",
                                       .places = {[COUNTERS] = counters[i]},
                                       .change = put_rebase_in_zeros};
-        struct macho_maker *maker = make_image(&layout);
+        FREED_BY(drop_maker) struct macho_maker *maker = make_image(&layout);
         struct error error;
 
         ck_assert_msg(macho_layout(&maker->state, &error), "%s", error.message);
         ck_assert_uint_eq(maker->state.split_segment, MAKER_DATA_INDEX);
         ck_assert_uint_eq(maker->state.zeros, NO_INDEX);
         assert_reasons(&layout, &maker->state);
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -557,8 +553,8 @@ START_TEST(test_fixups_of_both_parts)
         .what = "fixups of both parts",
         .change = put_few_segments,
         .why = WHY_ALL("its chained fixups have fewer segments than the image")};
-    struct macho_maker *maker = make_image(&layout);
-    struct buffer result;
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(&layout);
+    FREED_BY(buffer_free) struct buffer result;
     struct error error;
 
     ck_assert_msg(macho_layout(&maker->state, &error), "%s", error.message);
@@ -566,8 +562,6 @@ START_TEST(test_fixups_of_both_parts)
     assert_reasons(&layout, &maker->state);
     result = macho_maker_apply(maker);
     ck_assert_uint_eq(FILE_SIZE - result.size, 0x1000);
-    buffer_free(&result);
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -586,7 +580,7 @@ START_TEST(test_unknown_fixups)
 
     for (size_t i = 0; i < 2; i++) {
         struct layout layout = {.what = "unknown fixups", .change = rows[i].change};
-        struct macho_maker *maker = make_image(&layout);
+        FREED_BY(drop_maker) struct macho_maker *maker = make_image(&layout);
         struct error error;
 
         ck_assert(!macho_layout(&maker->state, &error));
@@ -596,7 +590,6 @@ START_TEST(test_unknown_fixups)
         layout.staying = BIT(DATA) | BIT(NAMES);
         maker = make_image(&layout);
         ck_assert_msg(macho_layout(&maker->state, &error), "%s", error.message);
-        macho_maker_free(maker);
     }
 }
 END_TEST

@@ -134,7 +134,7 @@ static const struct reading {
 START_TEST(test_reading)
 {
     const struct reading *reading = &readings[_i];
-    struct macho_maker *maker = make_image(reading->table, &reading->program);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(reading->table, &reading->program);
     struct seen seen = {.is_rebase = reading->table == DYLD_INFO_REBASE};
     const char *reason = "";
 
@@ -144,7 +144,6 @@ START_TEST(test_reading)
     for (size_t i = 0; i < seen.count; i++)
         ck_assert_msg(seen.places[i] == reading->places[i], "%s: 0x%x", reading->what,
                       seen.places[i]);
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -223,14 +222,13 @@ static void assert_reason(const char *found, const char *expected, const char *w
 START_TEST(test_damage)
 {
     const struct damage *damage = &damages[_i];
-    struct macho_maker *maker = make_image(damage->table, &damage->program);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(damage->table, &damage->program);
     const char *reason = NULL;
 
     ck_assert_msg(!macho_fixups_each(&maker->state.image, take_any, NULL, &reason), "%s",
                   damage->what);
     assert_reason(reason, damage->reason, damage->what);
     ck_assert(macho_segment_may_have_fixups(&maker->state.image, MAKER_COVER_INDEX));
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -245,14 +243,13 @@ static bool stop(void *context, const struct macho_fixup *fixup)
 START_TEST(test_stop)
 {
     static const struct program program = PROGRAM(REBASE_DATA, 0x10, 0x52);
-    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &program);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &program);
     const char *reason = "";
 
     ck_assert(!macho_fixups_each(&maker->state.image, stop, NULL, &reason));
     ck_assert_ptr_null(reason);
     ck_assert(macho_segment_may_have_fixups(&maker->state.image, MAKER_DATA_INDEX));
     ck_assert(!macho_segment_may_have_fixups(&maker->state.image, MAKER_COVER_INDEX));
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -367,11 +364,11 @@ static void assert_left(const struct removal *removal, const struct seen *before
 START_TEST(test_removal)
 {
     const struct removal *removal = &removals[_i];
-    struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &many_rebases);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(DYLD_INFO_REBASE, &many_rebases);
     struct seen before = {.is_rebase = true};
     struct place after[FIXUPS_MAX];
     const char *problem = "";
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
     struct bytes program;
     uint64_t growth;
 
@@ -389,8 +386,6 @@ START_TEST(test_removal)
     ck_assert(
         bytes_slice(buffer_view(&result), MAKER_LINKEDIT, many_rebases.size + growth, &program));
     assert_left(removal, &before, after, run_rebases(program, after));
-    buffer_free(&result);
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -458,7 +453,7 @@ START_TEST(test_moving)
 {
     const struct moving *moving = &movings[_i];
     const struct program *expected = moving->after.size != 0 ? &moving->after : &moving->before;
-    struct macho_maker *maker = make_image(moving->table, &moving->before);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(moving->table, &moving->before);
     const char *problem = NULL;
     struct buffer result;
 
@@ -466,7 +461,6 @@ START_TEST(test_moving)
     if (moving->problem != NULL) {
         ck_assert_msg(!macho_recode_plan(&maker->state, &problem), "%s", moving->what);
         assert_reason(problem, moving->problem, moving->what);
-        macho_maker_free(maker);
         return;
     }
     ck_assert_msg(macho_recode_plan(&maker->state, &problem), "%s: %s", moving->what, problem);
@@ -475,7 +469,6 @@ START_TEST(test_moving)
     ck_assert_msg(memcmp(result.data + MAKER_LINKEDIT, expected->bytes, expected->size) == 0, "%s",
                   moving->what);
     buffer_free(&result);
-    macho_maker_free(maker);
 }
 END_TEST
 
@@ -484,7 +477,7 @@ START_TEST(test_last_segment)
 {
     static const uint8_t rebase[] = {REBASE_TYPE, 0x2f, 0x88, 0x20, 0x51};
     static const uint8_t bind[] = {0x7f, 0x88, 0x20, DO_BIND};
-    struct macho_maker *maker = macho_maker_new();
+    FREED_BY(drop_maker) struct macho_maker *maker = macho_maker_new();
     uint8_t *command = macho_maker_command(maker, LC_DYLD_INFO, DYLD_INFO_SIZE);
     const char *problem = NULL;
 
@@ -501,7 +494,6 @@ START_TEST(test_last_segment)
     maker->state.split_segment = SEGMENT_LIMIT - 1;
     ck_assert(!macho_recode_plan(&maker->state, &problem));
     ck_assert_str_eq(problem, "opcodes of its fixups cannot name a segment behind the sixteenth");
-    macho_maker_free(maker);
 }
 END_TEST
 

@@ -183,10 +183,10 @@ static void sign(struct macho_maker *maker)
 
 static void check_signed(const struct directory *first, const struct directory *second)
 {
-    struct macho_maker *maker = make_image(first, second, 8);
+    FREED_BY(drop_maker) struct macho_maker *maker = make_image(first, second, 8);
     uint64_t limit = LIMIT - 0x1900;
     const uint8_t *signature;
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
 
     macho_maker_open(maker);
     sign(maker);
@@ -204,8 +204,6 @@ static void check_signed(const struct directory *first, const struct directory *
                          "\xfa\xde\x0c\x01\0\0\0\x0c\x77\x77\x77\x77", 12) == 0);
     ck_assert_uint_eq(get(signature, 28), SLOT_CERTIFICATES);
     ck_assert_uint_eq(get(signature + get(signature, 32), 4), 8);
-    buffer_free(&result);
-    macho_maker_free(maker);
 }
 
 START_TEST(test_signed)
@@ -272,7 +270,7 @@ static const struct damage {
 static void check_refused(struct macho_maker *maker, const char *what, const char *message)
 {
     struct error error;
-    struct buffer result;
+    FREED_BY(buffer_free) struct buffer result;
 
     macho_maker_open(maker);
     ck_assert_msg(!macho_signature_read(&maker->state, &error), "%s", what);
@@ -284,7 +282,6 @@ static void check_refused(struct macho_maker *maker, const char *what, const cha
     ck_assert(macho_signature_sign(&maker->state.base, &error));
     result = macho_maker_apply(maker);
     ck_assert(bytes_equal(buffer_view(&result), (struct bytes){maker->file, LIMIT}));
-    buffer_free(&result);
     macho_maker_free(maker);
 }
 
@@ -310,7 +307,7 @@ START_TEST(test_place)
     static const uint32_t sizes[] = {SIGNATURE_SIZE + 1, 11};
 
     for (size_t i = 0; i < 2; i++) {
-        struct macho_maker *maker = macho_maker_new();
+        FREED_BY(drop_maker) struct macho_maker *maker = macho_maker_new();
         struct error error;
 
         put_signature(maker, &directories[0], NULL, 8);
@@ -318,7 +315,6 @@ START_TEST(test_place)
         macho_maker_open(maker);
         ck_assert(!macho_signature_read(&maker->state, &error));
         ck_assert_str_eq(error.message, unknown);
-        macho_maker_free(maker);
     }
 }
 END_TEST
@@ -326,7 +322,7 @@ END_TEST
 /* Without a signature there is nothing to do. */
 START_TEST(test_unsigned)
 {
-    struct macho_maker *maker = macho_maker_new();
+    FREED_BY(drop_maker) struct macho_maker *maker = macho_maker_new();
     struct error error;
 
     macho_maker_open(maker);
@@ -334,7 +330,6 @@ START_TEST(test_unsigned)
     ck_assert(macho_signature_reserve(&maker->state, &error));
     ck_assert(macho_signature_sign(&maker->state.base, &error));
     ck_assert_uint_eq(maker->state.base.plan->edits.count, 0);
-    macho_maker_free(maker);
 }
 END_TEST
 

@@ -26,7 +26,7 @@ static void free_subject(struct subject *subject)
 static bool comes_back(const struct subject *subject)
 {
     const struct codec_options options = {.level = 3, .threads = 2};
-    struct buffer packed = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer packed = {0}, again = {0};
     struct error error = {0};
     bool fits;
 
@@ -43,8 +43,6 @@ static bool comes_back(const struct subject *subject)
         ck_assert_uint_eq(again.size, subject->section.size);
         ck_assert_mem_eq(again.data, subject->section.data, again.size);
     }
-    buffer_free(&packed);
-    buffer_free(&again);
     return fits;
 }
 
@@ -52,13 +50,12 @@ static bool comes_back(const struct subject *subject)
  */
 static bool parts_come_back(const struct subject *subject, struct streams *streams)
 {
-    struct buffer again = {0};
+    FREED_BY(buffer_free) struct buffer again = {0};
     bool same = subject->transform->decode(&subject->context, streams, subject->section.size,
                                            &again) == RESULT_OK &&
                 again.size == subject->section.size &&
                 memcmp(again.data, subject->section.data, again.size) == 0;
 
-    buffer_free(&again);
     return same;
 }
 
@@ -85,10 +82,11 @@ static struct buffer make_zero_regions(uint32_t files, uint32_t count)
 START_TEST(test_many_regions)
 {
     for (uint32_t count = MAPPING_COUNT_MAX / 2; count <= MAPPING_COUNT_MAX / 2 + 1; count++) {
+        FREED_BY(free_subject)
         struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                                   .context = {.pointer_size = 8, .raw_version = 10},
                                   .section = make_zero_regions(2, count)};
-        struct streams streams = {0};
+        FREED_BY(streams_free) struct streams streams = {0};
 
         ck_assert_int_eq(
             subject.transform->encode(&subject.context, buffer_view(&subject.section), &streams),
@@ -96,8 +94,6 @@ START_TEST(test_many_regions)
         ck_assert_int_eq(streams.stream[STREAM_RAW_MAPPINGS].size != 0,
                          count > MAPPING_COUNT_MAX / 2);
         ck_assert(comes_back(&subject));
-        streams_free(&streams);
-        free_subject(&subject);
     }
 }
 END_TEST
@@ -107,13 +103,15 @@ END_TEST
 START_TEST(test_claimed_regions)
 {
     static const unsigned more[] = {200, 3000};
+    FREED_BY(free_subject)
     struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                               .context = {.pointer_size = 8, .raw_version = 10},
                               .section = make_zero_regions(3, 1000)};
 
     for (unsigned i = 0; i < 2; i++) {
+        FREED_BY(buffer_free)
         struct buffer grown = make_zero_regions(3 + more[0], 1000), again = {0};
-        struct streams streams = {0};
+        FREED_BY(streams_free) struct streams streams = {0};
         enum result result;
 
         ck_assert_int_eq(
@@ -137,11 +135,7 @@ START_TEST(test_claimed_regions)
             ck_assert_int_eq(result, RESULT_UNFIT);
             ck_assert_uint_lt(again.size, 1000);
         }
-        buffer_free(&again);
-        buffer_free(&grown);
-        streams_free(&streams);
     }
-    free_subject(&subject);
 }
 END_TEST
 
@@ -166,9 +160,10 @@ START_TEST(test_lines_start_again)
     static const uint8_t lines[] = {1,    5,    0,    3,    1,    0,  0, 0,    0,
                                     1,    0xfe, 0xff, 0xff, 0xff, 15, 2, 0xff, 0xff,
                                     0xff, 0xff, 15,   9,    1,    4,  1, 1,    9};
+    FREED_BY(free_subject)
     struct subject subject = {.transform = transform_for(SECTION_COVFUN, false),
                               .context = {.pointer_size = 8, .raw_version = 10}};
-    struct streams streams = {0};
+    FREED_BY(streams_free) struct streams streams = {0};
 
     add_record(&subject.section, 1, (struct bytes){lines, sizeof(lines)});
     ck_assert_int_eq(
@@ -176,16 +171,15 @@ START_TEST(test_lines_start_again)
         RESULT_OK);
     ck_assert_uint_eq(streams.stream[STREAM_RAW_MAPPINGS].size, 0);
     ck_assert(parts_come_back(&subject, &streams));
-    streams_free(&streams);
-    free_subject(&subject);
 }
 END_TEST
 
 /* A size that is missing is not taken for 0. */
 START_TEST(test_missing_size)
 {
+    FREED_BY(free_subject)
     struct subject subject = {transform_for(SECTION_COVFUN, false), {.pointer_size = 8}, {0}};
-    struct streams streams = {.count = 0};
+    FREED_BY(streams_free) struct streams streams = {.count = 0};
     struct buffer *codes = &streams.stream[STREAM_MAPPING_CODES], again = {0};
 
     ck_assert(buffer_append_zeros(&subject.section, 28)); /* a record with an empty mapping */
@@ -198,8 +192,6 @@ START_TEST(test_missing_size)
     ck_assert_int_eq(subject.transform->decode(&subject.context, &streams, 28, &again),
                      RESULT_UNFIT);
     buffer_free(&again);
-    streams_free(&streams);
-    free_subject(&subject);
 }
 END_TEST
 

@@ -75,8 +75,8 @@ static struct buffer covfun_of(size_t count)
 static uint64_t asked_for(size_t count)
 {
     const struct codec_options options = {.level = 3, .threads = 1};
-    struct buffer data = data_of(count), packed = {0}, again = {0};
-    struct buffer section = covfun_of((size_t)BLOCKS * BLOCK_SIZE / 32);
+    FREED_BY(buffer_free) struct buffer data = data_of(count), packed = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer section = covfun_of((size_t)BLOCKS * BLOCK_SIZE / 32);
     struct transform_context context = {.pointer_size = 8,
                                         .raw_version = 10,
                                         .threads = 1,
@@ -96,10 +96,6 @@ static uint64_t asked_for(size_t count)
                      &again, &error));
     before = asked - before;
     ck_assert(bytes_equal(buffer_view(&again), buffer_view(&section)));
-    buffer_free(&again);
-    buffer_free(&packed);
-    buffer_free(&section);
-    buffer_free(&data);
     return before;
 }
 
@@ -115,8 +111,8 @@ START_TEST(test_tokens_that_never_come)
 {
     const size_t size = (size_t)4 << 20;
     const uint8_t codes[] = {0, 0, 0, 0, 0, TOKEN_CODE_NEW_PLAIN};
-    struct buffer dictionary = {0};
-    struct names made;
+    FREED_BY(buffer_free) struct buffer dictionary = {0};
+    FREED_BY(names_free) struct names made;
     uint64_t before;
 
     ck_assert(buffer_append_zeros(&dictionary, size));
@@ -126,8 +122,6 @@ START_TEST(test_tokens_that_never_come)
                                        buffer_view(&dictionary), size, &made),
                      RESULT_UNFIT);
     ck_assert_uint_lt(asked - before, size);
-    names_free(&made);
-    buffer_free(&dictionary);
 }
 END_TEST
 

@@ -82,8 +82,8 @@ static void check_name(const struct names *names, const char *name)
 
 START_TEST(test_names)
 {
-    struct buffer section = sample_section();
-    struct names names;
+    FREED_BY(buffer_free) struct buffer section = sample_section();
+    FREED_BY(names_free) struct names names;
     struct error error = {0};
 
     ck_assert_msg(names_read(&names, buffer_view(&section), "file", &error), "%s", error.message);
@@ -97,15 +97,13 @@ START_TEST(test_names)
     names_free(&names);
     ck_assert(names_read(&names, (struct bytes){NULL, 0}, "file", &error));
     ck_assert_ptr_null(names_find(&names, 0));
-    names_free(&names);
-    buffer_free(&section);
 }
 END_TEST
 
 /* Of names that come in many chunks, each once, in the order in which they came first. */
 START_TEST(test_distinct)
 {
-    struct buffer section = {0}, encoded = {0}, expected = {0};
+    FREED_BY(buffer_free) struct buffer section = {0}, encoded = {0}, expected = {0};
     struct names set = {0};
     struct error error = {0};
     const int count = 5000;
@@ -134,9 +132,6 @@ START_TEST(test_distinct)
     ck_assert(buffer_append_uleb128(&section, 0));
     ck_assert(buffer_append(&section, expected.data, expected.size));
     ck_assert(bytes_equal(buffer_view(&encoded), buffer_view(&section)));
-    buffer_free(&section);
-    buffer_free(&encoded);
-    buffer_free(&expected);
 }
 END_TEST
 
@@ -144,7 +139,7 @@ END_TEST
 START_TEST(test_no_names)
 {
     struct buffer section = {0}, encoded = {0};
-    struct names set = {0};
+    FREED_BY(names_free) struct names set = {0};
     struct error error = {0};
 
     name_chunk_put(&section, "\1\1", true);
@@ -152,7 +147,6 @@ START_TEST(test_no_names)
     ck_assert_uint_eq(set.count, 0);
     ck_assert(names_encode(&set, &encoded));
     ck_assert_uint_eq(encoded.size, 0);
-    names_free(&set);
     buffer_free(&section);
 }
 END_TEST
@@ -167,7 +161,7 @@ START_TEST(test_false_sizes)
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         for (int stored = 0; stored < 2; stored++) {
-            struct buffer section = {0};
+            FREED_BY(buffer_free) struct buffer section = {0};
 
             ck_assert(buffer_append_uleb128(&section, sizes[i]));
             ck_assert(buffer_append_uleb128(&section, stored ? 0 : 10));
@@ -178,7 +172,6 @@ START_TEST(test_false_sizes)
             ck_assert(!names_add_section(&set, buffer_view(&section), 0, "file", &error));
             ck_assert_uint_le(set.chunk.capacity + set.text.capacity, 1 << 20);
             names_free(&set);
-            buffer_free(&section);
         }
     }
 }
@@ -188,10 +181,10 @@ END_TEST
 START_TEST(test_many_chunks)
 {
     const uint64_t size = 1 << 16, limit = 64 * size;
-    struct buffer section = {0};
-    struct names set = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
+    FREED_BY(names_free) struct names set = {0};
     struct error error;
-    char *name = malloc(size);
+    FREED_BY(drop_memory) char *name = malloc(size);
 
     memset(name, 'a', size - 1);
     name[size - 1] = '\0';
@@ -204,9 +197,6 @@ START_TEST(test_many_chunks)
         name_chunk_put(&section, name, true);
     ck_assert(!names_add_section(&set, buffer_view(&section), limit, "file", &error));
     ck_assert_ptr_nonnull(strstr(error.message, "file: the text of its names claims "));
-    names_free(&set);
-    buffer_free(&section);
-    free(name);
 }
 END_TEST
 

@@ -50,11 +50,10 @@ static bool collect(void *context, struct bytes part, struct error *error)
 static struct buffer make_object(const struct sidecar_source *source)
 {
     struct buffer file = sample_write(source, 9, 1), object = {0};
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
     ck_assert_msg(export_write(sidecar, collect, &object, &error), "%s", error.message);
-    sidecar_close(sidecar);
     buffer_free(&file);
     return object;
 }
@@ -93,11 +92,10 @@ static void check_content(Elf *elf, const char *name, struct bytes expected)
 
 static void check_names(Elf *elf, const char *name)
 {
-    struct buffer expected = {0};
+    FREED_BY(buffer_free) struct buffer expected = {0};
 
     name_chunk_put(&expected, distinct, false);
     check_content(elf, name, buffer_view(&expected));
-    buffer_free(&expected);
 }
 
 static void check_place(Elf *elf, const char *name, const struct section *made)
@@ -165,8 +163,8 @@ static void check_debug_information(Elf *elf)
 
 START_TEST(test_coverage)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer names = sample_names(), object;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer names = sample_names(), object;
     struct export_facts facts;
     struct error error = {0};
     GElf_Shdr header;
@@ -196,9 +194,6 @@ START_TEST(test_coverage)
     ck_assert(uuid_equal(&facts.image.uuid, &sample->source.facts.uuid));
     ck_assert_uint_eq(facts.image.machine, sample->source.facts.machine);
     ck_assert_uint_eq(facts.section_count, 5);
-    buffer_free(&object);
-    buffer_free(&names);
-    sample_free(sample);
 }
 END_TEST
 
@@ -212,20 +207,18 @@ static bool must_not_be_called(void *context, struct bytes part, struct error *e
 
 static void check_refused(const struct sidecar_source *source, const char *reason)
 {
-    struct buffer file = sample_write(source, 9, 1);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(buffer_free) struct buffer file = sample_write(source, 9, 1);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
     ck_assert(!export_write(sidecar, must_not_be_called, NULL, &error));
     ck_assert_msg(strstr(error.message, reason) != NULL, "%s", error.message);
-    sidecar_close(sidecar);
-    buffer_free(&file);
 }
 
 START_TEST(test_refusals)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer names = sample_names();
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer names = sample_names();
     struct section *sections = sample->sections;
     size_t count = sample->source.section_count;
 
@@ -246,8 +239,6 @@ START_TEST(test_refusals)
     check_refused(&sample->source, "only a part");
     sample->source.section_count = 0;
     check_refused(&sample->source, "no coverage mapping");
-    buffer_free(&names);
-    sample_free(sample);
 }
 END_TEST
 
@@ -255,12 +246,10 @@ END_TEST
 
 static enum sidecar_mapping mapping_of(const struct sidecar_source *source)
 {
-    struct buffer file = sample_write(source, 9, 1);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(buffer_free) struct buffer file = sample_write(source, 9, 1);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     enum sidecar_mapping mapping = sidecar_mapping(sidecar);
 
-    sidecar_close(sidecar);
-    buffer_free(&file);
     return mapping;
 }
 
@@ -283,7 +272,7 @@ static void set_stub(struct sidecar_facts *facts, const struct sample *sample, s
 START_TEST(test_mapping)
 {
     static const struct bytes nothing = {NULL, 0};
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     struct section kept = {.kind = SECTION_COVFUN, .size = 5, .reason = ""};
     struct sidecar_source source = sample->source, none;
 
@@ -312,7 +301,6 @@ START_TEST(test_mapping)
     set_stub(&none.facts, sample, sample->sections[COVMAP].content,
              sample->sections[COVFUN].content);
     ck_assert_int_eq(mapping_of(&none), MAPPING_IS_APART);
-    sample_free(sample);
 }
 END_TEST
 
@@ -325,31 +313,27 @@ static bool stop_at_once(void *context, struct bytes part, struct error *error)
 
 START_TEST(test_a_sink_that_stops)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer names = sample_names(), file;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer names = sample_names(), file;
     struct error error = {0};
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
 
     set_content(&sample->sections[NAMES], SECTION_NAMES, buffer_view(&names));
     file = sample_write(&sample->source, 9, 1);
     sidecar = sample_open(&file);
     ck_assert(!export_write(sidecar, stop_at_once, NULL, &error));
     ck_assert_str_eq(error.message, "stopped");
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    buffer_free(&names);
-    sample_free(sample);
 }
 END_TEST
 
 /* Contents that turn out to be damaged while they are written. */
 START_TEST(test_damaged_content)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer names = sample_names(), file, object = {0};
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer names = sample_names(), file, object = {0};
     uint64_t section_headers, covfun;
     struct error error = {0};
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
 
     set_content(&sample->sections[NAMES], SECTION_NAMES, buffer_view(&names));
     file = sample_write(&sample->source, 9, 1);
@@ -361,11 +345,6 @@ START_TEST(test_damaged_content)
     sidecar = sample_open(&file);
     ck_assert(!export_write(sidecar, collect, &object, &error));
     ck_assert_msg(strstr(error.message, "__llvm_covfun") != NULL, "%s", error.message);
-    sidecar_close(sidecar);
-    buffer_free(&object);
-    buffer_free(&file);
-    buffer_free(&names);
-    sample_free(sample);
 }
 END_TEST
 

@@ -199,7 +199,7 @@ START_TEST(test_every_form_of_a_value)
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        struct parsed_options parsed;
+        FREED_BY(parsed_options_free) struct parsed_options parsed;
         struct error error;
 
         ck_assert_msg(parse(&optional, lines[i], &parsed, &error) == PARSE_DONE, "%s: %s", lines[i],
@@ -207,27 +207,25 @@ START_TEST(test_every_form_of_a_value)
         ck_assert(option_given(&parsed, OPTION_OUTPUT));
         ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "x");
         ck_assert_uint_eq(parsed.operand_count, 0);
-        parsed_options_free(&parsed);
     }
 }
 END_TEST
 
 START_TEST(test_values_may_look_like_options)
 {
-    struct parsed_options parsed;
+    FREED_BY(parsed_options_free) struct parsed_options parsed;
     struct error error;
 
     ck_assert(parse(&optional, "-o --verbose --sidecar=a=b", &parsed, &error) == PARSE_DONE);
     ck_assert_str_eq(option_text(&parsed, OPTION_OUTPUT), "--verbose");
     ck_assert_str_eq(option_text(&parsed, OPTION_SIDECAR), "a=b");
     ck_assert(!option_given(&parsed, OPTION_VERBOSE));
-    parsed_options_free(&parsed);
 }
 END_TEST
 
 START_TEST(test_flags_and_operands_mix)
 {
-    struct parsed_options parsed;
+    FREED_BY(parsed_options_free) struct parsed_options parsed;
     struct error error;
 
     ck_assert(parse(&optional, "a -qv - -- -v", &parsed, &error) == PARSE_DONE);
@@ -237,7 +235,6 @@ START_TEST(test_flags_and_operands_mix)
     ck_assert_str_eq(parsed.operands[0], "a");
     ck_assert_str_eq(parsed.operands[1], "-");
     ck_assert_str_eq(parsed.operands[2], "-v");
-    parsed_options_free(&parsed);
 }
 END_TEST
 
@@ -265,7 +262,7 @@ END_TEST
 
 START_TEST(test_nothing_given)
 {
-    struct parsed_options parsed;
+    FREED_BY(parsed_options_free) struct parsed_options parsed;
     struct error error;
 
     ck_assert(parse(&optional, "", &parsed, &error) == PARSE_DONE);
@@ -275,13 +272,12 @@ START_TEST(test_nothing_given)
     ck_assert_uint_eq(option_uuid(&parsed, OPTION_UUID).size, 0);
     ck_assert_uint_ge(option_threads(&parsed), 1);
     ck_assert_uint_le(option_threads(&parsed), 8);
-    parsed_options_free(&parsed);
 }
 END_TEST
 
 START_TEST(test_typed_values)
 {
-    struct parsed_options parsed;
+    FREED_BY(parsed_options_free) struct parsed_options parsed;
     struct error error;
     struct uuid uuid;
 
@@ -300,7 +296,6 @@ START_TEST(test_typed_values)
               PARSE_DONE);
     ck_assert_uint_eq(option_sections(&parsed, OPTION_SECTIONS), SECTION_DEFAULT);
     ck_assert_uint_eq(option_number(&parsed, OPTION_THREADS), UINT64_MAX);
-    parsed_options_free(&parsed);
 }
 END_TEST
 
@@ -323,13 +318,12 @@ START_TEST(test_sizes)
                                         "1KB", "1.5G", "16777216T", "x",  "18446744073709551616"};
 
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-        struct parsed_options parsed;
+        FREED_BY(parsed_options_free) struct parsed_options parsed;
         struct error error;
 
         ck_assert_msg(parse(&optional, sizes[i].line, &parsed, &error) == PARSE_DONE, "%s",
                       sizes[i].line);
         ck_assert_uint_eq(option_number(&parsed, OPTION_MEMORY_LIMIT), sizes[i].size);
-        parsed_options_free(&parsed);
     }
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         char line[64];
@@ -441,7 +435,7 @@ END_TEST
 
 START_TEST(test_help_has_every_option)
 {
-    char *text = NULL;
+    FREED_BY(drop_memory) char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
 
@@ -454,7 +448,6 @@ START_TEST(test_help_has_every_option)
     ck_assert_ptr_nonnull(strstr(text, "  -h, --help           print this text\n"));
     for (size_t i = 0; i < OPTION_TABLE_SIZE; i++)
         ck_assert_ptr_nonnull(strstr(text, table[i].long_name));
-    free(text);
 }
 END_TEST
 
@@ -463,7 +456,7 @@ START_TEST(test_table_aligns_and_cleans)
     static const struct table_column columns[] = {
         {"name", TABLE_LEFT}, {"size", TABLE_RIGHT}, {"empty", TABLE_LEFT}, {"note", TABLE_LEFT}};
     struct table *aligned = table_new(columns, 4, 1);
-    char *text = NULL;
+    FREED_BY(drop_memory) char *text = NULL;
     size_t size;
     FILE *stream = open_memstream(&text, &size);
 
@@ -482,7 +475,6 @@ START_TEST(test_table_aligns_and_cleans)
     ck_assert_str_eq(text, " name   size  note\n"
                            " a?b?      7\n"
                            " \xc3\xa4     12345  x\n");
-    free(text);
     table_free(aligned);
 }
 END_TEST

@@ -49,8 +49,8 @@ static const struct crafted sound_unit = {
 /* Reads the first `most` bytes behind the header. Sets *most to how many there are. */
 static enum result read_crafted(const struct crafted *crafted, size_t *most)
 {
-    struct packed_unit unit = {0};
-    struct buffer section = {0};
+    FREED_BY(packed_unit_free) struct packed_unit unit = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
     enum result result;
 
     ck_assert(buffer_append_zeros(&section, COVMAP_HEADER_SIZE));
@@ -65,8 +65,6 @@ static enum result read_crafted(const struct crafted *crafted, size_t *most)
     store_u32(section.data + COVMAP_FILENAMES_SIZE, (uint32_t)*most, false);
     store_u32(section.data + COVMAP_VERSION, PACKED_UNIT_VERSION, false);
     result = packed_unit_read(&unit, buffer_view(&section), false, crafted->limit);
-    packed_unit_free(&unit);
-    buffer_free(&section);
     return result;
 }
 
@@ -157,7 +155,8 @@ START_TEST(test_order)
                                    .function_hash = 1,
                                    .filenames_reference = md5_name_reference(ordinary),
                                    .mapping = mapping};
-    struct buffer covmap = {0}, covfun = {0}, made[2] = {{0}, {0}};
+    FREED_BY(buffer_free) struct buffer covmap = {0}, covfun = {0};
+    struct buffer made[2] = {{0}, {0}};
     struct error error = {0};
     bool done;
 
@@ -190,8 +189,6 @@ START_TEST(test_order)
     } else {
         ck_assert_ptr_nonnull(strstr(error.message, links[_i].message));
     }
-    buffer_free(&covmap);
-    buffer_free(&covfun);
     buffer_free(&made[0]);
     buffer_free(&made[1]);
 }
@@ -202,7 +199,7 @@ END_TEST
 /* Appends a unit with so many empty filenames, compressed; units of different counts differ. */
 static void add_large_unit(struct buffer *covmap, size_t name_count)
 {
-    struct buffer text = {0}, stream = {0}, filenames = {0};
+    FREED_BY(buffer_free) struct buffer text = {0}, stream = {0}, filenames = {0};
     uint8_t header[COVMAP_HEADER_SIZE] = {0};
 
     ck_assert(buffer_append_zeros(&text, name_count));
@@ -216,9 +213,6 @@ static void add_large_unit(struct buffer *covmap, size_t name_count)
     ck_assert(buffer_append(covmap, header, sizeof header) &&
               buffer_append(covmap, filenames.data, filenames.size) &&
               buffer_append_zeros(covmap, -covmap->size % COVERAGE_ALIGNMENT));
-    buffer_free(&text);
-    buffer_free(&stream);
-    buffer_free(&filenames);
 }
 
 /* Units that are small, but have more filenames together than may be held. */
@@ -226,8 +220,8 @@ START_TEST(test_many_filenames)
 {
     const struct transform *transform = transform_for(SECTION_LINKED_COVMAP, false);
     struct transform_context context = {.pointer_size = 8, .threads = 1};
-    struct streams streams = {0};
-    struct buffer covmap = {0}, made = {0};
+    FREED_BY(streams_free) struct streams streams = {0};
+    FREED_BY(buffer_free) struct buffer covmap = {0}, made = {0};
     enum result result;
 
     for (size_t i = 0; i < LARGE_UNITS; i++)
@@ -244,9 +238,6 @@ START_TEST(test_many_filenames)
     result = transform->decode(&context, &streams, covmap.size, &made);
     ck_assert_int_eq(result, RESULT_OK);
     ck_assert(bytes_equal(buffer_view(&made), buffer_view(&covmap)));
-    buffer_free(&covmap);
-    buffer_free(&made);
-    streams_free(&streams);
 }
 END_TEST
 

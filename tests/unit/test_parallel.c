@@ -104,13 +104,12 @@ static void tell_of_job(void *context, size_t index)
 START_TEST(test_order)
 {
     static const unsigned threads[] = {1, 2, THREADS, 1000};
-    struct order *order = calloc(1, sizeof(*order));
+    FREED_BY(drop_memory) struct order *order = calloc(1, sizeof(*order));
 
     ck_assert_ptr_nonnull(order);
     ck_assert(parallel_run_in_order(JOBS, threads[_i], do_job, tell_of_job, order));
     ck_assert_uint_eq(order->told, JOBS);
     ck_assert(parallel_run_in_order(0, threads[_i], do_job, tell_of_job, order));
-    free(order);
 }
 END_TEST
 
@@ -118,7 +117,7 @@ END_TEST
 
 START_TEST(test_array_grows)
 {
-    uint32_t *items = NULL;
+    FREED_BY(drop_memory) uint32_t *items = NULL;
     size_t capacity = 0;
 
     for (uint32_t i = 0; i < 1000; i++) {
@@ -130,7 +129,6 @@ START_TEST(test_array_grows)
     ck_assert(!array_make_room(&items, &capacity, 1000, SIZE_MAX / 2, sizeof(*items)));
     ck_assert_uint_eq(items[999], 999);
     ck_assert(array_make_room(&items, &capacity, capacity, 0, sizeof(*items)));
-    free(items);
 }
 END_TEST
 

@@ -221,7 +221,7 @@ static struct recipe shape(int index)
 START_TEST(test_every_shape)
 {
     struct recipe recipe = shape(_i);
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     struct profile profile;
 
     make(&recipe, &file);
@@ -242,7 +242,6 @@ START_TEST(test_every_shape)
     ck_assert_uint_eq(profile.vtable_names.size, recipe.vnames_size);
     ck_assert_uint_eq(profile.value_data.size, recipe.num_data * recipe.value_size);
     ck_assert(!profile.lightweight);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -338,7 +337,7 @@ END_TEST
 START_TEST(test_too_many_zeros)
 {
     struct recipe recipe = ordinary(8, true, false);
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     struct profile profile;
     struct error error;
     uint64_t offset = 0;
@@ -353,7 +352,6 @@ START_TEST(test_too_many_zeros)
     ck_assert(profile_find_next(buffer_view(&file), &offset));
     ck_assert(!profile_parse(buffer_view(&file), offset, "p", &profile, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "64 MiB of zeros"));
-    buffer_free(&file);
 }
 END_TEST
 
@@ -375,12 +373,11 @@ static struct recipe lightweight(int index)
 
 static bool is_lightweight(const struct recipe *recipe)
 {
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     bool result;
 
     make(recipe, &file);
     result = parse_good(&file).lightweight;
-    buffer_free(&file);
     return result;
 }
 
@@ -409,7 +406,7 @@ END_TEST
 START_TEST(test_uuids)
 {
     struct recipe recipe = lightweight(_i);
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     struct profile profile;
     struct profile_uuids uuids = {.profile = &profile};
     struct uuid uuid;
@@ -428,7 +425,6 @@ START_TEST(test_uuids)
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert(!profile_next_uuid(&uuids, &uuid, &source));
     ck_assert_uint_eq(uuid.size, 0);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -447,7 +443,7 @@ static void expect_bad(struct bytes bytes, const char *message)
 START_TEST(test_every_truncation_fails)
 {
     struct recipe recipe = shape(_i);
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     /* In continuous mode the value data is not written: a profile that ends there is whole. */
     size_t whole;
 
@@ -455,7 +451,7 @@ START_TEST(test_every_truncation_fails)
     whole = file.size - (size_t)recipe.num_data * recipe.value_size;
     for (size_t size = 0; size < file.size; size++) {
         /* A copy of just that size, so that AddressSanitizer sees what is read behind it. */
-        uint8_t *copy = malloc(size + 1);
+        FREED_BY(drop_memory) uint8_t *copy = malloc(size + 1);
         struct bytes bytes = {copy, size};
         struct profile profile;
         struct error error = {0};
@@ -464,16 +460,14 @@ START_TEST(test_every_truncation_fails)
         ck_assert_msg(profile_parse(bytes, 0, "p", &profile, &error) == (size == whole),
                       "%zu of %zu bytes", size, file.size);
         ck_assert(size == whole || strncmp(error.message, "p: ", 3) == 0);
-        free(copy);
     }
-    buffer_free(&file);
 }
 END_TEST
 
 START_TEST(test_bad_headers)
 {
     struct recipe recipe = ordinary(8, true, false);
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
 
     make(&recipe, &file);
     expect_bad((struct bytes){file.data, 0}, "not a raw profile");
@@ -494,7 +488,6 @@ START_TEST(test_bad_headers)
     expect_bad(buffer_view(&file), "binary ID");
     store_u64(file.data + 88, UINT64_MAX, false);
     expect_bad(buffer_view(&file), "binary ID");
-    buffer_free(&file);
 }
 END_TEST
 
@@ -505,7 +498,7 @@ START_TEST(test_uniform_counters)
 
     for (int index = 0; index < 4; index++) {
         struct recipe recipe = ordinary(11, (index & 1) != 0, (index & 2) != 0);
-        struct buffer file = {0};
+        FREED_BY(buffer_free) struct buffer file = {0};
         char text[64];
 
         make(&recipe, &file);
@@ -515,7 +508,6 @@ START_TEST(test_uniform_counters)
             snprintf(text, sizeof(text), "has %" PRIu64 " uniform counters", counts[i]);
             expect_bad(buffer_view(&file), text);
         }
-        buffer_free(&file);
     }
 }
 END_TEST

@@ -83,10 +83,11 @@ static void assert_equal(const struct profile_reader *reader, const struct profi
 
 START_TEST(test_mixed)
 {
+    FREED_BY(buffer_free)
     struct buffer plain = make_form(_i), sparse = make_sparse(&plain, UINT64_MAX);
-    struct buffer divided = make_sparse(&plain, 2), file = {0};
+    FREED_BY(buffer_free) struct buffer divided = make_sparse(&plain, 2), file = {0};
     const struct buffer *order[] = {&sparse, &plain, &divided, &sparse};
-    struct profile_reader reader = {.name = "p"};
+    FREED_BY(profile_reader_free) struct profile_reader reader = {.name = "p"};
     struct profile profile;
     struct error error;
     uint64_t end = 0;
@@ -108,11 +109,6 @@ START_TEST(test_mixed)
     }
     ck_assert(profile_reader_next(&reader, &profile, &found, &error));
     ck_assert(!found);
-    profile_reader_free(&reader);
-    buffer_free(&plain);
-    buffer_free(&sparse);
-    buffer_free(&divided);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -124,7 +120,8 @@ static const char *read_cut(const struct buffer *whole, size_t size, bool *strea
 {
     static struct error error;
     struct profile_stream stream = {0};
-    uint8_t *copy = malloc(size + 1);
+    FREED_BY(drop_memory) uint8_t *copy = malloc(size + 1);
+    FREED_BY(profile_reader_free)
     struct profile_reader reader = {.file = {copy, size}, .name = "p"};
     struct profile profile;
     bool done;
@@ -133,14 +130,12 @@ static const char *read_cut(const struct buffer *whole, size_t size, bool *strea
     memcpy(copy, whole->data, size);
     *stream_is_good = profile_stream_check(&stream, "p", reader.file, &error);
     done = profile_reader_first(&reader, &profile, &error);
-    profile_reader_free(&reader);
-    free(copy);
     return done ? NULL : error.message;
 }
 
 START_TEST(test_cuts_of_plain)
 {
-    struct buffer plain = make_form(_i);
+    FREED_BY(buffer_free) struct buffer plain = make_form(_i);
     struct profile profile = profile_of(&plain);
     size_t header = (size_t)(profile.binary_ids.data - plain.data);
     bool stream_is_good;
@@ -158,14 +153,13 @@ START_TEST(test_cuts_of_plain)
             "%zu: %s", size, message);
     }
     ck_assert_ptr_null(read_cut(&plain, plain.size, &stream_is_good));
-    buffer_free(&plain);
 }
 END_TEST
 
 /* The part that a message names is the one that the first missing byte belongs to. */
 START_TEST(test_parts)
 {
-    struct buffer plain = make_form(_i);
+    FREED_BY(buffer_free) struct buffer plain = make_form(_i);
     struct profile profile = profile_of(&plain);
     const struct {
         struct bytes bytes;
@@ -188,12 +182,12 @@ START_TEST(test_parts)
             ck_assert_ptr_nonnull(strstr(read_cut(&plain, cuts[k], &stream_is_good), part));
         }
     }
-    buffer_free(&plain);
 }
 END_TEST
 
 START_TEST(test_cuts_of_sparse)
 {
+    FREED_BY(buffer_free)
     struct buffer plain = make_form(_i), sparse = make_sparse(&plain, UINT64_MAX);
     bool stream_is_good;
 
@@ -205,8 +199,6 @@ START_TEST(test_cuts_of_sparse)
         ck_assert_msg(strstr(message, "cut short in its ") != NULL, "%zu: %s", size, message);
     }
     ck_assert_ptr_null(read_cut(&sparse, sparse.size, &stream_is_good));
-    buffer_free(&plain);
-    buffer_free(&sparse);
 }
 END_TEST
 
@@ -224,7 +216,7 @@ START_TEST(test_hopeless_streams)
                                          "cspar\2l",
                                          "\xff"
                                          "cspar\1x"};
-    struct buffer plain = make_form(4), file = {0};
+    FREED_BY(buffer_free) struct buffer plain = make_form(4), file = {0};
 
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         bool stream_is_good;
@@ -239,15 +231,13 @@ START_TEST(test_hopeless_streams)
         read_cut(&file, file.size, &stream_is_good);
         ck_assert(!stream_is_good);
     }
-    buffer_free(&plain);
-    buffer_free(&file);
 }
 END_TEST
 
 /* A profile with value data is not whole where the header says that it ends. */
 START_TEST(test_stream_continues)
 {
-    struct buffer plain = make_form(4), file = {0};
+    FREED_BY(buffer_free) struct buffer plain = make_form(4), file = {0};
     struct profile_stream stream = {0};
     struct error error;
 
@@ -256,8 +246,6 @@ START_TEST(test_stream_continues)
     for (size_t size = 1; size <= file.size; size++)
         ck_assert(profile_stream_check(&stream, "p", (struct bytes){file.data, size}, &error));
     ck_assert_uint_eq(stream.offset, 2 * plain.size);
-    buffer_free(&plain);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -266,7 +254,8 @@ END_TEST
 /* A sparse profile with the header of a plain one, but so many counters, all zero. */
 static struct buffer make_claim(uint64_t counters)
 {
-    struct buffer plain = make_form(0), sparse, claim = {0};
+    FREED_BY(buffer_free) struct buffer plain = make_form(0), sparse;
+    struct buffer claim = {0};
     uint8_t word[8];
 
     store_u64(word, counters, false);
@@ -274,8 +263,6 @@ static struct buffer make_claim(uint64_t counters)
     sparse = make_sparse(&plain, UINT64_MAX);
     ck_assert(buffer_append(&claim, sparse.data, sparse.size));
     ck_assert(buffer_append(&claim, "", 1) && buffer_append_uleb128(&claim, counters));
-    buffer_free(&plain);
-    buffer_free(&sparse);
     return claim;
 }
 
@@ -285,7 +272,7 @@ START_TEST(test_claims)
                                       MEMORY_LIMIT_BASE / 8 + 100000, UINT64_MAX};
 
     for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
-        struct buffer claim = make_claim(claims[i]);
+        FREED_BY(buffer_free) struct buffer claim = make_claim(claims[i]);
         bool stream_is_good;
         const char *message = read_cut(&claim, claim.size, &stream_is_good);
 
@@ -293,7 +280,6 @@ START_TEST(test_claims)
         ck_assert_msg(strstr(message, "--memory-limit") != NULL ||
                           strstr(message, "impossible") != NULL,
                       "%s", message);
-        buffer_free(&claim);
     }
 }
 END_TEST
@@ -301,8 +287,8 @@ END_TEST
 /* Many small claims together are bounded too, unless the user says that the file may be trusted. */
 START_TEST(test_many_claims)
 {
-    struct buffer plain = make_form(0), file = {0}, sparse;
-    struct profile_reader reader = {.name = "p"};
+    FREED_BY(buffer_free) struct buffer plain = make_form(0), file = {0}, sparse;
+    FREED_BY(profile_reader_free) struct profile_reader reader = {.name = "p"};
     struct profile profile;
     struct error error;
     unsigned count = 0;
@@ -319,10 +305,6 @@ START_TEST(test_many_claims)
         count++;
     ck_assert_msg(found && count > 0 && count < 40, "%u", count);
     ck_assert_ptr_nonnull(strstr(error.message, "--memory-limit"));
-    profile_reader_free(&reader);
-    buffer_free(&plain);
-    buffer_free(&sparse);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -341,7 +323,7 @@ static void expect_damage(const struct buffer *sparse, const char *part)
 
 START_TEST(test_bad_words)
 {
-    struct buffer plain = make_form(4), sparse;
+    FREED_BY(buffer_free) struct buffer plain = make_form(4), sparse;
     size_t first_zero = 0;
 
     /* A run longer than the profile. */
@@ -362,8 +344,6 @@ START_TEST(test_bad_words)
     sparse.size = 8;
     ck_assert(buffer_append(&sparse, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10));
     expect_damage(&sparse, "damaged");
-    buffer_free(&sparse);
-    buffer_free(&plain);
 }
 END_TEST
 

@@ -10,6 +10,8 @@
 #include "tests/unit/profile_maker.h"
 #include "tests/unit/refused_memory.h"
 
+DEFINE_DROP(drop_sum, struct profile_sum, profile_sum_free)
+
 #define LIMIT (UINT64_MAX - 2)
 #define BYTES PROFILE_VARIANT_BYTE_COVERAGE
 
@@ -45,11 +47,10 @@ static void add(struct profile_sum *sum, const struct buffer *more)
 
 static struct digest identity_of(const struct profile_recipe *recipe)
 {
-    struct buffer made = profile_make(recipe);
+    FREED_BY(buffer_free) struct buffer made = profile_make(recipe);
     struct profile profile = profile_of(&made);
     struct digest identity = profile_identity(&profile);
 
-    buffer_free(&made);
     return identity;
 }
 
@@ -107,8 +108,8 @@ START_TEST(test_counts)
         {UINT64_C(1) << 63, UINT64_C(1) << 63, LIMIT},
     };
     struct profile_recipe recipe = profile_form(_i);
-    struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
-    struct profile_sum *sum;
+    FREED_BY(buffer_free) struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
+    FREED_BY(drop_sum) struct profile_sum *sum;
     struct profile result;
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -128,9 +129,6 @@ START_TEST(test_counts)
     ck_assert(bytes_equal(result.data, profile_of(&first).data));
     ck_assert(bytes_equal(result.binary_ids, profile_of(&first).binary_ids));
     ck_assert_uint_eq(profile_sum_combined(sum)->size, first.size);
-    profile_sum_free(sum);
-    buffer_free(&first);
-    buffer_free(&more);
 }
 END_TEST
 
@@ -138,8 +136,8 @@ END_TEST
 START_TEST(test_limited_beside_zeros)
 {
     struct profile_recipe recipe = profile_form(_i);
-    struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
-    struct profile_sum *sum;
+    FREED_BY(buffer_free) struct buffer first = profile_make(&recipe), more = profile_make(&recipe);
+    FREED_BY(drop_sum) struct profile_sum *sum;
     struct profile result;
 
     profile_set_counter(&first, 0, UINT64_MAX);
@@ -150,9 +148,6 @@ START_TEST(test_limited_beside_zeros)
     ck_assert_uint_eq(profile_get_counter(&result, 0), LIMIT);
     ck_assert_uint_eq(profile_get_counter(&result, 1), LIMIT);
     ck_assert_uint_eq(profile_get_counter(&result, 2), 0);
-    profile_sum_free(sum);
-    buffer_free(&first);
-    buffer_free(&more);
 }
 END_TEST
 
@@ -185,13 +180,13 @@ START_TEST(test_byte_coverage)
     struct profile_recipe recipe = profile_form(_i);
     struct random_state random = random_start((uint64_t)_i);
     unsigned expected[1000] = {0};
-    struct profile_sum *sum = NULL, *other = NULL;
+    FREED_BY(drop_sum) struct profile_sum *sum = NULL, *other = NULL;
     struct error error = {0};
 
     recipe.raw_version |= BYTES;
     recipe.counters_each = 200;
     for (int run = 0; run < 41; run++) {
-        struct buffer made = profile_make(&recipe);
+        FREED_BY(buffer_free) struct buffer made = profile_make(&recipe);
         struct profile_sum **into = run % 3 == 2 ? &other : &sum;
 
         for (size_t i = 0; i < 1000; i++) {
@@ -204,13 +199,10 @@ START_TEST(test_byte_coverage)
             *into = new_sum(&made);
         else
             add(*into, &made);
-        buffer_free(&made);
     }
     ck_assert(profile_sum_add_sum(sum, other, &error));
     ck_assert_uint_le(profile_sum_plane_count(sum), 6);
     check_planes(sum, expected, 1000);
-    profile_sum_free(sum);
-    profile_sum_free(other);
 }
 END_TEST
 
@@ -243,7 +235,7 @@ START_TEST(test_threads)
     struct profile_recipe recipe = profile_form(3);
     pthread_t threads[THREADS];
     struct adder adders[THREADS];
-    struct buffer made;
+    FREED_BY(buffer_free) struct buffer made;
     struct profile result;
     uint64_t total, each = _i == 0 ? 1 : 0;
 
@@ -277,7 +269,6 @@ START_TEST(test_threads)
             ck_assert_uint_eq(profile_get_counter(&result, i), 1 + THREADS * ROUNDS);
     }
     profile_sum_free(adders[0].sum);
-    buffer_free(&made);
 }
 END_TEST
 
@@ -314,8 +305,8 @@ END_TEST
 START_TEST(test_adopt)
 {
     struct profile_recipe recipe = profile_form(_i);
-    struct buffer first, more;
-    struct profile_sum *sum;
+    FREED_BY(buffer_free) struct buffer first, more;
+    FREED_BY(drop_sum) struct profile_sum *sum;
     struct profile profile;
 
     first = profile_make(&recipe);
@@ -329,16 +320,13 @@ START_TEST(test_adopt)
     profile_set_counter(&more, 2, 7);
     sum_profile(sum);
     ck_assert(bytes_equal((struct bytes){sum->bytes, sum->size}, buffer_view(&more)));
-    profile_sum_free(sum);
-    buffer_free(&first);
-    buffer_free(&more);
 }
 END_TEST
 
 START_TEST(test_can_be_summed)
 {
     struct profile_recipe recipe = profile_form(3);
-    struct buffer made = profile_make(&recipe);
+    FREED_BY(buffer_free) struct buffer made = profile_make(&recipe);
     struct profile profile = profile_of(&made);
 
     ck_assert(profile_can_be_summed(&profile));
@@ -347,7 +335,6 @@ START_TEST(test_can_be_summed)
     profile.value_data.size = 0;
     profile.header.version |= PROFILE_VARIANT_TEMPORAL;
     ck_assert(!profile_can_be_summed(&profile));
-    buffer_free(&made);
 }
 END_TEST
 
@@ -355,9 +342,9 @@ END_TEST
 START_TEST(test_refused_start)
 {
     struct profile_recipe recipe = profile_form(3);
-    struct buffer made;
+    FREED_BY(buffer_free) struct buffer made;
     struct profile profile;
-    struct profile_sum *sum = NULL;
+    FREED_BY(drop_sum) struct profile_sum *sum = NULL;
     struct error error = {0};
     bool added = false;
 
@@ -377,8 +364,6 @@ START_TEST(test_refused_start)
         }
         ck_assert(bytes_equal(sum_profile(sum).names, profile.names));
     }
-    profile_sum_free(sum);
-    buffer_free(&made);
 }
 END_TEST
 

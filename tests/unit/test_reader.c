@@ -8,6 +8,8 @@
 #include "tests/support/suite.h"
 #include "tests/unit/sidecar_sample.h"
 
+DEFINE_DROP(drop_opened_sidecar, covsplit_sidecar, covsplit_sidecar_close)
+
 static const char *message_of(covsplit_error *error)
 {
     ck_assert_ptr_nonnull(error);
@@ -27,9 +29,9 @@ static covsplit_sidecar *open_memory(const struct buffer *file)
 
 START_TEST(test_facts)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
-    covsplit_sidecar *sidecar = open_memory(&file);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar = open_memory(&file);
     const struct sidecar_facts *facts = &sample->source.facts;
     const uint8_t *uuid;
     size_t size = 0;
@@ -47,17 +49,14 @@ START_TEST(test_facts)
     ck_assert_uint_eq(covsplit_sidecar_stripped_size(sidecar), facts->stripped_size);
     ck_assert(!covsplit_sidecar_is_placeholder(sidecar));
     ck_assert(covsplit_sidecar_verify(sidecar, NULL));
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 START_TEST(test_sections)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
-    covsplit_sidecar *sidecar = open_memory(&file);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar = open_memory(&file);
     covsplit_section section;
 
     ck_assert_uint_eq(covsplit_sidecar_section_count(sidecar), SAMPLE_SECTIONS);
@@ -66,7 +65,7 @@ START_TEST(test_sections)
         const struct section *made = &sample->sections[i];
         covsplit_error *error = NULL;
         size_t size = 0;
-        void *content;
+        FREED_BY(drop_memory) void *content;
 
         ck_assert(covsplit_sidecar_section(sidecar, i, &section));
         ck_assert_str_eq(section.name, section_kind_name(made->kind));
@@ -81,11 +80,7 @@ START_TEST(test_sections)
             ck_assert_ptr_nonnull(strstr(message_of(error), "memory: "));
         }
         covsplit_error_free(error);
-        free(content);
     }
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 

@@ -61,18 +61,15 @@ static void put_sidecar(const struct buffer *bytes)
 START_TEST(test_placeholder)
 {
     for (int i = 0; i < 2; i++) {
-        struct sample *sample = sample_make(&sample_shapes[0]);
-        struct buffer file;
-        covsplit_sidecar *sidecar;
+        FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+        FREED_BY(buffer_free) struct buffer file;
+        FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar;
 
         sample->source.facts.is_placeholder = i == 1;
         file = sample_write(&sample->source, 3, 1);
         sidecar = covsplit_sidecar_open_memory(file.data, file.size, "memory", &error);
         ck_assert_ptr_nonnull(sidecar);
         ck_assert(covsplit_sidecar_is_placeholder(sidecar) == (i == 1));
-        covsplit_sidecar_close(sidecar);
-        buffer_free(&file);
-        sample_free(sample);
     }
     covsplit_sidecar_close(NULL);
 }
@@ -81,7 +78,7 @@ END_TEST
 /* The limit is for each block of data; 0 leaves it, and no limit is one, too. */
 START_TEST(test_memory_limit)
 {
-    covsplit_sidecar *sidecar = open_sidecar();
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar = open_sidecar();
     uint64_t usual = covsplit_sidecar_memory_limit(sidecar);
     size_t size;
 
@@ -94,7 +91,6 @@ START_TEST(test_memory_limit)
     assert_message(error, "memory");
     covsplit_sidecar_limit_memory(sidecar, UINT64_MAX);
     ck_assert_ptr_nonnull(covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, NULL));
-    covsplit_sidecar_close(sidecar);
 }
 END_TEST
 
@@ -126,13 +122,13 @@ static bool find_base(void *context, const struct digest *digest, struct bytes *
 START_TEST(test_base_finder)
 {
     const struct delta_options options = {.level = 3, .most = UINT64_MAX};
-    struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer base = sample_write_compact(&sample->source), whole_file;
+    FREED_BY(sidecar_bases_free) struct sidecar_bases bases = SIDECAR_BASES_EMPTY;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer base = sample_write_compact(&sample->source), whole_file;
     covsplit_sidecar *sidecar, *compared;
-    struct sidecar *whole;
-    struct output output;
-    struct input written;
+    FREED_BY(drop_sidecar) struct sidecar *whole;
+    FREED_BY(output_discard) struct output output;
+    FREED_BY(input_close) struct input written;
     struct error why;
     size_t size, wanted_size;
     bool fits;
@@ -185,19 +181,12 @@ START_TEST(test_base_finder)
     covsplit_sidecar_close(sidecar);
 
     covsplit_sidecar_close(compared);
-    sidecar_close(whole);
-    sidecar_bases_free(&bases);
-    input_close(&written);
-    output_discard(&output);
-    buffer_free(&base);
-    buffer_free(&whole_file);
-    sample_free(sample);
 }
 END_TEST
 
 START_TEST(test_part)
 {
-    covsplit_sidecar *sidecar = open_sidecar();
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar = open_sidecar();
     char *part;
 
     for (size_t from = 0; from <= NAMES_SIZE; from++) {
@@ -216,14 +205,14 @@ START_TEST(test_part)
     assert_message(error, "__llvm_prf_names");
     ck_assert_ptr_null(covsplit_sidecar_read_part(sidecar, "__llvm_covmap", 0, 1, &error));
     assert_message(error, "has no section");
-    covsplit_sidecar_close(sidecar);
 }
 END_TEST
 
 START_TEST(test_restore_file)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 3, 1), restored = {0};
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 3, 1), restored = {0};
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar =
         covsplit_sidecar_open_memory(file.data, file.size, "memory", &error);
 
@@ -238,10 +227,6 @@ START_TEST(test_restore_file)
     put_sidecar(&sample->stripped);
     ck_assert(!covsplit_sidecar_restore_file(sidecar, fixture.sidecar, collect, &restored, &error));
     assert_message(error, fixture.sidecar);
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&restored);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -250,7 +235,7 @@ END_TEST
 /* A sidecar with one section that has been changed. */
 static covsplit_sidecar *open_sample_of(const struct section *section, struct buffer *file)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     covsplit_sidecar *sidecar;
 
     if (section != NULL) {
@@ -262,7 +247,6 @@ static covsplit_sidecar *open_sample_of(const struct section *section, struct bu
     *file = sample_write(&sample->source, 3, 1);
     sidecar = covsplit_sidecar_open_memory(file->data, file->size, "changed", &error);
     ck_assert_ptr_nonnull(sidecar);
-    sample_free(sample);
     return sidecar;
 }
 
@@ -274,13 +258,11 @@ START_TEST(test_no_functions)
                                   .alignment = 8,
                                   .size = sizeof(data) - 1,
                                   .content = {data, sizeof(data) - 1}};
-    struct buffer file;
-    covsplit_sidecar *sidecar = open_sample_of(&wrong, &file);
+    FREED_BY(buffer_free) struct buffer file;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar = open_sample_of(&wrong, &file);
 
     ck_assert_ptr_null(covsplit_functions_open(sidecar, &error));
     assert_message(error, "changed: ");
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&file);
 }
 END_TEST
 
@@ -289,8 +271,8 @@ END_TEST
 START_TEST(test_byte_coverage)
 {
     struct profile_recipe recipe = full_recipe;
-    struct buffer made;
-    covsplit_profile *profile;
+    FREED_BY(buffer_free) struct buffer made;
+    FREED_BY(drop_profile) covsplit_profile *profile;
     uint8_t uuid[4] = {0};
 
     recipe.raw_version |= PROFILE_VARIANT_BYTE_COVERAGE;
@@ -305,17 +287,16 @@ START_TEST(test_byte_coverage)
     ck_assert_uint_eq(covsplit_profile_uuid(profile, uuid, sizeof(uuid)), strlen(ID));
     ck_assert_mem_eq(uuid, ID, sizeof(uuid));
     ck_assert_uint_eq(covsplit_profile_uuid(profile, NULL, 0), strlen(ID));
-    covsplit_profile_close(profile);
-    buffer_free(&made);
 }
 END_TEST
 
 START_TEST(test_nameless)
 {
     struct profile_recipe recipe = full_recipe;
-    struct buffer made;
+    FREED_BY(buffer_free) struct buffer made;
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, NULL);
-    covsplit_profile *profile;
+    FREED_BY(drop_profile) covsplit_profile *profile;
     uint8_t uuid[4];
 
     recipe.binary_id = NULL;
@@ -326,9 +307,6 @@ START_TEST(test_nameless)
     assert_message(error, "nameless: ");
     ck_assert_ptr_null(covsplit_store_path_for_profile(store, profile, &error));
     assert_message(error, "nameless: ");
-    covsplit_profile_close(profile);
-    covsplit_store_close(store);
-    buffer_free(&made);
 }
 END_TEST
 
@@ -336,9 +314,9 @@ END_TEST
 START_TEST(test_debug_info)
 {
     struct profile_recipe recipe = full_recipe;
-    struct buffer made;
-    covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
-    covsplit_profile *profile;
+    FREED_BY(buffer_free) struct buffer made;
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
+    FREED_BY(drop_profile) covsplit_profile *profile;
 
     recipe.records = 0;
     recipe.raw_version |= PROFILE_VARIANT_DEBUG_INFO;
@@ -346,9 +324,6 @@ START_TEST(test_debug_info)
     profile = open_made(&made, "debug");
     ck_assert(!covsplit_merger_add(merger, profile, &error));
     assert_message(error, "--debug-info");
-    covsplit_profile_close(profile);
-    covsplit_merger_free(merger);
-    buffer_free(&made);
 }
 END_TEST
 
@@ -356,8 +331,9 @@ END_TEST
 
 START_TEST(test_paths)
 {
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, &error);
-    covsplit_profile *profile = open_made(&fixture.profile_bytes, "light");
+    FREED_BY(drop_profile) covsplit_profile *profile = open_made(&fixture.profile_bytes, "light");
     uint8_t long_uuid[200] = {0};
     char *path = covsplit_store_path(store, (const uint8_t *)ID, strlen(ID), &error);
 
@@ -373,18 +349,17 @@ START_TEST(test_paths)
     ck_assert_int_eq(unlink(fixture.sidecar), 0);
     ck_assert_ptr_null(covsplit_store_path_for_profile(store, profile, &error));
     assert_message(error, ID_HEX);
-    covsplit_profile_close(profile);
-    covsplit_store_close(store);
 }
 END_TEST
 
 /* The name of a file in a store says whose sidecar it is; another's, or none, is an error. */
 START_TEST(test_wrong_file)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 3, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 3, 1);
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, &error);
-    covsplit_profile *profile = open_made(&fixture.profile_bytes, "light");
+    FREED_BY(drop_profile) covsplit_profile *profile = open_made(&fixture.profile_bytes, "light");
 
     put_sidecar(&file);
     ck_assert_ptr_null(covsplit_store_find(store, (const uint8_t *)ID, strlen(ID), &error));
@@ -394,10 +369,6 @@ START_TEST(test_wrong_file)
     put_sidecar(&fixture.profile_bytes);
     ck_assert_ptr_null(covsplit_store_find(store, (const uint8_t *)ID, strlen(ID), &error));
     assert_message(error, fixture.sidecar);
-    covsplit_profile_close(profile);
-    covsplit_store_close(store);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -406,10 +377,11 @@ START_TEST(test_wrong_counters)
 {
     struct profile_recipe recipe = full_recipe;
     static const uint8_t stub[PROFILE_STUB_ID_SIZE] = ID;
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, &error);
-    covsplit_merger *merger = covsplit_merger_new(store, &error);
-    covsplit_profile *profile;
-    struct buffer made;
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(store, &error);
+    FREED_BY(drop_profile) covsplit_profile *profile;
+    FREED_BY(buffer_free) struct buffer made;
 
     recipe.records = 1;
     recipe.stub_counters = RECORDS * EACH + 1;
@@ -418,10 +390,6 @@ START_TEST(test_wrong_counters)
     profile = open_made(&made, "longer");
     ck_assert(!covsplit_merger_add(merger, profile, &error));
     assert_message(error, "longer: has 9 counters");
-    covsplit_profile_close(profile);
-    covsplit_merger_free(merger);
-    covsplit_store_close(store);
-    buffer_free(&made);
 }
 END_TEST
 
@@ -435,13 +403,13 @@ static bool stop_visit(void *context, const char *path, const uint8_t *uuid, siz
 
 START_TEST(test_visit_stops)
 {
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, &error);
     size_t size = 0;
 
     ck_assert(!covsplit_store_visit(store, stop_visit, &size, &error));
     assert_message(error, "the visit was stopped");
     ck_assert_uint_eq(size, strlen(ID));
-    covsplit_store_close(store);
 }
 END_TEST
 
@@ -450,11 +418,15 @@ END_TEST
 /* Calls everything once. NULL if all went well; else the call that did not. */
 static const char *call_all(covsplit_error **why)
 {
+    FREED_BY(drop_store)
     covsplit_store *store = covsplit_store_open_directory(fixture.directory, why);
+    FREED_BY(drop_profile)
     covsplit_profile *profile = store == NULL ? NULL : covsplit_profile_open(fixture.profile, why);
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar =
         profile == NULL ? NULL : covsplit_store_find_for_profile(store, profile, why);
     covsplit_functions *functions = sidecar == NULL ? NULL : covsplit_functions_open(sidecar, why);
+    FREED_BY(drop_merger)
     covsplit_merger *merger = functions == NULL ? NULL : covsplit_merger_new(NULL, why);
     const char *failed = store == NULL       ? "store"
                          : profile == NULL   ? "profile"
@@ -462,8 +434,10 @@ static const char *call_all(covsplit_error **why)
                          : functions == NULL ? "functions"
                          : merger == NULL    ? "merger"
                                              : NULL;
+    FREED_BY(drop_memory)
     char *path =
         failed != NULL ? NULL : covsplit_store_path(store, (const uint8_t *)ID, strlen(ID), why);
+    FREED_BY(drop_memory)
     void *content =
         path == NULL ? NULL : covsplit_sidecar_read_part(sidecar, "__llvm_prf_names", 0, 4, why);
     size_t size;
@@ -475,13 +449,7 @@ static const char *call_all(covsplit_error **why)
     if (failed == NULL && !(covsplit_merger_add_sidecar(merger, sidecar, why) &&
                             covsplit_merger_add(merger, profile, why)))
         failed = "add";
-    free(content);
-    free(path);
-    covsplit_merger_free(merger);
     covsplit_functions_close(functions);
-    covsplit_sidecar_close(sidecar);
-    covsplit_profile_close(profile);
-    covsplit_store_close(store);
     return failed;
 }
 

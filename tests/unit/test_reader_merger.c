@@ -17,10 +17,10 @@
 static bool try_add(covsplit_merger *merger, const struct buffer *file, const char *name,
                     covsplit_error **error)
 {
+    FREED_BY(drop_profile)
     covsplit_profile *profile = covsplit_profile_open_memory(file->data, file->size, name, error);
     bool added = profile != NULL && covsplit_merger_add(merger, profile, error);
 
-    covsplit_profile_close(profile);
     return added;
 }
 
@@ -55,14 +55,14 @@ static struct buffer finish(covsplit_merger *merger)
 static struct buffer correlate(const struct fixture *fixture)
 {
     covsplit_error *error = NULL;
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar = covsplit_sidecar_open(fixture->sidecar, &error);
+    FREED_BY(drop_profile)
     covsplit_profile *profile = covsplit_profile_open_memory(
         fixture->profile_bytes.data, fixture->profile_bytes.size, "light", &error);
     struct buffer full = {0};
 
     ck_assert(covsplit_profile_correlate(profile, sidecar, collect, &full, &error));
-    covsplit_profile_close(profile);
-    covsplit_sidecar_close(sidecar);
     return full;
 }
 
@@ -267,6 +267,7 @@ static struct buffer make_value_profile(bool with_data)
 START_TEST(test_refused)
 {
     struct profile_recipe temporal_recipe = full_recipe;
+    FREED_BY(buffer_free)
     struct buffer value = make_value_profile(true), cut = make_value_profile(false), temporal,
                   other = make_other(), result;
     covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
@@ -284,11 +285,6 @@ START_TEST(test_refused)
     ck_assert(!try_add(merger, &value, "value", NULL));
     result = finish(merger);
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&other)));
-    buffer_free(&value);
-    buffer_free(&cut);
-    buffer_free(&temporal);
-    buffer_free(&other);
-    buffer_free(&result);
 }
 END_TEST
 
@@ -296,7 +292,7 @@ START_TEST(test_end)
 {
     struct buffer other = make_other(), result = {0};
     covsplit_error *error = NULL;
-    covsplit_merger *merger = covsplit_merger_new(NULL, &error);
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(NULL, &error);
 
     ck_assert(!covsplit_merger_finish(merger, collect, &result, &error));
     assert_message(error, "there are none");
@@ -308,7 +304,6 @@ START_TEST(test_end)
     ck_assert(!try_add(merger, &other, "late", &error));
     assert_message(error, "late: the merger ");
     ck_assert_uint_eq(result.size, 0);
-    covsplit_merger_free(merger);
     covsplit_merger_free(NULL);
     buffer_free(&other);
 }
@@ -322,7 +317,7 @@ static bool merge_all(const covsplit_store *store, const struct buffer *const fi
                       size_t *added, struct buffer *result)
 {
     covsplit_error *error = NULL;
-    covsplit_merger *merger = covsplit_merger_new(store, &error);
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(store, &error);
     bool done = merger != NULL;
 
     for (*added = 0; done && *added < count; *added += done)
@@ -334,7 +329,6 @@ static bool merge_all(const covsplit_store *store, const struct buffer *const fi
         result->size = 0;
     if (!done && merger != NULL && !covsplit_merger_finish(merger, collect, result, NULL))
         result->size = 0;
-    covsplit_merger_free(merger);
     return done;
 }
 

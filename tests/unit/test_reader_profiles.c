@@ -133,6 +133,7 @@ END_TEST
 static void assert_finds(const covsplit_store *store, const char *prefix, size_t size)
 {
     covsplit_error *error = NULL;
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar = covsplit_store_find(store, (const uint8_t *)prefix, size, &error);
     const uint8_t *uuid;
     size_t found;
@@ -141,7 +142,6 @@ static void assert_finds(const covsplit_store *store, const char *prefix, size_t
     uuid = covsplit_sidecar_uuid(sidecar, &found);
     ck_assert_uint_eq(found, strlen(ID));
     ck_assert_mem_eq(uuid, ID, found);
-    covsplit_sidecar_close(sidecar);
 }
 
 START_TEST(test_store)

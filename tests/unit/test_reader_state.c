@@ -13,6 +13,9 @@
 #include "tests/unit/reader_fixture.h"
 #include "tests/unit/refused_memory.h"
 
+DEFINE_DROP(drop_sum, struct profile_sum, profile_sum_free)
+DEFINE_DROP(drop_state, struct state, state_close)
+
 static struct fixture fixture;
 static char state_directory[64];
 static covsplit_store *store;
@@ -21,11 +24,11 @@ static covsplit_store *store;
 static void make_state(void)
 {
     struct profile profile = profile_of(&fixture.profile_bytes);
-    struct profile_sum *sum;
+    FREED_BY(drop_sum) struct profile_sum *sum;
     struct digest identity;
     struct error error = {0};
     struct state_batch *batch;
-    struct state *state;
+    FREED_BY(drop_state) struct state *state;
 
     identity = profile_identity(&profile);
     sum = profile_sum_new(&identity, &error);
@@ -38,8 +41,6 @@ static void make_state(void)
     ck_assert(state_batch_commit(batch, &error));
     state_batch_free(batch);
     ck_assert(state_fold(state, &error));
-    state_close(state);
-    profile_sum_free(sum);
 }
 
 static void prepare(void)
@@ -68,7 +69,8 @@ static void clean_up(void)
 
 static bool merge(size_t profiles, struct buffer *result, covsplit_error **error)
 {
-    covsplit_merger *merger = covsplit_merger_new(store, error);
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(store, error);
+    FREED_BY(drop_profile)
     covsplit_profile *profile =
         merger == NULL ? NULL : covsplit_profile_open(fixture.profile, error);
     covsplit_state *state = profile == NULL ? NULL : covsplit_state_open(state_directory, error);
@@ -78,15 +80,13 @@ static bool merge(size_t profiles, struct buffer *result, covsplit_error **error
     for (size_t i = 0; done && i < profiles; i++)
         done = covsplit_merger_add(merger, profile, error);
     done = done && covsplit_merger_finish(merger, collect, result, error);
-    covsplit_profile_close(profile);
-    covsplit_merger_free(merger);
     return done;
 }
 
 START_TEST(test_sums)
 {
-    struct buffer result = {0};
-    covsplit_profile *sum;
+    FREED_BY(buffer_free) struct buffer result = {0};
+    FREED_BY(drop_profile) covsplit_profile *sum;
     bool found;
 
     make_state();
@@ -96,14 +96,12 @@ START_TEST(test_sums)
     ck_assert_uint_eq(covsplit_profile_counter(sum, 5), (2 + (uint64_t)_i) * 77);
     ck_assert(covsplit_profile_next(sum, &found, NULL));
     ck_assert(!found);
-    covsplit_profile_close(sum);
-    buffer_free(&result);
 }
 END_TEST
 
 START_TEST(test_no_sidecar)
 {
-    covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
+    FREED_BY(drop_merger) covsplit_merger *merger = covsplit_merger_new(NULL, NULL);
     covsplit_error *error = NULL;
     covsplit_state *state;
 
@@ -115,7 +113,6 @@ START_TEST(test_no_sidecar)
     assert_message(error, "has only a part of a state; make another one");
     ck_assert(!covsplit_merger_add_state(merger, state, &error));
     assert_message(error, "has only a part of a state; make another one");
-    covsplit_merger_free(merger);
     covsplit_state_close(state);
 }
 END_TEST
@@ -136,7 +133,7 @@ END_TEST
 
 START_TEST(test_no_memory_to_merge)
 {
-    struct buffer expected = {0}, result = {0};
+    FREED_BY(buffer_free) struct buffer expected = {0}, result = {0};
     covsplit_error *error = NULL;
     size_t refused = 0;
 
@@ -151,8 +148,6 @@ START_TEST(test_no_memory_to_merge)
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(refused, 20);
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
-    buffer_free(&expected);
-    buffer_free(&result);
 }
 END_TEST
 

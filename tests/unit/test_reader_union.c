@@ -14,10 +14,9 @@ static struct buffer sample_bytes; /* a sidecar with coverage mapping */
 
 static void prepare(void)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
 
     sample_bytes = sample_write(&sample->source, 3, 1);
-    sample_free(sample);
 }
 
 static void release(void)
@@ -42,7 +41,7 @@ static bool make_union(size_t members, struct buffer *result, covsplit_error **e
 
 START_TEST(test_members)
 {
-    struct buffer one = {0}, two = {0};
+    FREED_BY(buffer_free) struct buffer one = {0}, two = {0};
 
     ck_assert(make_union(1, &one, NULL));
     ck_assert(make_union(2, &two, NULL));
@@ -52,8 +51,6 @@ START_TEST(test_members)
     /* The first member is the same whatever follows it. */
     ck_assert_uint_gt(two.size, one.size);
     ck_assert_mem_eq(two.data, one.data, one.size);
-    buffer_free(&one);
-    buffer_free(&two);
 }
 END_TEST
 
@@ -97,7 +94,7 @@ END_TEST
 
 START_TEST(test_no_memory)
 {
-    struct buffer expected = {0}, result = {0};
+    FREED_BY(buffer_free) struct buffer expected = {0}, result = {0};
     covsplit_error *error = NULL;
     size_t refused = 0;
 
@@ -111,8 +108,6 @@ START_TEST(test_no_memory)
     memory_granted = MEMORY_ALL;
     ck_assert_uint_gt(refused, 20);
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
-    buffer_free(&expected);
-    buffer_free(&result);
 }
 END_TEST
 

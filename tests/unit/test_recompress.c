@@ -22,7 +22,7 @@ static const struct {
 static void check_level(struct bytes text, enum zlib_form form, int level)
 {
     uLongf size = compressBound((uLong)text.size);
-    struct buffer expected = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer expected = {0}, again = {0};
     enum zlib_form told;
 
     ck_assert(buffer_reserve(&expected, size));
@@ -33,14 +33,12 @@ static void check_level(struct bytes text, enum zlib_form form, int level)
     ck_assert_mem_eq(again.data, expected.data, expected.size);
     ck_assert(recompress_form(buffer_view(&again), &told));
     ck_assert_int_eq(told, form);
-    buffer_free(&expected);
-    buffer_free(&again);
 }
 
 /* zlib reads what the quick search makes. */
 static void check_quick(struct bytes text)
 {
-    struct buffer stream = {0}, found = {0};
+    FREED_BY(buffer_free) struct buffer stream = {0}, found = {0};
     uLongf size = (uLong)text.size;
 
     ck_assert(buffer_append(&stream, "before", 6));
@@ -50,8 +48,6 @@ static void check_quick(struct bytes text)
     ck_assert_int_eq(uncompress(found.data, &size, stream.data + 6, stream.size - 6), Z_OK);
     found.size = size;
     ck_assert(bytes_equal(buffer_view(&found), text));
-    buffer_free(&stream);
-    buffer_free(&found);
 }
 
 static void check_text(struct bytes text)
@@ -97,17 +93,15 @@ static struct buffer random_text(struct random_state *random, size_t size)
 START_TEST(test_quick_is_fixed)
 {
     struct random_state random = random_start(1);
-    struct buffer stream = {0};
+    FREED_BY(buffer_free) struct buffer stream = {0};
 
     for (size_t size = 1; size <= 1000000; size *= 10) {
-        struct buffer text = random_text(&random, size);
+        FREED_BY(buffer_free) struct buffer text = random_text(&random, size);
 
         ck_assert_int_eq(quick_compress(buffer_view(&text), &stream), RESULT_OK);
-        buffer_free(&text);
     }
     ck_assert_uint_eq(stream.size, 86433);
     ck_assert_uint_eq(md5_name_reference(buffer_view(&stream)), UINT64_C(10917280586848020131));
-    buffer_free(&stream);
 }
 END_TEST
 
@@ -117,10 +111,10 @@ START_TEST(test_random)
 
     for (int i = 0; i < 60; i++) {
         size_t limit = i % 10 == 0 ? 300000 : 3000;
+        FREED_BY(buffer_free)
         struct buffer text = random_text(&random, (size_t)random_below(&random, limit));
 
         check_text(buffer_view(&text));
-        buffer_free(&text);
     }
 }
 END_TEST
@@ -129,7 +123,7 @@ END_TEST
 START_TEST(test_long_codes)
 {
     struct random_state random = random_start(1);
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
     size_t before = 1, count = 1;
 
     for (int symbol = 0; symbol < 21; symbol++) {
@@ -149,7 +143,6 @@ START_TEST(test_long_codes)
     }
     for (size_t size = text.size; size > 8000; size -= 1000)
         check_text((struct bytes){text.data, size});
-    buffer_free(&text);
 }
 END_TEST
 
@@ -157,22 +150,20 @@ END_TEST
 START_TEST(test_reach)
 {
     struct random_state random = random_start(7);
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
 
     ck_assert(buffer_append_zeros(&text, 200000));
     for (size_t i = 0; i < text.size; i++)
         text.data[i] = (uint8_t)random_next(&random);
     for (size_t start = 0; start < 140000; start += start < 70000 ? 32768 : 9973) {
         for (size_t distance = 32504; distance < 32509; distance++) {
-            struct buffer copied = {0};
+            FREED_BY(buffer_free) struct buffer copied = {0};
 
             ck_assert(buffer_append(&copied, text.data, text.size));
             memcpy(copied.data + start + distance, copied.data + start, 20);
             check_text(buffer_view(&copied));
-            buffer_free(&copied);
         }
     }
-    buffer_free(&text);
 }
 END_TEST
 
@@ -183,7 +174,7 @@ START_TEST(test_long_chains)
     struct random_state random = random_start(9);
 
     for (unsigned bits = 1; bits <= 3; bits++) {
-        struct buffer text = {0};
+        FREED_BY(buffer_free) struct buffer text = {0};
 
         ck_assert(buffer_append_zeros(&text, 100000));
         for (size_t i = 0; i < text.size; i++)
@@ -192,7 +183,6 @@ START_TEST(test_long_chains)
             memcpy(text.data + i, text.data + random_below(&random, i - 300),
                    (size_t)random_below(&random, 300));
         check_text(buffer_view(&text));
-        buffer_free(&text);
     }
 }
 END_TEST
@@ -217,7 +207,7 @@ END_TEST
 START_TEST(test_limit)
 {
     struct random_state random = random_start(11);
-    struct buffer text = {0}, whole = {0};
+    FREED_BY(buffer_free) struct buffer text = {0}, whole = {0};
 
     ck_assert(buffer_append_zeros(&text, 1000000));
     for (size_t i = 0; i < text.size; i++)
@@ -226,17 +216,14 @@ START_TEST(test_limit)
     ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_FORM_BEST, UINT64_MAX, &whole), RESULT_OK);
     for (uint64_t less = 1; less < 2000000; less *= 7) {
         uint64_t size = whole.size - 6, most = less < size ? size - less : 0;
-        struct buffer stream = {0};
+        FREED_BY(buffer_free) struct buffer stream = {0};
 
         ck_assert(buffer_append(&stream, "before", 6));
         ck_assert_int_eq(recompress(buffer_view(&text), ZLIB_FORM_BEST, most, &stream),
                          RESULT_UNFIT);
         ck_assert_uint_le(stream.size, 6 + most + 100000);
         ck_assert_mem_eq(stream.data, whole.data, stream.size);
-        buffer_free(&stream);
     }
-    buffer_free(&whole);
-    buffer_free(&text);
 }
 END_TEST
 
@@ -250,13 +237,12 @@ START_TEST(test_proved)
         ck_assert_int_eq(recompress(text, levels[i].form, UINT64_MAX, &streams[i]), RESULT_OK);
     zlib_text_prove(&proved, text, buffer_view(&streams[0]));
     for (size_t i = 0; i < LEVELS; i++) {
-        struct buffer again = {0};
+        FREED_BY(buffer_free) struct buffer again = {0};
 
         ck_assert_int_eq(
             zlib_text_recompress(&proved, 0, NULL, text, levels[i].form, UINT64_MAX, &again),
             RESULT_OK);
         ck_assert(bytes_equal(buffer_view(&again), buffer_view(&streams[i])));
-        buffer_free(&again);
     }
     for (size_t i = 0; i < LEVELS; i++)
         buffer_free(&streams[i]);
@@ -268,11 +254,11 @@ END_TEST
 START_TEST(test_memo)
 {
     struct bytes texts[] = {{(const uint8_t *)"some text", 9}, {(const uint8_t *)"another", 7}};
-    struct zlib_memo memo = {.count = 0};
+    FREED_BY(zlib_memo_free) struct zlib_memo memo = {.count = 0};
 
     for (size_t round = 0; round < 2; round++) {
         for (size_t i = 0; i < 2 * LEVELS; i++) {
-            struct buffer made = {0}, again = {0};
+            FREED_BY(buffer_free) struct buffer made = {0}, again = {0};
             enum zlib_form form = levels[i % LEVELS].form;
 
             ck_assert_int_eq(recompress(texts[i / LEVELS], form, UINT64_MAX, &made), RESULT_OK);
@@ -286,11 +272,8 @@ START_TEST(test_memo)
             ck_assert_int_eq(zlib_text_recompress(&(struct buffer){0}, 0, &memo, texts[i / LEVELS],
                                                   form, made.size - 1, &again),
                              RESULT_UNFIT);
-            buffer_free(&made);
-            buffer_free(&again);
         }
     }
-    zlib_memo_free(&memo);
 }
 END_TEST
 

@@ -38,10 +38,9 @@ static char *file_path, *link_path;
 
 static bool has_content(struct bytes wanted)
 {
-    struct contents found = file_read(file_path);
+    FREED_BY(contents_free) struct contents found = file_read(file_path);
     bool same = bytes_equal((struct bytes){found.data, found.size}, wanted);
 
-    contents_free(&found);
     return same;
 }
 
@@ -102,11 +101,10 @@ static bool write_all(struct output *output, struct error *error)
 
 static bool write_file(const struct output_options *options, struct error *error)
 {
-    struct output output;
+    FREED_BY(output_discard) struct output output;
     bool done = output_create(&output, file_path, options, error) && write_all(&output, error) &&
                 output_commit(&output, &result, error);
 
-    output_discard(&output);
     return done;
 }
 
@@ -204,15 +202,13 @@ static bool add_to_store(bool replaces, struct error *error)
 {
     const struct output_options options = {.mode = 0640};
     struct uuid uuid = {.size = 4, .bytes = "uuid"};
-    char *target = store_path(scratch, &uuid);
-    struct output output = {0};
+    FREED_BY(drop_memory) char *target = store_path(scratch, &uuid);
+    FREED_BY(output_discard) struct output output = {0};
     bool done = target == NULL ? error_out_of_memory(error, scratch, 1)
                                : store_output_create(&output, target, &options, error);
 
     done =
         done && write_all(&output, error) && store_output_commit(&output, replaces, &result, error);
-    output_discard(&output);
-    free(target);
     return done && (result != OUTPUT_NAME_TAKEN || error_set(error, "the name is taken"));
 }
 
@@ -255,7 +251,7 @@ static void make_store(void)
 static bool search_store(struct error *error)
 {
     struct uuid wanted = {.size = 2, .bytes = "uu"};
-    struct store_list list = {0};
+    FREED_BY(store_list_close) struct store_list list = {0};
     struct store_match match = {0};
     bool found = false, done = store_list_open(&list, scratch, true, error) &&
                                store_list_find(&list, &wanted, STORE_PREFIX, &match, error) &&
@@ -265,7 +261,6 @@ static bool search_store(struct error *error)
     ck_assert(!done || calls_errno == ENOENT ||
               (found && match.path != NULL && match.uuid.size == 4));
     free(match.path);
-    store_list_close(&list);
     return done;
 }
 
@@ -290,17 +285,16 @@ static void make_sparse(void)
 
 static bool read_with(bool open(struct input *, const char *, struct error *), struct error *error)
 {
-    struct input input;
+    FREED_BY(input_close) struct input input;
     bool done = open(&input, file_path, error) && input_unchanged(&input, error);
 
     ck_assert(!done || bytes_equal(input.bytes, new_content));
-    input_close(&input);
     return done;
 }
 
 static bool read_ways(struct error *error)
 {
-    struct buffer buffer = {0};
+    FREED_BY(buffer_free) struct buffer buffer = {0};
     uint8_t part[100];
     int fd = -1;
     bool done = read_with(input_open, error) && read_with(input_read, error) &&
@@ -319,7 +313,6 @@ static bool read_ways(struct error *error)
     }
     if (fd >= 0)
         close(fd);
-    buffer_free(&buffer);
     return done;
 }
 
@@ -370,7 +363,7 @@ static bool read_stream(struct error *error)
 static bool lend(bool is_in_memory, struct error *error)
 {
     const struct output_options options = {.mode = 0640, .is_nameless = true};
-    struct output output;
+    FREED_BY(output_discard) struct output output;
     struct input input = {.fd = -1};
     bool done = (is_in_memory ? output_create_in_memory(&output, "memory", error)
                               : output_create(&output, file_path, &options, error)) &&
@@ -380,7 +373,6 @@ static bool lend(bool is_in_memory, struct error *error)
     input_close(&input);
     done = done && output_lend(&output, error) && output_take_back(&output, error);
     ck_assert(!done || output.size == SIZE);
-    output_discard(&output);
     return done;
 }
 
@@ -398,7 +390,7 @@ static bool lend_file(struct error *error)
 
 static bool fill_set(struct error *error)
 {
-    struct digest_set set = {0};
+    FREED_BY(digest_set_free) struct digest_set set = {0};
     bool done = true;
 
     for (uint64_t i = 0; done && i < 1000; i++) {
@@ -407,7 +399,6 @@ static bool fill_set(struct error *error)
         memcpy(digest.bytes, &i, sizeof(i));
         done = digest_set_add(&set, &digest) || error_out_of_memory(error, "a set", sizeof(digest));
     }
-    digest_set_free(&set);
     return done;
 }
 
@@ -438,7 +429,7 @@ static void make_state(void)
 
 static bool add_batch(struct state *state, struct error *error)
 {
-    struct state_batch *batch = NULL;
+    FREED_BY(drop_batch) struct state_batch *batch = NULL;
     char claim[PATH_MAX];
     bool done = state_batch_start(state, &batch, error) &&
                 state_claim_path(batch, profile_path, claim, error) &&
@@ -447,17 +438,15 @@ static bool add_batch(struct state *state, struct error *error)
                 state_batch_consume(batch, claim, error) && state_batch_commit(batch, error);
 
     may_count = batch != NULL && state_batch_may_count(batch);
-    state_batch_free(batch);
     return done;
 }
 
 static bool add_to_state(struct error *error)
 {
-    struct state *state = NULL;
+    FREED_BY(drop_state) struct state *state = NULL;
     bool done = state_open(&state, path, STATE_CREATE, 0, error) && state_fold(state, error) &&
                 add_batch(state, error) && state_fold(state, error);
 
-    state_close(state);
     return done;
 }
 
@@ -471,26 +460,24 @@ static bool count_sum(void *context, struct profile_sum *sum, const char *name, 
 
 static bool read_batches(struct error *error)
 {
-    struct state *state = NULL;
+    FREED_BY(drop_state) struct state *state = NULL;
     uint64_t count = 0;
     bool done = state_open(&state, path, STATE_READ, 0, error) &&
                 state_read(state, count_sum, &count, error);
 
     ck_assert_msg(!done || count == 2, "%s fails, and there are %u", calls_refused,
                   (unsigned)count);
-    state_close(state);
     return done;
 }
 
 /* One that is not folded. */
 static void make_batch(void)
 {
-    struct state *state;
+    FREED_BY(drop_state) struct state *state;
 
     make_state();
     state = open_state(STATE_WRITE);
     add_one(state, true);
-    state_close(state);
 }
 
 /* The profile counts, and is gone; or its file is still there, as it was or claimed. The next
@@ -583,7 +570,7 @@ START_TEST(test_wrong_paths)
 {
     const struct output_options options = {.mode = 0640};
     char long_path[PATH_MAX + 20], directory[PATH_MAX];
-    struct buffer buffer = {0};
+    FREED_BY(buffer_free) struct buffer buffer = {0};
     struct error error = {0};
     struct output output;
     struct input input;
@@ -627,7 +614,6 @@ START_TEST(test_wrong_paths)
     ck_assert(!paths_refer_to_same_file("/new-name", "/other-name"));
     ck_assert(!paths_refer_to_same_file("/new-name", "/tmp/new-name"));
     ck_assert(!paths_refer_to_same_file(long_path, long_path));
-    buffer_free(&buffer);
 }
 END_TEST
 
@@ -635,7 +621,7 @@ END_TEST
 START_TEST(test_changed)
 {
     struct error error = {0};
-    struct input input;
+    FREED_BY(input_close) struct input input;
 
     make_bytes();
     make_file();
@@ -651,7 +637,6 @@ START_TEST(test_changed)
     error = (struct error){.number = EIO};
     ck_assert(!report_if_truncated(file_path, &error));
     ck_assert_str_eq(error.message, "");
-    input_close(&input);
     input_close(&input);
 }
 END_TEST

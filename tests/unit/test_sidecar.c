@@ -14,14 +14,13 @@
 /* What was written is read as it was, and restores the original. Frees both. */
 static void assert_sound(struct sample *sample, struct buffer file)
 {
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct error error = {0};
 
     ck_assert_uint_eq(sidecar->format_version, SIDECAR_FORMAT_VERSION);
     ck_assert(sample_agrees(sample, sidecar));
     ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
     ck_assert(sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
     buffer_free(&file);
     sample_free(sample);
 }
@@ -69,13 +68,13 @@ END_TEST
 /* libelf wants its structures aligned; a caller's memory need not be. */
 START_TEST(test_unaligned_memory)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
 
     for (size_t shift = 1; shift < 8; shift++) {
-        struct buffer moved = {0};
+        FREED_BY(buffer_free) struct buffer moved = {0};
         struct error error = {0};
-        struct sidecar *sidecar;
+        FREED_BY(drop_sidecar) struct sidecar *sidecar;
 
         ck_assert(buffer_append_zeros(&moved, shift));
         ck_assert(buffer_append(&moved, file.data, file.size));
@@ -83,11 +82,7 @@ START_TEST(test_unaligned_memory)
         ck_assert_msg(sidecar != NULL, "%s", error.message);
         ck_assert(sample_agrees(sample, sidecar));
         ck_assert(sample_restores(sample, sidecar));
-        sidecar_close(sidecar);
-        buffer_free(&moved);
     }
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -95,7 +90,7 @@ END_TEST
 START_TEST(test_threads_change_nothing)
 {
     const size_t size = (size_t)160 << 20;
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     uint8_t *large = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     struct buffer one, two, four;
 
@@ -113,7 +108,6 @@ START_TEST(test_threads_change_nothing)
     buffer_free(&two);
     buffer_free(&four);
     munmap(large, size);
-    sample_free(sample);
 }
 END_TEST
 
@@ -137,9 +131,9 @@ static bool ignore(void *context, struct bytes part, struct error *error)
 
 START_TEST(test_refuses_another_image)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     char text[DIGEST_HEX_MAX];
     struct error error = {0};
     struct digest wrong;
@@ -153,26 +147,20 @@ START_TEST(test_refuses_another_image)
     ck_assert_ptr_nonnull(
         strstr(error.message, digest_format(&sample->source.facts.stripped_digest, text)));
     ck_assert(!restore(sidecar, (struct bytes){0}, "nothing", ignore, NULL, &error));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 /* A sidecar made with a wrong digest of the original: the last check of all. */
 START_TEST(test_original_is_checked)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file;
-    struct sidecar *sidecar;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
 
     sample->source.facts.original_digest.bytes[3] ^= 1;
     file = sample_write(&sample->source, 9, 1);
     sidecar = sample_open(&file);
     ck_assert(!sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -180,7 +168,7 @@ END_TEST
 
 START_TEST(test_refuses_unsound_sources)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     struct sidecar_source source = sample->source;
 
     source.facts.uuid.size = 0;
@@ -194,13 +182,12 @@ START_TEST(test_refuses_unsound_sources)
     sample->sections[2].alignment = 1;
     sample->sections[2].size++;
     sample_write_refused(&source);
-    sample_free(sample);
 }
 END_TEST
 
 START_TEST(test_32_bits_hold_no_more)
 {
-    struct sample *sample = sample_make(&sample_shapes[1]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[1]);
     struct buffer file;
     struct sidecar *sidecar;
 
@@ -212,7 +199,6 @@ START_TEST(test_32_bits_hold_no_more)
     buffer_free(&file);
     sample->sections[2].address++;
     ck_assert_ptr_nonnull(strstr(sample_write_refused(&sample->source), "32-bit"));
-    sample_free(sample);
 }
 END_TEST
 
@@ -246,39 +232,34 @@ static const struct {
 
 static bool is_same(const struct sidecar_source *source, const struct sidecar *other)
 {
-    struct buffer file = sample_write(source, 1, 1);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(buffer_free) struct buffer file = sample_write(source, 1, 1);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     bool same = sidecar_holds_same(sidecar, other) && sidecar_holds_same(other, sidecar);
 
-    sidecar_close(sidecar);
-    buffer_free(&file);
     return same;
 }
 
 /* Little endian, as all machines that this is built for. */
 START_TEST(test_other_contents)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write_compact(&sample->source);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write_compact(&sample->source);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     uint8_t *changed = changes[_i].section < 0 ? (uint8_t *)&sample->source.facts
                                                : (uint8_t *)&sample->sections[changes[_i].section];
 
     ck_assert(is_same(&sample->source, sidecar));
     changed[changes[_i].offset] ^= changes[_i].bits;
     ck_assert(!is_same(&sample->source, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 /* A section less, another content, and another inverse script. */
 START_TEST(test_other_bytes)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 3, 1);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 3, 1);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
 
     sample->source.section_count--;
     ck_assert(!is_same(&sample->source, sidecar));
@@ -292,9 +273,6 @@ START_TEST(test_other_bytes)
     ck_assert(is_same(&sample->source, sidecar));
     sample->original.data[sample->sections[1].offset] ^= 1;
     ck_assert(!is_same(&sample->source, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 

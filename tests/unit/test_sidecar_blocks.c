@@ -22,6 +22,8 @@
 #include "tests/unit/name_chunk.h"
 #include "tests/unit/sidecar_sample.h"
 
+DEFINE_DROP(drop_opened_sidecar, covsplit_sidecar, covsplit_sidecar_close)
+
 /* Of an inverse script that changes nothing. */
 static const uint8_t no_steps[] = {0, 0, 0};
 
@@ -98,8 +100,8 @@ static void clean_up(void)
 
 START_TEST(test_whole)
 {
-    struct sidecar *sidecar = sample_open(&file);
-    struct buffer content = {0};
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(buffer_free) struct buffer content = {0};
     struct error error = {0};
 
     ck_assert_uint_gt(covfun.size, 10 * BLOCK_SIZE);
@@ -109,8 +111,6 @@ START_TEST(test_whole)
         sidecar_read_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), &content, &error));
     ck_assert(bytes_equal(buffer_view(&content), buffer_view(&covfun)));
     ck_assert_msg(sidecar_verify(sidecar, &error), "%s", error.message);
-    buffer_free(&content);
-    sidecar_close(sidecar);
 }
 END_TEST
 
@@ -140,15 +140,16 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
 static void read_covfun(const covsplit_sidecar *sidecar)
 {
     size_t size;
+    FREED_BY(drop_memory)
     void *content = covsplit_sidecar_read(sidecar, "__llvm_covfun", &size, NULL);
 
     ck_assert_ptr_nonnull(content);
     ck_assert(bytes_equal((struct bytes){content, size}, buffer_view(&covfun)));
-    free(content);
 }
 
 START_TEST(test_library_starts_threads_when_told)
 {
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar = covsplit_sidecar_open_memory(file.data, file.size, "file", NULL);
     sigset_t mask;
 
@@ -166,32 +167,30 @@ START_TEST(test_library_starts_threads_when_told)
     read_covfun(sidecar);
     pthread_sigmask(SIG_BLOCK, NULL, &mask);
     ck_assert_int_eq(sigismember(&mask, SIGTERM), 0);
-    covsplit_sidecar_close(sidecar);
 }
 END_TEST
 
 START_TEST(test_threads_change_nothing)
 {
-    struct buffer other = sample_write_blocks(&source, BLOCK_SIZE, 1);
+    FREED_BY(buffer_free) struct buffer other = sample_write_blocks(&source, BLOCK_SIZE, 1);
 
     ck_assert(bytes_equal(buffer_view(&other), buffer_view(&file)));
     buffer_free(&other);
     other = sample_write_blocks(&source, BLOCK_SIZE, 64);
     ck_assert(bytes_equal(buffer_view(&other), buffer_view(&file)));
-    buffer_free(&other);
 }
 END_TEST
 
 START_TEST(test_parts)
 {
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct random_state random = random_start(5);
 
     sidecar_help_restore(sidecar, 3, NULL);
     for (int i = 0; i < 300; i++) {
         size_t offset = (size_t)random_below(&random, covfun.size + 1);
         size_t size = (size_t)random_below(&random, covfun.size - offset + 1);
-        struct buffer content = {0};
+        FREED_BY(buffer_free) struct buffer content = {0};
         struct error error = {0};
 
         if (i % 2 == 0)
@@ -200,16 +199,14 @@ START_TEST(test_parts)
                                     &content, &error));
         ck_assert_uint_eq(content.size, size);
         ck_assert(size == 0 || memcmp(content.data, covfun.data + offset, size) == 0);
-        buffer_free(&content);
     }
-    sidecar_close(sidecar);
 }
 END_TEST
 
 START_TEST(test_parts_outside)
 {
     static const uint64_t outside[][2] = {{0, 1}, {1, 0}, {UINT64_MAX, 2}, {2, UINT32_MAX}};
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     const struct section *section = sidecar_find(sidecar, SECTION_COVFUN);
 
     for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]); i++) {
@@ -222,7 +219,6 @@ START_TEST(test_parts_outside)
         ck_assert_ptr_nonnull(strstr(error.message, "ask for less"));
         ck_assert_uint_eq(content.size, 0);
     }
-    sidecar_close(sidecar);
 }
 END_TEST
 
@@ -230,7 +226,7 @@ END_TEST
 static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind kind,
                           enum transform_id type, size_t *size)
 {
-    struct sidecar *sidecar = sample_open(sidecar_file);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(sidecar_file);
     const struct section *section = sidecar_find(sidecar, kind);
     uint8_t header[8];
     uint8_t *found;
@@ -240,16 +236,15 @@ static uint8_t *packed_of(const struct buffer *sidecar_file, enum section_kind k
     found = memmem(sidecar_file->data, sidecar_file->size, header, sizeof(header));
     ck_assert_ptr_nonnull(found);
     *size = (size_t)section->stored_size - 24;
-    sidecar_close(sidecar);
     return found + 24;
 }
 
 /* A part in the first block is read without the last one, which cannot be. */
 START_TEST(test_only_what_is_wanted)
 {
-    struct buffer damaged = {0}, content = {0};
+    FREED_BY(buffer_free) struct buffer damaged = {0}, content = {0};
     struct error error = {0};
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     const struct section *section;
     uint8_t *packed;
     size_t size;
@@ -265,9 +260,6 @@ START_TEST(test_only_what_is_wanted)
     ck_assert(!sidecar_read_part(sidecar, section, section->size - 10, 10, &content, &error));
     ck_assert(!sidecar_read_section(sidecar, section, &content, &error));
     ck_assert(!sidecar_verify(sidecar, &error));
-    buffer_free(&content);
-    sidecar_close(sidecar);
-    buffer_free(&damaged);
 }
 END_TEST
 
@@ -276,10 +268,10 @@ START_TEST(test_proved)
 {
     static const enum transform_id types[] = {TRANSFORM_MAPPING_BLOCKS, TRANSFORM_NAMES};
     static const enum section_kind kinds[] = {SECTION_COVFUN, SECTION_NAMES};
-    struct buffer damaged = {0};
+    FREED_BY(buffer_free) struct buffer damaged = {0};
     struct proved_sections proved = {.kinds[SECTION_DATA].digest = digest_of(buffer_view(&data))};
     struct error error = {0};
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     uint8_t *packed[2];
     size_t sizes[2];
 
@@ -300,8 +292,6 @@ START_TEST(test_proved)
     sidecar_help_restore(sidecar, 1, &proved);
     ck_assert(!sidecar_stream_section(sidecar, sidecar_find(sidecar, SECTION_COVFUN), NULL, NULL,
                                       &error));
-    sidecar_close(sidecar);
-    buffer_free(&damaged);
 }
 END_TEST
 
@@ -332,7 +322,7 @@ static void *read_again_and_again(void *sidecar)
 START_TEST(test_at_the_same_time)
 {
     for (int i = 0; i < 5; i++) {
-        struct sidecar *sidecar = sample_open(&file);
+        FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
         pthread_t threads[4];
         void *failed;
 
@@ -342,7 +332,6 @@ START_TEST(test_at_the_same_time)
             ck_assert_int_eq(pthread_join(threads[j], &failed), 0);
             ck_assert_ptr_null(failed);
         }
-        sidecar_close(sidecar);
     }
 }
 END_TEST
@@ -350,8 +339,8 @@ END_TEST
 /* Names that cannot be decoded are told of each time, and not only the first. */
 START_TEST(test_damaged_names)
 {
-    struct buffer damaged = {0}, content = {0};
-    struct sidecar *sidecar;
+    FREED_BY(buffer_free) struct buffer damaged = {0}, content = {0};
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     uint8_t *packed;
     size_t size;
 
@@ -366,9 +355,6 @@ START_TEST(test_damaged_names)
         ck_assert(!sidecar_read_section(sidecar, sidecar_find(sidecar, kind), &content, &error));
         ck_assert_ptr_nonnull(strstr(error.message, "__llvm_prf_names is damaged"));
     }
-    buffer_free(&content);
-    sidecar_close(sidecar);
-    buffer_free(&damaged);
 }
 END_TEST
 
@@ -398,7 +384,7 @@ static unsigned check_parts(const struct sidecar *sidecar, const struct section 
     for (int i = 0; i < 3; i++) {
         uint64_t start = random_below(random, of->size);
         size_t size = (size_t)random_below(random, of->size - start + 1);
-        struct buffer content = {0};
+        FREED_BY(buffer_free) struct buffer content = {0};
         struct error error = {0};
 
         if (!sidecar_read_part(sidecar, sidecar_find(sidecar, of->kind), start, size, &content,
@@ -407,7 +393,6 @@ static unsigned check_parts(const struct sidecar *sidecar, const struct section 
         else
             ck_assert(
                 bytes_equal(buffer_view(&content), (struct bytes){of->content.data + start, size}));
-        buffer_free(&content);
     }
     return errors;
 }
@@ -415,22 +400,21 @@ static unsigned check_parts(const struct sidecar *sidecar, const struct section 
 /* The names alone, which no digest is of. */
 static unsigned check_names(const struct sidecar *sidecar, const struct buffer *text)
 {
-    struct names set = {0};
+    FREED_BY(names_free) struct names set = {0};
     struct error error = {0};
     bool done = sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), &set, &error);
 
     if (done)
         ck_assert(bytes_equal(buffer_view(&set.text), buffer_view(text)));
-    names_free(&set);
     return !done;
 }
 
 /* Whichever bit was lost, no byte of a part is wrong, and what a part does not need may be. */
 START_TEST(test_parts_of_every_form)
 {
-    struct buffer stored = write_form(_i);
+    FREED_BY(buffer_free) struct buffer stored = write_form(_i);
     struct random_state random = random_start(17);
-    struct names expected = {0};
+    FREED_BY(names_free) struct names expected = {0};
     struct error error = {0};
     unsigned errors = 0;
 
@@ -451,8 +435,6 @@ START_TEST(test_parts_of_every_form)
         stored.data[place] ^= bit;
     }
     ck_assert_uint_gt(errors, rounds(FLIPS) / 4);
-    names_free(&expected);
-    buffer_free(&stored);
 }
 END_TEST
 

@@ -71,7 +71,7 @@ static struct layout layout_of(const struct buffer *file)
 
 static void reseal(struct buffer *file, const struct layout *layout)
 {
-    struct buffer sealed = {0};
+    FREED_BY(buffer_free) struct buffer sealed = {0};
     uint8_t *seal = file->data + layout->note + sizeof(uint32_t);
     uint64_t position = 0;
     struct digest digest;
@@ -85,7 +85,6 @@ static void reseal(struct buffer *file, const struct layout *layout)
     ck_assert(buffer_append(&sealed, file->data + position, file->size - (size_t)position));
     digest = digest_of(buffer_view(&sealed));
     memcpy(seal, digest.bytes, DIGEST_SIZE);
-    buffer_free(&sealed);
 }
 
 static const char *refusal(const struct buffer *file)
@@ -112,7 +111,7 @@ static bool ignore_part(void *context, struct bytes part, struct error *error)
 static bool try_everything(const struct sample *sample, struct bytes file)
 {
     struct error error = {0};
-    struct sidecar *sidecar = sidecar_open(file, "damaged", &error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sidecar_open(file, "damaged", &error);
     bool good = sidecar != NULL && sidecar_verify(sidecar, &error), exported;
 
     ck_assert(good == (error.message[0] == '\0'));
@@ -121,16 +120,14 @@ static bool try_everything(const struct sample *sample, struct bytes file)
         bool restored = sample_restores(sample, sidecar);
         ck_assert(!good || restored);
         for (size_t i = 0; i < sidecar->section_count; i++) {
-            struct buffer content = {0};
+            FREED_BY(buffer_free) struct buffer content = {0};
             sidecar_read_section(sidecar, &sidecar->sections[i], &content, &error);
-            buffer_free(&content);
         }
         if (good)
             ck_assert(sample_agrees(sample, sidecar));
         exported = export_write(sidecar, ignore_part, NULL, &error);
         ck_assert(!good || exported);
     }
-    sidecar_close(sidecar);
     return good;
 }
 
@@ -139,8 +136,8 @@ static bool try_everything(const struct sample *sample, struct bytes file)
 /* What is not noticed (bits of a zstd frame that say nothing) must not change a thing. */
 START_TEST(test_every_byte)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
     const uint8_t flips[] = {0x01, 0x80, 0xff};
     size_t harmless = 0;
 
@@ -153,8 +150,6 @@ START_TEST(test_every_byte)
         }
     }
     ck_assert_uint_le(harmless, 3 * 5); /* some bits of frame headers */
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -174,19 +169,18 @@ static void put_names(struct buffer *section, uint64_t seed, bool compressed)
 static bool read_names(const struct buffer *file, struct names *names)
 {
     struct error error;
-    struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
     bool done = sidecar != NULL &&
                 sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), names, &error);
 
-    sidecar_close(sidecar);
     return done;
 }
 
 /* Names that are read without the rest of their section are not under its digest. */
 START_TEST(test_every_byte_of_names)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer section = {0}, file;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer section = {0}, file;
     struct names good = {0}, found = {0};
 
     put_names(&section, 1, true);
@@ -211,20 +205,17 @@ START_TEST(test_every_byte_of_names)
         }
     }
     names_free(&good);
-    buffer_free(&section);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 START_TEST(test_every_truncation)
 {
-    struct sample *sample = sample_make(&sample_shapes[_i]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[_i]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
 
     for (size_t size = 0; size < file.size; size++) {
         /* A copy of just this size, so that reading behind it is noticed. */
-        struct buffer part = {0};
+        FREED_BY(buffer_free) struct buffer part = {0};
         ck_assert(buffer_append(&part, file.data, size));
         if (size != 0) {
             uint8_t *exact = realloc(part.data, size);
@@ -233,12 +224,9 @@ START_TEST(test_every_truncation)
         }
         refusal(&part);
         ck_assert(!try_everything(sample, buffer_view(&part)));
-        buffer_free(&part);
     }
     ck_assert(buffer_append_zeros(&file, 1));
     refusal(&file);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -257,12 +245,12 @@ START_TEST(test_hostile_elf_headers)
         {5, 1, 2},       {6, 1, 0},           {6, 1, 2},
         {16, 2, ET_REL}, {16, 2, ET_CORE},
     };
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
     const struct layout layout = layout_of(&file);
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct buffer damaged = {0};
+        FREED_BY(buffer_free) struct buffer damaged = {0};
         uint8_t number[8];
 
         ck_assert(buffer_append(&damaged, file.data, file.size));
@@ -270,10 +258,7 @@ START_TEST(test_hostile_elf_headers)
         memcpy(damaged.data + cases[i].offset, number, cases[i].size);
         reseal(&damaged, &layout);
         refusal(&damaged);
-        buffer_free(&damaged);
     }
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -281,8 +266,8 @@ END_TEST
 
 START_TEST(test_other_format_is_refused)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
     const struct layout layout = layout_of(&file);
 
     store_u32(file.data + layout.note, 6, false);
@@ -293,16 +278,14 @@ START_TEST(test_other_format_is_refused)
     ck_assert_str_eq(refusal(&file),
                      "bad: sidecar of format version 4; this covsplit reads version 5; split the "
                      "image again, or use the covsplit that wrote it");
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 /* A section in a form of a later version, all else being in order. */
 START_TEST(test_unknown_form_is_refused)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
     const struct layout layout = layout_of(&file);
 
     store_u32(file.data + layout.contents[0], 0x6c7603ff, false);
@@ -311,8 +294,6 @@ START_TEST(test_unknown_form_is_refused)
                      "bad: __llvm_covmap is stored in a form (ch_type 0x6c7603ff) that this "
                      "version of covsplit does not read; split the image again, or use the "
                      "covsplit that wrote it");
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -320,8 +301,8 @@ END_TEST
  * in its place. */
 START_TEST(test_cut_note)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1);
     const struct layout layout = layout_of(&file);
     uint8_t *size = file.data + layout.note - 20;
 
@@ -339,15 +320,13 @@ START_TEST(test_cut_note)
     store_u32(size + 4, 0x1fff, false);
     reseal(&file, &layout);
     ck_assert_ptr_nonnull(strstr(refusal(&file), "not a sidecar"));
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
 /* Digests and seal are right, but image and profiles have another stub than these sections make. */
 START_TEST(test_sections_of_another_image)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     struct buffer good = sample_write(&sample->source, 9, 1);
     struct sidecar *sidecar = sample_open(&good);
 
@@ -373,18 +352,16 @@ START_TEST(test_sections_of_another_image)
         buffer_free(&file);
         buffer_free(&other);
     }
-    sample_free(sample);
 }
 END_TEST
 
 START_TEST(test_no_sidecar)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
 
     ck_assert(!sidecar_recognize((struct bytes){0}));
     ck_assert(!sidecar_recognize(buffer_view(&sample->original)));
     ck_assert_ptr_nonnull(strstr(refusal(&sample->original), "not a sidecar"));
-    sample_free(sample);
 }
 END_TEST
 
@@ -397,10 +374,10 @@ START_TEST(test_claimed_terabyte)
                              0,    0,    1,    0,    0,    0x2b,    0, 0, 'a'};
     const uint64_t claimed = UINT64_C(1) << 40;
     const struct rlimit limit = {UINT64_C(8) << 30, UINT64_C(8) << 30};
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer file = sample_write(&sample->source, 9, 1), content = {0};
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer file = sample_write(&sample->source, 9, 1), content = {0};
     const struct layout layout = layout_of(&file);
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     struct error error = {0};
 
     store_u64(file.data + layout.contents[0] + 8, claimed, false);
@@ -414,10 +391,6 @@ START_TEST(test_claimed_terabyte)
     ck_assert_uint_le(content.capacity, 4 << 20);
     ck_assert(!sidecar_verify(sidecar, &error));
     ck_assert(!sample_restores(sample, sidecar));
-    sidecar_close(sidecar);
-    buffer_free(&content);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -426,10 +399,10 @@ END_TEST
 START_TEST(test_many_zeros)
 {
     const size_t size = ((size_t)200 << 20) + 1;
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     uint8_t *zeros = calloc(1, size);
-    struct buffer file, content = {0};
-    struct sidecar *sidecar;
+    FREED_BY(buffer_free) struct buffer file, content = {0};
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     struct error error = {0};
 
     ck_assert_ptr_nonnull(zeros);
@@ -452,10 +425,6 @@ START_TEST(test_many_zeros)
     ck_assert_uint_eq(content.capacity, size);
     ck_assert(bytes_all_zero(buffer_view(&content)));
     ck_assert(sidecar_verify(sidecar, &error));
-    sidecar_close(sidecar);
-    buffer_free(&content);
-    buffer_free(&file);
-    sample_free(sample);
 }
 END_TEST
 
@@ -473,7 +442,7 @@ START_TEST(test_overlapping_notes)
                              .e_phentsize = sizeof(Elf64_Phdr),
                              .e_phnum = (Elf64_Half)count};
     const Elf64_Phdr phdr = {.p_type = PT_NOTE, .p_offset = start, .p_filesz = notes};
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
     struct uuid uuid;
 
     buffer_append(&file, &ehdr, sizeof(ehdr));
@@ -481,7 +450,6 @@ START_TEST(test_overlapping_notes)
         buffer_append(&file, &phdr, sizeof(phdr));
     ck_assert(buffer_append_zeros(&file, notes));
     ck_assert(!elf_file_build_id(buffer_view(&file), &uuid));
-    buffer_free(&file);
 }
 END_TEST
 

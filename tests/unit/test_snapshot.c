@@ -93,8 +93,8 @@ static uint64_t take_second(struct program *program, const struct memory_module 
         .raw_version = 8,
         .is_complete = true,
         .knows_biases = true};
-    struct module module;
-    struct taken taken = {0};
+    FREED_BY(module_free) struct module module;
+    FREED_BY(taken_free) struct taken taken = {0};
     struct error error = {0};
     uint64_t second;
 
@@ -105,8 +105,6 @@ static uint64_t take_second(struct program *program, const struct memory_module 
     ck_assert_uint_eq(load_u64(taken.counters.data, false), 7);
     ck_assert_uint_eq(load_u64(taken.counters.data + 16, false), UINT64_MAX);
     second = load_u64(taken.counters.data + 8, false);
-    taken_free(&taken);
-    module_free(&module);
     return second;
 }
 

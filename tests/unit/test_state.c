@@ -17,7 +17,7 @@
 /* A batch that was folded, but not removed, and comes back as after a power failure. */
 START_TEST(test_fold_twice)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     char *kept = path_join(scratch, "kept"), *batch;
 
     add_one(state, true);
@@ -34,7 +34,6 @@ START_TEST(test_fold_twice)
     add_one(state, false);
     ck_assert_uint_eq(count_profiles(), 2);
     ck_assert_uint_eq(count_files("batches"), 1);
-    state_close(state);
 }
 END_TEST
 
@@ -46,7 +45,7 @@ START_TEST(test_leftovers)
         "batches/.00112233445566778899aabbccddeeff.covsplit-abcdef",
         "images/.00112233445566778899aabbccddeeff.covsplit-abcdef",
     };
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct state_batch *living = start_batch(state);
     char *open_file = only_file("batches");
 
@@ -60,7 +59,6 @@ START_TEST(test_leftovers)
     ck_assert(file_exists(path_join(path, "images/notes")));
     state_batch_free(living);
     ck_assert(!file_exists(open_file));
-    state_close(state);
 }
 END_TEST
 
@@ -136,8 +134,8 @@ START_TEST(test_names_of_no_claims)
         {".a.covsplit-claim-0011223344556677889 aabbccddeeff-1", 0},
         {".a.covsplit-claim-00112233445566778899AABBCCDDEEFF-1", 0},
     };
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
     enum state_claim what;
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -151,15 +149,13 @@ START_TEST(test_names_of_no_claims)
         ck_assert(state_claim_find(state, claim, &what, &error) == (names[i].length != 0));
         ck_assert(names[i].length == 0 || what == STATE_CLAIM_FOREIGN);
     }
-    state_batch_free(batch);
-    state_close(state);
 }
 END_TEST
 
 /* A directory in the place of a claim is not deleted, and the batch stays. */
 START_TEST(test_directory_for_claim)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     char *claim = add_consumed(state, "a.profraw");
     struct error error = {0};
 
@@ -172,14 +168,13 @@ START_TEST(test_directory_for_claim)
     fold(state);
     ck_assert_uint_eq(count_files("batches"), 0);
     ck_assert_uint_eq(count_profiles(), 1);
-    state_close(state);
 }
 END_TEST
 
 /* What is in the place of NONCE.open says nothing of claims. */
 START_TEST(test_no_open_file)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct state_batch *batch = start_batch(state);
     char *claim = claim_new(batch, "a.profraw"), *open_file = only_file("batches");
     enum state_claim what;
@@ -191,7 +186,6 @@ START_TEST(test_no_open_file)
     assert_says(error.message, "cannot be read");
     unlink(open_file);
     ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
-    state_close(state);
 }
 END_TEST
 
@@ -199,7 +193,7 @@ END_TEST
  * claim is known to count. */
 START_TEST(test_claim_elsewhere)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct state_batch *batch = start_batch(state);
     char *here = path_join(scratch, "here"), *there = path_join(scratch, "there");
     char *claim;
@@ -223,15 +217,14 @@ START_TEST(test_claim_elsewhere)
     fold(state);
     ck_assert_uint_eq(count_files("batches"), 0);
     ck_assert(!file_exists(claim));
-    state_close(state);
 }
 END_TEST
 
 /* The longest names that a file can have. */
 START_TEST(test_long_names)
 {
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
     char name[NAME_MAX + 1], claim[PATH_MAX], *too_long;
     struct error error = {0};
 
@@ -242,8 +235,6 @@ START_TEST(test_long_names)
     memset(too_long, '/', PATH_MAX - 1);
     too_long[PATH_MAX - 1] = '\0';
     ck_assert(!state_claim_path(batch, too_long, claim, &error));
-    state_batch_free(batch);
-    state_close(state);
 }
 END_TEST
 
@@ -251,7 +242,7 @@ END_TEST
  * second time, whichever are folded when. */
 START_TEST(test_many_stay)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     char *here = path_join(scratch, "here"), *there = path_join(scratch, "there");
 
     directory_create(here);
@@ -268,7 +259,6 @@ START_TEST(test_many_stay)
     ck_assert_uint_eq(count_files("batches"), 0);
     ck_assert_uint_eq(directory_list(here).count, 0);
     ck_assert_uint_eq(count_profiles(), 66);
-    state_close(state);
 }
 END_TEST
 
@@ -304,7 +294,7 @@ END_TEST
 /* An image's file is damaged when a batch is to be folded: the batch stays, with its claims. */
 START_TEST(test_fold_into_damage)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct error error = {0};
     struct contents good;
     char *claim, *image;
@@ -329,7 +319,6 @@ START_TEST(test_fold_into_damage)
     fold(state);
     ck_assert_uint_eq(count_profiles(), 1);
     ck_assert(!file_exists(claim));
-    state_close(state);
 }
 END_TEST
 
@@ -338,8 +327,8 @@ END_TEST
  */
 START_TEST(test_replaced)
 {
-    struct state *state = open_state(STATE_CREATE), *other;
-    struct state_batch *batch = start_batch(state);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE), *other;
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
     struct found found = {0};
     struct error error = {0};
     enum state_claim what;
@@ -361,9 +350,6 @@ START_TEST(test_replaced)
     ck_assert_uint_eq(count_files("batches"), 1);
     ck_assert_uint_eq(count_profiles(), 1);
     ck_assert(file_exists(claim));
-    state_batch_free(batch);
-    state_close(state);
-    state_close(other);
 }
 END_TEST
 
@@ -371,7 +357,7 @@ END_TEST
  * so it must not count them. */
 START_TEST(test_open_file_removed)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct state_batch *batch = start_batch(state);
     char *claim = claim_new(batch, "a.profraw"), *open_file = only_file("batches");
     struct error error = {0};
@@ -387,7 +373,6 @@ START_TEST(test_open_file_removed)
     state_batch_free(batch);
     ck_assert_int_eq(find_claim(state, claim), STATE_CLAIM_UNCOUNTED);
     ck_assert_uint_eq(count_files("batches"), 0);
-    state_close(state);
 }
 END_TEST
 

@@ -69,7 +69,7 @@ static void repair_digest(struct contents *file)
 /* A batch that names files which are no claims of it: these stay. */
 START_TEST(test_harm)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct state_batch *batch = start_batch(state);
     char *claim = claim_new(batch, "a.profraw"), *file, *victim;
     struct error error = {0};
@@ -95,14 +95,13 @@ START_TEST(test_harm)
     assert_says(error.message, "no claim of it");
     ck_assert(file_exists(victim));
     ck_assert(file_exists(claim));
-    state_close(state);
 }
 END_TEST
 
 /* The file of another name, and ones of other versions. */
 START_TEST(test_other_files)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct error error = {0};
     struct found found = {0};
     struct contents contents;
@@ -125,7 +124,6 @@ START_TEST(test_other_files)
         ck_assert(!state_read(state, take_sum, &found, &error));
         assert_says(error.message, version == 1 ? "has version 1" : "has version 3");
     }
-    state_close(state);
 }
 END_TEST
 

@@ -125,7 +125,7 @@ static size_t assert_before(const char *one, const char *other, size_t from)
  * the disk before the next, which relies on it. */
 START_TEST(test_synced)
 {
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct text_list list = {0};
     size_t at;
 
@@ -145,7 +145,6 @@ START_TEST(test_synced)
     at = assert_before("sync STATE/images", "remove here/.a.profraw.*", at);
     assert_before("sync here", "remove STATE/batches/" NONCE, at);
     events = NULL;
-    state_close(state);
 }
 END_TEST
 
@@ -154,7 +153,7 @@ START_TEST(test_not_synced)
 {
     static const char *const steps[] = {"STATE/batches/*", "STATE/batches", "STATE/images/*",
                                         "STATE/images", "here"};
-    struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
     struct text_list list = {0};
     struct error error = {0};
     struct state_batch *batch;
@@ -188,7 +187,6 @@ START_TEST(test_not_synced)
     ck_assert_uint_eq(count_files("batches"), 0);
     ck_assert(!file_exists(claim));
     ck_assert_uint_eq(count_profiles(), 1);
-    state_close(state);
 }
 END_TEST
 
@@ -202,7 +200,7 @@ static bool replaced_meanwhile; /* by another process, before the output is comm
 
 static bool write_output(enum way way, const char *name, enum output_result *result)
 {
-    struct input before = {.fd = -1};
+    FREED_BY(input_close) struct input before = {.fd = -1};
     struct output_options options = {.mode = 0600, .is_other_form = way == OTHER_FORM};
     struct output output;
     bool done;
@@ -228,7 +226,6 @@ static bool write_output(enum way way, const char *name, enum output_result *res
     done = way == ADDED || way == OVER_ADDED
                ? output_try_commit(&output, way == OVER_ADDED, result, &error)
                : output_commit(&output, result, &error);
-    input_close(&before);
     return done;
 }
 
@@ -258,10 +255,9 @@ END_TEST
 
 static void assert_content(const char *name, const char *expected)
 {
-    struct contents content = file_read(name);
+    FREED_BY(contents_free) struct contents content = file_read(name);
 
     ck_assert_str_eq(text_format("%.*s", (int)content.size, content.data), expected);
-    contents_free(&content);
 }
 
 /* If the name cannot be synced, a power failure may bring back what was there. What is to be

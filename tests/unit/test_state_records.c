@@ -78,12 +78,11 @@ static struct bytes shorter(struct bytes whole, uint64_t by)
 
 static void append_twice(struct buffer *file, struct bytes profile)
 {
-    struct buffer both = {0};
+    FREED_BY(buffer_free) struct buffer both = {0};
 
     ck_assert(buffer_append(&both, profile.data, (size_t)profile.size) &&
               buffer_append(&both, profile.data, (size_t)profile.size));
     append(file, STATE_RECORD_PROFILE, 0, both.size, buffer_view(&both));
-    buffer_free(&both);
 }
 
 static void append_end(struct buffer *file)
@@ -158,13 +157,12 @@ static void append_letter(struct buffer *file, const struct good *good, char let
 
 static void write_recipe(const char *name, const struct good *good, const char *recipe)
 {
-    struct buffer file = {0};
+    FREED_BY(buffer_free) struct buffer file = {0};
 
     ck_assert(buffer_append(&file, good->file.data, HEADER_SIZE));
     for (; *recipe != '\0'; recipe++)
         append_letter(&file, good, *recipe);
     file_write(name, file.data, file.size);
-    buffer_free(&file);
 }
 
 /* ---- the tables ---- */
@@ -236,10 +234,10 @@ static void check_rows(const char *folder, const struct row *rows, size_t count)
 {
     char *name = only_file(folder);
     struct good good = read_good(name);
-    struct state *state = open_state(STATE_WRITE);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_WRITE);
 
     for (size_t i = 0; i < count; i++) {
-        struct found found = {0};
+        FREED_BY(free_found) struct found found = {0};
         struct error error = {0};
         bool done;
 
@@ -251,39 +249,32 @@ static void check_rows(const char *folder, const struct row *rows, size_t count)
                       "%s: %s", rows[i].recipe, error.message);
         if (done && strchr(rows[i].recipe, 'm') != NULL)
             ck_assert_uint_eq(found.profile_counts[0], UINT64_MAX);
-        free_found(&found);
     }
     contents_free(&good.file);
-    state_close(state);
 }
 
 /* A batch with a claim and a sum of four profiles of this form. */
 static void make_batch(int index)
 {
-    struct state *state = open_state(STATE_CREATE);
-    struct state_batch *batch = start_batch(state);
-    struct buffer made = made_of(index);
-    struct profile_sum *sum = sum_of(&made);
+    FREED_BY(drop_state) struct state *state = open_state(STATE_CREATE);
+    FREED_BY(drop_batch) struct state_batch *batch = start_batch(state);
+    FREED_BY(buffer_free) struct buffer made = made_of(index);
+    FREED_BY(drop_sum) struct profile_sum *sum = sum_of(&made);
 
     for (int i = 0; i < 3; i++)
         add_profile(&sum, &made);
     add_sum(batch, sum, 4);
     consume(batch, claim_new(batch, "a.profraw"));
     commit(batch);
-    state_batch_free(batch);
-    profile_sum_free(sum);
-    buffer_free(&made);
-    state_close(state);
 }
 
 static void make_image(int index)
 {
-    struct state *state;
+    FREED_BY(drop_state) struct state *state;
 
     make_batch(index);
     state = open_state(STATE_WRITE);
     fold(state);
-    state_close(state);
 }
 
 /* Claims that are none of the batch, or no paths: nothing is deleted, and all else counts. */
@@ -301,7 +292,7 @@ START_TEST(test_claims)
         {"/proc/nowhere/.a.covsplit-claim-N-1", NULL},
         {"/proc/version/.a.covsplit-claim-N-1", NULL},
     };
-    struct state *state;
+    FREED_BY(drop_state) struct state *state;
     struct good good;
     char *name;
 
@@ -310,7 +301,7 @@ START_TEST(test_claims)
     good = read_good(name);
     state = open_state(STATE_WRITE);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct buffer claim = {0};
+        FREED_BY(buffer_free) struct buffer claim = {0};
         struct error error = {0};
         bool done;
 
@@ -330,10 +321,8 @@ START_TEST(test_claims)
                       error.message);
         ck_assert(file_exists(name));
         ck_assert_uint_eq(count_profiles(), 4);
-        buffer_free(&claim);
     }
     contents_free(&good.file);
-    state_close(state);
 }
 END_TEST
 

@@ -13,6 +13,8 @@
 #include "reader/covsplit.h"
 #include "tests/support/suite.h"
 
+DEFINE_DROP(drop_store, covsplit_store, covsplit_store_close)
+
 static char directory[] = "/tmp/covsplit-unit-XXXXXX";
 
 static struct uuid uuid_of(const char *hex)
@@ -214,13 +216,12 @@ static bool remove_directory(void *context, const char *path, const struct uuid 
                              struct error *error)
 {
     size_t *count = context;
-    char *parent = strndup(path, (size_t)(strrchr(path, '/') - path));
+    FREED_BY(drop_memory) char *parent = strndup(path, (size_t)(strrchr(path, '/') - path));
 
     (void)uuid;
     (void)error;
     ++*count;
     nftw(parent, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    free(parent);
     return true;
 }
 
@@ -314,7 +315,7 @@ END_TEST
 START_TEST(test_file_in_the_way)
 {
     enum output_result result;
-    struct output output;
+    FREED_BY(output_discard) struct output output;
     struct error error = {0};
     FILE *file;
 
@@ -330,7 +331,6 @@ START_TEST(test_file_in_the_way)
     fclose(file);
     ck_assert(!store_output_commit(&output, false, &result, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "Not a directory"));
-    output_discard(&output);
 }
 END_TEST
 
@@ -349,8 +349,8 @@ static bool note_for_library(void *context, const char *path, const uint8_t *uui
 START_TEST(test_library_visit)
 {
     struct seen seen = {.text = ""}, stopped = {.stop_after = 2};
-    char *list;
-    covsplit_store *store;
+    FREED_BY(drop_memory) char *list;
+    FREED_BY(drop_store) covsplit_store *store;
     covsplit_error *error = NULL;
 
     add_file("visit", "ab", "cd.covsplit");
@@ -369,8 +369,6 @@ START_TEST(test_library_visit)
     ck_assert_ptr_nonnull(strstr(covsplit_error_message(error), "stopped"));
     ck_assert_uint_eq(stopped.count, 2);
     covsplit_error_free(error);
-    covsplit_store_close(store);
-    free(list);
 }
 END_TEST
 

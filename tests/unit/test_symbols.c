@@ -220,8 +220,8 @@ START_TEST(test_round_trip)
 
     for (unsigned round = 0; round < 400; round++) {
         bool is_odd = round % 3 == 2;
-        struct buffer tables = {0};
-        struct world world;
+        FREED_BY(buffer_free) struct buffer tables = {0};
+        FREED_BY(world_free) struct world world;
         struct error error;
 
         make(&world, &random, (unsigned)_i, is_odd);
@@ -235,8 +235,6 @@ START_TEST(test_round_trip)
         ck_assert_msg(apply(&world, buffer_view(&world.recipe), &tables, &error), "%s",
                       error.message);
         expect_back(&world, &tables);
-        buffer_free(&tables);
-        world_free(&world);
     }
 }
 END_TEST
@@ -245,7 +243,7 @@ END_TEST
 START_TEST(test_unsound)
 {
     struct random_state random = random_start(5);
-    struct world world;
+    FREED_BY(world_free) struct world world;
 
     make(&world, &random, 1, false);
     put_symbol(&world, (uint32_t)world.names.size, 1, 1, 1, 1);
@@ -255,7 +253,6 @@ START_TEST(test_unsound)
     world.symbols.size = 0;
     ck_assert(cut(&world));
     ck_assert_uint_eq(world.cut.count, 0);
-    world_free(&world);
 }
 END_TEST
 
@@ -265,8 +262,8 @@ START_TEST(test_damaged)
     unsigned refused = 0;
 
     for (unsigned round = 0; round < 4000; round++) {
-        struct buffer tables = {0};
-        struct world world;
+        FREED_BY(buffer_free) struct buffer tables = {0};
+        FREED_BY(world_free) struct world world;
         struct error error;
 
         make(&world, &random, round % KIND_FORMS, false);
@@ -279,8 +276,6 @@ START_TEST(test_damaged)
         if (random_below(&random, 4) == 0)
             world.records.size = random_below(&random, world.records.size);
         refused += !apply(&world, buffer_view(&world.recipe), &tables, &error);
-        buffer_free(&tables);
-        world_free(&world);
     }
     ck_assert_uint_gt(refused, 2000);
 }
@@ -291,8 +286,8 @@ END_TEST
 START_TEST(test_bounded)
 {
     struct random_state random = random_start(8);
-    struct buffer tables = {0}, less = {0};
-    struct world world;
+    FREED_BY(buffer_free) struct buffer tables = {0}, less = {0};
+    FREED_BY(world_free) struct world world;
     struct error error;
     uint64_t more;
 
@@ -318,17 +313,14 @@ START_TEST(test_bounded)
         ck_assert(!apply(&world, buffer_view(&less), &tables, &error));
         ck_assert_uint_eq(tables.size, 0);
     }
-    buffer_free(&less);
-    buffer_free(&tables);
-    world_free(&world);
 }
 END_TEST
 
 static bool run_without_memory(void *subject)
 {
     struct random_state random = random_start(7);
-    struct buffer tables = {0};
-    struct world world;
+    FREED_BY(buffer_free) struct buffer tables = {0};
+    FREED_BY(world_free) struct world world;
     struct error error;
     size_t granted = memory_granted;
     bool done;
@@ -353,8 +345,6 @@ static bool run_without_memory(void *subject)
     }
     if (done)
         expect_back(&world, &tables);
-    buffer_free(&tables);
-    world_free(&world);
     return done;
 }
 

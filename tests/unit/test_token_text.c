@@ -40,9 +40,9 @@ START_TEST(test_dictionary_ends)
         for (size_t second = 0; second < 64; second++) {
             size_t size = first + 1 + second + 1;
             /* Just so large that a byte too many is found. */
-            uint8_t *dictionary = malloc(size);
+            FREED_BY(drop_memory) uint8_t *dictionary = malloc(size);
             uint8_t codes[8] = {(uint8_t)(first + second + 1), _i == 0 ? 0 : 2};
-            struct names made;
+            FREED_BY(names_free) struct names made;
 
             ck_assert_ptr_nonnull(dictionary);
             memset(dictionary, 'a', first);
@@ -55,8 +55,6 @@ START_TEST(test_dictionary_ends)
             ck_assert_uint_eq(made.text.size, first + second + 1);
             ck_assert_mem_eq(made.text.data, dictionary, first);
             ck_assert_mem_eq(made.text.data + first, dictionary + first + 1, second + 1);
-            names_free(&made);
-            free(dictionary);
         }
     }
 }
@@ -64,8 +62,8 @@ END_TEST
 
 START_TEST(test_triples)
 {
-    struct buffer dictionary = {0}, codes = {0};
-    struct names made;
+    FREED_BY(buffer_free) struct buffer dictionary = {0}, codes = {0};
+    FREED_BY(names_free) struct names made;
     static const uint8_t end[] = {0, 0, 43, 253}; /* triple 43: behind one single and one pair */
     char expected[8];
 
@@ -89,9 +87,6 @@ START_TEST(test_triples)
         RESULT_OK);
     ck_assert_uint_eq(made.text.size, size);
     ck_assert_mem_eq(made.text.data + size - strlen(expected), expected, strlen(expected));
-    names_free(&made);
-    buffer_free(&codes);
-    buffer_free(&dictionary);
 }
 END_TEST
 
@@ -117,12 +112,11 @@ static const struct {
 
 START_TEST(test_damaged)
 {
-    struct names made;
+    FREED_BY(names_free) struct names made;
 
     ck_assert_int_eq(decode((struct bytes){(const uint8_t *)damaged[_i].codes, damaged[_i].size},
                             damaged[_i].dictionary, &made),
                      RESULT_UNFIT);
-    names_free(&made);
 }
 END_TEST
 
@@ -133,11 +127,10 @@ START_TEST(test_longer_than_it_says)
 
     for (uint8_t size = 0; size < 128; size++) {
         const uint8_t codes[] = {size, 1, 0, 0, 0, 0, 0, 0, TOKEN_CODE_END};
-        struct names made;
+        FREED_BY(names_free) struct names made;
 
         ck_assert_int_eq(decode((struct bytes){codes, sizeof(codes)}, dictionary, &made),
                          RESULT_UNFIT);
-        names_free(&made);
     }
 }
 END_TEST
@@ -146,8 +139,8 @@ END_TEST
 
 static void comes_back(const struct buffer *text, enum token_rule rule)
 {
-    struct buffer codes = {0}, dictionary = {0};
-    struct names again;
+    FREED_BY(buffer_free) struct buffer codes = {0}, dictionary = {0};
+    FREED_BY(names_free) struct names again;
 
     ck_assert_int_eq(token_text_encode(buffer_view(text), rule, &codes, &dictionary), RESULT_OK);
     ck_assert_int_eq(
@@ -159,15 +152,12 @@ static void comes_back(const struct buffer *text, enum token_rule rule)
         ck_assert_int_eq(token_text_decode(buffer_view(&codes), buffer_view(&dictionary),
                                            text->size - 1, &again),
                          RESULT_UNFIT);
-    names_free(&again);
-    buffer_free(&codes);
-    buffer_free(&dictionary);
 }
 
 /* More tokens than codes of two bytes have place for, none or many of them frequent. */
 START_TEST(test_many_tokens)
 {
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
     char name[40];
 
     for (unsigned i = 0; i < 60000; i++) {
@@ -179,7 +169,6 @@ START_TEST(test_many_tokens)
         }
     }
     comes_back(&text, TOKENS_OF_NAMES);
-    buffer_free(&text);
 }
 END_TEST
 
@@ -222,11 +211,10 @@ START_TEST(test_out_of_proportion_to_section)
         append(&text, name);
     ck_assert_int_eq(name_text_encode(buffer_view(&text), streams), RESULT_OK);
     for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
-        struct names names;
+        FREED_BY(names_free) struct names names;
 
         ck_assert_int_eq(name_text_decode(streams, sections[i].section_size, UINT64_MAX, &names),
                          sections[i].result);
-        names_free(&names);
     }
     for (size_t i = 0; i < NAME_TEXT_STREAMS; i++)
         buffer_free(&streams[i]);

@@ -45,7 +45,7 @@ static void pad(struct buffer *buffer)
 static void put_unit(struct coverage *coverage, unsigned version, const char *directory,
                      const char *file, const char *other)
 {
-    struct buffer text = {0}, encoded = {0};
+    FREED_BY(buffer_free) struct buffer text = {0}, encoded = {0};
     uint8_t header[16] = {0};
 
     put_text(&text, directory);
@@ -59,8 +59,6 @@ static void put_unit(struct coverage *coverage, unsigned version, const char *di
     ck_assert(buffer_append(&coverage->covmap, header, sizeof(header)) &&
               buffer_append(&coverage->covmap, encoded.data, encoded.size));
     coverage->unit = md5_name_reference(buffer_view(&encoded));
-    buffer_free(&text);
-    buffer_free(&encoded);
 }
 
 /* Adds a record of one file and one region with this counter, and its name if it is not NULL. */
@@ -127,7 +125,7 @@ static void begin(struct collected *all, const struct sample_shape *shape)
 static struct buffer make_sidecar(const struct sample_shape *shape, const struct coverage *coverage,
                                   bool compact, const char *name)
 {
-    struct sample *sample = sample_make(shape);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(shape);
     const struct bytes contents[] = {buffer_view(&coverage->covmap), buffer_view(&coverage->covfun),
                                      buffer_view(&coverage->names)};
     struct buffer file;
@@ -138,20 +136,17 @@ static struct buffer make_sidecar(const struct sample_shape *shape, const struct
     }
     sample->source.image_name = name;
     file = compact ? sample_write_compact(&sample->source) : sample_write(&sample->source, 1, 1);
-    sample_free(sample);
     return file;
 }
 
 static void add_named(struct collected *all, const struct coverage *coverage, bool compact,
                       const char *name)
 {
-    struct buffer file = make_sidecar(all->shape, coverage, compact, name);
-    struct sidecar *sidecar = sample_open(&file);
+    FREED_BY(buffer_free) struct buffer file = make_sidecar(all->shape, coverage, compact, name);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
     struct error error;
 
     ck_assert_msg(union_add(&all->writer, sidecar, &error), "%s", error.message);
-    sidecar_close(sidecar);
-    buffer_free(&file);
 }
 
 static void add(struct collected *all, const struct coverage *coverage)
@@ -216,20 +211,18 @@ static void check_section(const struct collected *all, size_t number, const char
 
 static void check_member(const struct collected *all, size_t number, struct coverage *expected)
 {
-    struct buffer names = {0};
+    FREED_BY(buffer_free) struct buffer names = {0};
 
     check_section(all, number, "__llvm_covmap", buffer_view(&expected->covmap));
     check_section(all, number, "__llvm_covfun", buffer_view(&expected->covfun));
-    buffer_free(&names);
 }
 
 static void check_names(const struct collected *all, size_t number, const char *text)
 {
-    struct buffer names = {0};
+    FREED_BY(buffer_free) struct buffer names = {0};
 
     name_chunk_put(&names, text, false);
     check_section(all, number, "__llvm_prf_names", buffer_view(&names));
-    buffer_free(&names);
 }
 
 /* ---- what is left out ---- */
@@ -238,6 +231,7 @@ START_TEST(test_equal_records)
 {
     const struct sample_shape *shape = &sample_shapes[_i];
     bool big = shape->elf_data == ELFDATA2MSB;
+    FREED_BY(free_coverage)
     struct coverage one = start(big), two = start(big), rest = {.big = big}, first = start(big);
     struct collected all;
 
@@ -264,10 +258,6 @@ START_TEST(test_equal_records)
     check_member(&all, 2, &first);
     check_names(&all, 2, "main");
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
-    free_coverage(&rest);
-    free_coverage(&first);
 }
 END_TEST
 
@@ -293,7 +283,7 @@ static const struct {
 
 START_TEST(test_variants)
 {
-    struct coverage one = start(false), two = {0};
+    FREED_BY(free_coverage) struct coverage one = start(false), two = {0};
     struct collected all;
 
     put_record(&one, "f", 6, 1, COUNTER, 9);
@@ -309,8 +299,6 @@ START_TEST(test_variants)
                   variants[_i].what);
     finish(&all);
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
 }
 END_TEST
 
@@ -329,7 +317,7 @@ START_TEST(test_relative_names)
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct coverage one = start(false), two = {0};
+        FREED_BY(free_coverage) struct coverage one = start(false), two = {0};
         struct collected all;
 
         put_record(&one, "f", 6, 2, COUNTER, 9);
@@ -342,8 +330,6 @@ START_TEST(test_relative_names)
         ck_assert_uint_eq(all.writer.records_kept, cases[i].is_left_out ? 2 : 3);
         finish(&all);
         buffer_free(&all.file);
-        free_coverage(&one);
-        free_coverage(&two);
     }
 }
 END_TEST
@@ -352,7 +338,7 @@ END_TEST
  * if there is none, nor that of llvm-cov -compilation-dir. */
 START_TEST(test_relative_names_of_versions)
 {
-    struct coverage one = {0}, two = {0};
+    FREED_BY(free_coverage) struct coverage one = {0}, two = {0};
     struct collected all;
 
     put_unit(&one, _i == 0 ? VERSION_6 - 1 : VERSION_6, "", "/lib/a.h", "./b.h");
@@ -368,8 +354,6 @@ START_TEST(test_relative_names_of_versions)
     ck_assert_uint_eq(all.writer.records_kept, 4);
     finish(&all);
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
 }
 END_TEST
 
@@ -378,7 +362,7 @@ END_TEST
 /* The first counts, or the first that is no dummy, in the place of the first. */
 START_TEST(test_records_of_one_function)
 {
-    struct coverage image = start(false), expected = start(false);
+    FREED_BY(free_coverage) struct coverage image = start(false), expected = start(false);
     struct collected all;
 
     put_record(&image, "dummy", 0, 1, 0, 1);
@@ -401,14 +385,13 @@ START_TEST(test_records_of_one_function)
     check_member(&all, 0, &expected);
     check_names(&all, 0, "dummy\1empty\1real\1unused");
     buffer_free(&all.file);
-    free_coverage(&image);
-    free_coverage(&expected);
 }
 END_TEST
 
 /* If the one that counts is left out, the others stay out, too: llvm-cov must not see them. */
 START_TEST(test_losers_stay_out)
 {
+    FREED_BY(free_coverage)
     struct coverage one = start(false), two = start(false), rest = start(false);
     struct collected all;
 
@@ -427,16 +410,13 @@ START_TEST(test_losers_stay_out)
     check_member(&all, 1, &rest);
     check_names(&all, 1, "own");
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
-    free_coverage(&rest);
 }
 END_TEST
 
 /* LLVM reads all units by the version of the first, which may be left out. */
 START_TEST(test_version_of_the_first_unit)
 {
-    struct coverage one = start(false), two = start(false), rest = {0};
+    FREED_BY(free_coverage) struct coverage one = start(false), two = start(false), rest = {0};
     struct collected all;
 
     put_record(&one, "f", 6, 1, COUNTER, 1);
@@ -451,9 +431,6 @@ START_TEST(test_version_of_the_first_unit)
     finish(&all);
     check_member(&all, 1, &rest);
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
-    free_coverage(&rest);
 }
 END_TEST
 
@@ -519,7 +496,7 @@ static void (*const spoilers[])(struct coverage *coverage) = {
 /* The member has all of it then, as an object of its own would. */
 START_TEST(test_not_understood)
 {
-    struct coverage one = start(false), two = start(false);
+    FREED_BY(free_coverage) struct coverage one = start(false), two = start(false);
     struct collected all;
 
     put_record(&one, "f", 6, 1, COUNTER, 1);
@@ -534,8 +511,6 @@ START_TEST(test_not_understood)
     check_member(&all, 1, &two);
     check_member(&all, 2, &one);
     buffer_free(&all.file);
-    free_coverage(&one);
-    free_coverage(&two);
 }
 END_TEST
 
@@ -550,7 +525,7 @@ START_TEST(test_member_names)
         {"a b\nc", "a_b_c-01020304"},    {"../x/y", ".._x_y-01020304"},
         {"1234567", "1234567-01020304"},
     };
-    struct coverage coverage = start(false);
+    FREED_BY(free_coverage) struct coverage coverage = start(false);
     struct collected all;
     char longest[400];
 
@@ -570,7 +545,6 @@ START_TEST(test_member_names)
     }
     ck_assert_uint_eq(find_member(&all, sizeof(cases) / sizeof(cases[0])).name.size, 209);
     buffer_free(&all.file);
-    free_coverage(&coverage);
 }
 END_TEST
 
@@ -593,7 +567,7 @@ static bool read_all(struct bytes file, size_t *count)
 /* Cut short, or with a byte of a header changed, it is another file, or none. */
 START_TEST(test_damaged)
 {
-    struct coverage coverage = start(false);
+    FREED_BY(free_coverage) struct coverage coverage = start(false);
     struct collected all;
     size_t count, second;
 
@@ -622,7 +596,6 @@ START_TEST(test_damaged)
         all.file.data[at] ^= 0x40;
     }
     buffer_free(&all.file);
-    free_coverage(&coverage);
 }
 END_TEST
 
@@ -638,7 +611,7 @@ static const struct {
 
 START_TEST(test_bad_numbers)
 {
-    struct coverage coverage = start(false);
+    FREED_BY(free_coverage) struct coverage coverage = start(false);
     struct collected all;
     char field[16];
     size_t count;
@@ -652,16 +625,15 @@ START_TEST(test_bad_numbers)
     ck_assert(!read_all(buffer_view(&all.file), &count));
     ck_assert(!union_recognize(buffer_view(&all.file)));
     buffer_free(&all.file);
-    free_coverage(&coverage);
 }
 END_TEST
 
 START_TEST(test_no_coverage)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     struct collected all;
-    struct buffer file;
-    struct sidecar *sidecar;
+    FREED_BY(buffer_free) struct buffer file;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
     struct error error = {0};
 
     begin(&all, &sample_shapes[0]);
@@ -672,9 +644,6 @@ START_TEST(test_no_coverage)
     ck_assert(!union_add(&all.writer, sidecar, &error));
     ck_assert_ptr_nonnull(strstr(error.message, "no coverage mapping"));
     ck_assert_uint_eq(all.file.size, 0);
-    sidecar_close(sidecar);
-    buffer_free(&file);
-    sample_free(sample);
     union_free(&all.writer);
 }
 END_TEST

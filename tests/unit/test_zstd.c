@@ -73,24 +73,20 @@ static const size_t sizes[] = {0, 1, 100, 131072, 600000, (8 << 20) + 1, 20 << 2
 
 START_TEST(test_round_trip)
 {
-    struct buffer source = make_source(sizes[_i], 1);
+    FREED_BY(buffer_free) struct buffer source = make_source(sizes[_i], 1);
     const int levels[] = {1, 3, 9};
 
     for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
-        struct buffer first = compress(&source, levels[i], 1), result = {0};
+        FREED_BY(buffer_free) struct buffer first = compress(&source, levels[i], 1), result = {0};
         const unsigned threads[] = {2, 4, 1000};
 
         for (size_t j = 0; j < sizeof(threads) / sizeof(threads[0]); j++) {
-            struct buffer again = compress(&source, levels[i], threads[j]);
+            FREED_BY(buffer_free) struct buffer again = compress(&source, levels[i], threads[j]);
             ck_assert(bytes_equal(buffer_view(&first), buffer_view(&again)));
-            buffer_free(&again);
         }
         ck_assert(decompress(buffer_view(&first), source.size, &result, 5));
         ck_assert(bytes_equal(buffer_view(&source), buffer_view(&result)));
-        buffer_free(&first);
-        buffer_free(&result);
     }
-    buffer_free(&source);
 }
 END_TEST
 
@@ -102,25 +98,22 @@ struct consumed {
 
 START_TEST(test_wrong_sizes)
 {
-    struct buffer source = make_source(5000, 6);
-    struct buffer compressed = compress(&source, 3, 1);
+    FREED_BY(buffer_free) struct buffer source = make_source(5000, 6);
+    FREED_BY(buffer_free) struct buffer compressed = compress(&source, 3, 1);
     const uint64_t wrong[] = {0, 1, 4999, 5001, UINT64_C(1) << 40, UINT64_MAX};
 
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-        struct buffer result = {0};
+        FREED_BY(buffer_free) struct buffer result = {0};
         ck_assert(!decompress(buffer_view(&compressed), wrong[i], &result, 7));
         ck_assert_uint_eq(result.size, 0);
-        buffer_free(&result);
     }
-    buffer_free(&source);
-    buffer_free(&compressed);
 }
 END_TEST
 
 START_TEST(test_truncations)
 {
-    struct buffer source = make_source(3000, 7), result = {0};
-    struct buffer compressed = compress(&source, 3, 1);
+    FREED_BY(buffer_free) struct buffer source = make_source(3000, 7), result = {0};
+    FREED_BY(buffer_free) struct buffer compressed = compress(&source, 3, 1);
 
     for (size_t size = 0; size < compressed.size; size++) {
         ck_assert(!decompress((struct bytes){compressed.data, size}, source.size, &result, 8));
@@ -128,17 +121,14 @@ START_TEST(test_truncations)
     }
     ck_assert(buffer_append_zeros(&compressed, 1));
     ck_assert(!decompress(buffer_view(&compressed), source.size, &result, 8));
-    buffer_free(&result);
-    buffer_free(&source);
-    buffer_free(&compressed);
 }
 END_TEST
 
 /* Two frames whose contents add up are not one. */
 START_TEST(test_only_one_frame)
 {
-    struct buffer source = make_source(3000, 8), result = {0};
-    struct buffer compressed = compress(&source, 3, 1);
+    FREED_BY(buffer_free) struct buffer source = make_source(3000, 8), result = {0};
+    FREED_BY(buffer_free) struct buffer compressed = compress(&source, 3, 1);
     size_t size = compressed.size;
 
     ck_assert(buffer_reserve(&compressed, size));
@@ -146,9 +136,6 @@ START_TEST(test_only_one_frame)
     ck_assert(!decompress(buffer_view(&compressed), source.size, &result, 9));
     result.size = 0;
     ck_assert(!decompress(buffer_view(&compressed), 2 * source.size, &result, 9));
-    buffer_free(&source);
-    buffer_free(&compressed);
-    buffer_free(&result);
 }
 END_TEST
 
@@ -230,7 +217,7 @@ START_TEST(test_after_prefix)
 {
     static const size_t lengths[] = {0, 1, 100, 70000};
     const size_t count = sizeof(lengths) / sizeof(lengths[0]);
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
     struct error error = {0};
 
     for (size_t i = 0; i < 2 * lengths[count - 1]; i++)
@@ -238,7 +225,7 @@ START_TEST(test_after_prefix)
     for (size_t i = 0; i < count * count; i++) {
         const struct bytes prefix = {text.data, lengths[i / count]};
         const struct bytes source = {text.data + 50, lengths[i % count]};
-        struct buffer compressed = {0}, back = {0};
+        FREED_BY(buffer_free) struct buffer compressed = {0}, back = {0};
         struct encoded frame;
 
         ck_assert(codec_compress_after(prefix, source, 9, NAME, &compressed, &error));
@@ -251,10 +238,7 @@ START_TEST(test_after_prefix)
             ck_assert(!codec_decompress_after((struct bytes){0}, &frame, &back, &error));
             ck_assert_uint_eq(back.size, source.size);
         }
-        buffer_free(&back);
-        buffer_free(&compressed);
     }
-    buffer_free(&text);
 }
 END_TEST
 
