@@ -15,6 +15,9 @@
 #include "common/sidecar/sidecar.h"
 #include "tests/fuzz/codec_input.h"
 #include "tests/fuzz/decoders.h"
+#include "tests/support/freed.h"
+
+DEFINE_DROP(drop_sidecar, struct sidecar, sidecar_close)
 
 /* What the sections of a sidecar are, by the numbers of the transforms. */
 struct contents {
@@ -103,7 +106,7 @@ static void write_packed(struct seeds *seeds, unsigned kind, const struct transf
 {
     const struct codec_options options = {.level = 3, .threads = 1};
     struct parts parts = start(seeds, kind, section.size);
-    struct buffer packed = {0};
+    FREED_BY(buffer_free) struct buffer packed = {0};
     struct error error;
     bool fits;
 
@@ -119,7 +122,6 @@ static void write_packed(struct seeds *seeds, unsigned kind, const struct transf
             write_seed(seeds, "decoders", &parts);
         }
     }
-    buffer_free(&packed);
 }
 
 static void write_transform(struct seeds *seeds, unsigned number)
@@ -160,7 +162,7 @@ static void write_blocks(struct seeds *seeds)
 static void write_names(struct seeds *seeds)
 {
     struct bytes text = buffer_view(&seeds->contents.names), none = {0};
-    struct buffer codes = {0}, dictionary = {0}, stream = {0};
+    FREED_BY(buffer_free) struct buffer codes = {0}, dictionary = {0}, stream = {0};
 
     for (unsigned i = 0; i < 2; i++) {
         write_parts(seeds, "encoders", ENCODERS_TOKENS_OF_NAMES + i, 0, text, none);
@@ -175,9 +177,6 @@ static void write_names(struct seeds *seeds)
     write_parts(seeds, "decoders", DECODERS_INFLATE, text.size, buffer_view(&stream), none);
     write_parts(seeds, "decoders", DECODERS_NAME_CHUNKS, 0,
                 buffer_view(&seeds->contents.section[0]), none);
-    buffer_free(&codes);
-    buffer_free(&dictionary);
-    buffer_free(&stream);
 }
 
 static void write_mapping(struct seeds *seeds)
@@ -272,7 +271,7 @@ int main(int argument_count, char **arguments)
 {
     struct seeds seeds = {0};
     struct error error = {0};
-    struct sidecar *sidecar;
+    FREED_BY(drop_sidecar) struct sidecar *sidecar;
 
     if (argument_count != 4)
         stop("DIRECTORY PREFIX SIDECAR");
@@ -293,6 +292,5 @@ int main(int argument_count, char **arguments)
     if (seeds.contents.section[4].size != 0)
         write_linked(&seeds);
     free_contents(&seeds.contents);
-    sidecar_close(sidecar);
     return 0;
 }

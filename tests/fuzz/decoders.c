@@ -24,15 +24,13 @@
 static void run_streams(struct codec_run *run, size_t number)
 {
     const struct codec_transform *transform = &codec_transforms[number];
-    struct buffer section = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer section = {0}, again = {0};
 
     codec_input_take_sections(run, transform->transform, transform->streams, false);
     if (codec_decode_streams(run, transform, &section) == RESULT_OK && section.size == run->size)
         FUZZ_EXPECT(codec_decode_streams(run, transform, &again) == RESULT_OK &&
                         bytes_equal(buffer_view(&section), buffer_view(&again)),
                     "the same streams decode otherwise the second time");
-    buffer_free(&section);
-    buffer_free(&again);
 }
 
 /* Streams as they are stored: some compressed, with their sizes. */
@@ -41,7 +39,7 @@ static void run_packed(struct codec_run *run, size_t number)
     const struct transform *transform =
         number == CODEC_TRANSFORMS ? &mapping_blocks_transform : codec_transforms[number].transform;
     struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
-    struct buffer section = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
     struct error error = {0};
 
     codec_input_take_sections(run, transform->block != NULL ? transform->block : transform, 1,
@@ -50,7 +48,6 @@ static void run_packed(struct codec_run *run, size_t number)
         FUZZ_EXPECT(section.size == run->size, "a section not of its size");
     else
         fuzz_expect_reason(&error);
-    buffer_free(&section);
 }
 
 /* ---- names ---- */
@@ -59,7 +56,7 @@ static void run_names_alone(struct codec_run *run, size_t number)
 {
     struct encoded packed = {parts_get(&run->parts, 0), run->size, "input", "the section"};
     struct error error = {0};
-    struct names names;
+    FREED_BY(names_free) struct names names;
     bool are_all;
 
     (void)number;
@@ -68,24 +65,22 @@ static void run_names_alone(struct codec_run *run, size_t number)
             FUZZ_EXPECT(names_get(&names, i).size < names.text.size,
                         "a name longer than all names");
     }
-    names_free(&names);
 }
 
 static void run_token_text(struct codec_run *run, size_t number)
 {
-    struct names names = {0};
+    FREED_BY(names_free) struct names names = {0};
 
     (void)number;
     if (token_text_decode(parts_get(&run->parts, 0), parts_get(&run->parts, 1), run->size,
                           &names) == RESULT_OK)
         FUZZ_EXPECT(names.text.size <= run->size, "a text larger than its limit");
-    names_free(&names);
 }
 
 static void run_name_chunks(struct codec_run *run, size_t number)
 {
-    struct names names = {0}, again = {0};
-    struct buffer section = {0};
+    FREED_BY(names_free) struct names names = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
     struct error error = {0};
 
     (void)number;
@@ -97,21 +92,17 @@ static void run_name_chunks(struct codec_run *run, size_t number)
         FUZZ_EXPECT(bytes_equal(buffer_view(&names.text), buffer_view(&again.text)),
                     "names that do not come back");
     }
-    names_free(&names);
-    names_free(&again);
-    buffer_free(&section);
 }
 
 /* ---- zlib streams ---- */
 
 static void run_inflate(struct codec_run *run, size_t number)
 {
-    struct buffer text = {0};
+    FREED_BY(buffer_free) struct buffer text = {0};
 
     (void)number;
     if (inflate_exactly(parts_get(&run->parts, 0), run->size, &text) == RESULT_OK)
         FUZZ_EXPECT(text.size == run->size, "a text not of its size");
-    buffer_free(&text);
 }
 
 /* ---- coverage mapping ---- */
@@ -120,8 +111,8 @@ static void run_inflate(struct codec_run *run, size_t number)
 static void run_mapping(struct codec_run *run, size_t number)
 {
     struct bytes bytes = parts_get(&run->parts, 0);
-    struct mapping mapping = {0};
-    struct buffer files = {0}, regions = {0};
+    FREED_BY(mapping_free) struct mapping mapping = {0};
+    FREED_BY(buffer_free) struct buffer files = {0}, regions = {0};
 
     (void)number;
     if (mapping_read(&mapping, bytes) == RESULT_OK) {
@@ -135,16 +126,13 @@ static void run_mapping(struct codec_run *run, size_t number)
                  memcmp(regions.data, bytes.data + bytes.size - regions.size, regions.size) == 0),
             "a mapping that is written otherwise");
     }
-    mapping_free(&mapping);
-    buffer_free(&files);
-    buffer_free(&regions);
 }
 
 static void run_units(struct codec_run *run, size_t number)
 {
     struct bytes covmap = parts_get(&run->parts, 0), covfun = parts_get(&run->parts, 1);
     bool big_endian = run->context.big_endian, is_dummy;
-    struct covmap_names names = {0};
+    FREED_BY(covmap_names_free) struct covmap_names names = {0};
     struct covmap_unit unit;
     struct covfun_record record;
     struct covfun_files files;
@@ -157,7 +145,6 @@ static void run_units(struct codec_run *run, size_t number)
             FUZZ_EXPECT(files.rest.size <= record.mapping.size, "files larger than their mapping");
         covfun_tell_dummy(&record, &is_dummy);
     }
-    covmap_names_free(&names);
 }
 
 /* A packed unit that is read and written again is read as the same. */
@@ -165,8 +152,8 @@ static void run_packed_unit(struct codec_run *run, size_t number)
 {
     struct bytes section = parts_get(&run->parts, 0), packed;
     bool big_endian = run->context.big_endian;
-    struct packed_unit unit = {0}, second = {0};
-    struct buffer written = {0}, again = {0};
+    FREED_BY(packed_unit_free) struct packed_unit unit = {0}, second = {0};
+    FREED_BY(buffer_free) struct buffer written = {0}, again = {0};
 
     (void)number;
     while (packed_unit_take(&section, big_endian, &packed)) {
@@ -181,16 +168,12 @@ static void run_packed_unit(struct codec_run *run, size_t number)
                         bytes_equal(buffer_view(&written), buffer_view(&again)),
                     "a packed unit that does not come back");
     }
-    packed_unit_free(&unit);
-    packed_unit_free(&second);
-    buffer_free(&written);
-    buffer_free(&again);
 }
 
 static void run_unpack(struct codec_run *run, size_t number)
 {
     const struct mapping_sections linked = {parts_get(&run->parts, 0), parts_get(&run->parts, 1)};
-    struct buffer covmap = {0}, covfun = {0};
+    FREED_BY(buffer_free) struct buffer covmap = {0}, covfun = {0};
     struct error error = {0};
 
     (void)number;
@@ -201,14 +184,13 @@ static void run_unpack(struct codec_run *run, size_t number)
     } else {
         fuzz_expect_reason(&error);
     }
-    buffer_free(&covmap);
-    buffer_free(&covfun);
 }
 
 /* ---- other small forms ---- */
 
 static void run_sparse(struct codec_run *run, size_t number)
 {
+    FREED_BY(profile_reader_free)
     struct profile_reader reader = {
         .file = parts_get(&run->parts, 0), .name = "input", .limit = CODEC_MEMORY_LIMIT};
     struct profile profile;
@@ -219,7 +201,6 @@ static void run_sparse(struct codec_run *run, size_t number)
         FUZZ_EXPECT(reader.stored_size <= reader.file.size - reader.offset &&
                         reader.expanded.size >= profile.size,
                     "a sparse profile not of its size");
-    profile_reader_free(&reader);
 }
 
 static void run_tripwire(struct codec_run *run, size_t number)
@@ -271,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* Declares the size that the streams decode to, so that they may be accepted. */
 static void fit_size(struct codec_run *run, const struct codec_transform *transform)
 {
-    struct buffer section = {0};
+    FREED_BY(buffer_free) struct buffer section = {0};
     uint64_t size;
 
     codec_input_start(run);
@@ -284,14 +265,13 @@ static void fit_size(struct codec_run *run, const struct codec_transform *transf
     run->parts.fixed[2] = (uint8_t)size;
     run->parts.fixed[3] = (uint8_t)(size >> 8);
     run->parts.fixed[4] = (uint8_t)(size >> 16);
-    buffer_free(&section);
     names_free(&run->names);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {
     struct random_state random = random_start(seed);
-    struct buffer room = {0};
+    FREED_BY(buffer_free) struct buffer room = {0};
     struct codec_run run;
     size_t kind;
 
@@ -304,6 +284,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
     if (kinds[kind].run == run_streams && random_below(&random, 4) == 0)
         fit_size(&run, &codec_transforms[kinds[kind].number]);
     size = parts_write(&run.parts, data, size, most);
-    buffer_free(&room);
     return size;
 }

@@ -19,7 +19,7 @@ static void encode_and_compare(const struct codec_run *run, const struct transfo
 {
     const struct codec_options options = {.level = 1, .threads = 1};
     struct encoded made = {.size = section.size, .name = "input", .what = "the section"};
-    struct buffer packed = {0}, again = {0};
+    FREED_BY(buffer_free) struct buffer packed = {0}, again = {0};
     struct error error = {0};
     bool fits;
 
@@ -32,8 +32,6 @@ static void encode_and_compare(const struct codec_run *run, const struct transfo
                     error.message);
         FUZZ_EXPECT(bytes_equal(section, buffer_view(&again)), "what was packed unpacks otherwise");
     }
-    buffer_free(&packed);
-    buffer_free(&again);
 }
 
 static void run_section(struct codec_run *run, size_t number)
@@ -46,7 +44,7 @@ static void run_section(struct codec_run *run, size_t number)
 static void run_linked(struct codec_run *run, size_t number)
 {
     const struct mapping_sections linked = {parts_get(&run->parts, 0), parts_get(&run->parts, 1)};
-    struct buffer covmap = {0}, covfun = {0};
+    FREED_BY(buffer_free) struct buffer covmap = {0}, covfun = {0};
     struct error error = {0};
 
     (void)number;
@@ -56,8 +54,6 @@ static void run_linked(struct codec_run *run, size_t number)
         run->context.covfun = buffer_view(&covfun);
         encode_and_compare(run, &linked_covmap_transform, linked.covmap);
     }
-    buffer_free(&covmap);
-    buffer_free(&covfun);
 }
 
 static void run_blocks(struct codec_run *run, size_t number)
@@ -72,8 +68,8 @@ static void run_blocks(struct codec_run *run, size_t number)
 
 static void run_token_text(struct codec_run *run, size_t number)
 {
-    struct buffer text = {0}, codes = {0}, dictionary = {0};
-    struct names names = {0};
+    FREED_BY(buffer_free) struct buffer text = {0}, codes = {0}, dictionary = {0};
+    FREED_BY(names_free) struct names names = {0};
 
     codec_copy(parts_get(&run->parts, 0), &text);
     if (text.size != 0) {
@@ -85,40 +81,34 @@ static void run_token_text(struct codec_run *run, size_t number)
                             bytes_equal(buffer_view(&text), buffer_view(&names.text)),
                         "a text of tokens that does not come back");
     }
-    names_free(&names);
-    buffer_free(&text);
-    buffer_free(&codes);
-    buffer_free(&dictionary);
 }
 
 /* ---- zlib streams ---- */
 
 static void check_inflates(const struct buffer *stream, struct bytes text)
 {
-    struct buffer again = {0};
+    FREED_BY(buffer_free) struct buffer again = {0};
 
     FUZZ_EXPECT(inflate_exactly(buffer_view(stream), text.size, &again) == RESULT_OK &&
                     bytes_equal(text, buffer_view(&again)),
                 "a zlib stream that does not inflate to its text");
-    buffer_free(&again);
 }
 
 static void run_quick(struct codec_run *run, size_t number)
 {
     struct bytes text = parts_get(&run->parts, 0);
-    struct buffer stream = {0};
+    FREED_BY(buffer_free) struct buffer stream = {0};
 
     (void)number;
     FUZZ_EXPECT(quick_compress(text, &stream) == RESULT_OK, "a text that cannot be compressed");
     check_inflates(&stream, text);
-    buffer_free(&stream);
 }
 
 static void run_recompress(struct codec_run *run, size_t number)
 {
     struct bytes text = parts_get(&run->parts, 0);
     enum zlib_form level = number == 0 ? ZLIB_FORM_DEFAULT : ZLIB_FORM_BEST, found;
-    struct buffer stream = {0};
+    FREED_BY(buffer_free) struct buffer stream = {0};
 
     if (recompress(text, level, run->size, &stream) == RESULT_OK) {
         FUZZ_EXPECT(stream.size <= run->size, "a zlib stream larger than its limit");
@@ -126,7 +116,6 @@ static void run_recompress(struct codec_run *run, size_t number)
                     "a zlib stream of another level");
         check_inflates(&stream, text);
     }
-    buffer_free(&stream);
 }
 
 /* ---- the target ---- */
@@ -156,7 +145,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {
     struct random_state random = random_start(seed);
-    struct buffer room = {0};
+    FREED_BY(buffer_free) struct buffer room = {0};
     struct parts parts;
 
     parts_read(&parts, (struct bytes){data, size}, CODEC_FIXED);
@@ -165,6 +154,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
     else
         parts_mutate(&parts, 1, &random, &room);
     size = parts_write(&parts, data, size, most);
-    buffer_free(&room);
     return size;
 }

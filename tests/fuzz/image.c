@@ -11,6 +11,9 @@
 #include "common/edit/edit.h"
 #include "common/edit/symbols.h"
 #include "formats/image.h"
+#include "tests/support/freed.h"
+
+DEFINE_DROP(drop_plan, struct image_plan, image_plan_free)
 
 /* What an edit script may add to an image: headers and tables that are written anew. */
 #define GROWTH_MAX (UINT64_C(1) << 20)
@@ -117,7 +120,7 @@ static void expect_inverse(struct image_plan *plan, const struct input *image,
     struct section sections[SECTION_KIND_MAX];
     struct inverse_step step;
     uint64_t place = 0;
-    struct buffer encoded = {0}, joined = {0}, tables = {0};
+    FREED_BY(buffer_free) struct buffer encoded = {0}, joined = {0}, tables = {0};
     struct inverse inverse;
     struct error error;
 
@@ -144,9 +147,6 @@ static void expect_inverse(struct image_plan *plan, const struct input *image,
                 error.message);
     append(&joined, stripped, place, stripped.size - place);
     FUZZ_EXPECT(bytes_equal(buffer_view(&joined), image->bytes), "joined, it is another image");
-    buffer_free(&encoded);
-    buffer_free(&joined);
-    buffer_free(&tables);
 }
 
 /* ---- the stripped image ---- */
@@ -158,7 +158,7 @@ static void expect_known_as_split(struct image_plan *plan, struct bytes stripped
     struct input again = fuzz_input(stripped, image->path);
     struct split_image split;
     struct error error;
-    struct image_plan *second;
+    FREED_BY(drop_plan) struct image_plan *second;
 
     FUZZ_EXPECT(image_read_stripped_id(&again, &split, &error),
                 "a stripped image is not known as one");
@@ -175,7 +175,6 @@ static void expect_known_as_split(struct image_plan *plan, struct bytes stripped
     FUZZ_EXPECT((split.uuid_is_stub && !plan->facts.has_stub) ||
                     memcmp(split.uuid.bytes, plan->facts.uuid.bytes, split.uuid.size) == 0,
                 "a stripped image has another UUID");
-    image_plan_free(second);
 }
 
 /* ---- packed units ---- */
@@ -183,33 +182,28 @@ static void expect_known_as_split(struct image_plan *plan, struct bytes stripped
 /* They are refused, or give a mapping; and so does the image as a whole, if there is room. */
 static void try_ordinary(const struct image_plan *plan, const struct input *image)
 {
-    struct buffer covmap = {0}, covfun = {0};
+    FREED_BY(buffer_free) struct buffer covmap = {0}, covfun = {0};
     struct packed_counts counts;
     struct error error;
 
     if (!image_plan_unpack(plan, image, 0, &covmap, &covfun, &error)) {
         fuzz_expect_reason(&error);
     } else {
-        struct edit_script edits;
+        FREED_BY(edit_script_free) struct edit_script edits;
 
         FUZZ_EXPECT(ordinary_count(image, plan, &counts, &error), "not counted: %s", error.message);
         edit_script_init(&edits, image->bytes.size);
         if (!ordinary_plan(image, plan, 0, &edits, &error)) {
             fuzz_expect_reason(&error);
         } else {
-            struct buffer ordinary = apply(&edits, image);
+            FREED_BY(buffer_free) struct buffer ordinary = apply(&edits, image);
             struct input result = fuzz_input(buffer_view(&ordinary), image->path);
-            struct image_plan *described = image_describe(&result, &error);
+            FREED_BY(drop_plan) struct image_plan *described = image_describe(&result, &error);
 
             FUZZ_EXPECT(described != NULL, "with ordinary mapping, refused: %s", error.message);
             FUZZ_EXPECT(!described->is_packed, "there are packed units in the ordinary mapping");
-            image_plan_free(described);
-            buffer_free(&ordinary);
         }
-        edit_script_free(&edits);
     }
-    buffer_free(&covmap);
-    buffer_free(&covfun);
 }
 
 /* ---- the whole ---- */
@@ -219,7 +213,7 @@ static void describe(const struct input *image)
     struct buffer outline = {0};
     struct split_image split;
     struct error error;
-    struct image_plan *plan;
+    FREED_BY(drop_plan) struct image_plan *plan;
 
     image_is_linked(image->bytes);
     image_read_stripped_id(image, &split, &error);
@@ -232,7 +226,6 @@ static void describe(const struct input *image)
         fuzz_expect_reason(&error);
     else if (plan->is_packed)
         try_ordinary(plan, image);
-    image_plan_free(plan);
 }
 
 struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const struct input *map)
@@ -240,7 +233,7 @@ struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const 
     struct buffer stripped = {0};
     struct image_options options = options_of(choice, map);
     struct error error;
-    struct image_plan *plan = image_plan_make(image, &options, &error);
+    FREED_BY(drop_plan) struct image_plan *plan = image_plan_make(image, &options, &error);
 
     if (plan == NULL) {
         fuzz_expect_reason(&error);
@@ -253,7 +246,6 @@ struct buffer fuzz_image_split(const struct input *image, uint8_t choice, const 
         expect_inverse(plan, image, buffer_view(&stripped));
         expect_known_as_split(plan, buffer_view(&stripped), image, &options);
     }
-    image_plan_free(plan);
     return stripped;
 }
 
@@ -284,7 +276,7 @@ static bool write_slice(void *context, size_t index, struct error *error)
 static void expect_composed(struct container *container, struct slices *slices, char *name)
 {
     struct fuzz_collection file = {.limit = GROWTH_MAX};
-    struct container composed;
+    FREED_BY(container_close) struct container composed;
     struct input input;
     struct error error;
 
@@ -304,7 +296,6 @@ static void expect_composed(struct container *container, struct slices *slices, 
     for (size_t i = 0; i < composed.count; i++)
         FUZZ_EXPECT(bytes_equal(composed.slices[i].input.bytes, slice_bytes(slices, i)),
                     "a slice has become another");
-    container_close(&composed);
     buffer_free(&file.bytes);
 }
 

@@ -183,7 +183,7 @@ static void rewrite_archive(struct archive *archive)
 {
     struct fuzz_collection written = {.limit = 2 * archive->bytes.size + GROWTH_MAX};
     struct object_packing *packings = pack_members(archive), *again;
-    struct archive second = {.count = 0};
+    FREED_BY(archive_free) struct archive second = {.count = 0};
     struct error error;
 
     if (!archive_write(archive, fuzz_collect, &written, &error)) {
@@ -198,21 +198,19 @@ static void rewrite_archive(struct archive *archive)
         FUZZ_EXPECT(!archive_index_changes(&second), "the index changes a second time");
         free_members(again, second.count);
     }
-    archive_free(&second);
     free_members(packings, archive->count);
     buffer_free(&written.bytes);
 }
 
 static void try_archive(struct bytes bytes)
 {
-    struct archive archive = {.count = 0};
+    FREED_BY(archive_free) struct archive archive = {.count = 0};
     struct error error;
 
     if (!archive_read(&archive, bytes, "archive", &error))
         fuzz_expect_reason(&error);
     else if (!is_unknown(&archive))
         rewrite_archive(&archive);
-    archive_free(&archive);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
@@ -227,10 +225,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (archive_recognize(bytes)) {
         try_archive(bytes);
     } else {
-        struct object_packing packing = try_object(bytes);
+        FREED_BY(object_packing_free) struct object_packing packing = try_object(bytes);
         bool is_object = packing.outcome != OBJECT_NOT_ONE;
 
-        object_packing_free(&packing);
         return is_object ? 0 : -1;
     }
     return 0;

@@ -2,6 +2,7 @@
  * Inputs that consist of parts: see parts.h.
  */
 #include "tests/fuzz/parts.h"
+#include "tests/support/freed.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ struct bytes parts_get(const struct parts *parts, size_t index)
 
 size_t parts_write(const struct parts *parts, uint8_t *to, size_t size, size_t most)
 {
-    struct buffer input = {0};
+    FREED_BY(buffer_free) struct buffer input = {0};
     bool done = buffer_append(&input, parts->fixed, parts->fixed_size);
 
     for (size_t i = 0; done && i < parts->count; i++)
@@ -47,7 +48,6 @@ size_t parts_write(const struct parts *parts, uint8_t *to, size_t size, size_t m
         memcpy(to, input.data, input.size);
         size = input.size;
     }
-    buffer_free(&input);
     return size;
 }
 

@@ -20,6 +20,9 @@
 #include "tests/fuzz/reader_api.h"
 #include "tests/fuzz/support.h"
 
+DEFINE_DROP(drop_opened_sidecar, covsplit_sidecar, covsplit_sidecar_close)
+DEFINE_DROP(drop_profile, covsplit_profile, covsplit_profile_close)
+
 #define FIXED 4
 
 enum part { PART_FILE, PART_OTHER, PART_SIDECAR, PART_COUNTERS, PARTS };
@@ -88,6 +91,7 @@ static size_t add_file(covsplit_merger *merger, struct bytes file, unsigned time
     size_t added = 0;
 
     for (unsigned i = 0; i < times; i++) {
+        FREED_BY(drop_profile)
         covsplit_profile *profile =
             covsplit_profile_open_memory(file.data, file.size, "input", NULL);
         bool found = profile != NULL;
@@ -101,7 +105,6 @@ static size_t add_file(covsplit_merger *merger, struct bytes file, unsigned time
             if (!covsplit_profile_next(profile, &found, NULL))
                 break;
         }
-        covsplit_profile_close(profile);
     }
     return added;
 }
@@ -189,8 +192,8 @@ static bool make_dump(struct bytes sidecar_bytes, struct bytes counters, struct 
 {
     struct sidecar *sidecar = sidecar_open(sidecar_bytes, "sidecar", error);
     struct fuzz_collection made = {.limit = ALL_MOST};
-    struct profile_sidecar opened = {.sidecar = sidecar};
-    struct buffer whole = {0}, bitmap = {0};
+    FREED_BY(profile_sidecar_close) struct profile_sidecar opened = {.sidecar = sidecar};
+    FREED_BY(buffer_free) struct buffer whole = {0}, bitmap = {0};
     struct dump dump = {0};
     bool done = false;
 
@@ -212,16 +215,13 @@ static bool make_dump(struct bytes sidecar_bytes, struct bytes counters, struct 
         dump_free(&dump);
     }
     *profile = made.bytes;
-    profile_sidecar_close(&opened);
-    buffer_free(&whole);
-    buffer_free(&bitmap);
     return done;
 }
 
 /* The profile of a dump is one that correlates. */
 static void check_dump(struct bytes sidecar_bytes, struct bytes counters, covsplit_sidecar *sidecar)
 {
-    struct buffer made = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
     struct error error = {0};
     covsplit_profile *profile;
 
@@ -231,7 +231,6 @@ static void check_dump(struct bytes sidecar_bytes, struct bytes counters, covspl
         check_profile(profile, sidecar);
         covsplit_profile_close(profile);
     }
-    buffer_free(&made);
 }
 
 /* ---- the target ---- */
@@ -239,6 +238,7 @@ static void check_dump(struct bytes sidecar_bytes, struct bytes counters, covspl
 static void check_file(struct bytes file, covsplit_sidecar *sidecar)
 {
     covsplit_error *error = NULL;
+    FREED_BY(drop_profile)
     covsplit_profile *profile = covsplit_profile_open_memory(file.data, file.size, "input", &error);
     bool found = profile != NULL;
 
@@ -252,12 +252,12 @@ static void check_file(struct bytes file, covsplit_sidecar *sidecar)
             break;
         }
     }
-    covsplit_profile_close(profile);
 }
 
 static void run(const struct parts *parts)
 {
     struct bytes file = parts_get(parts, PART_FILE), bytes = parts_get(parts, PART_SIDECAR);
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *sidecar =
         covsplit_sidecar_open_memory(bytes.data, bytes.size, "sidecar", NULL);
 
@@ -267,7 +267,6 @@ static void run(const struct parts *parts)
     check_sums(file, parts_get(parts, PART_OTHER), sidecar);
     if (sidecar != NULL)
         check_dump(bytes, parts_get(parts, PART_COUNTERS), sidecar);
-    covsplit_sidecar_close(sidecar);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -416,7 +415,7 @@ static void read_input(const uint8_t *data, size_t size)
 {
     struct parts parts;
     struct bytes bytes;
-    covsplit_sidecar *sidecar;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar;
 
     parts_read(&parts, (struct bytes){data, size}, FIXED);
     bytes = parts_get(&parts, PART_SIDECAR);
@@ -425,7 +424,6 @@ static void read_input(const uint8_t *data, size_t size)
         covsplit_sidecar_limit_memory(sidecar, MEMORY_LIMIT);
         covsplit_sidecar_verify(sidecar, NULL);
     }
-    covsplit_sidecar_close(sidecar);
 }
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)

@@ -21,7 +21,11 @@
 #include "formats/object/packing.h"
 #include "tests/fuzz/image.h"
 #include "tests/fuzz/parts.h"
+#include "tests/support/freed.h"
 #include "tests/unit/refused_memory.h"
+
+DEFINE_DROP(drop_sidecar, struct sidecar, sidecar_close)
+DEFINE_DROP(drop_plan, struct image_plan, image_plan_free)
 
 /* ---- what came of it ---- */
 
@@ -89,34 +93,32 @@ struct subject {
 static void plan(const struct subject *subject, struct outcome *result)
 {
     static const struct image_options options = {.sections = SECTION_DEFAULT};
+    FREED_BY(drop_plan)
     struct image_plan *made = image_plan_make(&subject->file, &options, &result->error);
 
     stop_refusing(result);
     result->has_failed = made == NULL;
     if (made != NULL)
         add_plan(result, made, &subject->file);
-    image_plan_free(made);
 }
 
 static void describe(const struct subject *subject, struct outcome *result)
 {
-    struct image_plan *made = image_describe(&subject->file, &result->error);
+    FREED_BY(drop_plan) struct image_plan *made = image_describe(&subject->file, &result->error);
 
     stop_refusing(result);
     result->has_failed = made == NULL;
     if (made != NULL)
         add_plan(result, made, &subject->file);
-    image_plan_free(made);
 }
 
 static void outline(const struct subject *subject, struct outcome *result)
 {
-    struct buffer made = {0};
+    FREED_BY(buffer_free) struct buffer made = {0};
 
     result->has_failed = !image_outline(&subject->file, &made, &result->error);
     stop_refusing(result);
     add(result, buffer_view(&made), NULL);
-    buffer_free(&made);
 }
 
 static void find_split(const struct subject *subject, struct outcome *result)
@@ -132,7 +134,7 @@ static void find_split(const struct subject *subject, struct outcome *result)
 
 static void make_ordinary(const struct subject *subject, struct outcome *result)
 {
-    struct edit_script edits;
+    FREED_BY(edit_script_free) struct edit_script edits;
     struct packed_counts counts;
 
     edit_script_init(&edits, subject->file.bytes.size);
@@ -141,23 +143,21 @@ static void make_ordinary(const struct subject *subject, struct outcome *result)
     stop_refusing(result);
     if (!result->has_failed)
         edit_script_stream(&edits, &subject->file, add, result, &result->error);
-    edit_script_free(&edits);
 }
 
 static void open_container(const struct subject *subject, struct outcome *result)
 {
-    struct container container;
+    FREED_BY(container_close) struct container container;
 
     result->has_failed = !container_open(&container, &subject->file, &result->error);
     stop_refusing(result);
     for (size_t i = 0; i < container.count; i++)
         add(result, container.slices[i].input.bytes, NULL);
-    container_close(&container);
 }
 
 static void pack(const struct subject *subject, struct outcome *result)
 {
-    struct object_packing packing = {.outcome = OBJECT_NOT_ONE};
+    FREED_BY(object_packing_free) struct object_packing packing = {.outcome = OBJECT_NOT_ONE};
 
     result->has_failed =
         !object_pack(subject->file.bytes, subject->file.path, &packing, &result->error);
@@ -165,20 +165,18 @@ static void pack(const struct subject *subject, struct outcome *result)
     add_number(result, packing.outcome);
     add_text(result, packing.reason);
     add(result, buffer_view(&packing.contents), NULL);
-    object_packing_free(&packing);
 }
 
 /* Leaves the symbols of all records out of the index, so that it is made anew. */
 static void write_archive(const struct subject *subject, struct outcome *result)
 {
-    struct archive archive = {.count = 0};
+    FREED_BY(archive_free) struct archive archive = {.count = 0};
     bool done = archive_read(&archive, subject->file.bytes, subject->file.path, &result->error);
 
     for (size_t i = 0; done && i < archive.count; i++)
         archive.members[i].has_no_records = archive.members[i].role == ARCHIVE_FILE;
     result->has_failed = !done || !archive_write(&archive, add, result, &result->error);
     stop_refusing(result);
-    archive_free(&archive);
 }
 
 /* ---- steps with sidecars ---- */
@@ -191,10 +189,9 @@ static struct sidecar *open_sidecar(const struct subject *subject, struct outcom
 static bool read_names(const struct sidecar *sidecar, struct outcome *result)
 {
     const struct section *section = sidecar_find(sidecar, SECTION_NAMES);
-    struct names names = {0};
+    FREED_BY(names_free) struct names names = {0};
     bool done = section == NULL || sidecar_read_names(sidecar, section, &names, &result->error);
 
-    names_free(&names);
     return done;
 }
 
@@ -202,20 +199,19 @@ static bool read_names(const struct sidecar *sidecar, struct outcome *result)
 static bool read_section(const struct sidecar *sidecar, const struct section *section,
                          struct buffer *all, struct outcome *result)
 {
-    struct buffer part = {0};
+    FREED_BY(buffer_free) struct buffer part = {0};
     bool done = sidecar_read_section(sidecar, section, all, &result->error) &&
                 sidecar_stream_section(sidecar, section, NULL, NULL, &result->error) &&
                 (section->size == 0 ||
                  sidecar_read_part(sidecar, section, section->size / 2, 1, &part, &result->error));
 
-    buffer_free(&part);
     return done;
 }
 
 /* The names first or the sections: those that come first keep what others need. */
 static void read_all(const struct subject *subject, struct outcome *result, bool names_first)
 {
-    struct sidecar *sidecar = open_sidecar(subject, result);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = open_sidecar(subject, result);
     struct buffer all[SECTION_KIND_MAX] = {{0}};
     bool done = sidecar != NULL && (!names_first || read_names(sidecar, result));
 
@@ -230,7 +226,6 @@ static void read_all(const struct subject *subject, struct outcome *result, bool
         add(result, buffer_view(&all[i]), NULL);
         buffer_free(&all[i]);
     }
-    sidecar_close(sidecar);
 }
 
 static void read_sections_first(const struct subject *subject, struct outcome *result)
@@ -449,7 +444,7 @@ static void refuse_ways(step_function step, const char *name, const struct subje
 static void try_slice(const struct input *file)
 {
     struct error error;
-    struct image_plan *described = image_describe(file, &error);
+    FREED_BY(drop_plan) struct image_plan *described = image_describe(file, &error);
     struct subject subject = {.file = *file, .plan = described};
 
     REFUSE_EACH(plan, &subject);
@@ -458,7 +453,6 @@ static void try_slice(const struct input *file)
     REFUSE_EACH(find_split, &subject);
     if (described != NULL && described->is_packed)
         REFUSE_EACH(make_ordinary, &subject);
-    image_plan_free(described);
 }
 
 /* An input of sidecar.c or of profile.c. */

@@ -22,6 +22,9 @@
 #include "tests/fuzz/sidecar_edit.h"
 #include "tests/fuzz/support.h"
 
+DEFINE_DROP(drop_sidecar, struct sidecar, sidecar_close)
+DEFINE_DROP(drop_opened_sidecar, covsplit_sidecar, covsplit_sidecar_close)
+
 #define FIXED 4
 
 enum part { PART_SIDECAR, PART_STRIPPED, PART_OTHER, PARTS };
@@ -83,6 +86,7 @@ static void check_section(covsplit_sidecar *sidecar, const covsplit_section *sec
     covsplit_error *error = NULL;
     const void *kept;
     size_t size, kept_size;
+    FREED_BY(drop_memory)
     uint8_t *read = covsplit_sidecar_read(sidecar, section->name, &size, &error);
 
     if (read == NULL) {
@@ -103,7 +107,6 @@ static void check_section(covsplit_sidecar *sidecar, const covsplit_section *sec
                 "a section is passed on otherwise than it is read");
     check_part(sidecar, section->name, (struct bytes){read, size}, fixed);
     buffer_free(&taken.bytes);
-    free(read);
 }
 
 static void check_sections(covsplit_sidecar *sidecar, const uint8_t *fixed)
@@ -143,7 +146,7 @@ static void check_original(struct bytes sidecar_bytes, struct bytes stripped, st
 {
     struct digest of_stripped = digest_of(stripped), of_original = digest_of(original);
     struct error error = {0};
-    struct sidecar *sidecar = sidecar_open(sidecar_bytes, "sidecar", &error);
+    FREED_BY(drop_sidecar) struct sidecar *sidecar = sidecar_open(sidecar_bytes, "sidecar", &error);
     const struct sidecar_facts *facts;
 
     FUZZ_EXPECT(sidecar != NULL, "a sidecar that restores cannot be opened: %s", error.message);
@@ -152,7 +155,6 @@ static void check_original(struct bytes sidecar_bytes, struct bytes stripped, st
                 "an original was made of another stripped image");
     FUZZ_EXPECT(memcmp(of_original.bytes, facts->original_digest.bytes, DIGEST_SIZE) == 0,
                 "what was restored is not the original");
-    sidecar_close(sidecar);
 }
 
 static void check_restore(const covsplit_sidecar *sidecar, struct bytes bytes,
@@ -222,6 +224,7 @@ static void check_union(const covsplit_sidecar *sidecar, struct bytes other)
     struct api_taken taken = {.limit = ALL_MOST};
     covsplit_error *error = NULL;
     covsplit_union *all = covsplit_union_new(api_take, &taken, &error);
+    FREED_BY(drop_opened_sidecar)
     covsplit_sidecar *second = covsplit_sidecar_open_memory(other.data, other.size, "other", NULL);
 
     if (second != NULL)
@@ -233,7 +236,6 @@ static void check_union(const covsplit_sidecar *sidecar, struct bytes other)
     else
         api_refused(error);
     covsplit_union_free(all);
-    covsplit_sidecar_close(second);
     buffer_free(&taken.bytes);
 }
 
@@ -243,7 +245,7 @@ static void check_repack(struct bytes bytes)
     const struct sidecar_write_options options = {.level = 1, .threads = 1};
     struct error error = {0};
     struct sidecar *sidecar = sidecar_open(bytes, "sidecar", &error), *again;
-    struct output output = {0};
+    FREED_BY(output_discard) struct output output = {0};
     struct input made = {0};
 
     if (sidecar == NULL)
@@ -261,7 +263,6 @@ static void check_repack(struct bytes bytes)
     } else {
         fuzz_expect_reason(&error);
     }
-    output_discard(&output);
     sidecar_close(sidecar);
 }
 
@@ -342,7 +343,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 /* Changes the contents of a section, or the inverse script. */
 static void mutate_content(struct buffer *sidecar, struct random_state *random)
 {
-    struct buffer content = {0}, changed = {0};
+    FREED_BY(buffer_free) struct buffer content = {0}, changed = {0};
     const char *name = NULL;
     char copied[64];
 
@@ -355,8 +356,6 @@ static void mutate_content(struct buffer *sidecar, struct random_state *random)
         part_mutate(buffer_view(&content), random, &changed);
         sidecar_edit_write(sidecar, copied, buffer_view(&changed));
     }
-    buffer_free(&content);
-    buffer_free(&changed);
 }
 
 static void mutate(struct parts *parts, struct buffer rooms[2], struct random_state *random)

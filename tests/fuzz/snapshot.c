@@ -21,6 +21,8 @@
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/support.h"
 
+DEFINE_DROP(drop_profile, covsplit_profile, covsplit_profile_close)
+
 #define FIXED 4
 
 enum part { PART_DUMP, PART_FILE, PART_SIDECAR, PARTS };
@@ -52,7 +54,7 @@ static void check_taken(const struct taken *taken)
     struct fuzz_collection written = {.limit = ALL_MOST};
     struct error error = {0};
     covsplit_error *refusal = NULL;
-    covsplit_profile *profile;
+    FREED_BY(drop_profile) covsplit_profile *profile;
 
     FUZZ_EXPECT(profile_write(&taken->profile, fuzz_collect, &written, &error), "%s",
                 error.message);
@@ -60,15 +62,14 @@ static void check_taken(const struct taken *taken)
         covsplit_profile_open_memory(written.bytes.data, written.bytes.size, "taken", &refusal);
     FUZZ_EXPECT(profile != NULL, "a profile that was taken cannot be read: %s",
                 covsplit_error_message(refusal));
-    covsplit_profile_close(profile);
     buffer_free(&written.bytes);
 }
 
 static void check_modules(struct target *memory, const struct sidecar_places *places)
 {
     for (size_t i = 0; i < memory->module_count && i < MODULES_MOST; i++) {
-        struct module module;
-        struct taken taken = {0};
+        FREED_BY(module_free) struct module module;
+        FREED_BY(taken_free) struct taken taken = {0};
         struct error error = {0};
         enum finding finding =
             examine_module(memory, &memory->modules[i], places, &module, &taken, &error);
@@ -77,8 +78,6 @@ static void check_modules(struct target *memory, const struct sidecar_places *pl
             check_taken(&taken);
         else if (finding == FINDING_UNKNOWN || finding == FINDING_FAILED)
             fuzz_expect_reason(&error);
-        taken_free(&taken);
-        module_free(&module);
     }
 }
 
@@ -162,7 +161,7 @@ static void mutate_dump(struct bytes dump, struct random_state *random, struct b
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed)
 {
     struct random_state random = random_start(seed);
-    struct buffer room = {0};
+    FREED_BY(buffer_free) struct buffer room = {0};
     struct parts parts;
 
     parts_read(&parts, (struct bytes){data, size}, FIXED);
@@ -186,6 +185,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned
         break;
     }
     size = parts_write(&parts, data, size, most);
-    buffer_free(&room);
     return size;
 }

@@ -14,6 +14,7 @@
 #include "common/base/bytes.h"
 #include "common/base/error.h"
 #include "common/base/file.h"
+#include "tests/support/freed.h"
 
 /* What the engines call, and what replay.c calls. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
