@@ -38,12 +38,17 @@ static void apply(struct coff_program *program, const struct change *change)
         store_u64(to, change->value, false);
 }
 
+void coff_change(struct coff_program *program, const struct change *changes)
+{
+    for (size_t i = 0; i < COFF_CHANGES; i++)
+        apply(program, &changes[i]);
+}
+
 struct image_plan *coff_plan(struct coff_program *program, const struct change *changes,
                              const struct image_options *options, struct error *error)
 {
     coff_program_add_symbols(program);
-    for (size_t i = 0; i < COFF_CHANGES; i++)
-        apply(program, &changes[i]);
+    coff_change(program, changes);
     coff_program_finish(program);
     return image_plan_make(&program->input, options, error);
 }

@@ -37,7 +37,7 @@ struct change {
 #define U32_AT(address, value)              CHANGE(AT_ADDRESS, 0, address, 4, value)
 #define U64_AT(address, value)              CHANGE(AT_ADDRESS, 0, address, 8, value)
 
-#define COFF_CHANGES                        3
+#define COFF_CHANGES                        4
 
 struct coff_row {
     const char *what;
@@ -53,6 +53,9 @@ extern const struct image_options coff_all;
 
 /* The code of a function of the runtime, which must be there. */
 uint8_t *coff_code_of_symbol(struct coff_program *program, enum runtime_symbol symbol);
+
+/* Makes all changes of a row. */
+void coff_change(struct coff_program *program, const struct change *changes);
 
 /* Changes the program, finishes it, and plans its split. */
 struct image_plan *coff_plan(struct coff_program *program, const struct change *changes,

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "common/llvm/profile.h"
-#include "formats/image.h"
 #include "tests/support/suite.h"
-#include "tests/unit/coff_program.h"
+#include "tests/unit/coff_rows.h"
 #include "tests/unit/forward.h"
 
 /* Where records and bitmap are in .data. */
@@ -22,13 +21,22 @@
 #define NUM_COUNTERS 48
 #define NUM_BITMAP   60
 
-static const struct image_options all = {.sections = SECTION_REMOVABLE};
+/* The address of a record in .data. */
+#define RECORD(number) (MERGED + ((number) + 1) * PROGRAM_RECORD)
+
+/* Changes. */
+#define NO_SECTION(number) SECTION_NAME(number, 'x')
+#define NO_GUID            DIRECTORY(DIRECTORY_DEBUG, 0), DIRECTORY_SIZE(DIRECTORY_DEBUG, 0)
+#define DAMAGED_NAMES      U64_AT(PROGRAM_NAMES + 1, UINT64_MAX), U64_AT(PROGRAM_NAMES + 9, UINT64_MAX)
+#define SHORT_NAMES        SECTION_U32(LPRFN, COFF_SECTION_VIRTUAL_SIZE, 2)
+
+static const struct change unchanged[COFF_CHANGES];
 
 /* ---- making programs ---- */
 
 static uint8_t *record_at(struct coff_program *program, uint32_t number)
 {
-    return coff_program_at(program, MERGED + (number + 1) * PROGRAM_RECORD);
+    return coff_program_at(program, RECORD(number));
 }
 
 static void return_address(struct coff_program *program, enum runtime_symbol symbol,
@@ -67,9 +75,7 @@ static struct coff_program *make_merged(void)
 static void put_bitmap(struct coff_program *program, uint32_t bitmap)
 {
     for (uint32_t i = 0; i < PROGRAM_RECORD_COUNT; i++) {
-        uint32_t address = MERGED + (i + 1) * PROGRAM_RECORD;
-
-        store_u64(record_at(program, i) + BITMAP_PTR, (uint64_t)bitmap + i - address, false);
+        store_u64(record_at(program, i) + BITMAP_PTR, (uint64_t)bitmap + i - RECORD(i), false);
         store_u32(record_at(program, i) + NUM_BITMAP, 1, false);
     }
     coff_program_symbol(program, runtime_symbol_name(RUNTIME_BEGIN_BITMAP),
@@ -78,44 +84,12 @@ static void put_bitmap(struct coff_program *program, uint32_t bitmap)
                         coff_program_code(program, bitmap + PROGRAM_RECORD_COUNT));
 }
 
-static struct image_plan *make_plan(struct coff_program *program, struct error *error)
-{
-    coff_program_add_symbols(program);
-    coff_program_finish(program);
-    return image_plan_make(&program->input, &all, error);
-}
-
 /* ---- records among other data ---- */
-
-static void more_data(struct coff_program *program)
-{
-    *coff_program_at(program, DATA_END - 16) = 1;
-}
-
-static void no_marker_behind(struct coff_program *program)
-{
-    *coff_program_at(program, MERGED_END - 8) = 1;
-}
-
-static void no_marker_before(struct coff_program *program)
-{
-    *coff_program_at(program, MERGED + 8) = 1;
-}
-
-static void unknown_name(struct coff_program *program)
-{
-    store_u64(record_at(program, 5), 0x4242, false);
-}
 
 static void too_many_counters(struct coff_program *program)
 {
     for (uint32_t i = 0; i < PROGRAM_RECORD_COUNT; i++)
         store_u32(record_at(program, i) + NUM_COUNTERS, 0x80, false);
-}
-
-static void counters_elsewhere(struct coff_program *program)
-{
-    store_u32(record_at(program, 0) + COUNTER_PTR, 0x100, false);
 }
 
 /* One more record with a marker on each side. */
@@ -128,68 +102,6 @@ static void second_run(struct coff_program *program)
     store_u64(record + COUNTER_PTR, (uint64_t)PROGRAM_COUNTERS + 8 - address, false);
 }
 
-static void damaged_names(struct coff_program *program)
-{
-    memset(coff_program_at(program, PROGRAM_NAMES + 1), 0xff, 16);
-}
-
-static void short_names(struct coff_program *program)
-{
-    store_u32(coff_program_section(program, LPRFN) + COFF_SECTION_VIRTUAL_SIZE, 2, false);
-}
-
-static void no_names(struct coff_program *program)
-{
-    rename_section(program, LPRFN);
-}
-
-static void no_counters(struct coff_program *program)
-{
-    rename_section(program, LPRFC);
-}
-
-static void bitmap(struct coff_program *program)
-{
-    put_bitmap(program, BITMAP);
-}
-
-static void late_bitmap(struct coff_program *program)
-{
-    put_bitmap(program, LATE_BITMAP);
-}
-
-static void bitmap_without_marker(struct coff_program *program)
-{
-    put_bitmap(program, BITMAP);
-    *coff_program_at(program, BITMAP - 1) = 1;
-}
-
-static void bitmap_with_gaps(struct coff_program *program)
-{
-    put_bitmap(program, BITMAP);
-    store_u32(record_at(program, 3) + NUM_BITMAP, 0, false);
-}
-
-static void bitmap_elsewhere(struct coff_program *program)
-{
-    put_bitmap(program, PROGRAM_COUNTERS + 0x100);
-}
-
-static void bitmap_at_start(struct coff_program *program)
-{
-    put_bitmap(program, PROGRAM_DATA);
-}
-
-static void bitmap_at_end(struct coff_program *program)
-{
-    put_bitmap(program, DATA_END - PROGRAM_RECORD_COUNT);
-}
-
-static void claimed_zeros(struct coff_program *program)
-{
-    coff_program_directory(program, 10, DATA_END - 64, 8);
-}
-
 #define OTHER_DATA    "the linker merged it into .data, where other data follows"
 #define NOT_TOLD      "the linker merged it into other data, and it cannot be told apart from that"
 #define WITH_COUNTERS "the linker merged it and the counters into other data"
@@ -197,30 +109,37 @@ static void claimed_zeros(struct coff_program *program)
 
 static const struct merging {
     const char *what;
-    void (*prepare)(struct coff_program *program); /* or NULL */
     enum section_fate fate;
     const char *reason; /* NULL: there is no such section */
+    uint32_t bitmap;    /* 0: there is none */
+    struct change changes[COFF_CHANGES];
+    void (*prepare)(struct coff_program *program); /* or NULL */
 } mergings[] = {
-    {"only zeros behind them", NULL, FATE_REMOVED, ""},
-    {"other data behind them", more_data, FATE_ZEROED, OTHER_DATA},
-    {"zeros behind them that are a table", claimed_zeros, FATE_ZEROED, OTHER_DATA},
-    {"a bitmap before them", bitmap, FATE_REMOVED, ""},
-    {"a bitmap behind them", late_bitmap, FATE_ZEROED, OTHER_DATA},
-    {"no marker behind them", no_marker_behind, FATE_STAYS, NOT_TOLD},
-    {"no marker before them", no_marker_before, FATE_STAYS, NOT_TOLD},
-    {"a name that is not there", unknown_name, FATE_STAYS, NOT_TOLD},
-    {"more counters than there are", too_many_counters, FATE_STAYS, NOT_TOLD},
-    {"counters elsewhere", counters_elsewhere, FATE_STAYS, NOT_TOLD},
-    {"two runs of records", second_run, FATE_STAYS, NOT_TOLD},
-    {"damaged names", damaged_names, FATE_STAYS, NOT_TOLD},
-    {"names of nothing but markers", short_names, FATE_STAYS, NULL},
-    {"no names", no_names, FATE_STAYS, NULL},
-    {"no counters", no_counters, FATE_STAYS, WITH_COUNTERS},
-    {"a bitmap without a marker", bitmap_without_marker, FATE_STAYS, HIDDEN_BITMAP},
-    {"a bitmap with gaps", bitmap_with_gaps, FATE_STAYS, HIDDEN_BITMAP},
-    {"a bitmap elsewhere", bitmap_elsewhere, FATE_STAYS, HIDDEN_BITMAP},
-    {"a bitmap at the start of all data", bitmap_at_start, FATE_STAYS, HIDDEN_BITMAP},
-    {"a bitmap at the end of all data", bitmap_at_end, FATE_STAYS, HIDDEN_BITMAP},
+    {"only zeros behind them", FATE_REMOVED, .reason = ""},
+    {"other data behind them", FATE_ZEROED, OTHER_DATA, .changes = {BYTE_AT(DATA_END - 16, 1)}},
+    {"zeros behind them that are a table", FATE_ZEROED, OTHER_DATA,
+     .changes = {DIRECTORY(10, DATA_END - 64), DIRECTORY_SIZE(10, 8)}},
+    {"a bitmap before them", FATE_REMOVED, "", .bitmap = BITMAP},
+    {"a bitmap behind them", FATE_ZEROED, OTHER_DATA, .bitmap = LATE_BITMAP},
+    {"no marker behind them", FATE_STAYS, NOT_TOLD, .changes = {BYTE_AT(MERGED_END - 8, 1)}},
+    {"no marker before them", FATE_STAYS, NOT_TOLD, .changes = {BYTE_AT(MERGED + 8, 1)}},
+    {"a name that is not there", FATE_STAYS, NOT_TOLD, .changes = {U64_AT(RECORD(5), 0x4242)}},
+    {"more counters than there are", FATE_STAYS, NOT_TOLD, .prepare = too_many_counters},
+    {"counters elsewhere", FATE_STAYS, NOT_TOLD,
+     .changes = {U32_AT(RECORD(0) + COUNTER_PTR, 0x100)}},
+    {"two runs of records", FATE_STAYS, NOT_TOLD, .prepare = second_run},
+    {"damaged names", FATE_STAYS, NOT_TOLD, .changes = {DAMAGED_NAMES}},
+    {"names of nothing but markers", FATE_STAYS, NULL, .changes = {SHORT_NAMES}},
+    {"no names", FATE_STAYS, NULL, .changes = {NO_SECTION(LPRFN)}},
+    {"no counters", FATE_STAYS, WITH_COUNTERS, .changes = {NO_SECTION(LPRFC)}},
+    {"a bitmap without a marker", FATE_STAYS, HIDDEN_BITMAP, .bitmap = BITMAP,
+     .changes = {BYTE_AT(BITMAP - 1, 1)}},
+    {"a bitmap with gaps", FATE_STAYS, HIDDEN_BITMAP, .bitmap = BITMAP,
+     .changes = {U32_AT(RECORD(3) + NUM_BITMAP, 0)}},
+    {"a bitmap elsewhere", FATE_STAYS, HIDDEN_BITMAP, .bitmap = PROGRAM_COUNTERS + 0x100},
+    {"a bitmap at the start of all data", FATE_STAYS, HIDDEN_BITMAP, .bitmap = PROGRAM_DATA},
+    {"a bitmap at the end of all data", FATE_STAYS, HIDDEN_BITMAP,
+     .bitmap = DATA_END - PROGRAM_RECORD_COUNT},
 };
 
 START_TEST(test_merged)
@@ -231,9 +150,11 @@ START_TEST(test_merged)
     FREED_BY(drop_plan) struct image_plan *plan;
     struct error error = {0};
 
+    if (merging->bitmap != 0)
+        put_bitmap(program, merging->bitmap);
     if (merging->prepare != NULL)
         merging->prepare(program);
-    plan = make_plan(program, &error);
+    plan = coff_plan(program, merging->changes, &coff_all, &error);
     ck_assert_msg(plan != NULL, "%s: %s", merging->what, error.message);
     data = image_plan_section(plan, SECTION_DATA);
     ck_assert_msg((data != NULL) == (merging->reason != NULL), "%s", merging->what);
@@ -247,10 +168,10 @@ END_TEST
 
 /* ---- programs that were split ---- */
 
-static struct buffer split(struct coff_program *program)
+static struct buffer split(struct coff_program *program, const struct change *changes)
 {
     struct error error = {0};
-    FREED_BY(drop_plan) struct image_plan *plan = make_plan(program, &error);
+    FREED_BY(drop_plan) struct image_plan *plan = coff_plan(program, changes, &coff_all, &error);
     struct buffer result;
 
     ck_assert_msg(plan != NULL, "%s", error.message);
@@ -272,40 +193,21 @@ static bool find_split(struct buffer *image, struct split_image *found)
     return is_split;
 }
 
-static void no_guid(struct coff_program *program)
-{
-    coff_program_directory(program, DIRECTORY_DEBUG, 0, 0);
-}
-
-static void zero_guid(struct coff_program *program)
-{
-    memset(coff_program_at(program, PROGRAM_RSDS + 4), 0, 16);
-}
-
-static void short_guid(struct coff_program *program)
-{
-    store_u32(coff_program_at(program, PROGRAM_DEBUG) + DEBUG_SIZE_OF_DATA, 23, false);
-}
-
-static void other_debug_data(struct coff_program *program)
-{
-    memcpy(coff_program_at(program, PROGRAM_RSDS), "NB10", 4);
-}
-
 /* With and without a GUID, and with records of their own section, or among other data. */
 START_TEST(test_split)
 {
-    static void (*const changes[])(struct coff_program *) = {NULL, no_guid, zero_guid, short_guid,
-                                                             other_debug_data};
-    bool is_merged = _i % 2 != 0;
+    static const struct change changes[][COFF_CHANGES] = {
+        {{0}},
+        {NO_GUID},
+        {U64_AT(PROGRAM_RSDS + 4, 0), U64_AT(PROGRAM_RSDS + 12, 0)},
+        {U32_AT(PROGRAM_DEBUG + DEBUG_SIZE_OF_DATA, 23)},
+        {U32_AT(PROGRAM_RSDS, 0x3031424e)}, /* NB10 */
+    };
     FREED_BY(drop_program)
-    struct coff_program *program = is_merged ? make_merged() : coff_program_new();
+    struct coff_program *program = _i % 2 != 0 ? make_merged() : coff_program_new();
+    struct buffer result = split(program, changes[_i / 2]);
     struct split_image found;
-    struct buffer result;
 
-    if (changes[_i / 2] != NULL)
-        changes[_i / 2](program);
-    result = split(program);
     ck_assert(find_split(&result, &found));
     ck_assert_uint_eq(found.counters_size, PROGRAM_COUNTERS_SIZE - 2);
     ck_assert(found.has_mapping);
@@ -322,7 +224,7 @@ START_TEST(test_split_bitmap)
     struct buffer result;
 
     put_bitmap(program, _i == 0 ? BITMAP : LATE_BITMAP);
-    result = split(program);
+    result = split(program, unchanged);
     ck_assert(find_split(&result, &found));
     ck_assert_uint_eq(found.bitmap_size, PROGRAM_RECORD_COUNT);
 }
@@ -330,136 +232,79 @@ END_TEST
 
 /* ---- stubs ---- */
 
+/* Where the stub's record is, in a section of its own and among other data. */
+#define OWN_STUB    (PROGRAM_RECORDS + PROGRAM_RECORD)
+#define MERGED_STUB RECORD(0)
+/* A bitmap that the latter tells. */
+#define STUB_BITMAP(bitmap, size)                                                                  \
+    U64_AT(MERGED_STUB + BITMAP_PTR, (uint64_t)(bitmap)-MERGED_STUB),                              \
+        U32_AT(MERGED_STUB + NUM_BITMAP, size)
+
 /* What a stub is like beside names that were not removed. */
-struct stub {
+static const struct stub {
     const char *what;
-    bool is_merged;
-    bool has_guid;        /* that of the image */
-    uint32_t address_off; /* of the counters: added */
-    uint32_t count;       /* of counters; 0: all */
-    uint32_t stray;       /* offset of another byte in the record; 0: none */
-    bool is_short;        /* the section is larger in memory */
-    void (*change)(struct coff_program *program);
+    bool is_merged, is_split;
+    bool has_guid; /* that of the image */
+    bool has_name; /* the hash of the first name, as an ordinary record has it */
+    struct change changes[COFF_CHANGES];
     uint32_t bitmap_size;
-    bool is_split;
-};
-
-static void no_image_guid_and_no_names(struct coff_program *program)
-{
-    no_guid(program);
-    no_names(program);
-}
-
-static void no_image_guid_and_bad_names(struct coff_program *program)
-{
-    no_guid(program);
-    damaged_names(program);
-}
-
-/* The hash of the first name, as an ordinary record has it. */
-static void name_of_record(struct coff_program *program)
-{
-    uint64_t reference = load_u64(coff_program_at(program, DATA_END - 8), false);
-
-    no_guid(program);
-    store_u64(record_at(program, 0), reference, false);
-}
-
-static void no_mapping(struct coff_program *program)
-{
-    rename_section(program, LCOVMAP);
-}
-
-static void short_mapping(struct coff_program *program)
-{
-    store_u32(coff_program_section(program, LCOVMAP) + COFF_SECTION_VIRTUAL_SIZE, 8, false);
-}
-
-static void short_data(struct coff_program *program)
-{
-    store_u32(coff_program_section(program, LPRFD) + COFF_SECTION_VIRTUAL_SIZE, 0x50, false);
-}
-
-/* The bitmap of a stub: where it would be no part of .data, or has no size. */
-static void put_stub_bitmap(struct coff_program *program, uint32_t bitmap, uint32_t size)
-{
-    store_u64(record_at(program, 0) + BITMAP_PTR, (uint64_t)bitmap - MERGED - PROGRAM_RECORD,
-              false);
-    store_u32(record_at(program, 0) + NUM_BITMAP, size, false);
-}
-
-static void bitmap_of_no_size(struct coff_program *program)
-{
-    put_stub_bitmap(program, BITMAP, 0);
-}
-
-static void bitmap_at_the_start(struct coff_program *program)
-{
-    put_stub_bitmap(program, PROGRAM_DATA, 8);
-}
-
-static void bitmap_past_the_end(struct coff_program *program)
-{
-    put_stub_bitmap(program, DATA_END - 8, 8);
-}
-
-static void bitmap_of_a_section(struct coff_program *program)
-{
-    put_stub_bitmap(program, BITMAP, 8);
-    memcpy(coff_program_section(program, LCOVFUN), ".lprfb\0", 8);
-}
-
-static const struct stub stubs[] = {
+} stubs[] = {
     {"with the GUID", .has_guid = true, .is_split = true},
     {"with another UUID", .is_split = false},
-    {"with another UUID, shorter", .is_short = true, .is_split = true},
-    {"of some counters", .has_guid = true, .count = 16},
-    {"of counters elsewhere", .has_guid = true, .address_off = 8},
-    {"with something behind it", .has_guid = true, .stray = PROGRAM_RECORD + 8},
-    {"without counters", .has_guid = true, .change = no_counters},
-    {"without names", .has_guid = true, .change = no_names, .is_split = true},
-    {"without mapping", .has_guid = true, .change = no_mapping, .is_split = true},
-    {"with a short mapping", .has_guid = true, .change = short_mapping, .is_split = true},
-    {"in less than a record", .has_guid = true, .change = short_data},
-    {"among data, with a bitmap of no size", .is_merged = true, .has_guid = true,
-     .change = bitmap_of_no_size, .is_split = true},
+    {"with another UUID, shorter", .is_split = true, /* than in memory */
+     .changes = {SECTION_U32(LPRFD, COFF_SECTION_VIRTUAL_SIZE, 0x1000)}},
+    {"of some counters", .has_guid = true, .changes = {U32_AT(OWN_STUB + NUM_COUNTERS, 16)}},
+    {"of counters elsewhere", .has_guid = true,
+     .changes = {U32_AT(OWN_STUB + COUNTER_PTR, PROGRAM_COUNTERS + 16 - OWN_STUB)}},
+    {"with something behind it", .has_guid = true,
+     .changes = {BYTE_AT(OWN_STUB + PROGRAM_RECORD + 8, 1)}},
+    {"without counters", .has_guid = true, .changes = {NO_SECTION(LPRFC)}},
+    {"without names", .has_guid = true, .changes = {NO_SECTION(LPRFN)}, .is_split = true},
+    {"without mapping", .has_guid = true, .changes = {NO_SECTION(LCOVMAP)}, .is_split = true},
+    {"with a short mapping", .has_guid = true, .is_split = true,
+     .changes = {SECTION_U32(LCOVMAP, COFF_SECTION_VIRTUAL_SIZE, 8)}},
+    {"in less than a record", .has_guid = true,
+     .changes = {SECTION_U32(LPRFD, COFF_SECTION_VIRTUAL_SIZE, 0x50)}},
+    {"among data, with a bitmap of no size", .is_merged = true, .has_guid = true, .is_split = true,
+     .changes = {STUB_BITMAP(BITMAP, 0)}},
     {"among data, with a bitmap at the start of it", .is_merged = true, .has_guid = true,
-     .change = bitmap_at_the_start, .is_split = true},
+     .is_split = true, .changes = {STUB_BITMAP(PROGRAM_DATA, 8)}},
     {"among data, with a bitmap past its end", .is_merged = true, .has_guid = true,
-     .change = bitmap_past_the_end, .is_split = true},
+     .is_split = true, .changes = {STUB_BITMAP(DATA_END - 8, 8)}},
     {"among data, with a bitmap in a section", .is_merged = true, .has_guid = true,
-     .change = bitmap_of_a_section, .bitmap_size = 0x800 - 2, .is_split = true},
+     .is_split = true, .bitmap_size = 0x800 - 2,
+     .changes = {STUB_BITMAP(BITMAP, 8), SECTION_NAME(LCOVFUN, UINT64_C(0x626672706c2e))}},
     {"among data, with the GUID", .is_merged = true, .has_guid = true, .is_split = true},
-    {"among data, with a UUID", .is_merged = true, .change = no_guid, .is_split = true},
-    {"among data, with a name", .is_merged = true, .change = name_of_record},
-    {"among data, without names", .is_merged = true, .change = no_image_guid_and_no_names},
-    {"among data, with bad names", .is_merged = true, .change = no_image_guid_and_bad_names},
-    {"among data, of some counters", .is_merged = true, .has_guid = true, .count = 16},
-    {"among data, with a function", .is_merged = true, .has_guid = true, .stray = 32},
+    {"among data, with a UUID", .is_merged = true, .changes = {NO_GUID}, .is_split = true},
+    {"among data, with a name", .is_merged = true, .has_name = true, .changes = {NO_GUID}},
+    {"among data, without names", .is_merged = true, .changes = {NO_GUID, NO_SECTION(LPRFN)}},
+    {"among data, with bad names", .is_merged = true, .changes = {NO_GUID, DAMAGED_NAMES}},
+    {"among data, of some counters", .is_merged = true, .has_guid = true,
+     .changes = {U32_AT(MERGED_STUB + NUM_COUNTERS, 16)}},
+    {"among data, with a function", .is_merged = true, .has_guid = true,
+     .changes = {BYTE_AT(MERGED_STUB + 32, 1)}},
 };
 
 static struct coff_program *make_stub(const struct stub *stub)
 {
     struct coff_program *program = coff_program_new();
-    uint32_t start = stub->is_merged ? MERGED : PROGRAM_RECORDS, address = start + PROGRAM_RECORD;
-    uint64_t name = load_u64(coff_program_at(program, PROGRAM_RECORDS + PROGRAM_RECORD), false);
+    uint32_t address = stub->is_merged ? MERGED_STUB : OWN_STUB;
+    uint64_t name = load_u64(coff_program_at(program, OWN_STUB), false);
     uint8_t *record = coff_program_at(program, address);
 
     memset(coff_program_at(program, PROGRAM_RECORDS), 0, PROGRAM_RECORDS_SIZE);
     memcpy(record, stub->has_guid ? "0123456789abcdef" : "fedcba9876543210", 16);
-    store_u32(record + COUNTER_PTR, PROGRAM_COUNTERS + 8 + stub->address_off - address, false);
+    if (stub->has_name)
+        store_u64(record, name, false);
+    store_u32(record + COUNTER_PTR, PROGRAM_COUNTERS + 8 - address, false);
     memset(record + COUNTER_PTR + 4, 0xff, 4);
-    store_u32(record + NUM_COUNTERS, stub->count != 0 ? stub->count : 0x100, false);
-    if (stub->stray != 0)
-        record[stub->stray] = 1;
+    store_u32(record + NUM_COUNTERS, 0x100, false);
     if (stub->is_merged) {
         rename_section(program, LPRFD);
         store_u64(coff_program_at(program, DATA_END - 8), name, false);
     }
-    if (stub->is_short)
-        store_u32(coff_program_section(program, LPRFD) + COFF_SECTION_VIRTUAL_SIZE, 0x1000, false);
-    if (stub->change != NULL)
-        stub->change(program);
+    coff_change(program, stub->changes);
+    coff_program_finish(program);
     return program;
 }
 
@@ -470,7 +315,6 @@ START_TEST(test_stub)
     struct split_image found = {.counters_size = 0};
     struct error error = {0};
 
-    coff_program_finish(program);
     ck_assert_msg(image_read_stripped_id(&program->input, &found, &error) == stub->is_split,
                   "%s: %s", stub->what, error.message);
     ck_assert(!error_is_of_memory(&error));
@@ -483,38 +327,30 @@ START_TEST(test_stub)
 END_TEST
 
 /* A section without bytes in the file, or a tripwire, is left by nobody else. */
-static void emptied(struct coff_program *program)
-{
-    uint8_t *section = coff_program_section(program, LCOVFUN);
-
-    store_u32(section + COFF_SECTION_SIZE_OF_RAW_DATA, 0, false);
-    store_u32(section + COFF_SECTION_POINTER_TO_RAW_DATA, 0, false);
-}
-
-static void never_there(struct coff_program *program)
-{
-    emptied(program);
-    store_u32(coff_program_section(program, LCOVFUN) + COFF_SECTION_VIRTUAL_SIZE, 0, false);
-}
-
-static void empty_names(struct coff_program *program)
-{
-    memset(coff_program_at(program, PROGRAM_NAMES), 0, PROGRAM_NAMES_SIZE);
-}
+#define EMPTY_COVFUN                                                                               \
+    SECTION_U32(LCOVFUN, COFF_SECTION_SIZE_OF_RAW_DATA, 0),                                        \
+        SECTION_U32(LCOVFUN, COFF_SECTION_POINTER_TO_RAW_DATA, 0)
 
 START_TEST(test_rest)
 {
     static const struct {
-        void (*change)(struct coff_program *program);
-        bool is_split;
-    } rests[] = {{emptied, true}, {never_there, false}, {empty_names, false}, {short_names, false}};
+        bool is_split, has_empty_names;
+        struct change changes[COFF_CHANGES];
+    } rests[] = {
+        {.is_split = true, .changes = {EMPTY_COVFUN}},
+        {.changes = {EMPTY_COVFUN, SECTION_U32(LCOVFUN, COFF_SECTION_VIRTUAL_SIZE, 0)}},
+        {.has_empty_names = true},
+        {.changes = {SHORT_NAMES}},
+    };
 
     for (size_t i = 0; i < sizeof(rests) / sizeof(rests[0]); i++) {
         FREED_BY(drop_program) struct coff_program *program = coff_program_new();
         struct split_image found;
         struct error error = {0};
 
-        rests[i].change(program);
+        if (rests[i].has_empty_names)
+            memset(coff_program_at(program, PROGRAM_NAMES), 0, PROGRAM_NAMES_SIZE);
+        coff_change(program, rests[i].changes);
         coff_program_finish(program);
         ck_assert_msg(image_read_stripped_id(&program->input, &found, &error) == rests[i].is_split,
                       "row %zu", i);
@@ -544,7 +380,7 @@ static struct coff_program *make_ending(void)
 START_TEST(test_last_header)
 {
     FREED_BY(drop_program) struct coff_program *program = make_ending();
-    FREED_BY(buffer_free) struct buffer result = split(program);
+    FREED_BY(buffer_free) struct buffer result = split(program, unchanged);
     const uint8_t *coff = result.data + PROGRAM_COFF_HEADER;
     const uint8_t *optional = result.data + PROGRAM_OPTIONAL;
 
@@ -575,7 +411,7 @@ START_TEST(test_last_relocation)
     FREED_BY(buffer_free) struct buffer result;
 
     put_relocation(program);
-    result = split(program);
+    result = split(program, unchanged);
     directory = result.data + PROGRAM_DIRECTORIES + DIRECTORY_BASE_RELOCATION * 8;
     ck_assert_uint_eq(load_u32(directory, false), PROGRAM_RELOCATIONS);
     ck_assert_uint_eq(load_u32(directory + 4, false), 0);
@@ -591,7 +427,7 @@ START_TEST(test_bad_relocations)
     store_u32(coff_program_at(program, PROGRAM_RELOCATIONS), PROGRAM_COVFUN, false);
     coff_program_directory(program, DIRECTORY_BASE_RELOCATION, PROGRAM_RELOCATIONS, 20);
     store_u32(coff_program_section(program, RELOC) + COFF_SECTION_VIRTUAL_SIZE, 20, false);
-    ck_assert_ptr_null(make_plan(program, &error));
+    ck_assert_ptr_null(coff_plan(program, unchanged, &coff_all, &error));
     ck_assert_str_eq(error.message,
                      "image: its base relocations cannot be rewritten; link it again");
 }
