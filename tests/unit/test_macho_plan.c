@@ -13,16 +13,6 @@ static void no_symbols(struct macho_program *program)
     program->symbol_count = 0;
 }
 
-static void rename_symbol(struct macho_program *program, enum runtime_symbol symbol)
-{
-    strcpy(macho_program_find(program, runtime_symbol_name(symbol))->name, "_mine");
-}
-
-static void no_version(struct macho_program *program)
-{
-    rename_symbol(program, RUNTIME_RAW_VERSION);
-}
-
 static void two_versions(struct macho_program *program)
 {
     macho_program_symbol(program, runtime_symbol_name(RUNTIME_RAW_VERSION), PROGRAM_VERSION + 8);
@@ -32,21 +22,6 @@ static void two_versions(struct macho_program *program)
 static void version_nowhere(struct macho_program *program)
 {
     macho_program_find(program, runtime_symbol_name(RUNTIME_RAW_VERSION))->address = 16;
-}
-
-static void no_begin_names(struct macho_program *program)
-{
-    rename_symbol(program, RUNTIME_BEGIN_NAMES);
-}
-
-static void no_end_data(struct macho_program *program)
-{
-    rename_symbol(program, RUNTIME_END_DATA);
-}
-
-static void no_begin_counters(struct macho_program *program)
-{
-    rename_symbol(program, RUNTIME_BEGIN_COUNTERS);
 }
 
 static uint8_t *code_of(struct macho_program *program, enum runtime_symbol symbol)
@@ -78,50 +53,9 @@ static void code_nowhere(struct macho_program *program)
     macho_program_find(program, runtime_symbol_name(RUNTIME_BEGIN_NAMES))->address = 8;
 }
 
-static void second_copy(struct macho_program *program)
-{
-    macho_program_symbol(
-        program, runtime_symbol_name(RUNTIME_END_NAMES),
-        macho_program_code(program, MAKER_BASE + PROGRAM_NAMES + PROGRAM_NAMES_SIZE));
-}
-
-static void same_copy(struct macho_program *program)
-{
-    const char *name = runtime_symbol_name(RUNTIME_END_NAMES);
-
-    macho_program_symbol(program, name,
-                         (uint32_t)(macho_program_find(program, name)->address - MAKER_BASE));
-}
-
-static void differing_copy(struct macho_program *program)
-{
-    macho_program_symbol(program, runtime_symbol_name(RUNTIME_END_NAMES),
-                         macho_program_code(program, MAKER_BASE + PROGRAM_NAMES));
-}
-
-static void shared_code(struct macho_program *program)
-{
-    const char *name = runtime_symbol_name(RUNTIME_END_NAMES);
-
-    macho_program_symbol(program, "mine",
-                         (uint32_t)(macho_program_find(program, name)->address - MAKER_BASE));
-}
-
 static void other_bounds(struct macho_program *program)
 {
     code_of(program, RUNTIME_END_NAMES)[3] -= 8;
-}
-
-static void use_of_names(struct macho_program *program)
-{
-    macho_program_symbol(program, "mine", macho_program_code(program, MAKER_BASE + PROGRAM_NAMES));
-}
-
-static void use_of_records(struct macho_program *program)
-{
-    macho_program_symbol(
-        program, "mine",
-        macho_program_code(program, MAKER_BASE + PROGRAM_DATA + PROGRAM_RECORD + 8));
 }
 
 static void value_sites(struct macho_program *program)
@@ -137,85 +71,22 @@ static void part_of_record(struct macho_program *program)
     code_of(program, RUNTIME_END_DATA)[3] -= 32;
 }
 
-/* Rebases; segment 1 is __DATA. The pointer at the start of the counters, among others. */
-#define REBASE_AT(...) 0x11, 0x21, __VA_ARGS__, 0x51
+/* Opcodes of a table; segment 1 is __DATA. */
+#define FIXUPS(table, ...)                                                                         \
+    {                                                                                              \
+        table, sizeof((uint8_t[]){__VA_ARGS__}),                                                   \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define REBASE_AT(...) FIXUPS(DYLD_INFO_REBASE, 0x11, 0x21, __VA_ARGS__, 0x51)
+/* What is at the start of the counters then. */
+#define POINTER_TO(to)                                                                             \
+    {                                                                                              \
+        PROGRAM_FILE, PROGRAM_COUNTERS, 8, MAKER_BASE + (to)                                       \
+    }
 
-static void point(struct macho_program *program, uint32_t to)
-{
-    static const uint8_t opcodes[] = {REBASE_AT(0x00)};
-
-    store_u64(program->maker->file + PROGRAM_COUNTERS, MAKER_BASE + to, false);
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-static void pointer_to_mapping(struct macho_program *program)
-{
-    point(program, PROGRAM_COVMAP + 8);
-}
-
-static void pointer_to_names(struct macho_program *program)
-{
-    point(program, PROGRAM_NAMES + 8);
-}
-
-static void pointer_to_record(struct macho_program *program)
-{
-    point(program, PROGRAM_DATA + PROGRAM_RECORD);
-}
-
-static void fixup_in_mapping(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {0x11, 0x22, 0x00, 0x51};
-
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-static void fixup_in_names(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {REBASE_AT(0x80, 0x70)};
-
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-static void fixup_in_data(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {REBASE_AT(0x88, 0x10)};
-
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-/* Half of it is in the counters. */
-static void fixup_before_data(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {REBASE_AT(0xfc, 0x0f)};
-
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-static void bind_in_data(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {0x51, 0x71, 0x88, 0x10, 0x90};
-
-    macho_program_opcodes(program, DYLD_INFO_BIND, opcodes, sizeof(opcodes));
-}
-
-static void bad_fixups(struct macho_program *program)
-{
-    static const uint8_t opcodes[] = {0x51};
-
-    macho_program_opcodes(program, DYLD_INFO_REBASE, opcodes, sizeof(opcodes));
-}
-
-static void split_info(struct macho_program *program)
-{
-    macho_maker_table(program->maker, LC_SEGMENT_SPLIT_INFO, PROGRAM_LINKEDIT + 0x4000, 8);
-}
-
-static void bad_chains(struct macho_program *program)
-{
-    macho_maker_table(program->maker, LC_DYLD_CHAINED_FIXUPS, PROGRAM_LINKEDIT + 0x4000, 8);
-}
-
+#define END_NAMES       "__llvm_profile_end_names"
 #define NO_BYTES        "it has no bytes in the file"
 #define NAMES_STAY      "the names stay, so nothing would show that a profile lacks its records"
 #define NO_SYMBOLS      "no symbol table: run covsplit before strip, and link without -s"
@@ -233,13 +104,24 @@ static void bad_chains(struct macho_program *program)
 static const struct plan_row {
     const char *what;
     void (*prepare)(struct macho_program *program); /* or NULL */
+    enum runtime_symbol lost;                       /* that has another name; 0: none */
+    /* One more symbol, or NULL: of a function that returns that, or if that is 0, of the function
+     * for the end of names. */
+    const char *symbol;
+    uint32_t returned;
+    struct {
+        uint32_t table;
+        size_t size; /* 0: there are none */
+        uint8_t opcodes[6];
+    } fixups;
+    uint32_t command; /* with a table of eight zeros; 0: none */
     struct program_change changes[PROGRAM_CHANGES];
     const char *names, *data, *covmap, *covfun;
 } rows[] = {
     {.what = "nothing unusual"},
-    {"two equal copies", .prepare = second_copy},
-    {"one copy with two symbols", .prepare = same_copy},
-    {"a fixup in data", .prepare = fixup_in_data},
+    {"two equal copies", .symbol = END_NAMES, .returned = PROGRAM_NAMES + PROGRAM_NAMES_SIZE},
+    {"one copy with two symbols", .symbol = END_NAMES},
+    {"a fixup in data", .fixups = REBASE_AT(0x88, 0x10)},
     {"a UUID of zeros",
      .changes = {{PROGRAM_UUID, UUID_BYTES, 8, 0}, {PROGRAM_UUID, UUID_BYTES + 8, 8, 0}}},
     {"encryption that was not done",
@@ -254,7 +136,7 @@ static const struct plan_row {
     {"external relocations of old", .changes = {{PROGRAM_DYSYMTAB, DYSYMTAB_NEXTREL, 4, 1}},
      .names = OLD_RELOCATIONS, .data = OLD_RELOCATIONS, .covmap = SEGMENT_FIXUPS,
      .covfun = SEGMENT_FIXUPS},
-    {"no version", .prepare = no_version, .names = NO_VERSION, .data = NO_VERSION},
+    {"no version", .lost = RUNTIME_RAW_VERSION, .names = NO_VERSION, .data = NO_VERSION},
     {"two versions", .prepare = two_versions, .names = NO_VERSION, .data = NO_VERSION},
     {"a version that is nowhere", .prepare = version_nowhere, .names = NO_VERSION,
      .data = NO_VERSION},
@@ -266,10 +148,10 @@ static const struct plan_row {
     {"a variant that nobody knows", .changes = {{PROGRAM_FILE, PROGRAM_VERSION + 5, 1, 0x80}},
      .names = "the version of its raw profiles is not known to covsplit",
      .data = "the version of its raw profiles is not known to covsplit"},
-    {"no begin of names", .prepare = no_begin_names, .names = IS_STRIPPED, .data = NAMES_STAY},
-    {"no end of data", .prepare = no_end_data,
+    {"no begin of names", .lost = RUNTIME_BEGIN_NAMES, .names = IS_STRIPPED, .data = NAMES_STAY},
+    {"no end of data", .lost = RUNTIME_END_DATA,
      .names = "refers to it, other than the runtime's accessors", .data = IS_STRIPPED},
-    {"no begin of counters", .prepare = no_begin_counters, .data = IS_STRIPPED},
+    {"no begin of counters", .lost = RUNTIME_BEGIN_COUNTERS, .data = IS_STRIPPED},
     {"code that nobody knows", .prepare = unknown_code, .names = UNKNOWN_CODE_OF("end_names"),
      .data = NAMES_STAY},
     {"code that loads", .prepare = load_of_slot, .names = UNKNOWN_CODE_OF("end_names"),
@@ -278,10 +160,10 @@ static const struct plan_row {
      .data = NAMES_STAY},
     {"code nowhere", .prepare = code_nowhere, .names = UNKNOWN_CODE_OF("begin_names"),
      .data = NAMES_STAY},
-    {"copies that differ", .prepare = differing_copy,
+    {"copies that differ", .symbol = END_NAMES, .returned = PROGRAM_NAMES,
      .names = "the image has several definitions of __llvm_profile_end_names that differ",
      .data = NAMES_STAY},
-    {"folded code", .prepare = shared_code,
+    {"folded code", .symbol = "mine",
      .names = "__llvm_profile_end_names shares its code with another function; link without "
               "identical code "
               "folding",
@@ -291,32 +173,38 @@ static const struct plan_row {
          "__llvm_profile_begin_names and __llvm_profile_end_names do not return the bounds of the "
          "section",
      .data = NAMES_STAY},
-    {"code that uses names", .prepare = use_of_names,
+    {"code that uses names", .symbol = "mine", .returned = PROGRAM_NAMES,
      .names = "refers to it, other than the runtime's accessors", .data = NAMES_STAY},
-    {"code that uses records", .prepare = use_of_records,
+    {"code that uses records", .symbol = "mine", .returned = PROGRAM_DATA + PROGRAM_RECORD + 8,
      .data = "refers to it, other than the runtime's accessors"},
     {"value profiling", .prepare = value_sites, .data = "value profiling is on"},
     {"a part of a record", .prepare = part_of_record,
      .data = "its size is not a whole number of records"},
-    {"a pointer to names", .prepare = pointer_to_names,
+    {"a pointer to names", .fixups = REBASE_AT(0x00), .changes = {POINTER_TO(PROGRAM_NAMES + 8)},
      .names = "a pointer at 0x100001000 refers to it", .data = NAMES_STAY},
-    {"a pointer to a record", .prepare = pointer_to_record,
+    {"a pointer to a record", .fixups = REBASE_AT(0x00),
+     .changes = {POINTER_TO(PROGRAM_DATA + PROGRAM_RECORD)},
      .data = "a pointer at 0x100001000 refers to it"},
-    {"a pointer to the mapping", .prepare = pointer_to_mapping,
-     .covmap = "a pointer at 0x100001000 refers to it", .covfun = "__llvm_covmap stays"},
-    {"a fixup in the mapping", .prepare = fixup_in_mapping, .covmap = SEGMENT_FIXUPS,
-     .covfun = SEGMENT_FIXUPS},
-    {"a fixup in names", .prepare = fixup_in_names, .names = "dyld applies fixups to it",
+    {"a pointer to the mapping", .fixups = REBASE_AT(0x00),
+     .changes = {POINTER_TO(PROGRAM_COVMAP + 8)}, .covmap = "a pointer at 0x100001000 refers to it",
+     .covfun = "__llvm_covmap stays"},
+    {"a fixup in the mapping", .fixups = FIXUPS(DYLD_INFO_REBASE, 0x11, 0x22, 0x00, 0x51),
+     .covmap = SEGMENT_FIXUPS, .covfun = SEGMENT_FIXUPS},
+    {"a fixup in names", .fixups = REBASE_AT(0x80, 0x70), .names = "dyld applies fixups to it",
      .data = NAMES_STAY},
-    {"a fixup on both sides of a bound", .prepare = fixup_before_data,
+    /* Half of it is in the counters. */
+    {"a fixup on both sides of a bound", .fixups = REBASE_AT(0xfc, 0x0f),
      .data = "it refers to other images"},
-    {"a bind in data", .prepare = bind_in_data, .data = "it refers to other images"},
-    {"bad fixups", .prepare = bad_fixups, .names = "its fixup opcodes are malformed",
-     .data = "its fixup opcodes are malformed", .covmap = SEGMENT_FIXUPS, .covfun = SEGMENT_FIXUPS},
-    {"bad chains", .prepare = bad_chains, .names = "its chained fixups are malformed",
+    {"a bind in data", .fixups = FIXUPS(DYLD_INFO_BIND, 0x51, 0x71, 0x88, 0x10, 0x90),
+     .data = "it refers to other images"},
+    {"bad fixups", .fixups = FIXUPS(DYLD_INFO_REBASE, 0x51),
+     .names = "its fixup opcodes are malformed", .data = "its fixup opcodes are malformed",
+     .covmap = SEGMENT_FIXUPS, .covfun = SEGMENT_FIXUPS},
+    {"bad chains", .command = LC_DYLD_CHAINED_FIXUPS, .names = "its chained fixups are malformed",
      .data = "its chained fixups are malformed", .covmap = SEGMENT_FIXUPS,
      .covfun = SEGMENT_FIXUPS},
-    {"a library of the system", .prepare = split_info, .names = SHARED_CACHE, .data = SHARED_CACHE},
+    {"a library of the system", .command = LC_SEGMENT_SPLIT_INFO, .names = SHARED_CACHE,
+     .data = SHARED_CACHE},
     {"names of zeros", .changes = {{PROGRAM_NAMES_SECTION, SECTION_64_FLAGS, 4, S_ZEROFILL}},
      .names = NO_BYTES, .data = NAMES_STAY},
     {"a mapping of zeros", .changes = {{PROGRAM_COVMAP_SECTION, SECTION_64_FLAGS, 4, S_ZEROFILL}},
@@ -340,6 +228,25 @@ static void assert_reason(struct image_plan *plan, enum section_kind kind, const
                   section->name, section->reason);
 }
 
+static void prepare_row(const struct plan_row *row, struct macho_program *program)
+{
+    if (row->prepare != NULL)
+        row->prepare(program);
+    if (row->lost != 0)
+        strcpy(macho_program_find(program, runtime_symbol_name(row->lost))->name, "_mine");
+    if (row->symbol != NULL && row->returned != 0)
+        macho_program_symbol(program, row->symbol,
+                             macho_program_code(program, MAKER_BASE + row->returned));
+    else if (row->symbol != NULL)
+        macho_program_symbol(
+            program, row->symbol,
+            (uint32_t)(macho_program_find(program, END_NAMES)->address - MAKER_BASE));
+    if (row->fixups.size != 0)
+        macho_program_opcodes(program, row->fixups.table, row->fixups.opcodes, row->fixups.size);
+    if (row->command != 0)
+        macho_maker_table(program->maker, row->command, PROGRAM_LINKEDIT + 0x4000, 8);
+}
+
 START_TEST(test_plan)
 {
     const struct plan_row *row = &rows[_i];
@@ -348,8 +255,7 @@ START_TEST(test_plan)
     struct error error = {0};
 
     macho_program_begin(&program);
-    if (row->prepare != NULL)
-        row->prepare(&program);
+    prepare_row(row, &program);
     plan = macho_program_plan(&program, row->changes, SECTION_REMOVABLE, &error);
     ck_assert_msg(plan != NULL, "%s: %s", row->what, error.message);
     assert_reason(plan, SECTION_NAMES, row->names, row->what);
