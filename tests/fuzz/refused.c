@@ -190,9 +190,8 @@ static bool read_names(const struct sidecar *sidecar, struct outcome *result)
 {
     const struct section *section = sidecar_find(sidecar, SECTION_NAMES);
     FREED_BY(names_free) struct names names = {0};
-    bool done = section == NULL || sidecar_read_names(sidecar, section, &names, &result->error);
 
-    return done;
+    return section == NULL || sidecar_read_names(sidecar, section, &names, &result->error);
 }
 
 /* The whole, the whole again as a stream, and a byte of it. */
@@ -200,12 +199,11 @@ static bool read_section(const struct sidecar *sidecar, const struct section *se
                          struct buffer *all, struct outcome *result)
 {
     FREED_BY(buffer_free) struct buffer part = {0};
-    bool done = sidecar_read_section(sidecar, section, all, &result->error) &&
-                sidecar_stream_section(sidecar, section, NULL, NULL, &result->error) &&
-                (section->size == 0 ||
-                 sidecar_read_part(sidecar, section, section->size / 2, 1, &part, &result->error));
 
-    return done;
+    return sidecar_read_section(sidecar, section, all, &result->error) &&
+           sidecar_stream_section(sidecar, section, NULL, NULL, &result->error) &&
+           (section->size == 0 ||
+            sidecar_read_part(sidecar, section, section->size / 2, 1, &part, &result->error));
 }
 
 /* The names first or the sections: those that come first keep what others need. */

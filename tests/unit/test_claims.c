@@ -60,9 +60,8 @@ static bool unpack_two(const struct encoded *packed, uint64_t wanted, struct str
                        struct error *error)
 {
     FREED_BY(streams_free) struct streams streams = {0};
-    bool done = streams_decompress(packed, wanted, &most, &streams, error);
 
-    return done;
+    return streams_decompress(packed, wanted, &most, &streams, error);
 }
 
 /* The limit is for those that are unpacked, taken together, before any of them is. */

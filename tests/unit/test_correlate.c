@@ -139,10 +139,9 @@ static bool correlate(struct sidecar *sidecar, const struct buffer *light, struc
     FREED_BY(profile_sidecar_unload) struct profile_sidecar opened = {.sidecar = sidecar};
     FREED_BY(buffer_free) struct buffer relocated = {0};
     struct profile profile = profile_of(light), result;
-    bool done = profile_sidecar_apply(&opened, &profile, "light", &relocated, &result, error) &&
-                profile_write(&result, append_part, full, error);
 
-    return done;
+    return profile_sidecar_apply(&opened, &profile, "light", &relocated, &result, error) &&
+           profile_write(&result, append_part, full, error);
 }
 
 static void assert_correlates(const struct image *image, const struct profile_recipe *light,
@@ -187,10 +186,9 @@ static bool correlate_dump(struct sidecar *sidecar, struct bytes counters, struc
 {
     FREED_BY(dump_free) struct dump dump = {.counters = counters, .bitmap = bitmap};
     FREED_BY(profile_sidecar_unload) struct profile_sidecar opened = {.sidecar = sidecar};
-    bool done = dump_make(&dump, &opened, "dump", error) &&
-                profile_sidecar_correlate(&opened, &dump.profile, "dump", append_part, full, error);
 
-    return done;
+    return dump_make(&dump, &opened, "dump", error) &&
+           profile_sidecar_correlate(&opened, &dump.profile, "dump", append_part, full, error);
 }
 
 /* Of nothing but counters and bitmap comes the same as of the whole profile. */

@@ -93,9 +93,8 @@ static bool is_wanted(void *context, const char *path, const struct stat *status
 static bool list_tree(bool follows_links, struct path_list *list, struct error *error)
 {
     FREED_BY(drop_memory) char *path = path_of("tree");
-    bool done = path_list_add_directory(list, path, follows_links, is_wanted, NULL, error);
 
-    return done;
+    return path_list_add_directory(list, path, follows_links, is_wanted, NULL, error);
 }
 
 /* ---- tests ---- */

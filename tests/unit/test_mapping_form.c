@@ -51,12 +51,11 @@ static bool comes_back(const struct subject *subject)
 static bool parts_come_back(const struct subject *subject, struct streams *streams)
 {
     FREED_BY(buffer_free) struct buffer again = {0};
-    bool same = subject->transform->decode(&subject->context, streams, subject->section.size,
-                                           &again) == RESULT_OK &&
-                again.size == subject->section.size &&
-                memcmp(again.data, subject->section.data, again.size) == 0;
 
-    return same;
+    return subject->transform->decode(&subject->context, streams, subject->section.size, &again) ==
+               RESULT_OK &&
+           again.size == subject->section.size &&
+           memcmp(again.data, subject->section.data, again.size) == 0;
 }
 
 /* A record whose mapping has files with `count` regions each, all of them zero regions. */

@@ -19,9 +19,8 @@ static bool try_add(covsplit_merger *merger, const struct buffer *file, const ch
 {
     FREED_BY(drop_profile)
     covsplit_profile *profile = covsplit_profile_open_memory(file->data, file->size, name, error);
-    bool added = profile != NULL && covsplit_merger_add(merger, profile, error);
 
-    return added;
+    return profile != NULL && covsplit_merger_add(merger, profile, error);
 }
 
 static void add(covsplit_merger *merger, const struct buffer *file)

@@ -39,9 +39,8 @@ static char *file_path, *link_path;
 static bool has_content(struct bytes wanted)
 {
     FREED_BY(contents_free) struct contents found = file_read(file_path);
-    bool same = bytes_equal((struct bytes){found.data, found.size}, wanted);
 
-    return same;
+    return bytes_equal((struct bytes){found.data, found.size}, wanted);
 }
 
 static void make_bytes(void)
@@ -102,10 +101,9 @@ static bool write_all(struct output *output, struct error *error)
 static bool write_file(const struct output_options *options, struct error *error)
 {
     FREED_BY(output_discard) struct output output;
-    bool done = output_create(&output, file_path, options, error) && write_all(&output, error) &&
-                output_commit(&output, &result, error);
 
-    return done;
+    return output_create(&output, file_path, options, error) && write_all(&output, error) &&
+           output_commit(&output, &result, error);
 }
 
 static bool write_new(struct error *error)
@@ -444,10 +442,9 @@ static bool add_batch(struct state *state, struct error *error)
 static bool add_to_state(struct error *error)
 {
     FREED_BY(drop_state) struct state *state = NULL;
-    bool done = state_open(&state, path, STATE_CREATE, 0, error) && state_fold(state, error) &&
-                add_batch(state, error) && state_fold(state, error);
 
-    return done;
+    return state_open(&state, path, STATE_CREATE, 0, error) && state_fold(state, error) &&
+           add_batch(state, error) && state_fold(state, error);
 }
 
 static bool count_sum(void *context, struct profile_sum *sum, const char *name, struct error *error)

@@ -234,9 +234,8 @@ static bool is_same(const struct sidecar_source *source, const struct sidecar *o
 {
     FREED_BY(buffer_free) struct buffer file = sample_write(source, 1, 1);
     FREED_BY(drop_sidecar) struct sidecar *sidecar = sample_open(&file);
-    bool same = sidecar_holds_same(sidecar, other) && sidecar_holds_same(other, sidecar);
 
-    return same;
+    return sidecar_holds_same(sidecar, other) && sidecar_holds_same(other, sidecar);
 }
 
 /* Little endian, as all machines that this is built for. */

@@ -170,10 +170,9 @@ static bool read_names(const struct buffer *file, struct names *names)
 {
     struct error error;
     FREED_BY(drop_sidecar) struct sidecar *sidecar = sidecar_open(buffer_view(file), "bad", &error);
-    bool done = sidecar != NULL &&
-                sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), names, &error);
 
-    return done;
+    return sidecar != NULL &&
+           sidecar_read_names(sidecar, sidecar_find(sidecar, SECTION_NAMES), names, &error);
 }
 
 /* Names that are read without the rest of their section are not under its digest. */
