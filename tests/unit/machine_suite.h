@@ -39,6 +39,20 @@ struct machine_reference {
     bool called;   /* it is there only where what is looked for is code */
 };
 
+/* Rows for what a suite defines as its MACHINE. */
+#define BODY(what, code, form, value)                                                              \
+    {                                                                                              \
+        &MACHINE, what, code, sizeof(code) - 1, form, value, false                                 \
+    }
+#define NO_BODY(what, code) BODY(what, code, 0, 0)
+#define REFERENCE_ROW(what, code, target, absolute, called)                                        \
+    {                                                                                              \
+        &MACHINE, what, code, sizeof(code) - 1, target, absolute, called                           \
+    }
+#define REFERENCE_TO(what, code, target) REFERENCE_ROW(what, code, target, false, false)
+#define ABSOLUTE_TO(what, code, target)  REFERENCE_ROW(what, code, target, true, false)
+#define CALL_TO(what, code, target)      REFERENCE_ROW(what, code, target, false, true)
+
 struct machine_suite {
     const char *name;
     const struct machine_body *known;

@@ -3,12 +3,9 @@
  */
 #include "tests/unit/machine_suite.h"
 
-#define A MACHINE_ADDRESS
+#define A       MACHINE_ADDRESS
 
-#define BODY(what, code, form, value)                                                              \
-    {                                                                                              \
-        &machine_aarch64, what, code, sizeof(code) - 1, form, value, false                         \
-    }
+#define MACHINE machine_aarch64
 
 #define BTI     "\x5f\x24\x03\xd5"
 #define PACIASP "\x3f\x23\x03\xd5"

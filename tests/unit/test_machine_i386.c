@@ -3,15 +3,12 @@
  */
 #include "tests/unit/machine_suite.h"
 
-#define A MACHINE_ADDRESS
-#define B MACHINE_BASE
+#define A       MACHINE_ADDRESS
+#define B       MACHINE_BASE
 
-#define BODY(what, code, form, value)                                                              \
-    {                                                                                              \
-        &machine_i386, what, code, sizeof(code) - 1, form, value, false                            \
-    }
+#define MACHINE machine_i386
 
-#define HERE "\xe8\x00\x00\x00\x00\x58" /* call 1f; 1: pop %eax */
+#define HERE    "\xe8\x00\x00\x00\x00\x58" /* call 1f; 1: pop %eax */
 
 static const struct machine_body known[] = {
     BODY("mov imm32", "\xb8\x00\x00\x00\x80\xc3", ACCESSOR_IMMEDIATE, 0x80000000),

@@ -3,6 +3,8 @@
  */
 #include "tests/unit/machine_suite.h"
 
+#define MACHINE     machine_s390x
+
 #define ALL(text)   text, sizeof(text) - 1
 
 #define CLANG_FRAME "\xeb\xbf\xf0\x58\x00\x24\xb9\x04\x00\xbf"
@@ -12,34 +14,26 @@
 #define RETURN      "\x07\xfe"
 
 static const struct machine_body known[] = {
-    {&machine_s390x, "GNU ld", ALL("\xc4\x28\x00\x00\x24\x70" RETURN), ACCESSOR_LOAD,
-     MACHINE_ADDRESS + 0x48e0, false},
-    {&machine_s390x, "lld", ALL("\xc0\x20\xff\xff\xff\xf0" RETURN), ACCESSOR_PC_RELATIVE,
-     MACHINE_ADDRESS - 0x20, false},
-    {&machine_s390x, "clang -O0", ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" CLANG_LEAVE RETURN),
-     ACCESSOR_PC_RELATIVE, MACHINE_ADDRESS + 10 + 0x20000, false},
-    {&machine_s390x, "clang -O0, GOT",
-     ALL(CLANG_FRAME "\xc4\x28\x00\x01\x00\x00" CLANG_LEAVE RETURN), ACCESSOR_LOAD,
-     MACHINE_ADDRESS + 10 + 0x20000, false},
-    {&machine_s390x, "gcc -fno-omit-frame-pointer",
-     ALL(GCC_FRAME "\xc4\x28\x00\x00\x00\x10" GCC_LEAVE RETURN), ACCESSOR_LOAD,
-     MACHINE_ADDRESS + 8 + 0x20, false},
-    {&machine_s390x, "gcc -O0",
-     ALL(GCC_FRAME "\xc4\x18\x00\x00\x00\x10\xb9\x04\x00\x21" GCC_LEAVE RETURN), ACCESSOR_LOAD,
-     MACHINE_ADDRESS + 8 + 0x20, false},
+    BODY("GNU ld", "\xc4\x28\x00\x00\x24\x70" RETURN, ACCESSOR_LOAD, MACHINE_ADDRESS + 0x48e0),
+    BODY("lld", "\xc0\x20\xff\xff\xff\xf0" RETURN, ACCESSOR_PC_RELATIVE, MACHINE_ADDRESS - 0x20),
+    BODY("clang -O0", CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" CLANG_LEAVE RETURN,
+         ACCESSOR_PC_RELATIVE, MACHINE_ADDRESS + 10 + 0x20000),
+    BODY("clang -O0, GOT", CLANG_FRAME "\xc4\x28\x00\x01\x00\x00" CLANG_LEAVE RETURN, ACCESSOR_LOAD,
+         MACHINE_ADDRESS + 10 + 0x20000),
+    BODY("gcc -fno-omit-frame-pointer", GCC_FRAME "\xc4\x28\x00\x00\x00\x10" GCC_LEAVE RETURN,
+         ACCESSOR_LOAD, MACHINE_ADDRESS + 8 + 0x20),
+    BODY("gcc -O0", GCC_FRAME "\xc4\x18\x00\x00\x00\x10\xb9\x04\x00\x21" GCC_LEAVE RETURN,
+         ACCESSOR_LOAD, MACHINE_ADDRESS + 8 + 0x20),
 };
 
 static const struct machine_body unknown[] = {
-    {&machine_s390x, "another register", ALL("\xc4\x38\x00\x00\x24\x70" RETURN), 0, 0, false},
-    {&machine_s390x, "%r1 alone", ALL("\xc4\x18\x00\x00\x24\x70" RETURN), 0, 0, false},
-    {&machine_s390x, "lrl", ALL("\xc4\x2d\x00\x00\x24\x70" RETURN), 0, 0, false},
-    {&machine_s390x, "no return", ALL("\xc0\x20\x00\x00\x24\x70\x07\xff"), 0, 0, false},
-    {&machine_s390x, "a frame that is not left", ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" RETURN),
-     0, 0, false},
-    {&machine_s390x, "two frames", ALL(CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" GCC_LEAVE RETURN), 0,
-     0, false},
-    {&machine_s390x, "something in between", ALL("\xc0\x20\x00\x01\x00\x00\x07\x07" RETURN), 0, 0,
-     false},
+    NO_BODY("another register", "\xc4\x38\x00\x00\x24\x70" RETURN),
+    NO_BODY("%r1 alone", "\xc4\x18\x00\x00\x24\x70" RETURN),
+    NO_BODY("lrl", "\xc4\x2d\x00\x00\x24\x70" RETURN),
+    NO_BODY("no return", "\xc0\x20\x00\x00\x24\x70\x07\xff"),
+    NO_BODY("a frame that is not left", CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" RETURN),
+    NO_BODY("two frames", CLANG_FRAME "\xc0\x20\x00\x01\x00\x00" GCC_LEAVE RETURN),
+    NO_BODY("something in between", "\xc0\x20\x00\x01\x00\x00\x07\x07" RETURN),
 };
 
 /* Behind an instruction of 2 bytes. */
@@ -74,13 +68,11 @@ static const struct machine_reference references[] = {
     RIL("\xc6", "\x1d", "crl"),
     RIL("\xc6", "\x1e", "clgfrl"),
     RIL("\xc6", "\x1f", "clrl"),
-    {&machine_s390x, "backwards", ALL("\xc0\x10\xff\xff\xff\x00"), MACHINE_ADDRESS - 0x200, false,
-     false},
-    {&machine_s390x, "brasl", ALL("\xc0\xe5\x00\x00\x01\x00"), MACHINE_ADDRESS + 0x200, false,
-     true},
-    {&machine_s390x, "jg", ALL("\xc0\xf4\xff\xff\xff\x00"), MACHINE_ADDRESS - 0x200, false, true},
-    {&machine_s390x, "bras", ALL("\xa7\xe5\xff\x00"), MACHINE_ADDRESS - 0x200, false, true},
-    {&machine_s390x, "j", ALL("\xa7\xf4\x01\x00"), MACHINE_ADDRESS + 0x200, false, true},
+    REFERENCE_TO("backwards", "\xc0\x10\xff\xff\xff\x00", MACHINE_ADDRESS - 0x200),
+    CALL_TO("brasl", "\xc0\xe5\x00\x00\x01\x00", MACHINE_ADDRESS + 0x200),
+    CALL_TO("jg", "\xc0\xf4\xff\xff\xff\x00", MACHINE_ADDRESS - 0x200),
+    CALL_TO("bras", "\xa7\xe5\xff\x00", MACHINE_ADDRESS - 0x200),
+    CALL_TO("j", "\xa7\xf4\x01\x00", MACHINE_ADDRESS + 0x200),
 };
 
 int main(void)

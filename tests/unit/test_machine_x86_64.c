@@ -4,13 +4,10 @@
  */
 #include "tests/unit/machine_suite.h"
 
-#define A MACHINE_ADDRESS
-#define D "\x00\x20\x00\x00" /* what is added to the address of the next instruction */
+#define A       MACHINE_ADDRESS
+#define D       "\x00\x20\x00\x00" /* what is added to the address of the next instruction */
 
-#define BODY(what, code, form, value)                                                              \
-    {                                                                                              \
-        &machine_x86_64, what, code, sizeof(code) - 1, form, value, false                          \
-    }
+#define MACHINE machine_x86_64
 
 /* The value of a PC-relative one is the end of its instruction + the displacement. */
 static const struct machine_body known[] = {
