@@ -93,10 +93,10 @@ static void append(struct buffer *all, struct buffer more)
 /* A sum above what llvm-profdata takes is two profiles. */
 START_TEST(test_sum)
 {
-    struct fixture fixture;
-    covsplit_store *store;
+    FREED_BY(tear_down) struct fixture fixture;
+    FREED_BY(drop_store) covsplit_store *store;
     covsplit_merger *merger;
-    struct buffer result, expected;
+    FREED_BY(buffer_free) struct buffer result, expected;
     covsplit_error *error = NULL;
 
     set_up(&fixture);
@@ -118,21 +118,17 @@ START_TEST(test_sum)
     profile_set_counter(&fixture.profile_bytes, 5, 0);
     append(&expected, correlate(&fixture));
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
-    covsplit_store_close(store);
-    buffer_free(&result);
-    buffer_free(&expected);
-    tear_down(&fixture);
 }
 END_TEST
 
 /* Images are in the order of their first profiles, each where a reader finds it. */
 START_TEST(test_order)
 {
-    struct fixture fixture;
-    covsplit_store *store;
+    FREED_BY(tear_down) struct fixture fixture;
+    FREED_BY(drop_store) covsplit_store *store;
     covsplit_merger *merger;
-    covsplit_profile *profile;
-    struct buffer other = make_other(), result;
+    FREED_BY(drop_profile) covsplit_profile *profile;
+    FREED_BY(buffer_free) struct buffer other = make_other(), result;
     bool found;
 
     set_up(&fixture);
@@ -155,21 +151,16 @@ START_TEST(test_order)
         ck_assert(covsplit_profile_next(profile, &found, NULL));
         ck_assert_int_eq(found, i == 0);
     }
-    covsplit_profile_close(profile);
-    covsplit_store_close(store);
-    buffer_free(&result);
-    buffer_free(&other);
-    tear_down(&fixture);
 }
 END_TEST
 
 /* Profiles of an image before and after the split are profiles of one image. */
 START_TEST(test_unsplit)
 {
-    struct fixture fixture;
-    covsplit_store *store;
+    FREED_BY(tear_down) struct fixture fixture;
+    FREED_BY(drop_store) covsplit_store *store;
     covsplit_merger *merger;
-    struct buffer full, other = make_other(), result, expected;
+    FREED_BY(buffer_free) struct buffer full, other = make_other(), result, expected;
 
     set_up(&fixture);
     store = covsplit_store_open_directory(fixture.directory, NULL);
@@ -185,12 +176,6 @@ START_TEST(test_unsplit)
     ck_assert(buffer_append_zeros(&expected, (size_t)profile_padding(expected.size)));
     ck_assert(buffer_append(&expected, other.data, other.size));
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
-    covsplit_store_close(store);
-    buffer_free(&full);
-    buffer_free(&other);
-    buffer_free(&result);
-    buffer_free(&expected);
-    tear_down(&fixture);
 }
 END_TEST
 
@@ -198,14 +183,14 @@ END_TEST
 
 START_TEST(test_sidecars)
 {
-    struct sample *sample = sample_make(&sample_shapes[0]);
-    struct buffer other_bytes = sample_write(&sample->source, 3, 1);
-    struct fixture fixture;
+    FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
+    FREED_BY(buffer_free) struct buffer other_bytes = sample_write(&sample->source, 3, 1);
+    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
-    covsplit_sidecar *sidecar, *other;
-    covsplit_store *nowhere;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar, *other;
+    FREED_BY(drop_store) covsplit_store *nowhere;
     covsplit_merger *merger;
-    struct buffer result, expected;
+    FREED_BY(buffer_free) struct buffer result, expected;
     size_t size;
 
     set_up(&fixture);
@@ -233,14 +218,6 @@ START_TEST(test_sidecars)
     ck_assert(bytes_equal(buffer_view(&result), buffer_view(&expected)));
     /* A given sidecar stays open. */
     ck_assert_ptr_nonnull(covsplit_sidecar_content(sidecar, "__llvm_prf_names", &size, NULL));
-    covsplit_store_close(nowhere);
-    covsplit_sidecar_close(sidecar);
-    covsplit_sidecar_close(other);
-    buffer_free(&result);
-    buffer_free(&expected);
-    buffer_free(&other_bytes);
-    sample_free(sample);
-    tear_down(&fixture);
 }
 END_TEST
 
@@ -335,7 +312,7 @@ static bool merge_all(const covsplit_store *store, const struct buffer *const fi
 
 START_TEST(test_no_memory)
 {
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     struct buffer full, other = make_other(), expected[FILES + 1] = {0}, result = {0};
     covsplit_store *store;
     size_t added, refused = 0, passed_on = 0;
@@ -365,7 +342,6 @@ START_TEST(test_no_memory)
     for (size_t count = 1; count <= FILES; count++)
         buffer_free(&expected[count]);
     buffer_free(&result);
-    tear_down(&fixture);
 }
 END_TEST
 

@@ -13,11 +13,11 @@
 
 START_TEST(test_sections)
 {
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
-    covsplit_sidecar *sidecar;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar;
     covsplit_section section;
-    struct buffer streamed = {0};
+    FREED_BY(buffer_free) struct buffer streamed = {0};
     const void *content;
     size_t size;
     int fd;
@@ -45,18 +45,15 @@ START_TEST(test_sections)
     assert_message(error, "has no section");
     ck_assert_ptr_null(covsplit_sidecar_open_fd(-1, "no descriptor", &error));
     assert_message(error, "no descriptor: ");
-    buffer_free(&streamed);
-    covsplit_sidecar_close(sidecar);
-    tear_down(&fixture);
 }
 END_TEST
 
 START_TEST(test_functions)
 {
     static const char *const names[RECORDS] = {"main", "f1", "f2", "f3"};
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
-    covsplit_sidecar *sidecar;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar;
     covsplit_functions *functions;
     covsplit_function function;
 
@@ -77,18 +74,16 @@ START_TEST(test_functions)
     ck_assert(!covsplit_functions_get(functions, RECORDS, &function));
     covsplit_functions_close(functions);
     covsplit_functions_close(NULL);
-    covsplit_sidecar_close(sidecar);
-    tear_down(&fixture);
 }
 END_TEST
 
 START_TEST(test_profile)
 {
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
-    covsplit_sidecar *sidecar;
-    covsplit_profile *profile, *full;
-    struct buffer correlated = {0};
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar;
+    FREED_BY(drop_profile) covsplit_profile *profile, *full;
+    FREED_BY(buffer_free) struct buffer correlated = {0};
     uint8_t uuid[4];
     bool found = true;
     int fd;
@@ -121,12 +116,7 @@ START_TEST(test_profile)
     ck_assert_ptr_nonnull(full);
     ck_assert(!covsplit_profile_needs_sidecar(full));
     ck_assert_uint_eq(covsplit_profile_counter(full, 5), 77);
-    covsplit_profile_close(full);
-    covsplit_profile_close(profile);
     covsplit_profile_close(NULL);
-    covsplit_sidecar_close(sidecar);
-    buffer_free(&correlated);
-    tear_down(&fixture);
 }
 END_TEST
 
@@ -146,11 +136,11 @@ static void assert_finds(const covsplit_store *store, const char *prefix, size_t
 
 START_TEST(test_store)
 {
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     covsplit_error *error = NULL;
-    covsplit_profile *profile;
+    FREED_BY(drop_profile) covsplit_profile *profile;
     covsplit_sidecar *sidecar;
-    covsplit_store *store;
+    FREED_BY(drop_store) covsplit_store *store;
     char list[128];
 
     set_up(&fixture);
@@ -171,10 +161,7 @@ START_TEST(test_store)
     store = covsplit_store_open_directory("/nowhere", &error);
     ck_assert_ptr_null(covsplit_store_find_for_profile(store, profile, &error));
     assert_message(error, ID_HEX);
-    covsplit_store_close(store);
     covsplit_store_close(NULL);
-    covsplit_profile_close(profile);
-    tear_down(&fixture);
 }
 END_TEST
 
@@ -216,10 +203,10 @@ static void *use_library(void *context)
 
 START_TEST(test_threads)
 {
-    struct fixture fixture;
+    FREED_BY(tear_down) struct fixture fixture;
     pthread_t threads[THREADS];
     struct user users[THREADS];
-    covsplit_store *store;
+    FREED_BY(drop_store) covsplit_store *store;
 
     set_up(&fixture);
     store = covsplit_store_open_directory(fixture.directory, NULL);
@@ -238,8 +225,6 @@ START_TEST(test_threads)
             buffer_free(&users[i].correlated);
     }
     buffer_free(&users[0].correlated);
-    covsplit_store_close(store);
-    tear_down(&fixture);
 }
 END_TEST
 

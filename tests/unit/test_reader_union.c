@@ -56,10 +56,10 @@ END_TEST
 
 START_TEST(test_refused)
 {
-    struct fixture fixture;
-    struct buffer result = {0};
+    FREED_BY(tear_down) struct fixture fixture;
+    FREED_BY(buffer_free) struct buffer result = {0};
     covsplit_error *error = NULL;
-    covsplit_sidecar *sidecar, *without_mapping;
+    FREED_BY(drop_opened_sidecar) covsplit_sidecar *sidecar, *without_mapping;
     covsplit_union *all = covsplit_union_new(collect, &result, NULL);
 
     set_up(&fixture);
@@ -85,10 +85,6 @@ START_TEST(test_refused)
     assert_message(error, "stopped by the program");
     covsplit_union_free(all);
     covsplit_union_free(NULL);
-    covsplit_sidecar_close(sidecar);
-    covsplit_sidecar_close(without_mapping);
-    buffer_free(&result);
-    tear_down(&fixture);
 }
 END_TEST
 

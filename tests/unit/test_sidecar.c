@@ -92,7 +92,7 @@ START_TEST(test_threads_change_nothing)
     const size_t size = (size_t)160 << 20;
     FREED_BY(drop_sample) struct sample *sample = sample_make(&sample_shapes[0]);
     uint8_t *large = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct buffer one, two, four;
+    FREED_BY(buffer_free) struct buffer one, two, four;
 
     ck_assert(large != MAP_FAILED);
     for (size_t i = 0; i < size; i += 1 + i % 4093)
@@ -104,9 +104,6 @@ START_TEST(test_threads_change_nothing)
     four = sample_write(&sample->source, 1, 4);
     ck_assert(bytes_equal(buffer_view(&one), buffer_view(&two)));
     ck_assert(bytes_equal(buffer_view(&one), buffer_view(&four)));
-    buffer_free(&one);
-    buffer_free(&two);
-    buffer_free(&four);
     munmap(large, size);
 }
 END_TEST
